@@ -1,0 +1,2 @@
+//! To be built.
+fn main() {}
