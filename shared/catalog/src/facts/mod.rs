@@ -1,0 +1,189 @@
+//! Raw facts about EC2 in one region, as AWS publishes them.
+
+mod instance_type_info;
+mod spot;
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::sync::OnceLock;
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use serde::{Deserialize, Serialize};
+
+pub use instance_type_info::*;
+pub use spot::synthetic_spot_price;
+
+/// The facts of us-east-1, written by `examples/embed_facts.rs`: JSON of [`Facts`], compressed with zlib.
+static EMBEDDED: &[u8] = include_bytes!("../../data/us-east-1.json.zz");
+
+/// What is known about EC2 in one region.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Such as `us-east-1`.
+    pub region: String,
+    /// The region's zones, by name.
+    pub zones: Vec<Zone>,
+    /// Instance types as DescribeInstanceTypes describes them, by name.
+    pub instance_types: BTreeMap<String, InstanceTypeInfo>,
+    /// Instance type to the names of the zones that offer it, as DescribeInstanceTypeOfferings lists them.
+    pub offerings: BTreeMap<String, Vec<String>>,
+    /// Linux on-demand price by instance type, in dollars an hour.
+    pub on_demand_prices: BTreeMap<String, f64>,
+    /// What the VPC CNI and the VPC resource controller know about a type's interfaces, by instance type.
+    pub vpc_limits: BTreeMap<String, VpcLimits>,
+    /// Baseline network bandwidth by instance type, in Mbps.
+    pub network_bandwidth: BTreeMap<String, u32>,
+}
+
+/// An availability zone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Zone {
+    /// The account's name for it, such as `us-east-1a`.
+    pub name: String,
+    /// The name that is the same in every account, such as `use1-az1`.
+    pub id: String,
+}
+
+/// Network interfaces of a type, as amazon-vpc-resource-controller-k8s publishes them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VpcLimits {
+    /// Interfaces of the default network card.
+    pub interfaces: u32,
+    /// IPv4 addresses of one interface.
+    #[serde(rename = "ipv4PerInterface")]
+    pub ipv4_per_interface: u32,
+    /// Whether the type can carry a trunk interface, which security groups for pods need.
+    pub trunking_compatible: bool,
+    /// Branch interfaces of the trunk, one a pod.
+    pub branch_interfaces: u32,
+}
+
+/// Why facts could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FactsError {
+    /// The bytes are no zlib stream, or a damaged one.
+    #[error(
+        "cannot decompress the EC2 facts: {0}; write the file again with `cargo run -p nodeless-catalog --example embed_facts`"
+    )]
+    Compression(#[from] std::io::Error),
+    /// The decompressed text is no JSON of facts.
+    #[error(
+        "cannot read the EC2 facts: {0}; write the file again with `cargo run -p nodeless-catalog --example embed_facts`"
+    )]
+    Json(#[from] serde_json::Error),
+}
+
+/// Why a DescribeInstanceTypes answer could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum InstanceTypesFileError {
+    /// It is neither an array of entries nor an object with `InstanceTypes`.
+    #[error(
+        "not a DescribeInstanceTypes answer: {0}; expected a JSON array of entries, or an object with the array `InstanceTypes`"
+    )]
+    Shape(serde_json::Error),
+    /// One entry cannot be read.
+    #[error("entry {index} ({instance_type}) of the DescribeInstanceTypes answer: {source}")]
+    Entry {
+        /// Position in the array, from 0.
+        index: usize,
+        /// The entry's own name, or `no InstanceType`.
+        instance_type: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+impl Facts {
+    /// Real facts of us-east-1 (1,243 instance types in six zones, Linux on-demand prices of July 2026).
+    ///
+    /// Decoded on the first call, which takes some tens of milliseconds; later calls are free. The names of zones are
+    /// an account's own, so their mapping to zone ids is one of many: `us-east-1e` is use1-az3, which EKS does not use.
+    ///
+    /// # Errors
+    ///
+    /// If the data that was compiled in is damaged, which the crate's tests exclude.
+    pub fn embedded() -> Result<&'static Self, &'static FactsError> {
+        static FACTS: OnceLock<Result<Facts, FactsError>> = OnceLock::new();
+        FACTS.get_or_init(|| Self::decode(EMBEDDED)).as_ref()
+    }
+
+    /// The zones, types and prices of these zones alone; unknown names are left out.
+    #[must_use]
+    pub fn within_zones(&self, names: &[&str]) -> Self {
+        let mut facts = self.clone();
+        facts
+            .zones
+            .retain(|zone| names.contains(&zone.name.as_str()));
+        for zones in facts.offerings.values_mut() {
+            zones.retain(|zone| names.contains(&zone.as_str()));
+        }
+        facts
+    }
+
+    /// Reads facts that [`Facts::encode`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are damaged or of another shape.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FactsError> {
+        let mut json = Vec::new();
+        ZlibDecoder::new(bytes).read_to_end(&mut json)?;
+        Ok(serde_json::from_slice(&json)?)
+    }
+
+    /// Writes the facts as compressed JSON; the same facts always give the same bytes.
+    ///
+    /// # Errors
+    ///
+    /// When a price is not a finite number.
+    pub fn encode(&self) -> Result<Vec<u8>, FactsError> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&serde_json::to_vec(self)?)?;
+        Ok(encoder.finish()?)
+    }
+}
+
+/// Reads a DescribeInstanceTypes answer: a plain array of entries, or the object that the AWS CLI prints.
+///
+/// # Errors
+///
+/// When the text is no such answer; names the entry that is wrong.
+pub fn parse_instance_types(
+    json: &[u8],
+) -> Result<BTreeMap<String, InstanceTypeInfo>, InstanceTypesFileError> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Answer {
+        Entries(Vec<serde_json::Value>),
+        Object {
+            #[serde(rename = "InstanceTypes")]
+            entries: Vec<serde_json::Value>,
+        },
+    }
+    let (Answer::Entries(entries) | Answer::Object { entries }) =
+        serde_json::from_slice(json).map_err(InstanceTypesFileError::Shape)?;
+    entries
+        .into_iter()
+        .enumerate()
+        .map(|(index, entry)| {
+            let name = entry["InstanceType"]
+                .as_str()
+                .unwrap_or("no InstanceType")
+                .to_owned();
+            match serde_json::from_value::<InstanceTypeInfo>(entry) {
+                Ok(info) => Ok((name, info)),
+                Err(source) => Err(InstanceTypesFileError::Entry {
+                    index,
+                    instance_type: name,
+                    source,
+                }),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
