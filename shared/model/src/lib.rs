@@ -1,1 +1,34 @@
-//! To be built.
+//! The plain values that every room shares: quantities, requirements, taints, pods, nodes, instance types, claims.
+//!
+//! This crate is pure. It knows no clock, no network and no Kubernetes or AWS client; it is what those speak about.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod claim;
+pub mod duration;
+pub mod instance_type;
+pub mod labels;
+pub mod node;
+pub mod node_pool;
+pub mod pod;
+pub mod quantity;
+pub mod requirement;
+pub mod resources;
+pub mod selector;
+pub mod taint;
+pub mod workload;
+
+pub use claim::{CapacityType, Condition, ConditionStatus, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
+pub use duration::{NillableDuration, ParseDurationError};
+pub use instance_type::{InstanceType, InstanceTypes, Offering, Overhead, Reservation};
+pub use node::Node;
+pub use node_pool::{Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodePool, NodeTemplate};
+pub use pod::Pod;
+pub use quantity::{ParseQuantityError, Quantity};
+pub use requirement::{Operator, Requirement, RequirementError, Requirements};
+pub use resources::ResourceList;
+pub use selector::LabelSelector;
+pub use taint::{Taint, TaintEffect, Toleration};
+pub use workload::{DaemonSet, PodDisruptionBudget};
+
+/// Labels or annotations: sorted, so that everything printed or stored from them is the same each time.
+pub type StringMap = std::collections::BTreeMap<String, String>;

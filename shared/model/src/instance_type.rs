@@ -1,0 +1,179 @@
+//! Instance types and their offerings as scheduling sees them.
+
+use crate::{CapacityType, Requirement, Requirements, ResourceList, labels};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// An instance type as launched for one EC2NodeClass: its labels, what it has and what is left for pods, and where it
+/// can be bought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstanceType {
+    /// The name, such as `m6i.large`.
+    pub name: String,
+    /// The labels that its nodes may have. Zone and capacity type list what any offering has.
+    pub requirements: Requirements,
+    /// Everything it has.
+    pub capacity: ResourceList,
+    /// What the system keeps for itself.
+    pub overhead: Overhead,
+    /// Where and how it can be bought.
+    pub offerings: Vec<Offering>,
+}
+
+/// What a node keeps for itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Overhead {
+    /// For Kubernetes' own processes.
+    pub kube_reserved: ResourceList,
+    /// For the operating system.
+    pub system_reserved: ResourceList,
+    /// Below which the kubelet evicts pods.
+    pub eviction_threshold: ResourceList,
+}
+
+/// One way to buy an instance type: in a zone, as a capacity type, at a price.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offering {
+    /// The availability zone, by name.
+    pub zone: String,
+    /// How it is bought.
+    pub capacity_type: CapacityType,
+    /// Dollars per hour.
+    pub price: f64,
+    /// Whether it can be had now, as far as is known.
+    pub available: bool,
+    /// The capacity reservation, where the capacity type is `reserved`.
+    pub reservation: Option<Reservation>,
+    /// Further labels that only this offering has, such as the zone id.
+    pub requirements: Requirements,
+}
+
+/// A capacity reservation behind an offering.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reservation {
+    /// Its id, `cr-…`.
+    pub id: String,
+    /// How many instances are left in it.
+    pub remaining: u32,
+}
+
+/// All instance types of one EC2NodeClass, shared rather than copied.
+pub type InstanceTypes = Arc<[InstanceType]>;
+
+impl InstanceType {
+    /// What pods may use: the capacity less every overhead, never below zero.
+    #[must_use]
+    pub fn allocatable(&self) -> ResourceList {
+        let mut left = self.capacity.clone();
+        for overhead in
+            [&self.overhead.kube_reserved, &self.overhead.system_reserved, &self.overhead.eviction_threshold]
+        {
+            for (name, quantity) in overhead.iter() {
+                if left.contains(name) {
+                    left.set(name, left.get(name).saturating_sub_to_zero(quantity));
+                }
+            }
+        }
+        left
+    }
+
+    /// The offerings that can be had and that meet the requirements on zone, capacity type and their own labels.
+    pub fn available_offerings<'a, 'r>(
+        &'a self,
+        requirements: &'r Requirements,
+    ) -> impl Iterator<Item = &'a Offering> + use<'a, 'r> {
+        self.offerings.iter().filter(move |offering| offering.available && offering.meets(requirements))
+    }
+
+    /// The cheapest offering that can be had and meets the requirements; among equals the first by zone and capacity
+    /// type.
+    #[must_use]
+    pub fn cheapest_offering<'a>(&'a self, requirements: &Requirements) -> Option<&'a Offering> {
+        self.available_offerings(requirements).min_by(|a, b| a.cmp_price(b))
+    }
+}
+
+impl Offering {
+    /// Whether its zone, capacity type and own labels meet the requirements.
+    #[must_use]
+    pub fn meets(&self, requirements: &Requirements) -> bool {
+        let has = |key: &str, value: &str| requirements.get(key).is_none_or(|requirement| requirement.has(value));
+        has(labels::ZONE, &self.zone)
+            && has(labels::CAPACITY_TYPE, self.capacity_type.as_str())
+            && requirements.intersects(&self.requirements)
+    }
+
+    /// By price, then zone, then capacity type, so that every order is total and always the same.
+    #[must_use]
+    pub fn cmp_price(&self, other: &Self) -> std::cmp::Ordering {
+        self.price
+            .total_cmp(&other.price)
+            .then_with(|| self.zone.cmp(&other.zone))
+            .then_with(|| self.capacity_type.cmp(&other.capacity_type))
+    }
+
+    /// The labels that a node bought this way has beyond its type's: zone, capacity type and its own.
+    #[must_use]
+    pub fn node_requirements(&self) -> Requirements {
+        let mut requirements = self.requirements.clone();
+        requirements.add(labels::ZONE, Requirement::one_of([self.zone.as_str()]));
+        requirements.add(labels::CAPACITY_TYPE, Requirement::one_of([self.capacity_type.as_str()]));
+        requirements
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Quantity;
+
+    fn offering(zone: &str, capacity_type: CapacityType, price: f64, available: bool) -> Offering {
+        Offering {
+            zone: zone.into(),
+            capacity_type,
+            price,
+            available,
+            reservation: None,
+            requirements: Requirements::new(),
+        }
+    }
+
+    #[test]
+    fn finds_the_cheapest_offering_that_can_be_had() {
+        let kind = InstanceType {
+            name: "m6i.large".into(),
+            requirements: Requirements::new(),
+            capacity: ResourceList::new(),
+            overhead: Overhead::default(),
+            offerings: vec![
+                offering("a", CapacityType::OnDemand, 0.1, true),
+                offering("b", CapacityType::Spot, 0.03, false),
+                offering("c", CapacityType::Spot, 0.04, true),
+            ],
+        };
+        assert_eq!(kind.cheapest_offering(&Requirements::new()).unwrap().zone, "c");
+        let on_demand = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand"]))]);
+        assert_eq!(kind.cheapest_offering(&on_demand).unwrap().zone, "a");
+        let elsewhere = Requirements::from([(labels::ZONE, Requirement::one_of(["b"]))]);
+        assert!(kind.cheapest_offering(&elsewhere).is_none());
+    }
+
+    #[test]
+    fn allocatable_is_what_the_overheads_leave() {
+        let cpu = |milli| ResourceList::from([("cpu", Quantity::from_milli(milli))]);
+        let kind = InstanceType {
+            name: "tiny".into(),
+            requirements: Requirements::new(),
+            capacity: cpu(1000).with("pods", Quantity::from_units(4)),
+            overhead: Overhead {
+                kube_reserved: cpu(80),
+                system_reserved: cpu(20),
+                eviction_threshold: ResourceList::new(),
+            },
+            offerings: Vec::new(),
+        };
+        assert_eq!(kind.allocatable(), cpu(900).with("pods", Quantity::from_units(4)));
+    }
+}

@@ -1,0 +1,254 @@
+//! Keys of labels, annotations, taints, finalizers and tags: the vocabulary shared with Karpenter, Kubernetes and EC2.
+
+// Labels of Karpenter's core API.
+
+/// The NodePool that a node, claim or instance belongs to (label and EC2 tag).
+pub const NODE_POOL: &str = "karpenter.sh/nodepool";
+/// How the capacity is bought: `spot`, `on-demand` or `reserved`.
+pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+/// `true` on a Node that its claim has recognised.
+pub const REGISTERED: &str = "karpenter.sh/registered";
+/// `true` on a Node that is ready for pods.
+pub const INITIALIZED: &str = "karpenter.sh/initialized";
+/// `true` on a Node whose kubelet has set the claim's taints itself.
+pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
+
+// Labels of Kubernetes.
+
+/// The availability zone, by name.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// The region.
+pub const REGION: &str = "topology.kubernetes.io/region";
+/// The EC2 instance type.
+pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// The processor architecture: `amd64` or `arm64`.
+pub const ARCH: &str = "kubernetes.io/arch";
+/// The operating system: `linux` or `windows`.
+pub const OS: &str = "kubernetes.io/os";
+/// The build of Windows, such as `10.0.20348`.
+pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
+/// The node itself.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Takes a draining node out of load balancers.
+pub const EXCLUDE_FROM_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+// Labels of Karpenter's AWS provider.
+
+/// The EC2NodeClass that a node, claim or instance was made from (label and EC2 tag).
+pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
+/// The availability zone, by account-independent id.
+pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
+/// `nitro` or `xen`; absent on bare metal.
+pub const INSTANCE_HYPERVISOR: &str = "karpenter.k8s.aws/instance-hypervisor";
+/// Whether traffic between instances is encrypted.
+pub const INSTANCE_ENCRYPTION_IN_TRANSIT: &str = "karpenter.k8s.aws/instance-encryption-in-transit-supported";
+/// The letters before the generation, such as `c`, `m`, `r`.
+pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
+/// Whether it is a flex type.
+pub const INSTANCE_CAPABILITY_FLEX: &str = "karpenter.k8s.aws/instance-capability-flex";
+/// The part before the dot, such as `m6i`.
+pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
+/// The generation number.
+pub const INSTANCE_GENERATION: &str = "karpenter.k8s.aws/instance-generation";
+/// The part after the dot, such as `2xlarge`.
+pub const INSTANCE_SIZE: &str = "karpenter.k8s.aws/instance-size";
+/// Local NVMe storage in GB.
+pub const INSTANCE_LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
+/// The number of vCPUs.
+pub const INSTANCE_CPU: &str = "karpenter.k8s.aws/instance-cpu";
+/// `intel`, `amd` or `aws`.
+pub const INSTANCE_CPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-cpu-manufacturer";
+/// The sustained clock speed in MHz.
+pub const INSTANCE_CPU_CLOCK_SPEED_MHZ: &str = "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz";
+/// Memory in MiB.
+pub const INSTANCE_MEMORY: &str = "karpenter.k8s.aws/instance-memory";
+/// EBS bandwidth in Mbit/s.
+pub const INSTANCE_EBS_BANDWIDTH: &str = "karpenter.k8s.aws/instance-ebs-bandwidth";
+/// Baseline network bandwidth in Mbit/s.
+pub const INSTANCE_NETWORK_BANDWIDTH: &str = "karpenter.k8s.aws/instance-network-bandwidth";
+/// The GPU's name.
+pub const INSTANCE_GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
+/// The GPU's maker.
+pub const INSTANCE_GPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
+/// The number of GPUs.
+pub const INSTANCE_GPU_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
+/// Memory of one GPU in MiB.
+pub const INSTANCE_GPU_MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
+/// The accelerator's name.
+pub const INSTANCE_ACCELERATOR_NAME: &str = "karpenter.k8s.aws/instance-accelerator-name";
+/// The accelerator's maker.
+pub const INSTANCE_ACCELERATOR_MANUFACTURER: &str = "karpenter.k8s.aws/instance-accelerator-manufacturer";
+/// The number of accelerators.
+pub const INSTANCE_ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
+/// `default` or `dedicated`.
+pub const INSTANCE_TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
+/// Whether Nitro enclaves are offered to pods.
+pub const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
+/// The capacity reservation that a node runs in.
+pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+/// `default` or `capacity-block`.
+pub const CAPACITY_RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
+/// Whether the reservation may be taken back.
+pub const CAPACITY_RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
+/// The placement group.
+pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
+/// The partition of the placement group.
+pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
+
+// Annotations.
+
+/// Protects a pod or node from voluntary disruption.
+pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// The hash of the NodePool's static fields.
+pub const NODE_POOL_HASH: &str = "karpenter.sh/nodepool-hash";
+/// Which way of hashing made `nodepool-hash`.
+pub const NODE_POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
+/// The hash of the EC2NodeClass's static fields.
+pub const EC2_NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
+/// Which way of hashing made `ec2nodeclass-hash`.
+pub const EC2_NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
+/// When draining ends by force, in RFC 3339.
+pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+/// Whether minValues were lowered for a claim.
+pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
+/// The instance profile that a claim was launched with.
+pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
+/// `true` once the instance has its Name and claim tags.
+pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
+/// How much a pod's owner would miss it.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+// Taints.
+
+/// Keeps new pods off a node that is going away.
+pub const DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
+/// Keeps pods off a node until its claim has recognised it.
+pub const UNREGISTERED_TAINT: &str = "karpenter.sh/unregistered";
+/// Set by Kubernetes while a node is not ready.
+pub const NOT_READY_TAINT: &str = "node.kubernetes.io/not-ready";
+/// Set by Kubernetes while a node does not answer.
+pub const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
+/// Set until the cloud controller has seen a node.
+pub const CLOUD_PROVIDER_UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+// Finalizers and EC2 tags.
+
+/// The finalizer of NodeClaims and Nodes.
+pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
+/// The finalizer of EC2NodeClasses.
+pub const EC2_NODE_CLASS_FINALIZER: &str = "karpenter.k8s.aws/termination";
+/// The EC2 tag that names the claim of an instance.
+pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
+/// The EC2 tag that names the cluster of an instance.
+pub const CLUSTER_NAME_TAG: &str = "eks:eks-cluster-name";
+
+/// Labels that every instance type or launch defines, so that a pod may ask for them although no NodePool names them.
+pub const WELL_KNOWN: &[&str] = &[
+    NODE_POOL,
+    CAPACITY_TYPE,
+    ZONE,
+    REGION,
+    INSTANCE_TYPE,
+    ARCH,
+    OS,
+    WINDOWS_BUILD,
+    EC2_NODE_CLASS,
+    ZONE_ID,
+    INSTANCE_HYPERVISOR,
+    INSTANCE_ENCRYPTION_IN_TRANSIT,
+    INSTANCE_CATEGORY,
+    INSTANCE_CAPABILITY_FLEX,
+    INSTANCE_FAMILY,
+    INSTANCE_GENERATION,
+    INSTANCE_SIZE,
+    INSTANCE_LOCAL_NVME,
+    INSTANCE_CPU,
+    INSTANCE_CPU_MANUFACTURER,
+    INSTANCE_CPU_CLOCK_SPEED_MHZ,
+    INSTANCE_MEMORY,
+    INSTANCE_EBS_BANDWIDTH,
+    INSTANCE_NETWORK_BANDWIDTH,
+    INSTANCE_GPU_NAME,
+    INSTANCE_GPU_MANUFACTURER,
+    INSTANCE_GPU_COUNT,
+    INSTANCE_GPU_MEMORY,
+    INSTANCE_ACCELERATOR_NAME,
+    INSTANCE_ACCELERATOR_MANUFACTURER,
+    INSTANCE_ACCELERATOR_COUNT,
+    INSTANCE_TENANCY,
+    NITRO_SANDBOX,
+    CAPACITY_RESERVATION_ID,
+    CAPACITY_RESERVATION_TYPE,
+    CAPACITY_RESERVATION_INTERRUPTIBLE,
+    PLACEMENT_GROUP_ID,
+    PLACEMENT_GROUP_PARTITION,
+];
+
+/// Older spellings of labels that are read as the present ones.
+const ALIASES: &[(&str, &str)] = &[
+    ("failure-domain.beta.kubernetes.io/zone", ZONE),
+    ("failure-domain.beta.kubernetes.io/region", REGION),
+    ("topology.ebs.csi.aws.com/zone", ZONE),
+    ("beta.kubernetes.io/arch", ARCH),
+    ("beta.kubernetes.io/os", OS),
+    ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),
+];
+
+/// Whether a launch always defines this label.
+#[must_use]
+pub fn is_well_known(key: &str) -> bool {
+    WELL_KNOWN.contains(&key)
+}
+
+/// The present spelling of a label key.
+#[must_use]
+pub fn normalize(key: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, present)| present)
+}
+
+/// Whether a NodePool or pod may not require this label, because no launch defines it and it is not the user's.
+///
+/// The domains `karpenter.sh` and `karpenter.k8s.aws` and what lies below them are ours except for the well-known
+/// labels, and the host name is Kubernetes' own. Karpenter v1.14 draws the line in the same place.
+#[must_use]
+pub fn is_restricted(key: &str) -> bool {
+    if is_well_known(key) {
+        return false;
+    }
+    if key == HOSTNAME {
+        return true;
+    }
+    let Some((domain, _)) = key.split_once('/') else { return false };
+    let within = |parent: &str| domain == parent || domain.strip_suffix(parent).is_some_and(|d| d.ends_with('.'));
+    ["karpenter.sh", "karpenter.k8s.aws"].into_iter().any(within)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restricts_domains_that_are_not_the_users() {
+        for (key, restricted) in [
+            (ZONE, false),
+            (HOSTNAME, true),
+            (INSTANCE_FAMILY, false),
+            ("karpenter.sh/custom", true),
+            ("sub.karpenter.sh/custom", true),
+            ("kubernetes.io/custom", false),
+            ("notkarpenter.sh/custom", false),
+            ("node-restriction.kubernetes.io/team", false),
+            ("example.com/team", false),
+            ("team", false),
+        ] {
+            assert_eq!(is_restricted(key), restricted, "{key}");
+        }
+    }
+
+    #[test]
+    fn reads_old_spellings() {
+        assert_eq!(normalize("beta.kubernetes.io/arch"), ARCH);
+        assert_eq!(normalize("topology.ebs.csi.aws.com/zone"), ZONE);
+        assert_eq!(normalize("team"), "team");
+    }
+}

@@ -1,0 +1,116 @@
+//! Nodes, reduced to what planning and the life of claims look at.
+
+use crate::{ResourceList, StringMap, Taint, labels};
+use jiff::Timestamp;
+
+/// A node of the cluster, ours or not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// The name.
+    pub name: String,
+    /// The unique id.
+    pub uid: String,
+    /// `aws:///ZONE/INSTANCE-ID`, once the kubelet or the cloud controller has said so.
+    pub provider_id: Option<String>,
+    /// Labels.
+    pub labels: StringMap,
+    /// Annotations.
+    pub annotations: StringMap,
+    /// Finalizers that hold its deletion.
+    pub finalizers: Vec<String>,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// Everything it has.
+    pub capacity: ResourceList,
+    /// What pods may use.
+    pub allocatable: ResourceList,
+    /// The status of its conditions, `Ready` among them.
+    pub conditions: Vec<NodeCondition>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// When deletion was asked for, if it was.
+    pub deletion_timestamp: Option<Timestamp>,
+}
+
+/// A condition that the kubelet or a monitor reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeCondition {
+    /// The type, such as `Ready`.
+    pub kind: String,
+    /// Whether it holds; `None` means unknown.
+    pub status: Option<bool>,
+    /// Since when.
+    pub since: Option<Timestamp>,
+}
+
+impl Node {
+    /// Whether its Ready condition is true.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == Some(true))
+    }
+
+    /// The NodePool that it belongs to, if it is ours.
+    #[must_use]
+    pub fn node_pool(&self) -> Option<&str> {
+        self.labels.get(labels::NODE_POOL).map(String::as_str)
+    }
+
+    /// Whether its claim has recognised it.
+    #[must_use]
+    pub fn is_registered(&self) -> bool {
+        self.has_label(labels::REGISTERED, "true")
+    }
+
+    /// Whether it has been ready for pods once.
+    #[must_use]
+    pub fn is_initialized(&self) -> bool {
+        self.has_label(labels::INITIALIZED, "true")
+    }
+
+    /// Whether a label has just this value.
+    #[must_use]
+    pub fn has_label(&self, key: &str, value: &str) -> bool {
+        self.labels.get(key).is_some_and(|actual| actual == value)
+    }
+
+    /// Whether it carries a taint of this key and effect.
+    #[must_use]
+    pub fn has_taint(&self, taint: &Taint) -> bool {
+        self.taints.iter().any(|present| present.matches(taint))
+    }
+
+    /// The EC2 instance id in its provider id.
+    #[must_use]
+    pub fn instance_id(&self) -> Option<&str> {
+        instance_id(self.provider_id.as_deref()?)
+    }
+}
+
+/// The EC2 instance id in a provider id of the form `aws:///ZONE/INSTANCE-ID`.
+#[must_use]
+pub fn instance_id(provider_id: &str) -> Option<&str> {
+    let rest = provider_id.strip_prefix("aws://")?;
+    rest.rsplit('/').next().filter(|id| id.starts_with("i-"))
+}
+
+/// The provider id of an instance.
+#[must_use]
+pub fn provider_id(zone: &str, instance_id: &str) -> String {
+    format!("aws:///{zone}/{instance_id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_instance_in_a_provider_id() {
+        assert_eq!(instance_id("aws:///us-east-1a/i-0123"), Some("i-0123"));
+        assert_eq!(instance_id(&provider_id("us-east-1b", "i-9")), Some("i-9"));
+        assert_eq!(instance_id("gce:///zone/i-0123"), None);
+        assert_eq!(instance_id("aws:///us-east-1a/fargate-10.0.0.1"), None);
+    }
+}

@@ -1,0 +1,241 @@
+//! Pods, reduced to what scheduling, disruption and draining look at.
+
+use crate::requirement::RequirementTerm;
+use crate::{LabelSelector, ResourceList, StringMap, Toleration};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pod {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The unique id, which tells this pod from a later one of the same name.
+    pub uid: String,
+    /// Labels.
+    pub labels: StringMap,
+    /// Annotations.
+    pub annotations: StringMap,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// When deletion was asked for, if it was; Kubernetes sets this to the *end* of the grace period.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// The kind of the controlling owner, such as `ReplicaSet`, `DaemonSet`, `Node`.
+    pub owner_kind: Option<String>,
+    /// The node that it is bound to.
+    pub node_name: Option<String>,
+    /// The node whose pods are being preempted for it.
+    pub nominated_node_name: Option<String>,
+    /// Where it stands.
+    pub phase: PodPhase,
+    /// Whether its Ready condition is true; `None` when there is no such condition.
+    pub ready: Option<bool>,
+    /// Whether the kube-scheduler has said that it cannot place the pod (PodScheduled with reason Unschedulable).
+    pub marked_unschedulable: bool,
+    /// When the kubelet accepted it.
+    pub start_time: Option<Timestamp>,
+    /// Scheduling gates that still hold it back.
+    pub scheduling_gates: Vec<String>,
+    /// What it needs: containers, sidecars, init containers, overhead and pod-level resources taken together, `pods: 1`
+    /// included.
+    pub requests: ResourceList,
+    /// Required labels of the node.
+    pub node_selector: StringMap,
+    /// Required node affinity: alternatives (any term suffices) of conditions (all must hold).
+    pub required_node_affinity: Vec<Vec<RequirementTerm>>,
+    /// Preferred node affinity: weight 1 to 100, and conditions.
+    pub preferred_node_affinity: Vec<Weighted<Vec<RequirementTerm>>>,
+    /// Whether node affinity uses `matchFields`, which only DaemonSet pods may.
+    pub has_match_fields: bool,
+    /// Required pod affinity.
+    pub required_pod_affinity: Vec<PodAffinityTerm>,
+    /// Preferred pod affinity.
+    pub preferred_pod_affinity: Vec<Weighted<PodAffinityTerm>>,
+    /// Required pod anti-affinity.
+    pub required_pod_anti_affinity: Vec<PodAffinityTerm>,
+    /// Preferred pod anti-affinity.
+    pub preferred_pod_anti_affinity: Vec<Weighted<PodAffinityTerm>>,
+    /// Topology spread constraints.
+    pub topology_spread: Vec<TopologySpread>,
+    /// Tolerations.
+    pub tolerations: Vec<Toleration>,
+    /// The priority.
+    pub priority: i32,
+    /// The priority class.
+    pub priority_class_name: Option<String>,
+    /// How long it may take to stop, in seconds; Kubernetes' default is 30.
+    pub termination_grace_period_seconds: Option<i64>,
+    /// Ports that it takes on its node.
+    pub host_ports: Vec<HostPort>,
+    /// Persistent volumes that it mounts, by claim.
+    pub volume_claims: Vec<VolumeClaim>,
+    /// Dynamic resource claims, by name; not supported.
+    pub resource_claims: Vec<String>,
+}
+
+/// Where a pod stands in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PodPhase {
+    /// Not all containers run yet.
+    #[default]
+    Pending,
+    /// At least one container runs.
+    Running,
+    /// All containers ended well.
+    Succeeded,
+    /// All containers ended, one of them badly.
+    Failed,
+    /// The node does not answer.
+    Unknown,
+}
+
+/// Something with a weight from 1 to 100.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weighted<T> {
+    /// The weight: the heavier, the more it is preferred.
+    pub weight: i32,
+    /// What is preferred.
+    pub preference: T,
+}
+
+/// Which other pods a pod wants near it or away from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodAffinityTerm {
+    /// Which pods; `None` selects no pod.
+    pub selector: Option<LabelSelector>,
+    /// Keys of the pod's own labels whose values are added to the selector.
+    pub match_label_keys: Vec<String>,
+    /// Keys of the pod's own labels whose values are excluded by the selector.
+    pub mismatch_label_keys: Vec<String>,
+    /// In which namespaces; empty, without a selector of namespaces, means the pod's own.
+    pub namespaces: Vec<String>,
+    /// In which namespaces, by their labels; the empty selector means all.
+    pub namespace_selector: Option<LabelSelector>,
+    /// The node label that says what "near" means.
+    pub topology_key: String,
+}
+
+/// How evenly pods are spread over a topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologySpread {
+    /// The greatest difference between the fullest and the emptiest domain.
+    pub max_skew: i32,
+    /// The node label whose values are the domains.
+    pub topology_key: String,
+    /// Whether the constraint is hard (`DoNotSchedule`) rather than a preference (`ScheduleAnyway`).
+    pub hard: bool,
+    /// Which pods are counted; `None` selects no pod.
+    pub selector: Option<LabelSelector>,
+    /// Keys of the pod's own labels whose values are added to the selector.
+    pub match_label_keys: Vec<String>,
+    /// The least number of domains; fewer count as an empty one. One when not given.
+    pub min_domains: Option<i32>,
+    /// Whether domains that the pod's node affinity excludes are left out (`Honor`, the default).
+    pub honor_node_affinity: bool,
+    /// Whether domains whose taints the pod does not tolerate are left out (`Ignore` is the default).
+    pub honor_node_taints: bool,
+}
+
+/// A port taken on the node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostPort {
+    /// The address, or empty for all addresses.
+    pub ip: String,
+    /// The port number.
+    pub port: i32,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: String,
+}
+
+impl HostPort {
+    /// Whether both cannot be taken on one node.
+    #[must_use]
+    pub fn conflicts_with(&self, other: &Self) -> bool {
+        let unspecified = |ip: &str| matches!(ip, "" | "0.0.0.0" | "::");
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.ip == other.ip || unspecified(&self.ip) || unspecified(&other.ip))
+    }
+}
+
+/// A volume claim that a pod mounts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeClaim {
+    /// The PersistentVolumeClaim's name in the pod's namespace.
+    pub claim_name: String,
+    /// Whether the claim is made for this pod from a template (a generic ephemeral volume).
+    pub ephemeral: bool,
+}
+
+impl Pod {
+    /// `namespace/name`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Whether all its containers have ended.
+    #[must_use]
+    pub const fn is_terminal(&self) -> bool {
+        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    /// Whether deletion was asked for.
+    #[must_use]
+    pub const fn is_terminating(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// Whether it runs or will run: neither ended nor being deleted.
+    #[must_use]
+    pub const fn is_active(&self) -> bool {
+        !self.is_terminal() && !self.is_terminating()
+    }
+
+    /// Whether a DaemonSet keeps it on its node.
+    #[must_use]
+    pub fn is_owned_by_daemon_set(&self) -> bool {
+        self.owner_kind.as_deref() == Some("DaemonSet")
+    }
+
+    /// Whether the kubelet itself keeps it (a static, or mirror, pod).
+    #[must_use]
+    pub fn is_owned_by_node(&self) -> bool {
+        self.owner_kind.as_deref() == Some("Node") || self.annotations.contains_key("kubernetes.io/config.mirror")
+    }
+
+    /// Whether a node should be provisioned for it, going by what the kube-scheduler has said.
+    #[must_use]
+    pub fn is_provisionable(&self) -> bool {
+        self.marked_unschedulable && self.awaits_node()
+    }
+
+    /// Whether it waits for a node, no matter whether a scheduler has looked at it: for plans made offline.
+    #[must_use]
+    pub fn awaits_node(&self) -> bool {
+        self.is_active()
+            && self.node_name.is_none()
+            && self.nominated_node_name.is_none()
+            && self.scheduling_gates.is_empty()
+            && !self.is_owned_by_daemon_set()
+            && !self.is_owned_by_node()
+    }
+
+    /// Whether it must find another node when its own goes: not kept by the node, and not ending anyway. A terminating
+    /// pod of a StatefulSet counts, because its successor cannot start before it is gone.
+    #[must_use]
+    pub fn is_reschedulable(&self) -> bool {
+        let successor_waits = self.is_terminating() && self.owner_kind.as_deref() == Some("StatefulSet");
+        (self.is_active() || (successor_waits && !self.is_terminal()))
+            && !self.is_owned_by_daemon_set()
+            && !self.is_owned_by_node()
+    }
+
+    /// Whether the cluster itself depends on it.
+    #[must_use]
+    pub fn is_critical(&self) -> bool {
+        matches!(self.priority_class_name.as_deref(), Some("system-cluster-critical" | "system-node-critical"))
+    }
+}

@@ -1,0 +1,465 @@
+//! The algebra of node requirements: what a node's labels may be.
+//!
+//! A [`Requirement`] is a set of label values, written either as the values themselves or as all values but some, and
+//! narrowed by whole-number bounds. [`Requirements`] is one such set for each label key. Everything that scheduling,
+//! launching and drift ask of labels is an intersection of these sets.
+
+use crate::{StringMap, labels};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// How a requirement is written in the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Operator {
+    /// One of the values.
+    In,
+    /// None of the values; the label may be absent.
+    NotIn,
+    /// Any value.
+    Exists,
+    /// No value: the label is absent.
+    DoesNotExist,
+    /// A whole number greater than the value.
+    Gt,
+    /// A whole number less than the value.
+    Lt,
+    /// A whole number greater than or equal to the value.
+    Gte,
+    /// A whole number less than or equal to the value.
+    Lte,
+}
+
+impl Operator {
+    /// The name in the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::Gt => "Gt",
+            Self::Lt => "Lt",
+            Self::Gte => "Gte",
+            Self::Lte => "Lte",
+        }
+    }
+}
+
+/// Why a requirement cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequirementError {
+    /// A bound needs exactly one whole number.
+    #[error("{key} {operator} needs exactly one whole number that is not negative, not {values:?}", operator = operator.as_str())]
+    Bound {
+        /// The label's key.
+        key: String,
+        /// The operator as written.
+        operator: Operator,
+        /// The values as written.
+        values: Vec<String>,
+    },
+    /// `In` and `NotIn` compare with at least one value.
+    #[error("{key} {operator} needs at least one value", operator = operator.as_str())]
+    NoValues {
+        /// The label's key.
+        key: String,
+        /// The operator as written.
+        operator: Operator,
+    },
+}
+
+/// One requirement as it is written in the API and stored: the flat form that users know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequirementTerm {
+    /// The label's key.
+    pub key: String,
+    /// How it is compared.
+    pub operator: Operator,
+    /// With what.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+    /// The least number of different values that the launch must be able to choose from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_values: Option<u32>,
+}
+
+/// The values that a label may have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    /// Whether `values` are those that are excluded rather than those that are allowed.
+    complement: bool,
+    values: BTreeSet<String>,
+    /// The least whole number allowed.
+    at_least: Option<i64>,
+    /// The greatest whole number allowed.
+    at_most: Option<i64>,
+    min_values: Option<u32>,
+}
+
+impl Requirement {
+    /// Any value.
+    #[must_use]
+    pub const fn exists() -> Self {
+        Self { complement: true, values: BTreeSet::new(), at_least: None, at_most: None, min_values: None }
+    }
+
+    /// No value: the label must be absent.
+    #[must_use]
+    pub const fn does_not_exist() -> Self {
+        Self { complement: false, values: BTreeSet::new(), at_least: None, at_most: None, min_values: None }
+    }
+
+    /// One of these values.
+    #[must_use]
+    pub fn one_of<S: Into<String>>(values: impl IntoIterator<Item = S>) -> Self {
+        Self { values: values.into_iter().map(Into::into).collect(), ..Self::does_not_exist() }
+    }
+
+    /// Any value but these.
+    #[must_use]
+    pub fn none_of<S: Into<String>>(values: impl IntoIterator<Item = S>) -> Self {
+        Self { complement: true, ..Self::one_of(values) }
+    }
+
+    /// Reads the API's form.
+    ///
+    /// # Errors
+    /// When a bound is not exactly one whole number, or `In` or `NotIn` has no value.
+    pub fn from_term(term: &RequirementTerm) -> Result<Self, RequirementError> {
+        let bound = || match term.values.as_slice() {
+            [value] => value.parse::<i64>().ok().filter(|bound| *bound >= 0),
+            _ => None,
+        };
+        let bound_error =
+            || RequirementError::Bound { key: term.key.clone(), operator: term.operator, values: term.values.clone() };
+        if matches!(term.operator, Operator::In | Operator::NotIn) && term.values.is_empty() {
+            return Err(RequirementError::NoValues { key: term.key.clone(), operator: term.operator });
+        }
+        let mut requirement = match term.operator {
+            Operator::In => Self::one_of(&term.values),
+            Operator::NotIn => Self::none_of(&term.values),
+            Operator::Exists => Self::exists(),
+            Operator::DoesNotExist => Self::does_not_exist(),
+            Operator::Gt => match bound().ok_or_else(bound_error)?.checked_add(1) {
+                Some(least) => Self { at_least: Some(least), ..Self::exists() },
+                None => Self::does_not_exist(),
+            },
+            Operator::Gte => Self { at_least: Some(bound().ok_or_else(bound_error)?), ..Self::exists() },
+            Operator::Lt => Self { at_most: Some(bound().ok_or_else(bound_error)? - 1), ..Self::exists() },
+            Operator::Lte => Self { at_most: Some(bound().ok_or_else(bound_error)?), ..Self::exists() },
+        };
+        requirement.min_values = term.min_values;
+        Ok(requirement)
+    }
+
+    /// The same requirement with a least number of different values.
+    #[must_use]
+    pub fn with_min_values(mut self, min_values: Option<u32>) -> Self {
+        self.min_values = min_values;
+        self
+    }
+
+    /// The least number of different values that the launch must be able to choose from.
+    #[must_use]
+    pub const fn min_values(&self) -> Option<u32> {
+        self.min_values
+    }
+
+    /// Whether a label with this value satisfies it.
+    #[must_use]
+    pub fn has(&self, value: &str) -> bool {
+        self.values.contains(value) != self.complement && self.within_bounds(value)
+    }
+
+    /// The allowed values, when they can be listed.
+    #[must_use]
+    pub const fn values(&self) -> Option<&BTreeSet<String>> {
+        if self.complement { None } else { Some(&self.values) }
+    }
+
+    /// The only allowed value, when there is exactly one.
+    #[must_use]
+    pub fn single(&self) -> Option<&str> {
+        match self.values() {
+            Some(values) if values.len() == 1 => values.first().map(String::as_str),
+            _ => None,
+        }
+    }
+
+    /// Whether no value satisfies it (`DoesNotExist`, or a contradiction).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.complement && self.values.is_empty()
+    }
+
+    /// Whether an absent label satisfies it (`NotIn` without bounds, or `DoesNotExist`).
+    #[must_use]
+    pub fn allows_absence(&self) -> bool {
+        self.is_empty() || (self.complement && !self.values.is_empty() && !self.has_bounds())
+    }
+
+    /// The values that satisfy both.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let at_least = self.at_least.max(other.at_least);
+        let at_most = match (self.at_most, other.at_most) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let min_values = self.min_values.max(other.min_values);
+        if let (Some(least), Some(most)) = (at_least, at_most)
+            && least > most
+        {
+            return Self::does_not_exist().with_min_values(min_values);
+        }
+        let bounded = Self { complement: true, values: BTreeSet::new(), at_least, at_most, min_values };
+        let keep = |values: &BTreeSet<String>, wanted: &dyn Fn(&String) -> bool| -> BTreeSet<String> {
+            values.iter().filter(|value| wanted(value) && bounded.within_bounds(value)).cloned().collect()
+        };
+        let concrete = |values| Self { values, ..Self::does_not_exist().with_min_values(min_values) };
+        match (self.complement, other.complement) {
+            (true, true) => Self { values: self.values.union(&other.values).cloned().collect(), ..bounded },
+            (true, false) => concrete(keep(&other.values, &|value| !self.values.contains(value))),
+            (false, true) => concrete(keep(&self.values, &|value| !other.values.contains(value))),
+            (false, false) => concrete(keep(&self.values, &|value| other.values.contains(value))),
+        }
+    }
+
+    /// Whether some value, or absence, satisfies both. Two requirements that both allow absence always agree.
+    #[must_use]
+    pub fn intersects(&self, other: &Self) -> bool {
+        (self.allows_absence() && other.allows_absence()) || !self.intersection(other).is_empty()
+    }
+
+    /// Whether there is a bound.
+    const fn has_bounds(&self) -> bool {
+        self.at_least.is_some() || self.at_most.is_some()
+    }
+
+    fn within_bounds(&self, value: &str) -> bool {
+        if !self.has_bounds() {
+            return true;
+        }
+        value.parse::<i64>().is_ok_and(|number| {
+            self.at_least.is_none_or(|least| number >= least) && self.at_most.is_none_or(|most| number <= most)
+        })
+    }
+
+    /// The API's form: one item, or two where both bounds stand.
+    ///
+    /// Bounds take the place of excluded values, which the API cannot express beside them, as in Karpenter.
+    #[must_use]
+    pub fn to_terms(&self, key: &str) -> Vec<RequirementTerm> {
+        let term =
+            |operator, values| RequirementTerm { key: key.to_owned(), operator, values, min_values: self.min_values };
+        if self.has_bounds() {
+            let least = self.at_least.map(|bound| term(Operator::Gte, vec![bound.to_string()]));
+            let most = self.at_most.map(|bound| term(Operator::Lte, vec![bound.to_string()]));
+            return least.into_iter().chain(most).collect();
+        }
+        let operator = match (self.complement, self.values.is_empty()) {
+            (true, true) => Operator::Exists,
+            (true, false) => Operator::NotIn,
+            (false, true) => Operator::DoesNotExist,
+            (false, false) => Operator::In,
+        };
+        vec![term(operator, self.values.iter().cloned().collect())]
+    }
+}
+
+impl fmt::Display for Requirement {
+    /// `In [a, b]`, `NotIn [a]`, `Exists`, `DoesNotExist`, `Gte 4, Lte 8`; long lists are cut after five values.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, term) in self.to_terms("").iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{}", term.operator.as_str())?;
+            match (term.operator, term.values.as_slice()) {
+                (_, []) => {}
+                (Operator::Gte | Operator::Lte, [bound, ..]) => write!(f, " {bound}")?,
+                (_, values) => {
+                    let shown = values.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
+                    let more =
+                        if values.len() > 5 { format!(" and {} others", values.len() - 5) } else { String::new() };
+                    write!(f, " [{shown}{more}]")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a node's labels may be: one [`Requirement`] for each key; other keys are free.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Requirements(BTreeMap<String, Requirement>);
+
+impl Requirements {
+    /// No requirement.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Each label's own value.
+    #[must_use]
+    pub fn from_labels(map: &StringMap) -> Self {
+        let mut requirements = Self::new();
+        for (key, value) in map {
+            requirements.add(key, Requirement::one_of([value.as_str()]));
+        }
+        requirements
+    }
+
+    /// Reads the API's form; several items for one key all hold.
+    ///
+    /// # Errors
+    /// The first item that cannot be read.
+    pub fn from_terms<'a>(terms: impl IntoIterator<Item = &'a RequirementTerm>) -> Result<Self, RequirementError> {
+        let mut requirements = Self::new();
+        for term in terms {
+            requirements.add(&term.key, Requirement::from_term(term)?);
+        }
+        Ok(requirements)
+    }
+
+    /// The API's form, in the order of the keys.
+    #[must_use]
+    pub fn to_terms(&self) -> Vec<RequirementTerm> {
+        self.0.iter().flat_map(|(key, requirement)| requirement.to_terms(key)).collect()
+    }
+
+    /// Narrows a key by a further requirement. The key is normalised first.
+    pub fn add(&mut self, key: &str, requirement: Requirement) {
+        let key = labels::normalize(key);
+        match self.0.get_mut(key) {
+            Some(present) => *present = present.intersection(&requirement),
+            None => {
+                self.0.insert(key.to_owned(), requirement);
+            }
+        }
+    }
+
+    /// Narrows by all of the other requirements.
+    pub fn add_all(&mut self, others: &Self) {
+        for (key, requirement) in &others.0 {
+            self.add(key, requirement.clone());
+        }
+    }
+
+    /// Both sets of requirements together.
+    #[must_use]
+    pub fn with(&self, others: &Self) -> Self {
+        let mut both = self.clone();
+        both.add_all(others);
+        both
+    }
+
+    /// The requirement for a key, if one stands.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Requirement> {
+        self.0.get(labels::normalize(key))
+    }
+
+    /// Forgets a key.
+    pub fn remove(&mut self, key: &str) {
+        self.0.remove(labels::normalize(key));
+    }
+
+    /// The requirements in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Requirement)> {
+        self.0.iter().map(|(key, requirement)| (key.as_str(), requirement))
+    }
+
+    /// Whether nothing is required.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The first key on which both cannot be met at once. `None` means that they intersect.
+    #[must_use]
+    pub fn first_conflict<'a>(&self, others: &'a Self) -> Option<&'a str> {
+        others
+            .0
+            .iter()
+            .find(|(key, theirs)| self.0.get(*key).is_some_and(|ours| !ours.intersects(theirs)))
+            .map(|(key, _)| key.as_str())
+    }
+
+    /// Whether both can be met at once, keys that only one side names being free.
+    #[must_use]
+    pub fn intersects(&self, others: &Self) -> bool {
+        self.first_conflict(others).is_none()
+    }
+
+    /// The first key of `others` that nodes described by `self` cannot meet: a label that `self` does not define though
+    /// `others` needs it, or one on which they conflict. `None` means compatible.
+    ///
+    /// `undefined_is_free` tells which keys may be missing from `self` all the same: the well-known labels where a node
+    /// is still to be launched, none where it exists.
+    #[must_use]
+    pub fn first_incompatible<'a>(
+        &self,
+        others: &'a Self,
+        undefined_is_free: impl Fn(&str) -> bool,
+    ) -> Option<&'a str> {
+        let missing = |key: &str, theirs: &Requirement| {
+            !self.0.contains_key(key) && !theirs.allows_absence() && !undefined_is_free(key)
+        };
+        others
+            .0
+            .iter()
+            .find(|(key, theirs)| missing(key, theirs) || self.0.get(*key).is_some_and(|ours| !ours.intersects(theirs)))
+            .map(|(key, _)| key.as_str())
+    }
+
+    /// The labels that the requirements fix: those with a single allowed value.
+    #[must_use]
+    pub fn single_values(&self) -> StringMap {
+        self.iter().filter_map(|(key, requirement)| Some((key.to_owned(), requirement.single()?.to_owned()))).collect()
+    }
+}
+
+impl FromIterator<(String, Requirement)> for Requirements {
+    fn from_iter<I: IntoIterator<Item = (String, Requirement)>>(iter: I) -> Self {
+        let mut requirements = Self::new();
+        for (key, requirement) in iter {
+            requirements.add(&key, requirement);
+        }
+        requirements
+    }
+}
+
+impl<const N: usize> From<[(&str, Requirement); N]> for Requirements {
+    fn from(entries: [(&str, Requirement); N]) -> Self {
+        entries.into_iter().map(|(key, requirement)| (key.to_owned(), requirement)).collect()
+    }
+}
+
+impl fmt::Display for Requirements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (key, requirement)) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{key} {requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Requirements {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_terms().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Requirements {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let terms = Vec::<RequirementTerm>::deserialize(deserializer)?;
+        Self::from_terms(&terms).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Lists of resources by name, and their arithmetic.
+
+use crate::Quantity;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Resource names that Kubernetes itself defines.
+pub mod name {
+    /// Processor time, in cores.
+    pub const CPU: &str = "cpu";
+    /// Memory, in bytes.
+    pub const MEMORY: &str = "memory";
+    /// Local disk, in bytes.
+    pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+    /// The number of pods; each pod takes one.
+    pub const PODS: &str = "pods";
+    /// The number of nodes, which a NodePool may limit.
+    pub const NODES: &str = "nodes";
+}
+
+/// Quantities by resource name. A resource that is not listed is zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResourceList(BTreeMap<String, Quantity>);
+
+impl ResourceList {
+    /// The empty list.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// How much of a resource there is; zero when it is not listed.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Quantity {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    /// Whether the resource is listed at all, even with zero.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Sets a resource, and returns the list, for building one.
+    #[must_use]
+    pub fn with(mut self, name: &str, quantity: Quantity) -> Self {
+        self.set(name, quantity);
+        self
+    }
+
+    /// Sets a resource.
+    pub fn set(&mut self, name: &str, quantity: Quantity) {
+        self.0.insert(name.to_owned(), quantity);
+    }
+
+    /// Removes a resource.
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    /// The resources in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+        self.0.iter().map(|(name, quantity)| (name.as_str(), *quantity))
+    }
+
+    /// Whether nothing is listed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds every quantity of the other list.
+    pub fn add(&mut self, other: &Self) {
+        for (name, quantity) in &other.0 {
+            *self.0.entry(name.clone()).or_default() += *quantity;
+        }
+    }
+
+    /// Subtracts every quantity of the other list; the result may be negative.
+    pub fn subtract(&mut self, other: &Self) {
+        for (name, quantity) in &other.0 {
+            *self.0.entry(name.clone()).or_default() -= *quantity;
+        }
+    }
+
+    /// Takes, resource by resource, the larger quantity of the two.
+    pub fn max_with(&mut self, other: &Self) {
+        for (name, quantity) in &other.0 {
+            let mine = self.0.entry(name.clone()).or_default();
+            *mine = (*mine).max(*quantity);
+        }
+    }
+
+    /// The first resource, by name, of which more is asked than there is. `None` means that the request fits.
+    ///
+    /// A negative quantity in `available` fits nothing, not even a request of zero for that resource, as in Karpenter.
+    #[must_use]
+    pub fn first_exceeding<'a>(&'a self, available: &'a Self) -> Option<&'a str> {
+        if let Some((name, _)) = available.0.iter().find(|(_, quantity)| **quantity < Quantity::ZERO) {
+            return Some(name);
+        }
+        self.0.iter().find(|(name, asked)| **asked > available.get(name)).map(|(name, _)| name.as_str())
+    }
+
+    /// Whether this request fits into what is available.
+    #[must_use]
+    pub fn fits(&self, available: &Self) -> bool {
+        self.first_exceeding(available).is_none()
+    }
+}
+
+impl FromIterator<(String, Quantity)> for ResourceList {
+    fn from_iter<I: IntoIterator<Item = (String, Quantity)>>(iter: I) -> Self {
+        Self(iter.into_iter().collect())
+    }
+}
+
+impl<const N: usize> From<[(&str, Quantity); N]> for ResourceList {
+    fn from(entries: [(&str, Quantity); N]) -> Self {
+        entries.into_iter().map(|(name, quantity)| (name.to_owned(), quantity)).collect()
+    }
+}
+
+/// The canonical text of a quantity of the named resource: binary suffixes for what is counted in bytes.
+#[must_use]
+pub fn format_quantity(name: &str, quantity: Quantity) -> String {
+    let bytes = name == name::MEMORY || name == name::EPHEMERAL_STORAGE || name.starts_with("hugepages-");
+    if bytes { quantity.to_binary_string() } else { quantity.to_decimal_string() }
+}
+
+impl fmt::Display for ResourceList {
+    /// `cpu 2, memory 1Gi`; `nothing` for the empty list.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("nothing");
+        }
+        for (index, (name, quantity)) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{name} {}", format_quantity(name, *quantity))?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for ResourceList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, quantity)| (name, format_quantity(name, *quantity))))
+    }
+}
+
+impl<'de> Deserialize<'de> for ResourceList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        BTreeMap::deserialize(deserializer).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpu(milli: i64) -> ResourceList {
+        ResourceList::from([("cpu", Quantity::from_milli(milli))])
+    }
+
+    #[test]
+    fn names_the_resource_that_does_not_fit() {
+        let available = cpu(1000).with("memory", Quantity::from_mebibytes(64));
+        assert!(cpu(1000).fits(&available));
+        assert_eq!(cpu(1001).first_exceeding(&available), Some("cpu"));
+        assert_eq!(
+            cpu(1).with("nvidia.com/gpu", Quantity::from_units(1)).first_exceeding(&available),
+            Some("nvidia.com/gpu")
+        );
+        assert_eq!(ResourceList::new().first_exceeding(&cpu(-1)), Some("cpu"));
+    }
+
+    #[test]
+    fn prints_each_resource_in_its_own_unit() {
+        let list = cpu(1500).with("memory", Quantity::from_mebibytes(1024)).with("pods", Quantity::from_units(3));
+        assert_eq!(list.to_string(), "cpu 1500m, memory 1Gi, pods 3");
+        let json = serde_json::to_string(&list).unwrap();
+        assert_eq!(json, r#"{"cpu":"1500m","memory":"1Gi","pods":"3"}"#);
+        assert_eq!(serde_json::from_str::<ResourceList>(&json).unwrap(), list);
+    }
+}

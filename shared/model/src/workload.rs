@@ -1,0 +1,39 @@
+//! DaemonSets and PodDisruptionBudgets, reduced to what planning and draining look at.
+
+use crate::{LabelSelector, Pod, StringMap};
+
+/// A DaemonSet: what every node that suits it will carry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DaemonSet {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// A pod as the DaemonSet makes it, bound to no node.
+    pub template: Pod,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodDisruptionBudget {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// Which pods it covers; `None` covers none, the empty selector all of the namespace.
+    pub selector: Option<LabelSelector>,
+    /// How many of them may be evicted now.
+    pub disruptions_allowed: i32,
+    /// Whether it never allows an eviction (`maxUnavailable` 0 or 0%, or `minAvailable` 100%).
+    pub blocks_always: bool,
+    /// Whether pods that are not ready may be evicted all the same (`unhealthyPodEvictionPolicy: AlwaysAllow`).
+    pub always_allows_unhealthy: bool,
+}
+
+impl PodDisruptionBudget {
+    /// Whether it covers a pod.
+    #[must_use]
+    pub fn covers(&self, namespace: &str, labels: &StringMap) -> bool {
+        self.namespace == namespace && self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    }
+}
