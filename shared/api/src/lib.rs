@@ -1,1 +1,32 @@
-//! To be built.
+//! Karpenter's custom resources as Rust types, their definitions, and slim types for the Kubernetes objects that we read.
+//!
+//! - [`NodePool`] and [`NodeClaim`] (`karpenter.sh/v1`) and [`EC2NodeClass`] (`karpenter.k8s.aws/v1`), with the limits,
+//!   defaults and CEL rules of Karpenter 1.14, so that manifests written for it apply unchanged.
+//! - [`crds`]: the three CustomResourceDefinitions; `infra/crds/` is generated from them.
+//! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
+//! - `schema` (feature `validation`): defaulting, pruning and validation of objects against a definition.
+//! - [`hash`]: the hashes by which static drift is found.
+//!
+//! # Decoding lists
+//!
+//! Fields with a closed set of values are enums, so one object with an unknown value fails to decode. A definition that
+//! is newer than this program may store such an object, therefore never decode a list as a whole: ask for
+//! `kube::Api<DeserializeGuard<NodePool>>` ([`DeserializeGuard`]), which gives each object either decoded or with the
+//! error and its metadata, and leave out only the faulty one.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod common;
+pub mod crds;
+pub mod nodeclaim;
+pub mod nodeclass;
+pub mod nodepool;
+mod rules;
+
+pub use common::{
+    Condition, ConditionStatus, NodeClassReference, Operator, Quantity, Requirement, ResourceList, Taint, TaintEffect,
+};
+pub use crds::crds;
+pub use kube::core::DeserializeGuard;
+pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
+pub use nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
+pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};

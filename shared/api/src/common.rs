@@ -1,0 +1,217 @@
+//! What several of the custom resources share.
+
+use crate::rules::{self, QUALIFIED_NAME};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A resource quantity as written (`100m`, `1Gi`); a whole number in JSON is taken as its text.
+///
+/// The text is kept, so that writing an object back does not reformat what a person wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct Quantity(pub String);
+
+/// Quantities by resource name.
+pub type ResourceList = BTreeMap<String, Quantity>;
+
+impl From<&str> for Quantity {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Quantity;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a quantity: a string such as \"100m\" or \"1Gi\", or a number")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Quantity, E> {
+                Ok(Quantity(text.to_owned()))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Quantity, E> {
+                Ok(Quantity(number.to_string()))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Quantity, E> {
+                Ok(Quantity(number.to_string()))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<Quantity, E> {
+                Ok(Quantity(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// A reference to the object that says how instances are launched: an EC2NodeClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct NodeClassReference {
+    /// The API group: `karpenter.k8s.aws`.
+    #[schemars(regex(pattern = r"^[^/]*$"))]
+    #[schemars(extend("x-kubernetes-validations" = rules::rules(&[("group may not be empty", "self != ''")])))]
+    pub group: String,
+    /// The kind: `EC2NodeClass`.
+    #[schemars(extend("x-kubernetes-validations" = rules::rules(&[("kind may not be empty", "self != ''")])))]
+    pub kind: String,
+    /// The name of the object.
+    #[schemars(extend("x-kubernetes-validations" = rules::rules(&[("name may not be empty", "self != ''")])))]
+    pub name: String,
+}
+
+/// How a requirement relates a key to values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum Operator {
+    #[allow(missing_docs)]
+    In,
+    #[allow(missing_docs)]
+    NotIn,
+    #[allow(missing_docs)]
+    Exists,
+    #[allow(missing_docs)]
+    DoesNotExist,
+    #[allow(missing_docs)]
+    Gt,
+    #[allow(missing_docs)]
+    Lt,
+    #[allow(missing_docs)]
+    Gte,
+    #[allow(missing_docs)]
+    Lte,
+}
+
+/// A requirement on the labels of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Requirement {
+    /// The label's key.
+    #[schemars(length(max = 316), regex(pattern = QUALIFIED_NAME))]
+    pub key: String,
+    /// How the label relates to the values.
+    pub operator: Operator,
+    /// At least one value for In and NotIn, one whole number for Gt, Lt, Gte and Lte, none for Exists and DoesNotExist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub values: Vec<String>,
+    /// How many different values must stay possible when instance types are chosen, for flexibility.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 50))]
+    pub min_values: Option<i32>,
+}
+
+impl Requirement {
+    /// A requirement without `minValues`.
+    #[must_use]
+    pub fn new(key: &str, operator: Operator, values: &[&str]) -> Self {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        Self { key: key.to_owned(), operator, values, min_values: None }
+    }
+}
+
+/// Requirements of a NodePool.
+pub(crate) fn node_pool_requirements(generator: &mut SchemaGenerator) -> Schema {
+    requirements(generator, rules::node_pool_requirement_key())
+}
+
+/// Requirements of a NodeClaim.
+pub(crate) fn node_claim_requirements(generator: &mut SchemaGenerator) -> Schema {
+    requirements(generator, rules::node_claim_requirement_key())
+}
+
+fn requirements(generator: &mut SchemaGenerator, key_rules: serde_json::Value) -> Schema {
+    let mut item = generator.subschema_for::<Requirement>();
+    if let Some(key) = item.pointer_mut("/properties/key").and_then(serde_json::Value::as_object_mut) {
+        key.insert("x-kubernetes-validations".to_owned(), key_rules);
+    }
+    schemars::json_schema!({
+        "type": "array",
+        "items": item,
+        "maxItems": 100,
+        "x-kubernetes-list-type": "atomic",
+        "x-kubernetes-validations": rules::rules(&[
+            (
+                "requirements with operator 'In' must have a value defined",
+                "self.all(x, x.operator == 'In' ? x.values.size() != 0 : true)",
+            ),
+            (
+                "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value",
+                "self.all(x, (x.operator == 'Gt' || x.operator == 'Lt' || x.operator == 'Gte' || x.operator == 'Lte') \
+                 ? (x.values.size() == 1 && int(x.values[0]) >= 0) : true)",
+            ),
+            (
+                "requirements with 'minValues' must have at least that many values specified in the 'values' field",
+                "self.all(x, (x.operator == 'In' && has(x.minValues)) ? x.values.size() >= x.minValues : true)",
+            ),
+        ]),
+    })
+}
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum TaintEffect {
+    #[allow(missing_docs)]
+    NoSchedule,
+    #[allow(missing_docs)]
+    PreferNoSchedule,
+    #[allow(missing_docs)]
+    NoExecute,
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Taint {
+    /// The taint's key.
+    #[schemars(length(min = 1), regex(pattern = QUALIFIED_NAME))]
+    pub key: String,
+    /// The taint's value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = QUALIFIED_NAME))]
+    pub value: Option<String>,
+    /// What the taint does to pods that do not tolerate it.
+    pub effect: TaintEffect,
+    /// When the taint was put on the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<Time>,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It is not known whether it holds.
+    #[default]
+    Unknown,
+}
+
+/// One aspect of an object's health. The schema is in `rules`, since NodeClaims are laxer than the other two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Which aspect this is, such as `Ready`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Why, in one CamelCase word. NodePools and EC2NodeClasses must not leave it empty.
+    #[serde(default)]
+    pub reason: String,
+    /// Details for a person.
+    #[serde(default)]
+    pub message: String,
+    /// When the status last changed.
+    pub last_transition_time: Time,
+    /// The generation of the object that the status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}

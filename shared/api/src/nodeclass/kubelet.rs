@@ -1,0 +1,189 @@
+//! The kubelet's configuration in an EC2NodeClass: what we read of it, and what is wrong with it.
+
+use crate::common::Quantity;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The fields of the kubelet's configuration that decide about scheduling or that every AMI family takes. Other fields
+/// go to the nodes as they are, on AMI families that can take them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeletConfiguration {
+    /// Addresses of the cluster's DNS servers.
+    #[serde(rename = "clusterDNS", skip_serializing_if = "Option::is_none")]
+    pub cluster_dns: Option<Vec<String>>,
+    /// How many pods a node may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_pods: Option<u32>,
+    /// How many pods a node may run for each of its processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods_per_core: Option<u32>,
+    /// What the operating system keeps for itself.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub system_reserved: BTreeMap<String, Quantity>,
+    /// What the kubelet and the container runtime keep for themselves.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kube_reserved: BTreeMap<String, Quantity>,
+    /// By signal, when pods are evicted at once: a quantity or a percentage.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub eviction_hard: BTreeMap<String, String>,
+    /// By signal, when pods are evicted after the grace period: a quantity or a percentage.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub eviction_soft: BTreeMap<String, String>,
+    /// The grace period of every signal in `evictionSoft`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub eviction_soft_grace_period: BTreeMap<String, String>,
+    /// The longest grace period, in seconds, that an evicted pod gets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eviction_max_pod_grace_period: Option<i32>,
+    /// The disk use in percent above which images are collected.
+    #[serde(rename = "imageGCHighThresholdPercent", skip_serializing_if = "Option::is_none")]
+    pub image_gc_high_threshold_percent: Option<i32>,
+    /// The disk use in percent down to which images are collected.
+    #[serde(rename = "imageGCLowThresholdPercent", skip_serializing_if = "Option::is_none")]
+    pub image_gc_low_threshold_percent: Option<i32>,
+    /// Whether cpu limits are enforced.
+    #[serde(rename = "cpuCFSQuota", skip_serializing_if = "Option::is_none")]
+    pub cpu_cfs_quota: Option<bool>,
+}
+
+const RESERVED: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pid"];
+const SIGNALS: [&str; 6] = [
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "pid.available",
+];
+
+/// Reads `spec.kubelet`.
+///
+/// # Errors
+/// Everything that is wrong with it, each naming its field; the text is for the condition ValidationSucceeded.
+pub fn parse(kubelet: &BTreeMap<String, Value>) -> Result<KubeletConfiguration, Vec<String>> {
+    let object = kubelet.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let configuration: KubeletConfiguration =
+        serde_json::from_value(Value::Object(object)).map_err(|error| vec![format!("spec.kubelet: {error}")])?;
+    let mut problems = Vec::new();
+    if kubelet.contains_key("registerWithTaints") {
+        problems.push("spec.kubelet.registerWithTaints: set taints in the NodePool instead".to_owned());
+    }
+    reserved_problems("systemReserved", &configuration.system_reserved, &mut problems);
+    reserved_problems("kubeReserved", &configuration.kube_reserved, &mut problems);
+    eviction_problems(&configuration, &mut problems);
+    image_problems(&configuration, &mut problems);
+    if problems.is_empty() { Ok(configuration) } else { Err(problems) }
+}
+
+fn reserved_problems(field: &str, reserved: &BTreeMap<String, Quantity>, problems: &mut Vec<String>) {
+    for (name, quantity) in reserved {
+        if !RESERVED.contains(&name.as_str()) {
+            problems.push(format!("spec.kubelet.{field}.{name}: only {} can be reserved", RESERVED.join(", ")));
+        }
+        match quantity.0.parse::<nodeless_model::Quantity>() {
+            Ok(parsed) if parsed >= nodeless_model::Quantity::ZERO => {}
+            Ok(_) => problems.push(format!("spec.kubelet.{field}.{name}: {:?} is negative", quantity.0)),
+            Err(error) => problems.push(format!("spec.kubelet.{field}.{name}: {error}")),
+        }
+    }
+}
+
+fn eviction_problems(configuration: &KubeletConfiguration, problems: &mut Vec<String>) {
+    let soft = &configuration.eviction_soft;
+    let grace = &configuration.eviction_soft_grace_period;
+    for (field, thresholds) in [("evictionHard", &configuration.eviction_hard), ("evictionSoft", soft)] {
+        for (signal, threshold) in thresholds {
+            if !SIGNALS.contains(&signal.as_str()) {
+                problems.push(format!("spec.kubelet.{field}.{signal}: the signals are {}", SIGNALS.join(", ")));
+            }
+            if !is_threshold(threshold) {
+                problems.push(format!(
+                    "spec.kubelet.{field}.{signal}: {threshold:?} is neither a percentage from 0% to 100% nor a quantity"
+                ));
+            }
+        }
+    }
+    for signal in soft.keys().filter(|signal| !grace.contains_key(*signal)) {
+        problems.push(format!("spec.kubelet.evictionSoft.{signal}: evictionSoftGracePeriod lacks this signal"));
+    }
+    for (signal, period) in grace {
+        if !soft.contains_key(signal) {
+            problems.push(format!("spec.kubelet.evictionSoftGracePeriod.{signal}: evictionSoft lacks this signal"));
+        }
+        if let Err(error) = nodeless_model::duration::parse_go_duration(period) {
+            problems.push(format!("spec.kubelet.evictionSoftGracePeriod.{signal}: {error}"));
+        }
+    }
+}
+
+fn is_threshold(text: &str) -> bool {
+    match text.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>().is_ok_and(|percent| (0.0..=100.0).contains(&percent)),
+        None => text.parse::<nodeless_model::Quantity>().is_ok_and(|value| value >= nodeless_model::Quantity::ZERO),
+    }
+}
+
+fn image_problems(configuration: &KubeletConfiguration, problems: &mut Vec<String>) {
+    let (high, low) = (configuration.image_gc_high_threshold_percent, configuration.image_gc_low_threshold_percent);
+    for (field, percent) in [("imageGCHighThresholdPercent", high), ("imageGCLowThresholdPercent", low)] {
+        if percent.is_some_and(|percent| !(0..=100).contains(&percent)) {
+            problems.push(format!("spec.kubelet.{field}: a percentage is from 0 to 100"));
+        }
+    }
+    if let (Some(high), Some(low)) = (high, low)
+        && high <= low
+    {
+        problems.push(format!(
+            "spec.kubelet.imageGCHighThresholdPercent: {high} must be above imageGCLowThresholdPercent, which is {low}"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse_json(value: Value) -> Result<KubeletConfiguration, Vec<String>> {
+        parse(&serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn reads_the_fields_that_decide_and_lets_others_pass() {
+        let configuration = parse_json(json!({
+            "maxPods": 42, "kubeReserved": { "cpu": "80m", "memory": "1Gi" }, "evictionHard": { "memory.available": "5%" },
+            "evictionSoft": { "nodefs.available": "1Gi" }, "evictionSoftGracePeriod": { "nodefs.available": "1m30s" },
+            "imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80, "featureGates": { "Some": true },
+        }))
+        .unwrap();
+        assert_eq!(configuration.max_pods, Some(42));
+        assert_eq!(configuration.kube_reserved["memory"].0, "1Gi");
+    }
+
+    #[test]
+    fn names_every_field_that_is_wrong() {
+        for (value, field) in [
+            (json!({ "registerWithTaints": [] }), "registerWithTaints"),
+            (json!({ "maxPods": -1 }), "spec.kubelet: "),
+            (json!({ "kubeReserved": { "gpu": "1" } }), "kubeReserved.gpu"),
+            (json!({ "systemReserved": { "cpu": "-1" } }), "systemReserved.cpu"),
+            (json!({ "evictionHard": { "disk": "5%" } }), "evictionHard.disk"),
+            (json!({ "evictionHard": { "memory.available": "101%" } }), "evictionHard.memory.available"),
+            (json!({ "evictionSoft": { "memory.available": "5%" } }), "evictionSoft.memory.available"),
+            (
+                json!({ "evictionSoftGracePeriod": { "memory.available": "1m" } }),
+                "evictionSoftGracePeriod.memory.available",
+            ),
+            (json!({ "imageGCHighThresholdPercent": 101 }), "imageGCHighThresholdPercent"),
+            (
+                json!({ "imageGCHighThresholdPercent": 60, "imageGCLowThresholdPercent": 60 }),
+                "imageGCHighThresholdPercent",
+            ),
+        ] {
+            let problems = parse_json(value.clone()).unwrap_err();
+            assert!(problems.iter().any(|problem| problem.contains(field)), "{value}: {problems:?}");
+        }
+    }
+}

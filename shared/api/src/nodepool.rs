@@ -1,0 +1,228 @@
+//! NodePool: which nodes may be made, and when they may be disrupted.
+
+use crate::common::{self, Condition, NodeClassReference, Requirement, ResourceList, Taint};
+use crate::rules::{self, DURATION, NILLABLE_DURATION, rules};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which nodes may be launched for pods that cannot be scheduled, and how these nodes are kept up to date.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "karpenter.sh",
+    version = "v1",
+    kind = "NodePool",
+    plural = "nodepools",
+    singular = "nodepool",
+    category = "karpenter",
+    status = "NodePoolStatus",
+    derive = "PartialEq",
+    doc = "A NodePool says which nodes may be launched, and when they may be disrupted.",
+    scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.nodes"),
+    printcolumn(name = "NodeClass", type_ = "string", json_path = ".spec.template.spec.nodeClassRef.name"),
+    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Weight", type_ = "integer", json_path = ".spec.weight", priority = 1),
+    printcolumn(name = "CPU", type_ = "string", json_path = ".status.resources.cpu", priority = 1),
+    printcolumn(name = "Memory", type_ = "string", json_path = ".status.resources.memory", priority = 1)
+)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "Cannot transition NodePool between static (replicas set) and dynamic (replicas unset) provisioning modes",
+        "has(self.replicas) == has(oldSelf.replicas)",
+    ),
+    (
+        "only 'limits.nodes' is supported on static NodePools",
+        "!has(self.replicas) || (!has(self.limits) || size(self.limits) == 0 || (size(self.limits) == 1 && 'nodes' in self.limits))",
+    ),
+    ("'weight' is not supported on static NodePools", "!has(self.replicas) || !has(self.weight)"),
+])))]
+pub struct NodePoolSpec {
+    /// What every NodeClaim of this pool looks like.
+    pub template: NodeClaimTemplate,
+    /// When and how many nodes of this pool may be disrupted.
+    #[serde(default)]
+    #[schemars(extend("default" = { "consolidateAfter": "0s" }))]
+    pub disruption: Disruption,
+    /// The most that the nodes of this pool may have together, by resource. The resource `nodes` counts the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::resource_list")]
+    pub limits: Option<ResourceList>,
+    /// Pools with a higher weight are tried first. A pool without weight has weight 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub weight: Option<i32>,
+    /// Makes the pool static: this many nodes, whatever the pods need. Excludes weight and all limits but `nodes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub replicas: Option<i64>,
+}
+
+/// What the NodeClaims of a pool, and their nodes, are made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeClaimTemplate {
+    /// Labels and annotations of the NodeClaims and nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMetadata>,
+    /// The desired state of the NodeClaims.
+    pub spec: NodeClaimTemplateSpec,
+}
+
+/// Labels and annotations that NodeClaims and their nodes get.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TemplateMetadata {
+    /// Labels of the nodes, which pods can select.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "rules::template_labels")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the nodes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-kubernetes-map-type" = "granular"))]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// The desired state of the NodeClaims of a pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClaimTemplateSpec {
+    /// Taints that the nodes keep. Pods must tolerate them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub taints: Vec<Taint>,
+    /// Taints that the nodes start with and that something else removes soon, such as a DaemonSet. Pods need not
+    /// tolerate them for nodes to be launched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub startup_taints: Vec<Taint>,
+    /// What the labels of every node must satisfy, together with the template's labels. A key may occur repeatedly.
+    #[schemars(schema_with = "common::node_pool_requirements")]
+    pub requirements: Vec<Requirement>,
+    /// The EC2NodeClass that says how instances are launched. Only its name can be changed.
+    #[schemars(extend("x-kubernetes-validations" = rules(&[
+        ("nodeClassRef.group is immutable", "self.group == oldSelf.group"),
+        ("nodeClassRef.kind is immutable", "self.kind == oldSelf.kind"),
+    ])))]
+    pub node_class_ref: NodeClassReference,
+    /// How long draining may take before the remaining pods are deleted, whatever their disruption budgets and
+    /// do-not-disrupt annotations say. Without it draining may take forever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = DURATION))]
+    pub termination_grace_period: Option<String>,
+    /// The age at which a node is replaced, or `Never`.
+    #[serde(default = "default_expire_after")]
+    #[schemars(regex(pattern = NILLABLE_DURATION))]
+    pub expire_after: String,
+}
+
+/// Nodes live for thirty days when nothing else is said.
+pub(crate) fn default_expire_after() -> String {
+    "720h".to_owned()
+}
+
+/// When and how many nodes may be disrupted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Disruption {
+    /// Which nodes consolidation may remove or replace. Ignored by static pools.
+    #[serde(default)]
+    pub consolidation_policy: ConsolidationPolicy,
+    /// How long no pod must have come or gone before a node may be consolidated, or `Never`. Ignored by static pools.
+    #[schemars(regex(pattern = NILLABLE_DURATION))]
+    pub consolidate_after: String,
+    /// How many nodes may be disrupted at once. Of several active budgets the strictest counts.
+    #[serde(default = "default_budgets")]
+    #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(extend("x-kubernetes-validations" = rules(&[
+        ("'schedule' must be set with 'duration'", "self.all(x, has(x.schedule) == has(x.duration))"),
+    ])))]
+    pub budgets: Vec<Budget>,
+}
+
+impl Default for Disruption {
+    fn default() -> Self {
+        Self {
+            consolidation_policy: ConsolidationPolicy::default(),
+            consolidate_after: "0s".to_owned(),
+            budgets: default_budgets(),
+        }
+    }
+}
+
+fn default_budgets() -> Vec<Budget> {
+    vec![Budget { reasons: None, nodes: default_budget_nodes(), schedule: None, duration: None }]
+}
+
+fn default_budget_nodes() -> String {
+    "10%".to_owned()
+}
+
+/// Which nodes consolidation considers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum ConsolidationPolicy {
+    /// Only nodes on which nothing but DaemonSet pods and the like run.
+    WhenEmpty,
+    /// Every node whose pods fit elsewhere or on a cheaper node.
+    #[default]
+    WhenEmptyOrUnderutilized,
+    /// Like `WhenEmptyOrUnderutilized`, but only where the savings outweigh the disruption.
+    Balanced,
+}
+
+/// How many nodes may be disrupted at once, and when that holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Budget {
+    /// What the budget is about; every kind of disruption when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "set"))]
+    pub reasons: Option<Vec<DisruptionReason>>,
+    /// A number of nodes, or a percentage of the pool's nodes.
+    #[serde(default = "default_budget_nodes")]
+    #[schemars(regex(pattern = r"^((100|[0-9]{1,2})%|[0-9]+)$"))]
+    pub nodes: String,
+    /// When the budget begins to hold, as five cron fields in UTC or a name such as `@daily`. Always, when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(
+        pattern = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
+    ))]
+    pub schedule: Option<String>,
+    /// How long the budget holds from each start, in hours and minutes. Goes with `schedule`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"))]
+    pub duration: Option<String>,
+}
+
+/// Why a node is disrupted of our own accord.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum DisruptionReason {
+    /// Its pods fit elsewhere, or on a cheaper node.
+    Underutilized,
+    /// Nothing runs on it.
+    Empty,
+    /// It no longer matches its NodePool or EC2NodeClass.
+    Drifted,
+}
+
+/// What is known about a NodePool.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePoolStatus {
+    /// What the pool's nodes have together.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "rules::resource_list")]
+    pub resources: ResourceList,
+    /// How many nodes the pool has.
+    #[serde(default)]
+    pub nodes: i64,
+    /// The generation of the EC2NodeClass for which NodeRegistrationHealthy was last judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_class_observed_generation: Option<i64>,
+    /// ValidationSucceeded, NodeClassReady, NodeRegistrationHealthy and Ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "rules::conditions")]
+    pub conditions: Vec<Condition>,
+}
