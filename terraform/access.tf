@@ -1,0 +1,46 @@
+locals {
+  # Who speaks to the API server, and as which groups. infra/rbac binds the groups: `nodeless:controllers` reads what planning
+  # needs and writes Events, each other group adds the writes of its function.
+  controllers = toset(["planner", "lifecycle", "interruption", "catalog"])
+}
+
+resource "aws_eks_access_entry" "node" {
+  count = var.create_access_entries && var.create_node_access_entry ? 1 : 0
+
+  cluster_name  = local.cluster
+  principal_arn = local.node_role_arn
+  type          = "EC2_LINUX"
+  tags          = local.tags
+}
+
+resource "aws_eks_access_entry" "controller" {
+  for_each = var.create_access_entries ? local.controllers : toset([])
+
+  cluster_name      = local.cluster
+  principal_arn     = aws_iam_role.function[each.key].arn
+  kubernetes_groups = ["nodeless:controllers", "nodeless:${each.key}"]
+  type              = "STANDARD"
+  tags              = local.tags
+}
+
+# Cluster-admin, because whoever creates RBAC rules must hold what they grant. Nothing but Terraform invokes this function.
+resource "aws_eks_access_entry" "installer" {
+  count = var.create_access_entries && var.install ? 1 : 0
+
+  cluster_name  = local.cluster
+  principal_arn = aws_iam_role.function["installer"].arn
+  type          = "STANDARD"
+  tags          = local.tags
+}
+
+resource "aws_eks_access_policy_association" "installer" {
+  count = var.create_access_entries && var.install ? 1 : 0
+
+  cluster_name  = local.cluster
+  principal_arn = aws_eks_access_entry.installer[0].principal_arn
+  policy_arn    = "arn:${local.partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+
+  access_scope {
+    type = "cluster"
+  }
+}

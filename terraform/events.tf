@@ -1,0 +1,102 @@
+locals {
+  # Rules rather than EventBridge Scheduler: they need no role, and a scheduled event is what the functions read anyway.
+  schedules = {
+    heartbeat = { expression = var.schedules.heartbeat, about = "Asks the planner to look, whatever woke it or failed to" }
+    sweep     = { expression = var.schedules.sweep, about = "Asks lifecycle to compare claims, EC2 and the cluster" }
+    catalog   = { expression = var.schedules.catalog, about = "Asks catalog to refresh types, prices, images and EC2NodeClass status" }
+  }
+
+  interruption_rules = {
+    spot-warning         = { source = ["aws.ec2"], detail-type = ["EC2 Spot Instance Interruption Warning"] }
+    rebalance            = { source = ["aws.ec2"], detail-type = ["EC2 Instance Rebalance Recommendation"] }
+    capacity-reservation = { source = ["aws.ec2"], detail-type = ["EC2 Capacity Reservation Instance Interruption Warning"] }
+    # Every instance of the account passes here, so the states that mean nothing to us are left out.
+    state-change = {
+      source      = ["aws.ec2"]
+      detail-type = ["EC2 Instance State-change Notification"]
+      detail      = { state = ["stopping", "stopped", "shutting-down", "terminated"] }
+    }
+    scheduled-change = {
+      source      = ["aws.health"]
+      detail-type = ["AWS Health Event"]
+      detail      = { service = ["EC2"], eventTypeCategory = ["scheduledChange"] }
+    }
+  }
+}
+
+resource "aws_cloudwatch_event_rule" "schedule" {
+  for_each = local.schedules
+
+  name                = "${local.name}-${each.key}"
+  description         = each.value.about
+  schedule_expression = each.value.expression
+  state               = var.schedules_enabled ? "ENABLED" : "DISABLED"
+  tags                = local.tags
+}
+
+# Through the queue and not straight to the function: the queue is what keeps planners from running side by side.
+resource "aws_cloudwatch_event_target" "heartbeat" {
+  rule      = aws_cloudwatch_event_rule.schedule["heartbeat"].name
+  target_id = "plan-queue"
+  arn       = aws_sqs_queue.plan.arn
+
+  sqs_target {
+    message_group_id = local.cluster
+  }
+
+  input_transformer {
+    input_paths    = { at = "$.time" }
+    input_template = "{\"kind\":\"wake\",\"source\":\"heartbeat\",\"at\":<at>}"
+  }
+}
+
+resource "aws_cloudwatch_event_target" "sweep" {
+  rule      = aws_cloudwatch_event_rule.schedule["sweep"].name
+  target_id = "claims-queue"
+  arn       = aws_sqs_queue.claims.arn
+
+  input_transformer {
+    input_paths    = { at = "$.time" }
+    input_template = "{\"kind\":\"sweep\",\"at\":<at>}"
+  }
+}
+
+resource "aws_cloudwatch_event_target" "catalog" {
+  rule      = aws_cloudwatch_event_rule.schedule["catalog"].name
+  target_id = "catalog"
+  arn       = aws_lambda_function.function["catalog"].arn
+
+  dead_letter_config {
+    arn = aws_sqs_queue.catalog_dead_letters.arn
+  }
+
+  retry_policy {
+    maximum_event_age_in_seconds = 60
+    maximum_retry_attempts       = 1
+  }
+}
+
+resource "aws_lambda_permission" "catalog" {
+  statement_id  = "schedule"
+  action        = "lambda:InvokeFunction"
+  function_name = aws_lambda_function.function["catalog"].function_name
+  principal     = "events.amazonaws.com"
+  source_arn    = aws_cloudwatch_event_rule.schedule["catalog"].arn
+}
+
+resource "aws_cloudwatch_event_rule" "interruption" {
+  for_each = local.interruption_rules
+
+  name          = "${local.name}-${each.key}"
+  description   = "Tells nodeless about ${each.key} events of EC2 instances"
+  event_pattern = jsonencode(each.value)
+  tags          = local.tags
+}
+
+resource "aws_cloudwatch_event_target" "interruption" {
+  for_each = local.interruption_rules
+
+  rule      = aws_cloudwatch_event_rule.interruption[each.key].name
+  target_id = "interruption-queue"
+  arn       = aws_sqs_queue.interruption.arn
+}

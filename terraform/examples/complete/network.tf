@@ -1,0 +1,114 @@
+data "aws_availability_zones" "available" {
+  state = "available"
+
+  # Local Zones have neither EKS control planes nor most instance types.
+  filter {
+    name   = "opt-in-status"
+    values = ["opt-in-not-required"]
+  }
+}
+
+locals {
+  zones = slice(data.aws_availability_zones.available.names, 0, min(var.zones, length(data.aws_availability_zones.available.names)))
+
+  # What EC2NodeClasses select subnets and security groups by, in Karpenter's guides too.
+  discovery = { "karpenter.sh/discovery" = var.cluster_name }
+}
+
+resource "aws_vpc" "this" {
+  cidr_block           = var.vpc_cidr
+  enable_dns_support   = true
+  enable_dns_hostnames = true
+  tags                 = merge(var.tags, { Name = var.cluster_name })
+}
+
+# Nobody uses the default group; emptied, it also lets nothing through by mistake.
+resource "aws_default_security_group" "this" {
+  vpc_id = aws_vpc.this.id
+}
+
+resource "aws_internet_gateway" "this" {
+  vpc_id = aws_vpc.this.id
+  tags   = merge(var.tags, { Name = var.cluster_name })
+}
+
+resource "aws_subnet" "public" {
+  for_each = { for i, zone in local.zones : zone => i }
+
+  vpc_id                  = aws_vpc.this.id
+  availability_zone       = each.key
+  cidr_block              = cidrsubnet(var.vpc_cidr, 4, each.value)
+  map_public_ip_on_launch = true
+  tags = merge(var.tags, var.nodes_in_private_subnets ? {} : local.discovery, {
+    Name                     = "${var.cluster_name}-public-${each.key}"
+    "kubernetes.io/role/elb" = "1"
+  })
+}
+
+resource "aws_route_table" "public" {
+  vpc_id = aws_vpc.this.id
+  tags   = merge(var.tags, { Name = "${var.cluster_name}-public" })
+}
+
+resource "aws_route" "internet" {
+  route_table_id         = aws_route_table.public.id
+  destination_cidr_block = "0.0.0.0/0"
+  gateway_id             = aws_internet_gateway.this.id
+}
+
+resource "aws_route_table_association" "public" {
+  for_each = aws_subnet.public
+
+  subnet_id      = each.value.id
+  route_table_id = aws_route_table.public.id
+}
+
+resource "aws_subnet" "private" {
+  for_each = var.nodes_in_private_subnets ? { for i, zone in local.zones : zone => i } : {}
+
+  vpc_id            = aws_vpc.this.id
+  availability_zone = each.key
+  cidr_block        = cidrsubnet(var.vpc_cidr, 4, 8 + each.value)
+  tags = merge(var.tags, local.discovery, {
+    Name                              = "${var.cluster_name}-private-${each.key}"
+    "kubernetes.io/role/internal-elb" = "1"
+  })
+}
+
+resource "aws_eip" "nat" {
+  count = var.nodes_in_private_subnets ? 1 : 0
+
+  domain = "vpc"
+  tags   = merge(var.tags, { Name = "${var.cluster_name}-nat" })
+}
+
+resource "aws_nat_gateway" "this" {
+  count = var.nodes_in_private_subnets ? 1 : 0
+
+  allocation_id = aws_eip.nat[0].id
+  subnet_id     = aws_subnet.public[local.zones[0]].id
+  tags          = merge(var.tags, { Name = var.cluster_name })
+  depends_on    = [aws_internet_gateway.this]
+}
+
+resource "aws_route_table" "private" {
+  count = var.nodes_in_private_subnets ? 1 : 0
+
+  vpc_id = aws_vpc.this.id
+  tags   = merge(var.tags, { Name = "${var.cluster_name}-private" })
+}
+
+resource "aws_route" "nat" {
+  count = var.nodes_in_private_subnets ? 1 : 0
+
+  route_table_id         = aws_route_table.private[0].id
+  destination_cidr_block = "0.0.0.0/0"
+  nat_gateway_id         = aws_nat_gateway.this[0].id
+}
+
+resource "aws_route_table_association" "private" {
+  for_each = aws_subnet.private
+
+  subnet_id      = each.value.id
+  route_table_id = aws_route_table.private[0].id
+}

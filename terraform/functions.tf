@@ -1,0 +1,90 @@
+resource "aws_cloudwatch_log_group" "function" {
+  for_each = local.functions
+
+  name              = "/aws/lambda/${local.name}-${each.key}"
+  retention_in_days = var.log_retention_days
+  tags              = local.tags
+}
+
+resource "aws_lambda_function" "function" {
+  for_each = local.functions
+
+  function_name    = "${local.name}-${each.key}"
+  description      = "nodeless ${each.key} for EKS cluster ${local.cluster}"
+  role             = aws_iam_role.function[each.key].arn
+  filename         = "${var.artifacts_directory}/${each.key}/bootstrap.zip"
+  source_code_hash = filebase64sha256("${var.artifacts_directory}/${each.key}/bootstrap.zip")
+  runtime          = "provided.al2023"
+  handler          = "bootstrap"
+  architectures    = [var.architecture]
+  memory_size      = each.value.memory
+  timeout          = each.value.timeout
+
+  reserved_concurrent_executions = each.value.reserved_concurrency
+
+  environment {
+    variables = merge(var.extra_environment, local.common_environment, local.environment[each.key])
+  }
+
+  # Only catalog is invoked asynchronously, by its schedule. The queues have dead-letter queues of their own; wake and installer
+  # are answered synchronously.
+  dynamic "dead_letter_config" {
+    for_each = each.key == "catalog" ? [aws_sqs_queue.catalog_dead_letters.arn] : []
+    content {
+      target_arn = dead_letter_config.value
+    }
+  }
+
+  dynamic "vpc_config" {
+    for_each = var.vpc_config == null || each.key == "wake" ? [] : [var.vpc_config]
+    content {
+      subnet_ids         = vpc_config.value.subnet_ids
+      security_group_ids = vpc_config.value.security_group_ids
+    }
+  }
+
+  tags = local.tags
+
+  # A function that logs before its group exists creates one without retention; one that starts before its policy fails.
+  depends_on = [aws_cloudwatch_log_group.function, aws_iam_role_policy.function]
+}
+
+# A missed refresh is made good by the next tick. Retrying a stale one would only pile up behind it.
+resource "aws_lambda_function_event_invoke_config" "catalog" {
+  function_name                = aws_lambda_function.function["catalog"].function_name
+  maximum_retry_attempts       = 0
+  maximum_event_age_in_seconds = 60
+}
+
+resource "aws_lambda_event_source_mapping" "plan" {
+  event_source_arn = aws_sqs_queue.plan.arn
+  function_name    = aws_lambda_function.function["planner"].arn
+  # Wake-ups that piled up behind a plan are answered by one. A FIFO queue takes at most ten, and no batching window.
+  batch_size              = 10
+  function_response_types = ["ReportBatchItemFailures"]
+  tags                    = local.tags
+}
+
+resource "aws_lambda_event_source_mapping" "claims" {
+  event_source_arn        = aws_sqs_queue.claims.arn
+  function_name           = aws_lambda_function.function["lifecycle"].arn
+  batch_size              = 10
+  function_response_types = ["ReportBatchItemFailures"]
+  tags                    = local.tags
+
+  scaling_config {
+    maximum_concurrency = var.claims_concurrency
+  }
+}
+
+resource "aws_lambda_event_source_mapping" "interruption" {
+  event_source_arn        = aws_sqs_queue.interruption.arn
+  function_name           = aws_lambda_function.function["interruption"].arn
+  batch_size              = 10
+  function_response_types = ["ReportBatchItemFailures"]
+  tags                    = local.tags
+
+  scaling_config {
+    maximum_concurrency = 2
+  }
+}

@@ -1,0 +1,325 @@
+# A role per function, each with what its function calls and no more. EC2 is written by lifecycle alone, and only what carries
+# this cluster's tags; the planner cannot touch EC2 at all. Policies are plain maps, so that the tests can read them.
+
+resource "aws_iam_role" "function" {
+  for_each = local.functions
+
+  name        = "${local.iam_name}-${each.key}"
+  description = "nodeless ${each.key} for EKS cluster ${local.cluster}"
+  tags        = local.tags
+
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Principal = { Service = "lambda.amazonaws.com" }
+      Action    = "sts:AssumeRole"
+    }]
+  })
+}
+
+resource "aws_iam_role_policy" "function" {
+  for_each = local.functions
+
+  name   = "nodeless"
+  role   = aws_iam_role.function[each.key].id
+  policy = jsonencode({ Version = "2012-10-17", Statement = local.statements[each.key] })
+}
+
+# Network interfaces for functions inside a VPC.
+resource "aws_iam_role_policy_attachment" "vpc" {
+  for_each = var.vpc_config == null ? {} : { for name, f in local.functions : name => f if name != "wake" }
+
+  role       = aws_iam_role.function[each.key].name
+  policy_arn = "arn:${local.partition}:iam::aws:policy/service-role/AWSLambdaVPCAccessExecutionRole"
+}
+
+locals {
+  ec2           = "arn:${local.partition}:ec2:${local.region}"
+  in_region     = { StringEquals = { "aws:RequestedRegion" = local.region } }
+  created_kinds = ["fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request"]
+  created_arns  = [for kind in local.created_kinds : "${local.ec2}:${local.account}:${kind}/*"]
+
+  # What already carries the marks of ours, and what a request is about to mark as ours.
+  resource_is_ours = {
+    StringEquals = { "aws:ResourceTag/${local.owned_tag}" = "owned" }
+    StringLike   = { "aws:ResourceTag/karpenter.sh/nodepool" = "*" }
+  }
+  request_makes_ours = {
+    StringEquals = {
+      "aws:RequestTag/${local.owned_tag}"   = "owned"
+      "aws:RequestTag/eks:eks-cluster-name" = local.cluster
+    }
+    StringLike = { "aws:RequestTag/karpenter.sh/nodepool" = "*" }
+  }
+
+  pass_node_role = {
+    Sid       = "PassNodeRole"
+    Effect    = "Allow"
+    Action    = "iam:PassRole"
+    Resource  = local.node_role_arns
+    Condition = { StringEquals = { "iam:PassedToService" = ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"] } }
+  }
+
+  write_logs = {
+    for name, f in local.functions : name => {
+      Sid      = "WriteLogs"
+      Effect   = "Allow"
+      Action   = ["logs:CreateLogStream", "logs:PutLogEvents"]
+      Resource = "${aws_cloudwatch_log_group.function[name].arn}:*"
+    }
+  }
+
+  find_cluster = {
+    Sid      = "FindCluster"
+    Effect   = "Allow"
+    Action   = "eks:DescribeCluster"
+    Resource = local.cluster_arn
+  }
+
+  use_state = {
+    Sid    = "UseState"
+    Effect = "Allow"
+    Action = [
+      "dynamodb:BatchGetItem",
+      "dynamodb:BatchWriteItem",
+      "dynamodb:ConditionCheckItem",
+      "dynamodb:DeleteItem",
+      "dynamodb:GetItem",
+      "dynamodb:PutItem",
+      "dynamodb:Query",
+      "dynamodb:UpdateItem",
+    ]
+    Resource = [aws_dynamodb_table.state.arn, "${aws_dynamodb_table.state.arn}/index/*"]
+  }
+
+  send = {
+    for name, queues in {
+      planner      = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn]
+      lifecycle    = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn]
+      interruption = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn]
+      catalog      = [aws_sqs_queue.plan.arn, aws_sqs_queue.catalog_dead_letters.arn]
+      wake         = [aws_sqs_queue.plan.arn]
+      } : name => {
+      Sid      = "Send"
+      Effect   = "Allow"
+      Action   = "sqs:SendMessage"
+      Resource = queues
+    }
+  }
+
+  receive = {
+    for name, queue in {
+      planner      = aws_sqs_queue.plan.arn
+      lifecycle    = aws_sqs_queue.claims.arn
+      interruption = aws_sqs_queue.interruption.arn
+      } : name => {
+      Sid      = "Receive"
+      Effect   = "Allow"
+      Action   = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"]
+      Resource = queue
+    }
+  }
+
+  statements = {
+    planner = [
+      local.write_logs["planner"],
+      local.find_cluster,
+      local.use_state,
+      local.receive["planner"],
+      local.send["planner"],
+    ]
+
+    interruption = [
+      local.write_logs["interruption"],
+      local.find_cluster,
+      local.use_state,
+      local.receive["interruption"],
+      local.send["interruption"],
+    ]
+
+    wake = concat([for name, s in local.write_logs : s if name == "wake"], [local.send["wake"]])
+
+    installer = [
+      local.write_logs["installer"],
+      local.find_cluster,
+    ]
+
+    lifecycle = [
+      local.write_logs["lifecycle"],
+      local.find_cluster,
+      local.use_state,
+      local.receive["lifecycle"],
+      local.send["lifecycle"],
+      local.pass_node_role,
+      {
+        Sid    = "ReadEC2"
+        Effect = "Allow"
+        Action = [
+          "ec2:DescribeCapacityReservations",
+          "ec2:DescribeImages",
+          "ec2:DescribeInstanceStatus",
+          "ec2:DescribeInstances",
+          "ec2:DescribeLaunchTemplates",
+          "ec2:DescribePlacementGroups",
+          "ec2:DescribeSecurityGroups",
+          "ec2:DescribeSubnets",
+        ]
+        Resource  = "*"
+        Condition = local.in_region
+      },
+      {
+        Sid    = "LaunchInto"
+        Effect = "Allow"
+        Action = ["ec2:CreateFleet", "ec2:RunInstances"]
+        # Images and snapshots belong to others, and so may shared subnets, groups and reservations.
+        Resource = [for kind in ["image", "snapshot", "security-group", "subnet", "capacity-reservation", "placement-group"] : "${local.ec2}:*:${kind}/*"]
+      },
+      {
+        Sid       = "LaunchFromOurTemplates"
+        Effect    = "Allow"
+        Action    = ["ec2:CreateFleet", "ec2:RunInstances"]
+        Resource  = "${local.ec2}:${local.account}:launch-template/*"
+        Condition = local.resource_is_ours
+      },
+      {
+        Sid       = "LaunchWithOurTags"
+        Effect    = "Allow"
+        Action    = ["ec2:CreateFleet", "ec2:CreateLaunchTemplate", "ec2:RunInstances"]
+        Resource  = local.created_arns
+        Condition = local.request_makes_ours
+      },
+      {
+        Sid      = "TagWhatIsLaunched"
+        Effect   = "Allow"
+        Action   = "ec2:CreateTags"
+        Resource = local.created_arns
+        Condition = {
+          StringEquals = merge(local.request_makes_ours.StringEquals, {
+            "ec2:CreateAction" = ["CreateFleet", "CreateLaunchTemplate", "RunInstances"]
+          })
+          StringLike = local.request_makes_ours.StringLike
+        }
+      },
+      {
+        Sid      = "TagOurInstances"
+        Effect   = "Allow"
+        Action   = "ec2:CreateTags"
+        Resource = "${local.ec2}:${local.account}:instance/*"
+        Condition = {
+          StringEquals                = local.resource_is_ours.StringEquals
+          StringLike                  = local.resource_is_ours.StringLike
+          StringEqualsIfExists        = { "aws:RequestTag/eks:eks-cluster-name" = local.cluster }
+          "ForAllValues:StringEquals" = { "aws:TagKeys" = ["eks:eks-cluster-name", "karpenter.sh/nodeclaim", "Name"] }
+        }
+      },
+      {
+        Sid       = "DeleteOurs"
+        Effect    = "Allow"
+        Action    = ["ec2:DeleteLaunchTemplate", "ec2:TerminateInstances"]
+        Resource  = [for kind in ["instance", "launch-template"] : "${local.ec2}:${local.account}:${kind}/*"]
+        Condition = local.resource_is_ours
+      },
+      {
+        # EC2 makes this role at the account's first spot launch, if the caller may.
+        Sid       = "FirstSpotLaunch"
+        Effect    = "Allow"
+        Action    = "iam:CreateServiceLinkedRole"
+        Resource  = "${local.iam_arn}:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
+        Condition = { StringEquals = { "iam:AWSServiceName" = "spot.amazonaws.com" } }
+      },
+    ]
+
+    catalog = [
+      local.write_logs["catalog"],
+      local.find_cluster,
+      local.use_state,
+      local.send["catalog"],
+      local.pass_node_role,
+      {
+        Sid    = "ReadEC2"
+        Effect = "Allow"
+        Action = [
+          "ec2:DescribeAvailabilityZones",
+          "ec2:DescribeCapacityReservations",
+          "ec2:DescribeImages",
+          "ec2:DescribeInstanceTypeOfferings",
+          "ec2:DescribeInstanceTypes",
+          "ec2:DescribePlacementGroups",
+          "ec2:DescribeSecurityGroups",
+          "ec2:DescribeSpotPriceHistory",
+          "ec2:DescribeSubnets",
+        ]
+        Resource  = "*"
+        Condition = local.in_region
+      },
+      {
+        # Amazon's public parameters only; an ssmParameter of one's own needs a policy of one's own on this role.
+        Sid      = "ReadImageParameters"
+        Effect   = "Allow"
+        Action   = "ssm:GetParameter"
+        Resource = "arn:${local.partition}:ssm:${local.region}::parameter/aws/service/*"
+      },
+      {
+        Sid      = "ReadPrices"
+        Effect   = "Allow"
+        Action   = "pricing:GetProducts"
+        Resource = "*" # takes no resource, and answers in few regions only
+      },
+      {
+        Sid      = "ReadInstanceProfiles"
+        Effect   = "Allow"
+        Action   = ["iam:GetInstanceProfile"]
+        Resource = "${local.iam_arn}:instance-profile/*"
+      },
+      {
+        Sid      = "ListInstanceProfiles"
+        Effect   = "Allow"
+        Action   = ["iam:ListInstanceProfiles"]
+        Resource = "*" # takes no resource
+      },
+      {
+        Sid      = "CreateInstanceProfiles"
+        Effect   = "Allow"
+        Action   = "iam:CreateInstanceProfile"
+        Resource = "${local.iam_arn}:instance-profile/*"
+        Condition = {
+          StringEquals = local.profile_tags["RequestTag"]
+          StringLike   = { "aws:RequestTag/karpenter.k8s.aws/ec2nodeclass" = "*" }
+        }
+      },
+      {
+        Sid      = "TagInstanceProfiles"
+        Effect   = "Allow"
+        Action   = "iam:TagInstanceProfile"
+        Resource = "${local.iam_arn}:instance-profile/*"
+        Condition = {
+          StringEquals = merge(local.profile_tags["RequestTag"], local.profile_tags["ResourceTag"])
+          StringLike = {
+            "aws:RequestTag/karpenter.k8s.aws/ec2nodeclass"  = "*"
+            "aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass" = "*"
+          }
+        }
+      },
+      {
+        Sid      = "ChangeOurInstanceProfiles"
+        Effect   = "Allow"
+        Action   = ["iam:AddRoleToInstanceProfile", "iam:DeleteInstanceProfile", "iam:RemoveRoleFromInstanceProfile"]
+        Resource = "${local.iam_arn}:instance-profile/*"
+        Condition = {
+          # Not the cluster-name tag: profiles that older Karpenter versions made have none.
+          StringEquals = { for k, v in local.profile_tags["ResourceTag"] : k => v if !endswith(k, "eks-cluster-name") }
+          StringLike   = { "aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass" = "*" }
+        }
+      },
+    ]
+  }
+
+  profile_tags = {
+    for side in ["RequestTag", "ResourceTag"] : side => {
+      "aws:${side}/${local.owned_tag}"            = "owned"
+      "aws:${side}/eks:eks-cluster-name"          = local.cluster
+      "aws:${side}/topology.kubernetes.io/region" = local.region
+    }
+  }
+}

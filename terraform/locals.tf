@@ -1,0 +1,72 @@
+data "aws_caller_identity" "current" {}
+data "aws_partition" "current" {}
+data "aws_region" "current" {}
+
+locals {
+  account   = data.aws_caller_identity.current.account_id
+  partition = data.aws_partition.current.partition
+  # `id`, because 6.x deprecates `name` and 5.x does not know `region`.
+  region    = data.aws_region.current.id
+  iam_arn   = "arn:${local.partition}:iam::${local.account}"
+  cluster   = var.cluster_name
+  owned_tag = "kubernetes.io/cluster/${local.cluster}"
+
+  cluster_arn = "arn:${local.partition}:eks:${local.region}:${local.account}:cluster/${local.cluster}"
+
+  # Lambda and IAM allow 64 characters, cluster names 100, our longest suffix is "-interruption". A shortened name ends in a
+  # hash, so that two long names with one beginning stay apart.
+  full_name = "nodeless-${local.cluster}"
+  name      = length(local.full_name) <= 50 ? local.full_name : "${substr(local.full_name, 0, 43)}-${substr(sha256(local.full_name), 0, 6)}"
+
+  # IAM is global: clusters of one name in two regions must not meet.
+  full_iam_name = "${local.full_name}-${local.region}"
+  iam_name      = length(local.full_iam_name) <= 50 ? local.full_iam_name : "${substr(local.full_iam_name, 0, 43)}-${substr(sha256(local.full_iam_name), 0, 6)}"
+
+  tags = merge(var.tags, { "nodeless/cluster" = local.cluster })
+
+  function_names = toset(["planner", "lifecycle", "interruption", "catalog", "wake", "installer"])
+  functions      = { for name in local.function_names : name => var.functions[name] if name != "wake" || var.wake_enabled }
+
+  # A value that cannot be guessed and does not change: the data source draws anew at each read, terraform_data keeps the first.
+  wake_path = var.wake_enabled ? "/${sensitive(terraform_data.wake_path[0].output)}" : ""
+  wake_url  = var.wake_enabled ? "${trimsuffix(aws_lambda_function_url.wake[0].function_url, "/")}${local.wake_path}" : ""
+
+  # What a function reads from its environment. These names are a contract with the Rust code; the tests hold both to it.
+  environment = {
+    planner = {
+      NODELESS_TABLE            = aws_dynamodb_table.state.name
+      NODELESS_PLAN_QUEUE_URL   = aws_sqs_queue.plan.url
+      NODELESS_CLAIMS_QUEUE_URL = aws_sqs_queue.claims.url
+    }
+    lifecycle = {
+      NODELESS_TABLE                 = aws_dynamodb_table.state.name
+      NODELESS_PLAN_QUEUE_URL        = aws_sqs_queue.plan.url
+      NODELESS_CLAIMS_QUEUE_URL      = aws_sqs_queue.claims.url
+      NODELESS_NODE_ROLE             = local.node_role_name
+      NODELESS_NODE_INSTANCE_PROFILE = aws_iam_instance_profile.node.name
+    }
+    interruption = {
+      NODELESS_TABLE                  = aws_dynamodb_table.state.name
+      NODELESS_PLAN_QUEUE_URL         = aws_sqs_queue.plan.url
+      NODELESS_CLAIMS_QUEUE_URL       = aws_sqs_queue.claims.url
+      NODELESS_INTERRUPTION_QUEUE_URL = aws_sqs_queue.interruption.url
+    }
+    catalog = {
+      NODELESS_TABLE                 = aws_dynamodb_table.state.name
+      NODELESS_PLAN_QUEUE_URL        = aws_sqs_queue.plan.url
+      NODELESS_NODE_ROLE             = local.node_role_name
+      NODELESS_NODE_INSTANCE_PROFILE = aws_iam_instance_profile.node.name
+    }
+    wake = {
+      NODELESS_PLAN_QUEUE_URL = aws_sqs_queue.plan.url
+      NODELESS_WAKE_PATH      = local.wake_path
+    }
+    installer = {}
+  }
+
+  common_environment = {
+    CLUSTER_NAME = local.cluster
+    NODELESS_LOG = "json"
+    RUST_LOG     = var.log_level
+  }
+}

@@ -1,0 +1,40 @@
+locals {
+  node_role_arn  = var.node_role_arn == null ? aws_iam_role.node[0].arn : var.node_role_arn
+  node_role_name = var.node_role_arn == null ? aws_iam_role.node[0].name : element(split("/", var.node_role_arn), length(split("/", var.node_role_arn)) - 1)
+  node_role_arns = concat([local.node_role_arn], var.additional_node_role_arns)
+}
+
+resource "aws_iam_role" "node" {
+  count = var.node_role_arn == null ? 1 : 0
+
+  name        = "${local.iam_name}-node"
+  description = "Nodes that nodeless launches for EKS cluster ${local.cluster}"
+  tags        = local.tags
+
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Principal = { Service = "ec2.amazonaws.com" }
+      Action    = "sts:AssumeRole"
+    }]
+  })
+}
+
+resource "aws_iam_role_policy_attachment" "node" {
+  for_each = var.node_role_arn == null ? toset([
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEKS_CNI_Policy",
+    "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonSSMManagedInstanceCore",
+  ]) : toset([])
+
+  role       = aws_iam_role.node[0].name
+  policy_arn = "arn:${local.partition}:iam::aws:policy/${each.key}"
+}
+
+resource "aws_iam_instance_profile" "node" {
+  name = "${local.iam_name}-node"
+  role = local.node_role_name
+  tags = local.tags
+}

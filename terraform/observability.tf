@@ -1,0 +1,209 @@
+locals {
+  namespace = "nodeless"
+
+  # Every metric the functions publish, by the section of the dashboard that shows it. One dimension, Cluster: CloudWatch
+  # charges for each metric and dimension value, so nodes and types stay in the logs. The tests hold telemetry to this list.
+  metrics = {
+    Capacity = {
+      NodeCount          = "Maximum"
+      HourlySpendDollars = "Maximum"
+    }
+    Pods = {
+      PendingPods       = "Maximum"
+      UnschedulablePods = "Maximum"
+    }
+    Launches = {
+      ClaimsCreated        = "Sum"
+      NodesLaunched        = "Sum"
+      NodesRegistered      = "Sum"
+      NodesInitialized     = "Sum"
+      LaunchFailures       = "Sum"
+      InsufficientCapacity = "Sum"
+    }
+    Removals = {
+      NodesTerminated  = "Sum"
+      Evictions        = "Sum"
+      Interruptions    = "Sum"
+      OrphansCollected = "Sum"
+    }
+    Latency = {
+      PlanDurationMilliseconds        = "p90"
+      LaunchLatencyMilliseconds       = "p90"
+      RegistrationLatencyMilliseconds = "p90"
+    }
+    Health = {
+      Heartbeat         = "Sum"
+      PlansMade         = "Sum"
+      ReconcileErrors   = "Sum"
+      CatalogAgeSeconds = "Maximum"
+    }
+  }
+
+  metric_names = sort(flatten([for section in values(local.metrics) : keys(section)]))
+
+  dead_letter_queues = {
+    plan         = aws_sqs_queue.plan_dead_letters.name
+    claims       = aws_sqs_queue.claims_dead_letters.name
+    interruption = aws_sqs_queue.interruption_dead_letters.name
+    catalog      = aws_sqs_queue.catalog_dead_letters.name
+  }
+
+  alarm_actions = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+
+  # Thresholds that are null have no alarm.
+  limit_alarms = {
+    for name, alarm in {
+      node-count = {
+        metric      = "NodeCount", statistic = "Maximum", period = 60, threshold = var.alarms.node_count
+        description = "More nodes than expected. Look at the NodePool limits and the newest decisions in the planner's log."
+      }
+      hourly-spend = {
+        metric      = "HourlySpendDollars", statistic = "Maximum", period = 60, threshold = var.alarms.hourly_spend_dollars
+        description = "Nodes cost more dollars an hour than expected. Look at the NodePool limits and the newest decisions."
+      }
+      nodes-launched = {
+        metric      = "NodesLaunched", statistic = "Sum", period = 3600, threshold = var.alarms.nodes_launched_per_hour
+        description = "More launches in an hour than expected. Nodes that never register, or a workload that flaps, look like this."
+      }
+    } : name => alarm if var.alarms.enabled && alarm.threshold != null
+  }
+}
+
+resource "aws_cloudwatch_metric_alarm" "errors" {
+  for_each = var.alarms.enabled ? local.functions : {}
+
+  alarm_name          = "${local.name}-${each.key}-errors"
+  alarm_description   = "nodeless ${each.key} failed as a whole in three of five minutes. Its log group is ${aws_cloudwatch_log_group.function[each.key].name}."
+  namespace           = "AWS/Lambda"
+  metric_name         = "Errors"
+  dimensions          = { FunctionName = aws_lambda_function.function[each.key].function_name }
+  statistic           = "Sum"
+  period              = 60
+  evaluation_periods  = 5
+  datapoints_to_alarm = each.key == "installer" ? 1 : 3
+  threshold           = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "dead_letters" {
+  for_each = { for name, queue in local.dead_letter_queues : name => queue if var.alarms.enabled }
+
+  alarm_name          = "${local.name}-${each.key}-dead-letters"
+  alarm_description   = "Messages were given up after repeated failures. Read them in ${each.value}, mend the cause, then redrive or purge."
+  namespace           = "AWS/SQS"
+  metric_name         = "ApproximateNumberOfMessagesVisible"
+  dimensions          = { QueueName = each.value }
+  statistic           = "Maximum"
+  period              = 300
+  evaluation_periods  = 1
+  threshold           = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+}
+
+# The one alarm that speaks when everything else has fallen silent; so missing data is the fault itself.
+resource "aws_cloudwatch_metric_alarm" "stale_heartbeat" {
+  count = var.alarms.enabled ? 1 : 0
+
+  alarm_name          = "${local.name}-stale-heartbeat"
+  alarm_description   = "No plan has been made for five minutes: pending pods get no nodes and nodes are not removed. Look at the planner's log and its dead letters."
+  namespace           = local.namespace
+  metric_name         = "Heartbeat"
+  dimensions          = { Cluster = local.cluster }
+  statistic           = "Sum"
+  period              = 60
+  evaluation_periods  = 5
+  threshold           = 1
+  comparison_operator = "LessThanThreshold"
+  treat_missing_data  = "breaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "limit" {
+  for_each = local.limit_alarms
+
+  alarm_name          = "${local.name}-${each.key}"
+  alarm_description   = each.value.description
+  namespace           = local.namespace
+  metric_name         = each.value.metric
+  dimensions          = { Cluster = local.cluster }
+  statistic           = each.value.statistic
+  period              = each.value.period
+  evaluation_periods  = 1
+  threshold           = each.value.threshold
+  comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+}
+
+resource "aws_cloudwatch_dashboard" "nodeless" {
+  dashboard_name = local.name
+
+  dashboard_body = jsonencode({
+    widgets = concat(
+      [
+        for i, section in sort(keys(local.metrics)) : {
+          type   = "metric"
+          x      = (i % 2) * 12
+          y      = floor(i / 2) * 6
+          width  = 12
+          height = 6
+          properties = {
+            title  = section
+            region = local.region
+            view   = "timeSeries"
+            period = 60
+            metrics = [
+              for name, statistic in local.metrics[section] : [local.namespace, name, "Cluster", local.cluster, { stat = statistic }]
+            ]
+          }
+        }
+      ],
+      [
+        {
+          type   = "metric"
+          x      = 0
+          y      = 18
+          width  = 12
+          height = 6
+          properties = {
+            title  = "Function errors and throttles"
+            region = local.region
+            view   = "timeSeries"
+            period = 60
+            stat   = "Sum"
+            metrics = concat([
+              for name in sort(keys(local.functions)) : [
+                for metric in ["Errors", "Throttles"] : ["AWS/Lambda", metric, "FunctionName", "${local.name}-${name}"]
+              ]
+            ]...)
+          }
+        },
+        {
+          type   = "log"
+          x      = 12
+          y      = 18
+          width  = 12
+          height = 6
+          properties = {
+            title  = "Newest warnings and errors"
+            region = local.region
+            view   = "table"
+            query  = "${join(" | ", [for g in values(aws_cloudwatch_log_group.function) : "SOURCE '${g.name}'"])} | fields @timestamp, @log, @message | filter level in ['WARN', 'ERROR'] | sort @timestamp desc | limit 50"
+          }
+        },
+      ],
+    )
+  })
+}

@@ -1,0 +1,75 @@
+output "node_role_name" {
+  description = "Name of the node role, for spec.role of an EC2NodeClass."
+  value       = local.node_role_name
+}
+
+output "node_role_arn" {
+  description = "ARN of the node role."
+  value       = local.node_role_arn
+}
+
+output "node_instance_profile_name" {
+  description = "Instance profile of the node role, for spec.instanceProfile of an EC2NodeClass."
+  value       = aws_iam_instance_profile.node.name
+}
+
+output "function_names" {
+  description = "Names of the Lambda functions."
+  value       = { for name, f in aws_lambda_function.function : name => f.function_name }
+}
+
+output "function_role_arns" {
+  description = "Roles of the functions, by function: for policies of your own (KMS keys, ssmParameter terms), and for access entries where the module creates none."
+  value       = { for name, role in aws_iam_role.function : name => role.arn }
+}
+
+output "log_group_names" {
+  description = "Log groups of the functions."
+  value       = { for name, group in aws_cloudwatch_log_group.function : name => group.name }
+}
+
+output "table_name" {
+  description = "Name of the state table."
+  value       = aws_dynamodb_table.state.name
+}
+
+output "plan_queue_url" {
+  description = "URL of the plan queue. A message of your own asks for a plan now."
+  value       = aws_sqs_queue.plan.url
+}
+
+output "claims_queue_url" {
+  description = "URL of the claims queue."
+  value       = aws_sqs_queue.claims.url
+}
+
+output "interruption_queue_url" {
+  description = "URL of the interruption queue, for a fault injection of your own."
+  value       = aws_sqs_queue.interruption.url
+}
+
+output "dead_letter_queue_urls" {
+  description = "Dead-letter queues, by what they are for."
+  value = {
+    plan         = aws_sqs_queue.plan_dead_letters.url
+    claims       = aws_sqs_queue.claims_dead_letters.url
+    interruption = aws_sqs_queue.interruption_dead_letters.url
+    catalog      = aws_sqs_queue.catalog_dead_letters.url
+  }
+}
+
+output "wake_url" {
+  description = "URL that the wake webhook calls, with its secret path; empty where wake is off."
+  value       = local.wake_url
+  sensitive   = true
+}
+
+output "dashboard_name" {
+  description = "Name of the CloudWatch dashboard."
+  value       = aws_cloudwatch_dashboard.nodeless.dashboard_name
+}
+
+output "metric_names" {
+  description = "Every metric in the namespace nodeless that dashboard and alarms know."
+  value       = local.metric_names
+}

@@ -1,0 +1,120 @@
+# One planner at a time per cluster: a FIFO queue with the cluster as the only message group. SQS hands out no further message
+# of a group while one is in flight, and Lambda invokes one function at a time for it.
+#
+# How long a plan waits after a killed planner is this queue's visibility timeout. It may not be shorter than the function's
+# timeout (Lambda refuses the mapping, and a slow plan would run twice), so it is that plus five seconds: 45 s by default,
+# inside the minute that we promise. AWS's advice of six times the timeout is about throttled invocations; here a message that
+# comes back early costs nothing, because the next heartbeat asks for the same plan.
+resource "aws_sqs_queue" "plan" {
+  name       = "${local.name}-plan.fifo"
+  fifo_queue = true
+  # EventBridge sends no deduplication id and refuses FIFO targets without this. Each body carries its time, so no two are
+  # equal; a sender may still give an id of its own, as wake does to send at most one message a second.
+  content_based_deduplication = true
+  visibility_timeout_seconds  = var.functions.planner.timeout + 5
+  # A wake-up that is older than this has been overtaken by several heartbeats.
+  message_retention_seconds = 600
+  sqs_managed_sse_enabled   = true
+  tags                      = local.tags
+
+  redrive_policy = jsonencode({
+    deadLetterTargetArn = aws_sqs_queue.plan_dead_letters.arn
+    # A poisoned message blocks its group, and with it the cluster, while it is retried.
+    maxReceiveCount = 3
+  })
+}
+
+resource "aws_sqs_queue" "plan_dead_letters" {
+  name                      = "${local.name}-plan-dead-letters.fifo"
+  fifo_queue                = true
+  message_retention_seconds = 1209600
+  sqs_managed_sse_enabled   = true
+  tags                      = local.tags
+}
+
+# A message a claim; one that must be looked at again later is sent anew with a delay.
+resource "aws_sqs_queue" "claims" {
+  name                       = "${local.name}-claims"
+  visibility_timeout_seconds = var.functions.lifecycle.timeout + 30
+  # The sweep finds every claim again within a minute.
+  message_retention_seconds = 3600
+  sqs_managed_sse_enabled   = true
+  tags                      = local.tags
+
+  redrive_policy = jsonencode({
+    deadLetterTargetArn = aws_sqs_queue.claims_dead_letters.arn
+    maxReceiveCount     = 5
+  })
+}
+
+resource "aws_sqs_queue" "claims_dead_letters" {
+  name                      = "${local.name}-claims-dead-letters"
+  message_retention_seconds = 1209600
+  sqs_managed_sse_enabled   = true
+  tags                      = local.tags
+}
+
+resource "aws_sqs_queue" "interruption" {
+  name                       = "${local.name}-interruption"
+  visibility_timeout_seconds = var.functions.interruption.timeout + 10
+  # A spot instance is gone two minutes after its warning; what happened to it, the sweep sees.
+  message_retention_seconds = 300
+  sqs_managed_sse_enabled   = true
+  tags                      = local.tags
+
+  redrive_policy = jsonencode({
+    deadLetterTargetArn = aws_sqs_queue.interruption_dead_letters.arn
+    maxReceiveCount     = 4
+  })
+}
+
+resource "aws_sqs_queue" "interruption_dead_letters" {
+  name                      = "${local.name}-interruption-dead-letters"
+  message_retention_seconds = 1209600
+  sqs_managed_sse_enabled   = true
+  tags                      = local.tags
+}
+
+# Catalog refreshes that failed or could not be delivered.
+resource "aws_sqs_queue" "catalog_dead_letters" {
+  name                      = "${local.name}-catalog-dead-letters"
+  message_retention_seconds = 1209600
+  sqs_managed_sse_enabled   = true
+  tags                      = local.tags
+}
+
+locals {
+  event_queues = {
+    plan                 = { queue = aws_sqs_queue.plan, rules = [aws_cloudwatch_event_rule.schedule["heartbeat"].arn] }
+    claims               = { queue = aws_sqs_queue.claims, rules = [aws_cloudwatch_event_rule.schedule["sweep"].arn] }
+    interruption         = { queue = aws_sqs_queue.interruption, rules = [for r in aws_cloudwatch_event_rule.interruption : r.arn] }
+    catalog_dead_letters = { queue = aws_sqs_queue.catalog_dead_letters, rules = [aws_cloudwatch_event_rule.schedule["catalog"].arn] }
+  }
+}
+
+resource "aws_sqs_queue_policy" "events" {
+  for_each = local.event_queues
+
+  queue_url = each.value.queue.url
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Sid       = "OnlyOurRules"
+        Effect    = "Allow"
+        Principal = { Service = "events.amazonaws.com" }
+        Action    = "sqs:SendMessage"
+        Resource  = each.value.queue.arn
+        Condition = { ArnEquals = { "aws:SourceArn" = each.value.rules } }
+      },
+      {
+        Sid       = "OnlyTLS"
+        Effect    = "Deny"
+        Principal = "*"
+        Action    = "sqs:*"
+        Resource  = each.value.queue.arn
+        Condition = { Bool = { "aws:SecureTransport" = "false" } }
+      },
+    ]
+  })
+}

@@ -1,0 +1,43 @@
+resource "aws_dynamodb_table" "state" {
+  name                        = local.name
+  billing_mode                = "PAY_PER_REQUEST"
+  hash_key                    = "pk"
+  range_key                   = "sk"
+  deletion_protection_enabled = var.deletion_protection
+  tags                        = local.tags
+
+  attribute {
+    name = "pk"
+    type = "S"
+  }
+
+  attribute {
+    name = "sk"
+    type = "S"
+  }
+
+  attribute {
+    name = "instanceId"
+    type = "S"
+  }
+
+  # From an instance that EC2 is about to take to its claim. Items without an instance do not enter the index.
+  global_secondary_index {
+    name            = "instance"
+    hash_key        = "instanceId"
+    projection_type = "ALL"
+  }
+
+  ttl {
+    attribute_name = "expires"
+    enabled        = true
+  }
+
+  point_in_time_recovery {
+    enabled = true
+  }
+
+  server_side_encryption {
+    enabled = false # the AWS-owned key: encrypted at rest, without a charge for every request
+  }
+}

@@ -1,0 +1,243 @@
+variable "cluster_name" {
+  description = "Name of the EKS cluster. Also the partition key of the state table and the value of the ownership tags."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", var.cluster_name))
+    error_message = "cluster_name must be an EKS cluster name: 1 to 100 letters, digits, '-' or '_', starting with a letter or digit."
+  }
+}
+
+variable "artifacts_directory" {
+  description = "Directory that holds NAME/bootstrap.zip for each function, as `cargo lambda build --release --output-format zip` leaves it under target/lambda."
+  type        = string
+
+  validation {
+    condition = alltrue([
+      for name in ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"] :
+      fileexists("${var.artifacts_directory}/${name}/bootstrap.zip")
+    ])
+    error_message = "artifacts_directory must hold planner, lifecycle, interruption, catalog, wake and installer, each with a bootstrap.zip. Build them with: cargo lambda build --release --arm64 --output-format zip"
+  }
+}
+
+variable "architecture" {
+  description = "Instruction set of the zips: arm64 (a fifth cheaper) or x86_64."
+  type        = string
+  default     = "arm64"
+
+  validation {
+    condition     = contains(["arm64", "x86_64"], var.architecture)
+    error_message = "architecture must be arm64 or x86_64, the one the zips were built for."
+  }
+}
+
+variable "functions" {
+  description = "Memory (MB), timeout (seconds) and reserved concurrency (-1: none) of each function. A planner timeout sets the visibility timeout of the plan queue, five seconds above it."
+  type = object({
+    planner = optional(object({
+      memory               = optional(number, 1024)
+      timeout              = optional(number, 40)
+      reserved_concurrency = optional(number, -1)
+    }), {})
+    lifecycle = optional(object({
+      memory               = optional(number, 512)
+      timeout              = optional(number, 60)
+      reserved_concurrency = optional(number, -1)
+    }), {})
+    interruption = optional(object({
+      memory               = optional(number, 256)
+      timeout              = optional(number, 30)
+      reserved_concurrency = optional(number, -1)
+    }), {})
+    catalog = optional(object({
+      memory               = optional(number, 1024)
+      timeout              = optional(number, 240)
+      reserved_concurrency = optional(number, -1)
+    }), {})
+    wake = optional(object({
+      memory  = optional(number, 256)
+      timeout = optional(number, 5)
+      # The only function that strangers can reach: the reservation is what bounds a flood, in cost and in the account's
+      # concurrency. Accounts whose total is still 10 cannot reserve any; they set -1 or ask for the usual 1000.
+      reserved_concurrency = optional(number, 5)
+    }), {})
+    installer = optional(object({
+      memory               = optional(number, 256)
+      timeout              = optional(number, 120)
+      reserved_concurrency = optional(number, -1)
+    }), {})
+  })
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = var.functions.planner.timeout >= 10 && var.functions.planner.timeout <= 50
+    error_message = "functions.planner.timeout must be 10 to 50 seconds: a killed planner's messages come back five seconds after it, and the next plan is promised within a minute."
+  }
+
+  validation {
+    condition     = alltrue([for f in values(var.functions) : f.memory >= 128 && f.memory <= 10240 && f.timeout >= 1 && f.timeout <= 900])
+    error_message = "functions: memory is 128 to 10240 MB and timeout 1 to 900 seconds."
+  }
+
+  validation {
+    condition     = var.functions.catalog.timeout < 300
+    error_message = "functions.catalog.timeout must stay below 300 seconds, so that two runs on the five-minute schedule do not overlap."
+  }
+}
+
+variable "vpc_config" {
+  description = "Subnets and security groups to run the functions in, for a cluster whose API endpoint is private. null (default) runs them outside any VPC: interface endpoints or NAT cost more than everything else together. The subnets need a way to EC2, SQS, DynamoDB, EKS, STS, SSM, IAM and Pricing."
+  type = object({
+    subnet_ids         = list(string)
+    security_group_ids = list(string)
+  })
+  default = null
+
+  validation {
+    condition     = var.vpc_config == null ? true : length(var.vpc_config.subnet_ids) > 0 && length(var.vpc_config.security_group_ids) > 0
+    error_message = "vpc_config needs at least one subnet and one security group."
+  }
+}
+
+variable "extra_environment" {
+  description = "More environment variables for every function, such as AWS_ENDPOINT_URL_EC2 for a private or emulated endpoint. Those the module sets itself cannot be replaced."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for k in keys(var.extra_environment) : !startswith(k, "NODELESS_") && !contains(["CLUSTER_NAME", "RUST_LOG"], k)])
+    error_message = "extra_environment may not set CLUSTER_NAME, RUST_LOG or NODELESS_*: the module sets those."
+  }
+}
+
+variable "log_level" {
+  description = "RUST_LOG of the functions: a level, or a tracing filter such as info,nodeless_operations=debug."
+  type        = string
+  default     = "info"
+}
+
+variable "log_retention_days" {
+  description = "Days that the functions' logs are kept."
+  type        = number
+  default     = 30
+
+  validation {
+    condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.log_retention_days)
+    error_message = "log_retention_days must be a retention that CloudWatch Logs offers, such as 7, 14, 30, 90 or 365."
+  }
+}
+
+variable "claims_concurrency" {
+  description = "How many lifecycle invocations may work through the claims queue at once."
+  type        = number
+  default     = 10
+
+  validation {
+    condition     = var.claims_concurrency >= 2 && var.claims_concurrency <= 1000
+    error_message = "claims_concurrency must be 2 to 1000, the bounds of an SQS event source mapping."
+  }
+}
+
+variable "schedules" {
+  description = "EventBridge schedule expressions: the planner's heartbeat, the lifecycle sweep and the catalog refresh."
+  type = object({
+    heartbeat = optional(string, "rate(1 minute)")
+    sweep     = optional(string, "rate(1 minute)")
+    catalog   = optional(string, "rate(5 minutes)")
+  })
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for s in values(var.schedules) : can(regex("^(rate|cron)\\(.+\\)$", s))])
+    error_message = "schedules must be rate(...) or cron(...) expressions."
+  }
+}
+
+variable "schedules_enabled" {
+  description = "false stops heartbeat, sweep and catalog, and with them every decision: the brake to pull while looking into something. The stale-heartbeat alarm will fire."
+  type        = bool
+  default     = true
+}
+
+variable "wake_enabled" {
+  description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts in seconds. false leaves the heartbeat to drive alone."
+  type        = bool
+  default     = true
+}
+
+variable "node_role_arn" {
+  description = "An existing role for nodes, such as the one Karpenter used. null makes one."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.node_role_arn == null ? true : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/.+$", var.node_role_arn))
+    error_message = "node_role_arn must be the ARN of an IAM role."
+  }
+}
+
+variable "additional_node_role_arns" {
+  description = "More roles that EC2NodeClasses may name in spec.role. Instances can be given no role beyond these and the node role. Each needs its own EC2_LINUX access entry."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "create_access_entries" {
+  description = "Create the EKS access entries of nodes and functions. false where something else manages access; the README lists what is then owed."
+  type        = bool
+  default     = true
+}
+
+variable "create_node_access_entry" {
+  description = "Create the EC2_LINUX access entry of the node role. false where the role has one already, as when moving over from Karpenter."
+  type        = bool
+  default     = true
+}
+
+variable "install" {
+  description = "Let Terraform invoke the installer function, which applies CRDs, RBAC and the wake webhook with cluster-admin rights. false creates neither the invocation nor the installer's access entry: run `nodeless install` instead."
+  type        = bool
+  default     = true
+}
+
+variable "installation_version" {
+  description = "Anything that should make the installer run again when it changes. The installer's own zip is tracked already."
+  type        = string
+  default     = ""
+}
+
+variable "deletion_protection" {
+  description = "Protect the state table from deletion. Losing it costs no node: claims are rebuilt from EC2 tags and Nodes. Turn it off before a destroy."
+  type        = bool
+  default     = true
+}
+
+variable "alarms" {
+  description = "Thresholds of the alarms; null leaves that alarm out. enabled = false leaves all out."
+  type = object({
+    enabled                 = optional(bool, true)
+    node_count              = optional(number, 100)
+    hourly_spend_dollars    = optional(number, 50)
+    nodes_launched_per_hour = optional(number, 100)
+  })
+  default  = {}
+  nullable = false
+}
+
+variable "alarm_topic_arn" {
+  description = "SNS topic that alarms notify. null makes alarms that only change state."
+  type        = string
+  default     = null
+}
+
+variable "tags" {
+  description = "Tags for everything the module creates. Nodes are tagged by their EC2NodeClass."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}

@@ -1,0 +1,52 @@
+# The API server calls wake through a webhook and can sign nothing, so the URL is open to all and the secret is in its path. A
+# call that does not know the path is refused before it causes anything; one that does can only ask the planner to look.
+data "aws_secretsmanager_random_password" "wake_path" {
+  count = var.wake_enabled ? 1 : 0
+
+  password_length     = 48
+  exclude_punctuation = true
+}
+
+# To change the path: terraform apply -replace='module.NAME.terraform_data.wake_path[0]'
+resource "terraform_data" "wake_path" {
+  count = var.wake_enabled ? 1 : 0
+
+  input = nonsensitive(data.aws_secretsmanager_random_password.wake_path[0].random_password)
+
+  lifecycle {
+    ignore_changes = [input]
+  }
+}
+
+# The provider adds the resource policy statement for lambda:InvokeFunctionUrl by itself.
+resource "aws_lambda_function_url" "wake" {
+  count = var.wake_enabled ? 1 : 0
+
+  function_name      = aws_lambda_function.function["wake"].function_name
+  authorization_type = "NONE"
+}
+
+# Function URLs made since October 2025 also need lambda:InvokeFunction. Without the condition InvokedViaFunctionUrl that
+# would let any AWS account that guesses the function's ARN invoke it past the URL, and provider 5.x cannot express it; hence
+# this one resource through CloudFormation.
+resource "aws_cloudformation_stack" "wake_permission" {
+  count = var.wake_enabled ? 1 : 0
+
+  name = "${local.name}-wake-permission"
+  tags = local.tags
+
+  template_body = jsonencode({
+    Description = "Lets the Function URL of nodeless wake invoke it, and nothing else"
+    Resources = {
+      Permission = {
+        Type = "AWS::Lambda::Permission"
+        Properties = {
+          Action                = "lambda:InvokeFunction"
+          FunctionName          = aws_lambda_function.function["wake"].function_name
+          InvokedViaFunctionUrl = true
+          Principal             = "*"
+        }
+      }
+    }
+  })
+}
