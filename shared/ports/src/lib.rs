@@ -1,1 +1,21 @@
-//! To be built.
+//! What operations need of the world: a cluster, a cloud, a store of claims, queues, a clock.
+//!
+//! Each port has an adapter for AWS or Kubernetes, and one in memory in `nodeless-simulation`. The traits are used as
+//! `Arc<dyn …>`: calls cross a network, so dynamic dispatch costs nothing that counts and keeps operations readable.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod catalog_source;
+pub mod claims;
+pub mod clock;
+pub mod cloud;
+pub mod cluster;
+pub mod error;
+pub mod queue;
+
+pub use catalog_source::CatalogSource;
+pub use claims::Claims;
+pub use clock::Clock;
+pub use cloud::Cloud;
+pub use cluster::Cluster;
+pub use error::{ErrorKind, PortError};
+pub use queue::Queue;

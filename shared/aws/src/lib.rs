@@ -1,0 +1,112 @@
+//! What all AWS adapters share: one way to load the configuration, and one way to read errors.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::display::DisplayErrorContext;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use nodeless_ports::{ErrorKind, PortError};
+use std::time::Duration;
+
+/// How often the SDK tries a call. Three attempts with the SDK's jittered backoff stay within a few seconds; what still
+/// fails then is left to the next wake-up, which is cheaper than a Lambda that waits.
+const ATTEMPTS: u32 = 3;
+
+/// Reads the region, credentials and endpoints from the environment, as every AWS tool does. `AWS_ENDPOINT_URL` and its
+/// forms per service point the clients at an emulator.
+pub async fn load_config() -> SdkConfig {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(3))
+        .operation_attempt_timeout(Duration::from_secs(15))
+        .build();
+    aws_config::defaults(BehaviorVersion::latest())
+        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
+        .timeout_config(timeouts)
+        .load()
+        .await
+}
+
+/// An SDK error as a [`PortError`], named after the operation (such as `EC2 CreateFleet`).
+pub fn port_error<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> PortError
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    match error {
+        SdkError::ServiceError(service) => {
+            let code = service.err().code().unwrap_or_default();
+            let status = service.raw().status().as_u16();
+            let message = service.err().message().unwrap_or("the service gave no message");
+            PortError::new(kind_of(code, status), operation, message).with_code(code)
+        }
+        SdkError::ConstructionFailure(_) => {
+            PortError::new(ErrorKind::Invalid, operation, DisplayErrorContext(error).to_string())
+        }
+        _ => PortError::new(ErrorKind::Unavailable, operation, DisplayErrorContext(error).to_string()),
+    }
+}
+
+/// How to react to an error code and HTTP status.
+#[must_use]
+pub fn kind_of(code: &str, status: u16) -> ErrorKind {
+    const THROTTLED: [&str; 9] = [
+        "RequestLimitExceeded",
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+        "RequestThrottled",
+        "ProvisionedThroughputExceededException",
+        "EC2ThrottledException",
+        "SlowDown",
+    ];
+    if THROTTLED.contains(&code) || status == 429 {
+        return ErrorKind::Throttled;
+    }
+    if code == "ConditionalCheckFailedException" || code == "TransactionConflictException" {
+        return ErrorKind::Conflict;
+    }
+    let denied = ["UnauthorizedOperation", "AuthFailure", "OptInRequired", "PendingVerification"].contains(&code)
+        || code.starts_with("AccessDenied")
+        || code.starts_with("AuthFailure.")
+        || code.contains("ExpiredToken")
+        || code.contains("InvalidClientTokenId")
+        || code == "UnrecognizedClientException";
+    if denied || status == 401 || status == 403 {
+        return ErrorKind::Denied;
+    }
+    let not_found = code.ends_with(".NotFound")
+        || code.ends_with("NotFoundException")
+        || code == "NoSuchEntity"
+        || code == "ParameterNotFound"
+        || code.ends_with(".NonExistentQueue")
+        || code == "QueueDoesNotExist";
+    if not_found {
+        return ErrorKind::NotFound;
+    }
+    if status >= 500 || status == 0 { ErrorKind::Unavailable } else { ErrorKind::Invalid }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_say_how_to_react() {
+        for (code, status, kind) in [
+            ("RequestLimitExceeded", 503, ErrorKind::Throttled),
+            ("UnauthorizedOperation", 403, ErrorKind::Denied),
+            ("AuthFailure.ServiceLinkedRoleCreationNotPermitted", 400, ErrorKind::Denied),
+            ("InvalidInstanceID.NotFound", 400, ErrorKind::NotFound),
+            ("InvalidLaunchTemplateName.NotFoundException", 400, ErrorKind::NotFound),
+            ("ConditionalCheckFailedException", 400, ErrorKind::Conflict),
+            ("InvalidParameterValue", 400, ErrorKind::Invalid),
+            ("InternalError", 500, ErrorKind::Unavailable),
+            ("", 502, ErrorKind::Unavailable),
+        ] {
+            assert_eq!(kind_of(code, status), kind, "{code} {status}");
+        }
+    }
+}

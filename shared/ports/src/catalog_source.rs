@@ -1,0 +1,31 @@
+//! EC2, SSM, IAM and the Price List, as the catalog function reads them.
+
+use crate::PortError;
+use async_trait::async_trait;
+use nodeless_api::EC2NodeClass;
+use nodeless_api::EC2NodeClassStatus;
+use nodeless_catalog::Catalog;
+
+/// What there is to launch, and what each EC2NodeClass resolves to.
+#[async_trait]
+pub trait CatalogSource: Send + Sync {
+    /// Reads instance types, offerings, prices and reservations into a catalog. `previous` supplies what is asked for
+    /// less often (prices), and what could not be read this time.
+    ///
+    /// # Errors
+    /// When instance types or offerings cannot be read: the stored catalog then stays in force.
+    async fn catalog(&self, previous: Option<&Catalog>) -> Result<Catalog, PortError>;
+
+    /// Resolves an EC2NodeClass: AMIs, subnets, security groups, instance profile, conditions. What cannot be resolved
+    /// is a condition of the status, not an error.
+    ///
+    /// # Errors
+    /// When AWS could not be reached at all: the present status then stays.
+    async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError>;
+
+    /// Removes what was made for an EC2NodeClass that is being deleted: instance profile, launch templates.
+    ///
+    /// # Errors
+    /// When something could not be removed: the finalizer then stays.
+    async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError>;
+}

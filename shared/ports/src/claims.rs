@@ -1,0 +1,196 @@
+//! The claims table: what we want, and what has been decided about it.
+
+use crate::PortError;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_model::claim::Charge;
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::{CapacityType, NodeClaim, ResourceList};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The limits of a NodePool, against which a new claim is charged in the same transaction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PoolLimits {
+    /// Resources, `nodes` included; one that is not listed is unlimited.
+    pub resources: ResourceList,
+    /// Dollars per hour.
+    pub dollars_per_hour: Option<f64>,
+}
+
+/// What became of a new claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It is written, with version 1, and charged.
+    Written,
+    /// A claim of this name with the same uid was there already: an earlier try had succeeded.
+    AlreadyThere,
+    /// Its NodePool's limit would be passed; nothing was written.
+    LimitReached {
+        /// The resource, or `dollars-per-hour`.
+        resource: String,
+    },
+}
+
+/// An offering that EC2 did not have a moment ago.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnavailableOffering {
+    /// The instance type.
+    pub instance_type: String,
+    /// The availability zone, by name.
+    pub zone: String,
+    /// How it would have been bought.
+    pub capacity_type: CapacityType,
+    /// Until when it is not to be asked for.
+    pub until: Timestamp,
+    /// EC2's code, such as `InsufficientInstanceCapacity`.
+    pub reason: String,
+}
+
+/// Why something was decided, for people; kept for a while and then forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// A sortable id.
+    pub id: String,
+    /// When.
+    pub at: Timestamp,
+    /// What kind: `provisioning`, `disruption`, `interruption`, `collection`.
+    pub kind: String,
+    /// About what: the names of claims, nodes or pods.
+    pub subjects: Vec<String>,
+    /// In one sentence.
+    pub summary: String,
+    /// The whole story as JSON text.
+    pub detail: String,
+}
+
+/// The right to do something alone for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// What it is about.
+    pub name: String,
+    /// Who holds it.
+    pub holder: String,
+    /// Grows with each new holder; a write that carries an older number is refused.
+    pub fencing: u64,
+    /// When it lapses by itself.
+    pub expires: Timestamp,
+}
+
+/// The claims table of one cluster.
+#[async_trait]
+pub trait Claims: Send + Sync {
+    /// All claims, in the order of their names, read consistently.
+    ///
+    /// # Errors
+    /// When the table cannot be read, or one record cannot be decoded: then nothing is known for sure.
+    async fn list(&self) -> Result<Vec<NodeClaim>, PortError>;
+
+    /// One claim, read consistently.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError>;
+
+    /// The claim of an instance.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError>;
+
+    /// Writes a new claim and charges its NodePool, in one transaction that fails when a limit would be passed.
+    /// With `limits` of `None` the charge is made regardless: adoption must not lose a node that exists.
+    ///
+    /// # Errors
+    /// When the table cannot be written; nothing was written then, or the very same claim was.
+    async fn create(&self, claim: &NodeClaim, limits: Option<&PoolLimits>) -> Result<Created, PortError>;
+
+    /// Writes a claim if the table still holds the version that was read, and returns the new version.
+    /// When `charge` is given, the claim's charge becomes that, and the pool's usage changes with it.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
+    async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError>;
+
+    /// Deletes a claim that is gone, if the table still holds its version, and gives its charge back. A claim that is
+    /// not there any more is a success.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError>;
+
+    /// What the claims of each NodePool are charged.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError>;
+
+    /// Corrects a NodePool's usage to what was counted afresh, if it still is what was read.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when it changed meanwhile.
+    async fn correct_usage(&self, node_pool: &str, read: &PoolUsage, counted: &PoolUsage) -> Result<(), PortError>;
+
+    /// Remembers offerings that EC2 did not have.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError>;
+
+    /// The offerings that are not to be asked for at this time.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError>;
+
+    /// Stores the encoded catalog under its version, in chunks; readers see the old or the new one, never a mixture.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError>;
+
+    /// The version of the catalog that is stored.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn catalog_version(&self) -> Result<Option<String>, PortError>;
+
+    /// The stored catalog and its version.
+    ///
+    /// # Errors
+    /// When the table cannot be read or a chunk is missing.
+    async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError>;
+
+    /// Writes down why something was decided; forgotten after `keep`.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError>;
+
+    /// The latest decisions, newest first.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError>;
+
+    /// Takes a lease that is free, lapsed or held by the same holder; `None` when another holds it.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn acquire_lease(
+        &self,
+        name: &str,
+        holder: &str,
+        now: Timestamp,
+        duration: Duration,
+    ) -> Result<Option<Lease>, PortError>;
+
+    /// Gives a lease back; one that has passed to another is left alone.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn release_lease(&self, lease: &Lease) -> Result<(), PortError>;
+}

@@ -1,0 +1,72 @@
+//! The queues that wake the functions.
+
+use crate::PortError;
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A message of the plan queue: "look now". One planner at a time works for a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum PlanMessage {
+    /// Something may have changed.
+    #[serde(rename = "wake")]
+    Wake {
+        /// Who says so.
+        source: WakeSource,
+        /// When, for measuring how long it took.
+        at: jiff::Timestamp,
+    },
+}
+
+/// Who woke the planner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WakeSource {
+    /// The API server, through the admission webhook.
+    Webhook,
+    /// The minute heartbeat.
+    Heartbeat,
+    /// A claim failed or is gone, so that its pods need another look.
+    Lifecycle,
+    /// EC2 is about to take something away.
+    Interruption,
+    /// Types, prices or an EC2NodeClass changed.
+    Catalog,
+    /// A plan that could not do everything asks for the next.
+    Planner,
+}
+
+/// A message of the claims queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum ClaimMessage {
+    /// Look at this claim now.
+    #[serde(rename = "claim")]
+    Claim {
+        /// The claim's name.
+        name: String,
+    },
+    /// Look at all claims now, and compare them with EC2 and the cluster.
+    #[serde(rename = "sweep")]
+    Sweep {
+        /// When it was asked for.
+        at: jiff::Timestamp,
+    },
+}
+
+/// Sends messages. They may be lost, late or doubled: whoever gets one looks at the state, not at the message.
+#[async_trait]
+pub trait Queue: Send + Sync {
+    /// Asks for a plan. Several calls within a second may become one message.
+    ///
+    /// # Errors
+    /// When the queue cannot be reached; the heartbeat then wakes the planner within a minute.
+    async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError>;
+
+    /// Asks to look at these claims, each after its delay (at most 15 minutes; longer ones are cut).
+    ///
+    /// # Errors
+    /// When the queue cannot be reached; the sweep then finds the claims within a minute.
+    async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError>;
+}
