@@ -21,6 +21,7 @@ pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodepool;
 mod rules;
+pub mod slim;
 
 pub use common::{
     Condition, ConditionStatus, NodeClassReference, Operator, Quantity, Requirement, ResourceList, Taint, TaintEffect,

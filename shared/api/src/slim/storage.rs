@@ -1,0 +1,178 @@
+//! Volumes, claims, storage classes and what is attached where.
+
+use super::meta;
+use k8s_openapi::api::core::v1::{self as corev1, ObjectReference, TopologySelectorTerm, VolumeNodeAffinity};
+use k8s_openapi::api::storage::v1 as storagev1;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+
+/// A volume.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = corev1::PersistentVolume)]
+#[serde(default)]
+pub struct PersistentVolume {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// Where it can be reached from.
+    pub spec: PersistentVolumeSpec,
+}
+
+/// Where a volume can be reached from.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PersistentVolumeSpec {
+    /// The nodes that can mount it; all when absent.
+    pub node_affinity: Option<VolumeNodeAffinity>,
+    /// The CSI driver that serves it.
+    pub csi: Option<CsiSource>,
+    /// The in-tree EBS volume, which the EBS CSI driver serves by now.
+    pub aws_elastic_block_store: Option<serde::de::IgnoredAny>,
+    /// Whether it is a directory of one node. Its host name does not bind it then.
+    pub local: Option<serde::de::IgnoredAny>,
+    /// Whether it is a path on whatever node it is mounted on.
+    pub host_path: Option<serde::de::IgnoredAny>,
+    /// The claim that it is bound to.
+    pub claim_ref: Option<ObjectReference>,
+    /// Its class.
+    pub storage_class_name: Option<String>,
+}
+
+/// A volume of a CSI driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CsiSource {
+    /// The driver.
+    pub driver: String,
+    /// The volume, as the driver names it.
+    pub volume_handle: String,
+}
+
+/// A claim.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = corev1::PersistentVolumeClaim)]
+#[serde(default)]
+pub struct PersistentVolumeClaim {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// What is claimed.
+    pub spec: PersistentVolumeClaimSpec,
+    /// What came of it.
+    pub status: ClaimStatus,
+}
+
+/// What is claimed.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PersistentVolumeClaimSpec {
+    /// The volume, once bound.
+    pub volume_name: Option<String>,
+    /// The class; absent means the default class, empty means none.
+    pub storage_class_name: Option<String>,
+}
+
+/// What came of a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ClaimStatus {
+    /// Pending, Bound or Lost.
+    pub phase: Option<String>,
+}
+
+/// A storage class.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = storagev1::StorageClass)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StorageClass {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// Who makes its volumes.
+    pub provisioner: String,
+    /// `Immediate` (when absent) or `WaitForFirstConsumer`.
+    pub volume_binding_mode: Option<String>,
+    /// Where its volumes can be made; anywhere when empty.
+    pub allowed_topologies: Vec<TopologySelectorTerm>,
+}
+
+/// What the CSI drivers of a node can do.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = storagev1::CSINode)]
+#[serde(default)]
+pub struct CsiNode {
+    /// The node's name.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// Its drivers.
+    pub spec: CsiNodeSpec,
+}
+
+/// The drivers of a node.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct CsiNodeSpec {
+    /// The drivers.
+    #[serde(deserialize_with = "meta::null_as_empty")]
+    pub drivers: Vec<CsiDriver>,
+}
+
+/// A CSI driver on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CsiDriver {
+    /// Its name.
+    pub name: String,
+    /// How much it can do.
+    pub allocatable: Option<DriverLimit>,
+}
+
+/// How much a CSI driver can do on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DriverLimit {
+    /// How many volumes it can mount; any number when absent.
+    pub count: Option<i32>,
+}
+
+/// A volume that is, or shall be, attached to a node.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = storagev1::VolumeAttachment)]
+#[serde(default)]
+pub struct VolumeAttachment {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// What is attached where.
+    pub spec: Attachment,
+    /// Whether it is.
+    pub status: AttachmentStatus,
+}
+
+/// What is attached where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Attachment {
+    /// The CSI driver.
+    pub attacher: String,
+    /// The node.
+    pub node_name: String,
+    /// The volume.
+    pub source: AttachmentSource,
+}
+
+/// The volume that is attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AttachmentSource {
+    /// Its PersistentVolume, unless it is an inline volume.
+    pub persistent_volume_name: Option<String>,
+}
+
+/// Whether a volume is attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AttachmentStatus {
+    /// Whether it is attached.
+    pub attached: bool,
+}

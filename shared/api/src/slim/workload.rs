@@ -1,0 +1,127 @@
+//! DaemonSets, disruption budgets, namespaces, priority classes and events.
+
+use super::meta;
+use super::pod::PodSpec;
+use k8s_openapi::api::core::v1::{self as corev1, ObjectReference};
+use k8s_openapi::api::{apps, policy, scheduling};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::Deserialize;
+
+/// A DaemonSet.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = apps::v1::DaemonSet)]
+#[serde(default)]
+pub struct DaemonSet {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// What its pods look like.
+    pub spec: DaemonSetSpec,
+}
+
+/// What the pods of a DaemonSet look like.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct DaemonSetSpec {
+    /// The pod.
+    pub template: PodTemplate,
+}
+
+/// A pod to be made.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PodTemplate {
+    /// Its labels and annotations.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// What it needs.
+    pub spec: PodSpec,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = policy::v1::PodDisruptionBudget)]
+#[serde(default)]
+pub struct PodDisruptionBudget {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// What it protects.
+    pub spec: PodDisruptionBudgetSpec,
+    /// What it allows now.
+    pub status: PodDisruptionBudgetStatus,
+}
+
+/// What a PodDisruptionBudget protects.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodDisruptionBudgetSpec {
+    /// Which pods; none when absent, all of the namespace when empty.
+    pub selector: Option<LabelSelector>,
+    /// How many must stay.
+    pub min_available: Option<IntOrString>,
+    /// How many may be missing.
+    pub max_unavailable: Option<IntOrString>,
+    /// `AlwaysAllow`, or `IfHealthyBudget`, which is the default.
+    pub unhealthy_pod_eviction_policy: Option<String>,
+}
+
+/// What a PodDisruptionBudget allows now.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodDisruptionBudgetStatus {
+    /// How many pods may be evicted.
+    pub disruptions_allowed: i32,
+    /// The generation of the budget that this is about.
+    pub observed_generation: Option<i64>,
+}
+
+/// A namespace: its labels.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = corev1::Namespace)]
+#[serde(default)]
+pub struct Namespace {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+}
+
+/// A priority class.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = scheduling::v1::PriorityClass)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PriorityClass {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// The priority.
+    pub value: i32,
+    /// Whether pods without a class have it.
+    pub global_default: bool,
+    /// `Never` keeps its pods from preempting others.
+    pub preemption_policy: Option<String>,
+}
+
+/// An event, as the core API has it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = corev1::Event)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Event {
+    /// Name, namespace and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// What it is about.
+    pub involved_object: ObjectReference,
+    /// One word why.
+    pub reason: Option<String>,
+    /// What happened.
+    pub message: Option<String>,
+    /// `Normal` or `Warning`.
+    #[serde(rename = "type")]
+    pub type_: Option<String>,
+    /// When it last happened.
+    pub last_timestamp: Option<Time>,
+    /// How often it happened.
+    pub count: Option<i32>,
+}
