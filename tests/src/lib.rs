@@ -1,1 +1,109 @@
-//! To be built.
+//! What tests over real wires share: emulators and tools as child processes, found, started and cleaned up.
+//!
+//! `make test` installs the emulators into `.venv` at the top of the checkout. Where one is missing, a test says so loudly
+//! and passes; with `NODELESS_REQUIRE_TOOLS=1`, as CI sets it, the missing tool fails the test.
+#![allow(clippy::expect_used, clippy::panic, reason = "this crate is only ever part of tests")]
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The top of the checkout.
+#[must_use]
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in the workspace")
+}
+
+/// A tool from `.venv/bin`, else from `PATH`.
+///
+/// # Panics
+/// When it is missing and `NODELESS_REQUIRE_TOOLS` is set.
+#[must_use]
+pub fn tool(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::iter::once(workspace().join(".venv/bin"))
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join(name))
+        .find(|candidate| candidate.is_file());
+    if found.is_none() {
+        let message = format!("{name} is neither in .venv/bin nor in PATH; `make venv` installs it");
+        assert!(std::env::var_os("NODELESS_REQUIRE_TOOLS").is_none(), "{message}");
+        eprintln!("SKIPPED: {message}");
+    }
+    found
+}
+
+/// A port on which nothing listens at this moment.
+#[must_use]
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    listener.local_addr().expect("a bound listener has an address").port()
+}
+
+/// A child process that is killed when this is dropped.
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    /// Starts a command in the background, its output thrown away.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Self(child.unwrap_or_else(|error| panic!("{command:?} does not start: {error}")))
+    }
+
+    /// Whether it has ended by itself.
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A process that has ended already cannot be killed, which is just as well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A server on loopback, stopped when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// Its address, `http://127.0.0.1:PORT`.
+    pub url: String,
+    _process: Process,
+}
+
+/// Starts moto, an emulator of AWS. `None` when it is not installed.
+///
+/// # Panics
+/// When it does not answer within a minute.
+#[must_use]
+pub fn moto() -> Option<Server> {
+    let program = tool("moto_server")?;
+    let port = free_port();
+    let mut command = Command::new(program);
+    command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+    Some(serve(&mut command, port))
+}
+
+/// Starts a command that will listen on the port, and waits until it does.
+///
+/// # Panics
+/// When it ends, or does not listen within a minute.
+#[must_use]
+pub fn serve(command: &mut Command, port: u16) -> Server {
+    let mut process = Process::start(command);
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_err() {
+        assert!(!process.has_ended(), "{command:?} ended before it listened");
+        assert!(Instant::now() < deadline, "{command:?} does not listen on port {port} after a minute");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Server { url: format!("http://{address}"), _process: process }
+}

@@ -1,1 +1,31 @@
-//! To be built.
+//! The claims table in DynamoDB and the queues in SQS: the [`Claims`](nodeless_ports::Claims) and
+//! [`Queue`](nodeless_ports::Queue) ports in AWS.
+//!
+//! # The table
+//!
+//! One table for any number of clusters: `pk` is the cluster's name, `sk` says what the item is. Every item that two
+//! writers may change carries a condition on its write. `expires` is the TTL attribute, in seconds since 1970.
+//!
+//! | `sk` | attributes |
+//! |---|---|
+//! | `nodeclaim#NAME` | `record` (JSON), `version`, `uid`, `nodePool`, `instanceId` once launched (index `instance`) |
+//! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted` |
+//! | `unavailable#TYPE#ZONE#CAPACITY` | `until`, `reason`, `expires` |
+//! | `catalog#current` | `catalogVersion`, `chunks` |
+//! | `catalog#VERSION#NNN` | `chunk` (bytes), `expires` once superseded |
+//! | `decision#ID` | `record` (JSON), `expires` |
+//! | `lease#NAME` | `holder`, `fencing`, `expiresMilliseconds` |
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod catalog;
+mod claims;
+mod decisions;
+mod items;
+mod leases;
+mod queue;
+mod table;
+mod unavailable;
+mod usage;
+
+pub use queue::SqsQueue;
+pub use table::DynamoClaims;

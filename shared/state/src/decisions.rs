@@ -1,0 +1,72 @@
+//! Why things were decided, kept for a while.
+
+use crate::items::{read_json, ttl, write_json};
+use crate::table::DynamoClaims;
+use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
+use jiff::Timestamp;
+use nodeless_ports::claims::Decision;
+use nodeless_ports::{ErrorKind, PortError};
+use std::time::Duration;
+
+const PREFIX: &str = "decision#";
+
+/// DynamoDB holds at most 400 kB in an item: longer stories are cut, and say so.
+const DETAIL_BYTES: usize = 300_000;
+
+impl DynamoClaims {
+    pub(crate) async fn write_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
+        let mut requests = Vec::with_capacity(decisions.len());
+        for decision in decisions {
+            let mut item = self.key(&format!("{PREFIX}{}", decision.id));
+            item.insert("record".to_owned(), write_json(&shortened(decision), "decision")?);
+            item.insert("expires".to_owned(), ttl(expiry(decision.at, keep)));
+            let put = PutRequest::builder()
+                .set_item(Some(item))
+                .build()
+                .map_err(|error| PortError::new(ErrorKind::Invalid, "DynamoDB build PutRequest", error.to_string()))?;
+            requests.push(WriteRequest::builder().put_request(put).build());
+        }
+        self.write_all(requests).await
+    }
+
+    pub(crate) async fn read_decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
+        let items = self.items(PREFIX, Some(limit)).await?;
+        items.iter().take(limit as usize).map(|item| read_json(item, "record")).collect()
+    }
+}
+
+fn expiry(at: Timestamp, keep: Duration) -> Timestamp {
+    at.checked_add(keep).unwrap_or(Timestamp::MAX)
+}
+
+fn shortened(decision: &Decision) -> Decision {
+    let mut decision = decision.clone();
+    if decision.detail.len() > DETAIL_BYTES {
+        let end = decision.detail.floor_char_boundary(DETAIL_BYTES);
+        let cut = serde_json::json!({ "cutAfterBytes": end, "beginning": &decision.detail[..end] });
+        decision.detail = cut.to_string();
+    }
+    decision
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_story_is_cut_and_says_so() {
+        let detail = "é".repeat(DETAIL_BYTES);
+        let decision = Decision {
+            id: "1".into(),
+            at: Timestamp::UNIX_EPOCH,
+            kind: "provisioning".into(),
+            subjects: vec![],
+            summary: String::new(),
+            detail,
+        };
+        let short = shortened(&decision);
+        assert!(short.detail.len() < DETAIL_BYTES + 100);
+        let value: serde_json::Value = serde_json::from_str(&short.detail).unwrap();
+        assert_eq!(value["cutAfterBytes"], DETAIL_BYTES);
+    }
+}

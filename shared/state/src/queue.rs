@@ -1,0 +1,138 @@
+//! The plan queue (FIFO, one message group a cluster) and the claims queue (standard, delayed messages).
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use jiff::Timestamp;
+use nodeless_aws::port_error;
+use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
+use nodeless_ports::{ErrorKind, PortError, Queue};
+use std::time::Duration;
+
+/// SQS delays a message by at most 15 minutes.
+const LONGEST_DELAY: Duration = Duration::from_secs(900);
+
+/// The queues of one cluster in SQS.
+#[derive(Clone, Debug)]
+pub struct SqsQueue {
+    client: Client,
+    cluster: String,
+    plan_queue_url: String,
+    claims_queue_url: Option<String>,
+}
+
+impl SqsQueue {
+    /// The queues with these URLs. Functions that never send to the claims queue have no URL of it.
+    #[must_use]
+    pub fn new(
+        config: &SdkConfig,
+        cluster: impl Into<String>,
+        plan_queue_url: impl Into<String>,
+        claims_queue_url: Option<String>,
+    ) -> Self {
+        Self {
+            client: Client::new(config),
+            cluster: cluster.into(),
+            plan_queue_url: plan_queue_url.into(),
+            claims_queue_url,
+        }
+    }
+}
+
+#[async_trait]
+impl Queue for SqsQueue {
+    async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
+        const OPERATION: &str = "SQS SendMessage (plan queue)";
+        let now = Timestamp::now();
+        let body = encode(OPERATION, &PlanMessage::Wake { source, at: now })?;
+        self.client
+            .send_message()
+            .queue_url(&self.plan_queue_url)
+            .message_body(body)
+            .message_group_id(&self.cluster)
+            .message_deduplication_id(deduplication_id(source, now))
+            .send()
+            .await
+            .map_err(|error| port_error(OPERATION, &error))?;
+        Ok(())
+    }
+
+    async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
+        const OPERATION: &str = "SQS SendMessageBatch (claims queue)";
+        if claims.is_empty() {
+            return Ok(());
+        }
+        let Some(url) = &self.claims_queue_url else {
+            let message = "this function has no claims queue; set NODELESS_CLAIMS_QUEUE_URL";
+            return Err(PortError::new(ErrorKind::Invalid, OPERATION, message));
+        };
+        for batch in claims.chunks(10) {
+            let mut request = self.client.send_message_batch().queue_url(url);
+            for (index, (name, delay)) in batch.iter().enumerate() {
+                let entry = SendMessageBatchRequestEntry::builder()
+                    .id(index.to_string())
+                    .message_body(encode(OPERATION, &ClaimMessage::Claim { name: name.clone() })?)
+                    .delay_seconds(delay_seconds(*delay))
+                    .build()
+                    .map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
+                request = request.entries(entry);
+            }
+            let answer = request.send().await.map_err(|error| port_error(OPERATION, &error))?;
+            if let Some(failed) = answer.failed().first() {
+                let message = format!(
+                    "{} of {} messages: {}",
+                    answer.failed().len(),
+                    batch.len(),
+                    failed.message().unwrap_or("")
+                );
+                let kind = if failed.sender_fault() { ErrorKind::Invalid } else { ErrorKind::Unavailable };
+                return Err(PortError::new(kind, OPERATION, message).with_code(failed.code()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One message a second and source: SQS drops the others with the same id.
+fn deduplication_id(source: WakeSource, now: Timestamp) -> String {
+    let source = match source {
+        WakeSource::Webhook => "webhook",
+        WakeSource::Heartbeat => "heartbeat",
+        WakeSource::Lifecycle => "lifecycle",
+        WakeSource::Interruption => "interruption",
+        WakeSource::Catalog => "catalog",
+        WakeSource::Planner => "planner",
+    };
+    format!("{source}-{}", now.as_second())
+}
+
+/// Whole seconds, rounded up, so that a claim is never looked at before its time.
+fn delay_seconds(delay: Duration) -> i32 {
+    let seconds = delay.min(LONGEST_DELAY).as_millis().div_ceil(1000);
+    i32::try_from(seconds).unwrap_or(900)
+}
+
+fn encode<T: serde::Serialize>(operation: &str, message: &T) -> Result<String, PortError> {
+    serde_json::to_string(message).map_err(|error| PortError::new(ErrorKind::Invalid, operation, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_whole_seconds_within_what_sqs_takes() {
+        for (delay, seconds) in [(0, 0), (1, 1), (1000, 1), (1001, 2), (3_600_000, 900)] {
+            assert_eq!(delay_seconds(Duration::from_millis(delay)), seconds, "{delay} ms");
+        }
+    }
+
+    #[test]
+    fn one_message_a_second_and_source() {
+        let at = |milliseconds| Timestamp::from_millisecond(milliseconds).unwrap();
+        assert_eq!(deduplication_id(WakeSource::Webhook, at(1000)), deduplication_id(WakeSource::Webhook, at(1999)));
+        assert_ne!(deduplication_id(WakeSource::Webhook, at(1000)), deduplication_id(WakeSource::Webhook, at(2000)));
+        assert_ne!(deduplication_id(WakeSource::Webhook, at(1000)), deduplication_id(WakeSource::Lifecycle, at(1000)));
+    }
+}

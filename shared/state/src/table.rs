@@ -1,0 +1,197 @@
+//! The table's keys and the calls that all its parts use.
+
+use crate::items::{Item, text};
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{AttributeValue, WriteRequest};
+use jiff::Timestamp;
+use nodeless_aws::port_error;
+use nodeless_model::NodeClaim;
+use nodeless_model::claim::Charge;
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, UnavailableOffering};
+use nodeless_ports::{Claims, ErrorKind, PortError};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// The claims table of one cluster in DynamoDB.
+#[derive(Clone, Debug)]
+pub struct DynamoClaims {
+    pub(crate) client: Client,
+    pub(crate) table: String,
+    pub(crate) cluster: String,
+}
+
+impl DynamoClaims {
+    /// The part of the named table that belongs to the cluster.
+    #[must_use]
+    pub fn new(config: &SdkConfig, table: impl Into<String>, cluster: impl Into<String>) -> Self {
+        Self { client: Client::new(config), table: table.into(), cluster: cluster.into() }
+    }
+
+    pub(crate) fn key(&self, sk: &str) -> Item {
+        HashMap::from([("pk".to_owned(), text(&self.cluster)), ("sk".to_owned(), text(sk))])
+    }
+
+    /// One item, read consistently.
+    pub(crate) async fn item(&self, sk: &str) -> Result<Option<Item>, PortError> {
+        let answer = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(self.key(sk)))
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(|error| port_error("DynamoDB GetItem", &error))?;
+        Ok(answer.item)
+    }
+
+    /// All items whose `sk` begins with the prefix, in the order of their keys, read consistently. `limit` stops early,
+    /// and then the last keys come first.
+    pub(crate) async fn items(&self, prefix: &str, limit: Option<u32>) -> Result<Vec<Item>, PortError> {
+        let mut items = Vec::new();
+        let mut start = None;
+        loop {
+            let answer = self
+                .client
+                .query()
+                .table_name(&self.table)
+                .key_condition_expression("pk = :pk AND begins_with(sk, :prefix)")
+                .expression_attribute_values(":pk", text(&self.cluster))
+                .expression_attribute_values(":prefix", text(prefix))
+                .consistent_read(true)
+                .scan_index_forward(limit.is_none())
+                .set_limit(limit.and_then(|limit| i32::try_from(limit).ok()))
+                .set_exclusive_start_key(start.take())
+                .send()
+                .await
+                .map_err(|error| port_error("DynamoDB Query", &error))?;
+            items.extend(answer.items.unwrap_or_default());
+            start = answer.last_evaluated_key;
+            let enough = limit.is_some_and(|limit| items.len() >= limit as usize);
+            if start.is_none() || enough {
+                return Ok(items);
+            }
+        }
+    }
+
+    /// Writes or deletes many items, 25 a call as DynamoDB allows; what it leaves unprocessed is tried again a few times.
+    pub(crate) async fn write_all(&self, requests: Vec<WriteRequest>) -> Result<(), PortError> {
+        const OPERATION: &str = "DynamoDB BatchWriteItem";
+        for chunk in requests.chunks(25) {
+            let mut pending = chunk.to_vec();
+            for attempt in 0_u32.. {
+                let answer = self
+                    .client
+                    .batch_write_item()
+                    .request_items(&self.table, std::mem::take(&mut pending))
+                    .send()
+                    .await
+                    .map_err(|error| port_error(OPERATION, &error))?;
+                pending = answer.unprocessed_items.and_then(|mut left| left.remove(&self.table)).unwrap_or_default();
+                if pending.is_empty() {
+                    break;
+                }
+                if attempt == 4 {
+                    let message = format!("{} items were still unprocessed after 5 attempts", pending.len());
+                    return Err(PortError::new(ErrorKind::Throttled, OPERATION, message));
+                }
+                tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts an item without a condition.
+    pub(crate) async fn put(&self, sk: &str, attributes: Vec<(&str, AttributeValue)>) -> Result<(), PortError> {
+        let mut item = self.key(sk);
+        item.extend(attributes.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        self.client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(item))
+            .send()
+            .await
+            .map_err(|error| port_error("DynamoDB PutItem", &error))?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Claims for DynamoClaims {
+    async fn list(&self) -> Result<Vec<NodeClaim>, PortError> {
+        self.list_claims().await
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
+        self.get_claim(name).await
+    }
+
+    async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
+        self.claim_of_instance(instance_id).await
+    }
+
+    async fn create(&self, claim: &NodeClaim, limits: Option<&PoolLimits>) -> Result<Created, PortError> {
+        self.create_claim(claim, limits).await
+    }
+
+    async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
+        self.update_claim(claim, charge).await
+    }
+
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
+        self.delete_claim(claim).await
+    }
+
+    async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {
+        self.read_usage().await
+    }
+
+    async fn correct_usage(&self, node_pool: &str, read: &PoolUsage, counted: &PoolUsage) -> Result<(), PortError> {
+        self.write_usage(node_pool, read, counted).await
+    }
+
+    async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
+        self.write_unavailable(offerings).await
+    }
+
+    async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
+        self.read_unavailable(now).await
+    }
+
+    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
+        self.write_catalog(version, encoded).await
+    }
+
+    async fn catalog_version(&self) -> Result<Option<String>, PortError> {
+        Ok(self.catalog_pointer().await?.map(|pointer| pointer.version))
+    }
+
+    async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
+        self.read_catalog().await
+    }
+
+    async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
+        self.write_decisions(decisions, keep).await
+    }
+
+    async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
+        self.read_decisions(limit).await
+    }
+
+    async fn acquire_lease(
+        &self,
+        name: &str,
+        holder: &str,
+        now: Timestamp,
+        duration: Duration,
+    ) -> Result<Option<Lease>, PortError> {
+        self.take_lease(name, holder, now, duration).await
+    }
+
+    async fn release_lease(&self, lease: &Lease) -> Result<(), PortError> {
+        self.give_lease_back(lease).await
+    }
+}

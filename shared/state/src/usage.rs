@@ -1,0 +1,214 @@
+//! What the claims of each NodePool are charged, and how a charge is made under a limit.
+
+use crate::items::{Item, number, read_number, read_text, text};
+use crate::table::DynamoClaims;
+use aws_sdk_dynamodb::types::builders::UpdateBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, Update};
+use nodeless_aws::port_error;
+use nodeless_model::claim::Charge;
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::{Quantity, ResourceList};
+use nodeless_ports::claims::PoolLimits;
+use nodeless_ports::{ErrorKind, PortError};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Dollars are summed as whole micro-dollars, so that charges that are given back leave exactly nothing.
+pub(crate) const MICRODOLLARS: &str = "microdollars";
+/// The name under which the limit on dollars is reported.
+const DOLLARS_LIMIT: &str = "dollars-per-hour";
+const RECOUNTED: &str = "recounted";
+const RESOURCE_PREFIX: &str = "r:";
+
+/// A charge, or a difference of charges, as the table counts it: whole numbers by attribute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amounts(pub(crate) BTreeMap<String, i64>);
+
+impl Amounts {
+    pub(crate) fn of(charge: &Charge) -> Self {
+        Self::from_parts(&charge.resources, charge.dollars_per_hour)
+    }
+
+    fn from_parts(resources: &ResourceList, dollars: f64) -> Self {
+        let mut amounts: BTreeMap<String, i64> =
+            resources.iter().map(|(name, quantity)| (format!("{RESOURCE_PREFIX}{name}"), quantity.milli())).collect();
+        amounts.insert(MICRODOLLARS.to_owned(), to_microdollars(dollars));
+        Self(amounts)
+    }
+
+    pub(crate) fn minus(&self, other: &Self) -> Self {
+        let mut left = self.0.clone();
+        for (attribute, amount) in &other.0 {
+            *left.entry(attribute.clone()).or_default() -= amount;
+        }
+        Self(left)
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.0.values().all(|amount| *amount == 0)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a price in micro-dollars is far below 2^63, and `as` saturates")]
+fn to_microdollars(dollars: f64) -> i64 {
+    (dollars * 1e6).round() as i64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sums of prices stay far below 2^53 micro-dollars")]
+fn to_dollars(microdollars: i64) -> f64 {
+    microdollars as f64 / 1e6
+}
+
+/// The limits by attribute, in the table's units.
+fn limits_by_attribute(limits: &PoolLimits) -> BTreeMap<String, i64> {
+    let mut by_attribute: BTreeMap<String, i64> = limits
+        .resources
+        .iter()
+        .map(|(name, quantity)| (format!("{RESOURCE_PREFIX}{name}"), quantity.milli()))
+        .collect();
+    if let Some(dollars) = limits.dollars_per_hour {
+        by_attribute.insert(MICRODOLLARS.to_owned(), to_microdollars(dollars));
+    }
+    by_attribute
+}
+
+/// The name of the limit that an attribute stands for.
+fn limit_name(attribute: &str) -> String {
+    attribute.strip_prefix(RESOURCE_PREFIX).unwrap_or(DOLLARS_LIMIT).to_owned()
+}
+
+/// The first limit that a usage (the pool's item, or none yet) together with the amounts would pass.
+pub(crate) fn first_limit_passed(usage: Option<&Item>, amounts: &Amounts, limits: &PoolLimits) -> Option<String> {
+    let limits = limits_by_attribute(limits);
+    limits.iter().find_map(|(attribute, limit)| {
+        let charged = amounts.0.get(attribute).copied().unwrap_or_default();
+        let used = usage.and_then(|item| read_number::<i64>(item, attribute).ok()).unwrap_or_default();
+        (charged > 0 && used.saturating_add(charged) > *limit).then(|| limit_name(attribute))
+    })
+}
+
+impl DynamoClaims {
+    /// Adds the amounts to a NodePool's usage, on condition that no limit is passed.
+    pub(crate) fn charge(
+        &self,
+        node_pool: &str,
+        amounts: &Amounts,
+        limits: Option<&PoolLimits>,
+    ) -> Result<Update, PortError> {
+        let limits = limits.map(limits_by_attribute).unwrap_or_default();
+        let mut update = Update::builder().table_name(&self.table).set_key(Some(self.key(&pool_key(node_pool))));
+        let mut additions = Vec::new();
+        let mut conditions = Vec::new();
+        for (index, (attribute, amount)) in amounts.0.iter().enumerate() {
+            update = update
+                .expression_attribute_names(format!("#a{index}"), attribute)
+                .expression_attribute_values(format!(":a{index}"), number(amount));
+            additions.push(format!("#a{index} :a{index}"));
+            if let Some(limit) = limits.get(attribute).filter(|_| *amount > 0) {
+                update = update.expression_attribute_values(format!(":room{index}"), number(limit - amount));
+                conditions.push(format!("(attribute_not_exists(#a{index}) OR #a{index} <= :room{index})"));
+            }
+        }
+        if !conditions.is_empty() {
+            update = update.condition_expression(conditions.join(" AND "));
+        }
+        finish(update.update_expression(format!("ADD {}", additions.join(", "))))
+    }
+
+    pub(crate) async fn read_usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {
+        let mut usages = BTreeMap::new();
+        for item in self.items("nodepool#", None).await? {
+            let name = read_text(&item, "sk")?.trim_start_matches("nodepool#").to_owned();
+            usages.insert(name, decode_usage(&item)?);
+        }
+        Ok(usages)
+    }
+
+    pub(crate) async fn write_usage(
+        &self,
+        node_pool: &str,
+        read: &PoolUsage,
+        counted: &PoolUsage,
+    ) -> Result<(), PortError> {
+        let before = Amounts::from_parts(&read.resources, read.dollars_per_hour);
+        let after = Amounts::from_parts(&counted.resources, counted.dollars_per_hour);
+        let attributes: BTreeSet<&String> = before.0.keys().chain(after.0.keys()).collect();
+        let mut update =
+            self.client.update_item().table_name(&self.table).set_key(Some(self.key(&pool_key(node_pool))));
+        let (mut settings, mut conditions) = (Vec::new(), Vec::new());
+        for (index, attribute) in attributes.into_iter().enumerate() {
+            let was = before.0.get(attribute).copied().unwrap_or_default();
+            let is = after.0.get(attribute).copied().unwrap_or_default();
+            update = update
+                .expression_attribute_names(format!("#a{index}"), attribute)
+                .expression_attribute_values(format!(":was{index}"), number(was))
+                .expression_attribute_values(format!(":is{index}"), number(is));
+            let absent = if was == 0 { format!("attribute_not_exists(#a{index}) OR ") } else { String::new() };
+            conditions.push(format!("({absent}#a{index} = :was{index})"));
+            settings.push(format!("#a{index} = :is{index}"));
+        }
+        if let Some(at) = counted.recounted {
+            settings.push(format!("{RECOUNTED} = :recounted"));
+            update = update.expression_attribute_values(":recounted", text(at.to_string()));
+        }
+        update
+            .update_expression(format!("SET {}", settings.join(", ")))
+            .condition_expression(conditions.join(" AND "))
+            .send()
+            .await
+            .map_err(|error| port_error("DynamoDB UpdateItem (usage)", &error))?;
+        Ok(())
+    }
+}
+
+fn decode_usage(item: &Item) -> Result<PoolUsage, PortError> {
+    let mut usage = PoolUsage::default();
+    for (attribute, value) in item {
+        if let Some(resource) = attribute.strip_prefix(RESOURCE_PREFIX) {
+            usage.resources.set(resource, Quantity::from_milli(read_number(item, attribute)?));
+        } else if attribute == MICRODOLLARS {
+            usage.dollars_per_hour = to_dollars(read_number(item, attribute)?);
+        } else if let (RECOUNTED, AttributeValue::S(at)) = (attribute.as_str(), value) {
+            usage.recounted = at.parse().ok();
+        }
+    }
+    Ok(usage)
+}
+
+fn pool_key(node_pool: &str) -> String {
+    format!("nodepool#{node_pool}")
+}
+
+fn finish(update: UpdateBuilder) -> Result<Update, PortError> {
+    update.build().map_err(|error| PortError::new(ErrorKind::Invalid, "DynamoDB build Update", error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn charge(cpu: i64, dollars: f64) -> Amounts {
+        Amounts::of(&Charge {
+            resources: ResourceList::from([("cpu", Quantity::from_units(cpu)), ("nodes", Quantity::from_units(1))]),
+            dollars_per_hour: dollars,
+        })
+    }
+
+    #[test]
+    fn finds_the_limit_that_would_be_passed() {
+        let limits = PoolLimits {
+            resources: ResourceList::from([("cpu", Quantity::from_units(10))]),
+            dollars_per_hour: Some(0.5),
+        };
+        let used = Item::from([("r:cpu".to_owned(), number(8000)), (MICRODOLLARS.to_owned(), number(300_000))]);
+        assert_eq!(first_limit_passed(Some(&used), &charge(2, 0.1), &limits), None);
+        assert_eq!(first_limit_passed(Some(&used), &charge(3, 0.1), &limits), Some("cpu".to_owned()));
+        assert_eq!(first_limit_passed(Some(&used), &charge(2, 0.3), &limits), Some("dollars-per-hour".to_owned()));
+        assert_eq!(first_limit_passed(None, &charge(11, 0.1), &limits), Some("cpu".to_owned()));
+    }
+
+    #[test]
+    fn a_charge_given_back_leaves_nothing() {
+        assert!(charge(3, 0.1).minus(&charge(3, 0.1)).is_zero());
+        assert!(!charge(3, 0.1).minus(&charge(2, 0.1)).is_zero());
+    }
+}

@@ -1,0 +1,292 @@
+//! The claims table and the queues over the wire, against moto's DynamoDB and SQS, whose conditions and transactions are
+//! those of AWS.
+#![allow(clippy::unwrap_used)]
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::Credentials;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
+    ScalarAttributeType,
+};
+use aws_sdk_sqs::types::QueueAttributeName;
+use jiff::Timestamp;
+use nodeless_model::claim::{Charge, LaunchedInstance};
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
+use nodeless_ports::claims::{Created, Decision, PoolLimits, UnavailableOffering};
+use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
+use nodeless_ports::{Claims, ErrorKind, Queue};
+use nodeless_state::{DynamoClaims, SqsQueue};
+use std::time::Duration;
+
+const TABLE: &str = "nodeless";
+
+async fn config(url: &str) -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .endpoint_url(url)
+        .load()
+        .await
+}
+
+async fn table(config: &SdkConfig) -> DynamoClaims {
+    let key = |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
+    let attribute = |name: &str| {
+        AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build().unwrap()
+    };
+    let index = GlobalSecondaryIndex::builder()
+        .index_name("instance")
+        .key_schema(key("instanceId", KeyType::Hash))
+        .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build())
+        .build()
+        .unwrap();
+    aws_sdk_dynamodb::Client::new(config)
+        .create_table()
+        .table_name(TABLE)
+        .billing_mode(BillingMode::PayPerRequest)
+        .attribute_definitions(attribute("pk"))
+        .attribute_definitions(attribute("sk"))
+        .attribute_definitions(attribute("instanceId"))
+        .key_schema(key("pk", KeyType::Hash))
+        .key_schema(key("sk", KeyType::Range))
+        .global_secondary_indexes(index)
+        .send()
+        .await
+        .unwrap();
+    DynamoClaims::new(config, TABLE, "test")
+}
+
+fn claim(name: &str, cpu: i64, dollars: f64) -> NodeClaim {
+    NodeClaim {
+        name: name.into(),
+        uid: format!("uid-of-{name}"),
+        node_pool: "default".into(),
+        node_class: "default".into(),
+        created: Timestamp::UNIX_EPOCH,
+        version: 0,
+        spec: NodeClaimSpec { charge: charge(cpu, dollars), ..NodeClaimSpec::default() },
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+    }
+}
+
+fn charge(cpu: i64, dollars: f64) -> Charge {
+    let resources = ResourceList::from([("cpu", Quantity::from_units(cpu)), ("nodes", Quantity::from_units(1))]);
+    Charge { resources, dollars_per_hour: dollars }
+}
+
+fn instance(id: &str) -> LaunchedInstance {
+    LaunchedInstance {
+        id: id.into(),
+        instance_type: "m6i.large".into(),
+        zone: "us-east-1a".into(),
+        capacity_type: CapacityType::Spot,
+        price: 0.03,
+        image_id: "ami-1".into(),
+        private_dns_name: None,
+        reservation_id: None,
+        launched: Timestamp::UNIX_EPOCH,
+    }
+}
+
+#[tokio::test]
+async fn claims_and_their_charges_are_written_together() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let limits =
+        PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(10))]), dollars_per_hour: Some(1.0) };
+
+    assert_eq!(claims.create(&claim("a", 4, 0.4), Some(&limits)).await.unwrap(), Created::Written);
+    assert_eq!(claims.create(&claim("a", 4, 0.4), Some(&limits)).await.unwrap(), Created::AlreadyThere);
+    let refused = claims.create(&claim("b", 7, 0.1), Some(&limits)).await.unwrap();
+    assert_eq!(refused, Created::LimitReached { resource: "cpu".into() });
+    let refused = claims.create(&claim("b", 1, 0.7), Some(&limits)).await.unwrap();
+    assert_eq!(refused, Created::LimitReached { resource: "dollars-per-hour".into() });
+    assert_eq!(claims.create(&claim("b", 6, 0.6), Some(&limits)).await.unwrap(), Created::Written);
+    let other = NodeClaim { uid: "another".into(), ..claim("a", 1, 0.0) };
+    assert_eq!(claims.create(&other, None).await.unwrap_err().kind, ErrorKind::Conflict);
+
+    let usage = claims.usage().await.unwrap().remove("default").unwrap();
+    assert_eq!(
+        usage.resources,
+        ResourceList::from([("cpu", Quantity::from_units(10)), ("nodes", Quantity::from_units(2))])
+    );
+    assert!((usage.dollars_per_hour - 1.0).abs() < 1e-9);
+
+    // A write from an old version is refused; one that changes the charge changes the usage with it.
+    let mut read = claims.get("a").await.unwrap().unwrap();
+    assert_eq!(read.version, 1);
+    read.phase = Phase::Launched;
+    read.status.instance = Some(instance("i-1"));
+    assert_eq!(claims.update(&read, Some(&charge(2, 0.1))).await.unwrap(), 2);
+    assert_eq!(claims.update(&read, None).await.unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(claims.update(&read, Some(&charge(1, 0.1))).await.unwrap_err().kind, ErrorKind::Conflict);
+    let usage = claims.usage().await.unwrap().remove("default").unwrap();
+    assert_eq!(usage.resources.get("cpu"), Quantity::from_units(8));
+
+    let found = claims.find_by_instance("i-1").await.unwrap().unwrap();
+    assert_eq!((found.name.as_str(), found.version, found.spec.charge.clone()), ("a", 2, charge(2, 0.1)));
+    assert!(claims.find_by_instance("i-2").await.unwrap().is_none());
+
+    // Deleting gives the charge back, once.
+    assert_eq!(claims.delete(&read).await.unwrap_err().kind, ErrorKind::Conflict);
+    claims.delete(&found).await.unwrap();
+    claims.delete(&found).await.unwrap();
+    let b = claims.get("b").await.unwrap().unwrap();
+    claims.delete(&b).await.unwrap();
+    assert!(claims.list().await.unwrap().is_empty());
+    let usage = claims.usage().await.unwrap().remove("default").unwrap();
+    assert!(usage.resources.iter().all(|(_, quantity)| quantity.is_zero()), "{usage:?}");
+    assert_eq!(usage.dollars_per_hour, 0.0);
+}
+
+#[tokio::test]
+async fn limits_hold_when_many_write_at_once() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let limits =
+        PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(5))]), dollars_per_hour: None };
+    let writers: Vec<_> = (0..12)
+        .map(|index| {
+            let (claims, limits) = (claims.clone(), limits.clone());
+            tokio::spawn(async move { claims.create(&claim(&format!("c-{index}"), 1, 0.1), Some(&limits)).await })
+        })
+        .collect();
+    let mut written = 0;
+    for writer in writers {
+        // A writer that lost every race reports a conflict and writes nothing.
+        written += usize::from(matches!(writer.await.unwrap(), Ok(Created::Written)));
+    }
+    let listed = claims.list().await.unwrap();
+    assert_eq!(listed.len(), written);
+    assert_eq!(written, 5);
+    assert!(listed.is_sorted_by_key(|claim| claim.name.clone()));
+}
+
+#[tokio::test]
+async fn usage_is_corrected_only_if_nobody_changed_it() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    claims.create(&claim("a", 4, 0.4), None).await.unwrap();
+    let read = claims.usage().await.unwrap().remove("default").unwrap();
+    claims.create(&claim("b", 1, 0.1), None).await.unwrap();
+    let counted = PoolUsage { recounted: Some(Timestamp::UNIX_EPOCH), ..PoolUsage::default() };
+    let refused = claims.correct_usage("default", &read, &counted).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Conflict);
+    let read = claims.usage().await.unwrap().remove("default").unwrap();
+    claims.correct_usage("default", &read, &counted).await.unwrap();
+    let corrected = claims.usage().await.unwrap().remove("default").unwrap();
+    assert!(corrected.resources.get("cpu").is_zero());
+    assert_eq!(corrected.recounted, counted.recounted);
+}
+
+#[tokio::test]
+async fn unavailable_offerings_lapse() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let at = |seconds| Timestamp::from_second(seconds).unwrap();
+    let offering = |zone: &str, until| UnavailableOffering {
+        instance_type: "m6i.large".into(),
+        zone: zone.into(),
+        capacity_type: CapacityType::OnDemand,
+        until: at(until),
+        reason: "InsufficientInstanceCapacity".into(),
+    };
+    claims.mark_unavailable(&[offering("a", 100), offering("b", 200), offering("b", 150)]).await.unwrap();
+    assert_eq!(claims.unavailable(at(50)).await.unwrap(), [offering("a", 100), offering("b", 200)]);
+    assert_eq!(claims.unavailable(at(100)).await.unwrap(), [offering("b", 200)]);
+}
+
+#[tokio::test]
+async fn the_catalog_is_replaced_as_a_whole() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    assert!(claims.catalog().await.unwrap().is_none());
+    let first: Vec<u8> = (0..800_000_u32).map(|byte| (byte % 251) as u8).collect();
+    claims.put_catalog("v1", &first).await.unwrap();
+    assert_eq!(claims.catalog().await.unwrap().unwrap(), ("v1".to_owned(), first));
+    claims.put_catalog("v2", &[1, 2, 3]).await.unwrap();
+    assert_eq!(claims.catalog_version().await.unwrap().as_deref(), Some("v2"));
+    assert_eq!(claims.catalog().await.unwrap().unwrap(), ("v2".to_owned(), vec![1, 2, 3]));
+}
+
+#[tokio::test]
+async fn decisions_come_back_newest_first() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let decision = |id: &str| Decision {
+        id: id.into(),
+        at: Timestamp::UNIX_EPOCH,
+        kind: "provisioning".into(),
+        subjects: vec!["default/web".into()],
+        summary: "launch one m6i.large".into(),
+        detail: "{}".into(),
+    };
+    let many: Vec<Decision> = (0..30).map(|index| decision(&format!("{index:04}"))).collect();
+    claims.record_decisions(&many, Duration::from_secs(60)).await.unwrap();
+    let latest = claims.decisions(2).await.unwrap();
+    assert_eq!(latest, [decision("0029"), decision("0028")]);
+}
+
+#[tokio::test]
+async fn a_lease_has_one_holder_and_a_growing_number() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let at = |seconds| Timestamp::from_second(seconds).unwrap();
+    let minute = Duration::from_secs(60);
+    let first = claims.acquire_lease("plan", "one", at(0), minute).await.unwrap().unwrap();
+    assert!(claims.acquire_lease("plan", "two", at(30), minute).await.unwrap().is_none());
+    let second = claims.acquire_lease("plan", "two", at(60), minute).await.unwrap().unwrap();
+    assert!(second.fencing > first.fencing);
+    claims.release_lease(&first).await.unwrap();
+    assert!(claims.acquire_lease("plan", "one", at(61), minute).await.unwrap().is_none());
+    claims.release_lease(&second).await.unwrap();
+    let third = claims.acquire_lease("plan", "one", at(62), minute).await.unwrap().unwrap();
+    assert!(third.fencing > second.fencing);
+}
+
+#[tokio::test]
+async fn messages_arrive_in_the_form_that_the_functions_read() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let config = config(&moto.url).await;
+    let sqs = aws_sdk_sqs::Client::new(&config);
+    let fifo = sqs.create_queue().queue_name("plan.fifo").attributes(QueueAttributeName::FifoQueue, "true");
+    let plan = fifo.send().await.unwrap().queue_url.unwrap();
+    let claims = sqs.create_queue().queue_name("claims").send().await.unwrap().queue_url.unwrap();
+    let queue = SqsQueue::new(&config, "test", &plan, Some(claims.clone()));
+
+    queue.wake_planner(WakeSource::Webhook).await.unwrap();
+    let received = sqs.receive_message().queue_url(&plan).send().await.unwrap();
+    let message: PlanMessage = serde_json::from_str(received.messages()[0].body().unwrap()).unwrap();
+    assert!(matches!(message, PlanMessage::Wake { source: WakeSource::Webhook, .. }));
+
+    let names: Vec<(String, Duration)> = (0..12).map(|index| (format!("c-{index:02}"), Duration::ZERO)).collect();
+    queue.wake_claims(&names).await.unwrap();
+    queue.wake_claims(&[("later".to_owned(), Duration::from_secs(600))]).await.unwrap();
+    let mut seen = Vec::new();
+    loop {
+        let received = sqs.receive_message().queue_url(&claims).max_number_of_messages(10).send().await.unwrap();
+        if received.messages().is_empty() {
+            break;
+        }
+        for message in received.messages() {
+            match serde_json::from_str(message.body().unwrap()).unwrap() {
+                ClaimMessage::Claim { name } => seen.push(name),
+                other @ ClaimMessage::Sweep { .. } => panic!("{other:?}"),
+            }
+            sqs.delete_message()
+                .queue_url(&claims)
+                .receipt_handle(message.receipt_handle().unwrap())
+                .send()
+                .await
+                .unwrap();
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
+
+    let nowhere = SqsQueue::new(&config, "test", &plan, None);
+    let refused = nowhere.wake_claims(&[("a".to_owned(), Duration::ZERO)]).await.unwrap_err().to_string();
+    assert!(refused.contains("NODELESS_CLAIMS_QUEUE_URL"), "{refused}");
+}
