@@ -28,25 +28,12 @@ const ZONES: [(&str, &str); 6] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [
-        instance_types,
-        offerings,
-        prices,
-        vpc_limits,
-        bandwidth,
-        output,
-    ] = arguments.as_slice()
-    else {
+    let [instance_types, offerings, prices, vpc_limits, bandwidth, output] = arguments.as_slice() else {
         return Err("expected five input files and the output file; see the head of examples/embed_facts.rs".into());
     };
     let facts = Facts {
         region: "us-east-1".to_owned(),
-        zones: ZONES
-            .map(|(name, id)| Zone {
-                name: name.to_owned(),
-                id: id.to_owned(),
-            })
-            .to_vec(),
+        zones: ZONES.map(|(name, id)| Zone { name: name.to_owned(), id: id.to_owned() }).to_vec(),
         instance_types: parse_instance_types(&read(instance_types)?)?,
         offerings: parse(offerings)?,
         on_demand_prices: parse(prices)?,
@@ -55,11 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let bytes = facts.encode()?;
     fs::write(output, &bytes).map_err(|error| format!("cannot write {output}: {error}"))?;
-    println!(
-        "{output}: {} instance types, {} bytes",
-        facts.instance_types.len(),
-        bytes.len()
-    );
+    println!("{output}: {} instance types, {} bytes", facts.instance_types.len(), bytes.len());
     Ok(())
 }
 
@@ -69,6 +52,5 @@ fn read(path: impl AsRef<Path>) -> Result<Vec<u8>, String> {
 }
 
 fn parse<T: DeserializeOwned>(path: &str) -> Result<T, Box<dyn Error>> {
-    serde_json::from_slice(&read(path)?)
-        .map_err(|error| format!("cannot parse {path}: {error}").into())
+    serde_json::from_slice(&read(path)?).map_err(|error| format!("cannot parse {path}: {error}").into())
 }

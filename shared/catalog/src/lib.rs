@@ -1,7 +1,19 @@
 //! What EC2 offers, as scheduling sees it.
 //!
-//! Raw facts come in (what the EC2 API says about a type, where it is offered, what it costs); instance types with
-//! labels, capacity, overhead and offerings come out, for one EC2NodeClass at a time. A pure room: no I/O, no clock.
+//! Raw facts come in ([`facts`]: what the EC2 API says about a type, where it is offered, what it costs). They are
+//! condensed to what scheduling needs ([`type_facts`]), kept in a compact stored form ([`stored::Catalog`]), and made
+//! into instance types with labels, capacity, overhead and offerings for one EC2NodeClass at a time
+//! ([`instance_types`]). A pure room: no I/O, no clock.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod facts;
+pub mod instance_types;
+pub mod node_class;
+pub mod stored;
+pub mod type_facts;
+pub mod unavailable;
+
+pub use facts::Facts;
+pub use node_class::NodeClassSettings;
+pub use stored::Catalog;
+pub use unavailable::UnavailableOfferings;

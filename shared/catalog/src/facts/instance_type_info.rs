@@ -130,11 +130,7 @@ pub struct MemoryInfo {
 #[serde(rename_all = "PascalCase")]
 pub struct InstanceStorageInfo {
     /// Of all disks together, in GB (10^9 bytes).
-    #[serde(
-        rename = "TotalSizeInGB",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "TotalSizeInGB", default, skip_serializing_if = "Option::is_none")]
     pub total_size_in_gb: Option<u64>,
     /// Kinds of disk.
     #[serde(default)]

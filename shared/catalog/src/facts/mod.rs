@@ -114,9 +114,7 @@ impl Facts {
     #[must_use]
     pub fn within_zones(&self, names: &[&str]) -> Self {
         let mut facts = self.clone();
-        facts
-            .zones
-            .retain(|zone| names.contains(&zone.name.as_str()));
+        facts.zones.retain(|zone| names.contains(&zone.name.as_str()));
         for zones in facts.offerings.values_mut() {
             zones.retain(|zone| names.contains(&zone.as_str()));
         }
@@ -151,9 +149,7 @@ impl Facts {
 /// # Errors
 ///
 /// When the text is no such answer; names the entry that is wrong.
-pub fn parse_instance_types(
-    json: &[u8],
-) -> Result<BTreeMap<String, InstanceTypeInfo>, InstanceTypesFileError> {
+pub fn parse_instance_types(json: &[u8]) -> Result<BTreeMap<String, InstanceTypeInfo>, InstanceTypesFileError> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Answer {
@@ -169,17 +165,10 @@ pub fn parse_instance_types(
         .into_iter()
         .enumerate()
         .map(|(index, entry)| {
-            let name = entry["InstanceType"]
-                .as_str()
-                .unwrap_or("no InstanceType")
-                .to_owned();
+            let name = entry["InstanceType"].as_str().unwrap_or("no InstanceType").to_owned();
             match serde_json::from_value::<InstanceTypeInfo>(entry) {
                 Ok(info) => Ok((name, info)),
-                Err(source) => Err(InstanceTypesFileError::Entry {
-                    index,
-                    instance_type: name,
-                    source,
-                }),
+                Err(source) => Err(InstanceTypesFileError::Entry { index, instance_type: name, source }),
             }
         })
         .collect()

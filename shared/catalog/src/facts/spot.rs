@@ -13,11 +13,7 @@ const STEPS: u64 = 1_000;
 /// A made-up spot price in dollars an hour: 25% to 45% of the on-demand price, the same share for the same type and
 /// zone every time. It is rounded to a ten-thousandth of a dollar, as EC2 prints spot prices, and never below that.
 #[must_use]
-pub fn synthetic_spot_price(
-    instance_type: &str,
-    zone: &str,
-    on_demand_dollars_an_hour: f64,
-) -> f64 {
+pub fn synthetic_spot_price(instance_type: &str, zone: &str, on_demand_dollars_an_hour: f64) -> f64 {
     let step = fnv1a(instance_type.bytes().chain([b'/']).chain(zone.bytes())) % STEPS;
     #[allow(clippy::cast_precision_loss)]
     let share = LOWEST_SHARE + BAND * (step as f64) / (STEPS as f64);
@@ -27,9 +23,8 @@ pub fn synthetic_spot_price(
 /// The 64-bit Fowler-Noll-Vo hash (variant 1a): unlike the standard library's hasher it is the same on every machine
 /// and in every release, which replays depend on. The final mix spreads names that differ only in their last letter.
 fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash =
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
 }
 
@@ -42,17 +37,11 @@ mod tests {
         for zone in ["us-east-1a", "us-east-1b", "us-east-1c"] {
             for instance_type in ["m5.large", "c7g.16xlarge", "p4d.24xlarge"] {
                 let price = synthetic_spot_price(instance_type, zone, 10.0);
-                assert!(
-                    (2.5..=4.5).contains(&price),
-                    "{instance_type} in {zone}: {price}"
-                );
+                assert!((2.5..=4.5).contains(&price), "{instance_type} in {zone}: {price}");
             }
         }
         // Pinned, so that recorded plans can be replayed later.
-        assert_eq!(
-            synthetic_spot_price("m5.large", "us-east-1a", 0.096),
-            0.0317
-        );
+        assert_eq!(synthetic_spot_price("m5.large", "us-east-1a", 0.096), 0.0317);
     }
 
     #[test]
@@ -61,10 +50,7 @@ mod tests {
             .iter()
             .map(|z| synthetic_spot_price("m5.4xlarge", z, 0.768))
             .collect();
-        assert!(
-            prices[0] != prices[1] && prices[1] != prices[2] && prices[0] != prices[2],
-            "{prices:?}"
-        );
+        assert!(prices[0] != prices[1] && prices[1] != prices[2] && prices[0] != prices[2], "{prices:?}");
     }
 
     #[test]

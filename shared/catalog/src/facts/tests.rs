@@ -11,24 +11,13 @@ fn embedded_facts_are_whole() {
         assert_eq!(instance_type, &info.instance_type);
         assert!(info.v_cpu_info.default_v_cpus > 0, "{instance_type}");
         assert!(info.memory_info.size_in_mib > 0, "{instance_type}");
-        assert!(
-            facts.vpc_limits.contains_key(instance_type),
-            "{instance_type}"
-        );
-        assert!(
-            !facts.offerings[instance_type].is_empty(),
-            "{instance_type}"
-        );
+        assert!(facts.vpc_limits.contains_key(instance_type), "{instance_type}");
+        assert!(!facts.offerings[instance_type].is_empty(), "{instance_type}");
         for zone in &facts.offerings[instance_type] {
             assert!(names.contains(&zone.as_str()), "{instance_type} in {zone}");
         }
     }
-    assert!(
-        facts
-            .on_demand_prices
-            .values()
-            .all(|price| price.is_finite() && *price > 0.0)
-    );
+    assert!(facts.on_demand_prices.values().all(|price| price.is_finite() && *price > 0.0));
 }
 
 #[test]
@@ -39,23 +28,12 @@ fn embedded_facts_keep_what_ec2_says() {
     assert_eq!(m5.memory_info.size_in_mib, 8_192);
     assert_eq!(m5.processor_info.supported_architectures, ["x86_64"]);
     assert_eq!(m5.hypervisor.as_deref(), Some("nitro"));
-    assert_eq!(
-        (
-            m5.network_info.maximum_network_interfaces,
-            m5.network_info.ipv4_addresses_per_interface
-        ),
-        (3, 10)
-    );
+    assert_eq!((m5.network_info.maximum_network_interfaces, m5.network_info.ipv4_addresses_per_interface), (3, 10));
     assert_eq!(facts.on_demand_prices["m5.large"], 0.096);
     assert_eq!(facts.network_bandwidth["m5.large"], 750);
     assert_eq!(
         facts.vpc_limits["m5.large"],
-        VpcLimits {
-            interfaces: 3,
-            ipv4_per_interface: 10,
-            trunking_compatible: true,
-            branch_interfaces: 9
-        }
+        VpcLimits { interfaces: 3, ipv4_per_interface: 10, trunking_compatible: true, branch_interfaces: 9 }
     );
 }
 
@@ -71,43 +49,23 @@ fn damaged_facts_are_refused() {
     let mut bytes = Facts::default().encode().unwrap();
     bytes.truncate(bytes.len() - 3);
     let error = Facts::decode(&bytes).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("cannot decompress the EC2 facts"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("cannot decompress the EC2 facts"), "{error}");
 }
 
 #[test]
 fn both_shapes_of_an_answer_are_read() {
-    let entry =
-        serde_json::to_string(&Facts::embedded().unwrap().instance_types["c7g.xlarge"]).unwrap();
-    for answer in [
-        format!("[{entry}]"),
-        format!("{{\"InstanceTypes\":[{entry}],\"NextToken\":null}}"),
-    ] {
+    let entry = serde_json::to_string(&Facts::embedded().unwrap().instance_types["c7g.xlarge"]).unwrap();
+    for answer in [format!("[{entry}]"), format!("{{\"InstanceTypes\":[{entry}],\"NextToken\":null}}")] {
         let types = parse_instance_types(answer.as_bytes()).unwrap();
-        assert_eq!(
-            types["c7g.xlarge"],
-            Facts::embedded().unwrap().instance_types["c7g.xlarge"]
-        );
+        assert_eq!(types["c7g.xlarge"], Facts::embedded().unwrap().instance_types["c7g.xlarge"]);
     }
 }
 
 #[test]
 fn a_bad_entry_is_named() {
-    let error =
-        parse_instance_types(br#"[{"InstanceType":"m5.large","MemoryInfo":{"SizeInMiB":1}}]"#)
-            .unwrap_err();
+    let error = parse_instance_types(br#"[{"InstanceType":"m5.large","MemoryInfo":{"SizeInMiB":1}}]"#).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.contains("entry 0 (m5.large)") && text.contains("missing field"),
-        "{text}"
-    );
+    assert!(text.contains("entry 0 (m5.large)") && text.contains("missing field"), "{text}");
     let error = parse_instance_types(b"{}").unwrap_err();
-    assert!(
-        error.to_string().contains("expected a JSON array"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("expected a JSON array"), "{error}");
 }

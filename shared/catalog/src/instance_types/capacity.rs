@@ -1,0 +1,129 @@
+//! What an instance type has.
+
+use nodeless_model::resources::name;
+use nodeless_model::{Quantity, ResourceList};
+
+use super::resource;
+use crate::node_class::{AmiFamily, BlockDevice, InstanceStorePolicy, NodeClassSettings};
+use crate::type_facts::{Architecture, TypeFacts};
+
+/// Pods of a node whose family has no limit by interfaces and whose node class states none: the kubelet's default.
+const DEFAULT_MAX_PODS: u32 = 110;
+/// Memory in MiB that EC2 counts on arm64 but that never reaches the system.
+const ARM64_HIDDEN_MEMORY_MIB: u64 = 64;
+const BYTES_PER_MIB: f64 = 1_048_576.0;
+const BYTES_PER_GB: i64 = 1_000_000_000;
+
+pub(super) fn capacity(facts: &TypeFacts, settings: &NodeClassSettings) -> ResourceList {
+    let mut capacity = ResourceList::from([
+        (name::CPU, Quantity::from_units(i64::from(facts.cpus))),
+        (name::MEMORY, memory(facts, settings)),
+        (name::EPHEMERAL_STORAGE, ephemeral_storage(facts, settings)),
+        (name::PODS, Quantity::from_units(i64::from(pods(facts, settings)))),
+    ]);
+    for (name, count) in devices(facts, settings) {
+        if count > 0 {
+            capacity.set(name, Quantity::from_units(i64::from(count)));
+        }
+    }
+    capacity
+}
+
+/// What nodes of this type reported before, else what EC2 states less what the hypervisor and the system take. Floating
+/// point in the same order as Karpenter's, for the sake of the last MiB.
+fn memory(facts: &TypeFacts, settings: &NodeClassSettings) -> Quantity {
+    if let Some(learned) = settings.learned_memory.get(&facts.name) {
+        return *learned;
+    }
+    let hidden = if facts.architecture == Architecture::Arm64 { ARM64_HIDDEN_MEMORY_MIB } else { 0 };
+    let stated = facts.memory_mib.saturating_sub(hidden);
+    #[expect(clippy::cast_precision_loss, reason = "sizes of memory in bytes are far below 2^53")]
+    let overhead = (stated as f64 * BYTES_PER_MIB * settings.vm_memory_overhead_percent / 1024.0 / 1024.0).ceil();
+    #[expect(clippy::cast_possible_truncation, reason = "float-to-integer casts saturate")]
+    let left = i64::try_from(stated).unwrap_or(i64::MAX).saturating_sub(overhead as i64);
+    Quantity::from_mebibytes(left)
+}
+
+/// The disk that holds containers' data.
+fn ephemeral_storage(facts: &TypeFacts, settings: &NodeClassSettings) -> Quantity {
+    if settings.instance_store_policy == Some(InstanceStorePolicy::Raid0)
+        && let Some(gigabytes) = facts.local_storage_gb
+    {
+        return Quantity::from_units(i64::try_from(gigabytes).unwrap_or(i64::MAX).saturating_mul(BYTES_PER_GB));
+    }
+    mapped_size(settings)
+        .unwrap_or_else(|| Quantity::from_mebibytes(settings.ami_family.default_ephemeral_gib().saturating_mul(1024)))
+}
+
+/// The size that the node class' own mappings give that disk, if they do.
+fn mapped_size(settings: &NodeClassSettings) -> Option<Quantity> {
+    let size = |device: &BlockDevice| device.volume_size;
+    let devices = &settings.block_devices;
+    if let Some(root) = devices.iter().find(|device| device.root_volume).and_then(size) {
+        return Some(root);
+    }
+    if settings.ami_family == AmiFamily::Custom {
+        return devices.last().and_then(size);
+    }
+    let ephemeral = settings.ami_family.ephemeral_device();
+    devices.iter().find(|device| device.device_name.as_deref() == ephemeral).and_then(size)
+}
+
+/// Pods that fit on a node of this type.
+#[must_use]
+pub fn pods(facts: &TypeFacts, settings: &NodeClassSettings) -> u32 {
+    let family = settings.ami_family;
+    let pods = match settings.kubelet.max_pods {
+        Some(max_pods) => max_pods,
+        None if family.pods_limited_by_interfaces() => interface_limited_pods(facts, settings, settings.reserved_enis),
+        None => DEFAULT_MAX_PODS,
+    };
+    match settings.kubelet.pods_per_core {
+        Some(per_core) if per_core > 0 && family.honours_pods_per_core() => {
+            pods.min(per_core.saturating_mul(facts.cpus))
+        }
+        _ => pods,
+    }
+}
+
+/// Pods that the VPC CNI can give an address without prefix delegation: on each usable interface of the default card
+/// one address is the interface's own, and two pods use the host's network. 0 when no interface is left.
+#[must_use]
+pub fn interface_limited_pods(facts: &TypeFacts, settings: &NodeClassSettings, reserved_enis: u32) -> u32 {
+    let card = facts.network_cards.iter().find(|card| card.index == facts.default_network_card);
+    let efa_only = settings.efa_only_interfaces().filter(|interface| interface.network_card_index == 0).count();
+    let usable = card
+        .map_or(0, |card| card.maximum_interfaces)
+        .saturating_sub(reserved_enis)
+        .saturating_sub(u32::try_from(efa_only).unwrap_or(u32::MAX));
+    if usable == 0 { 0 } else { usable.saturating_mul(facts.ipv4_per_interface.saturating_sub(1)).saturating_add(2) }
+}
+
+/// Extended resources, with 0 for those that the type lacks.
+fn devices(facts: &TypeFacts, settings: &NodeClassSettings) -> [(&'static str, u32); 8] {
+    let gpus = |manufacturer: &str| {
+        let gpus = facts.gpus.iter().filter(|gpu| gpu.manufacturer.eq_ignore_ascii_case(manufacturer));
+        gpus.map(|gpu| gpu.count).sum()
+    };
+    let neuron_devices = facts.neuron_devices.iter().map(|device| device.count).sum();
+    let neuron_cores = facts.neuron_devices.first().map_or(0, |device| device.count * device.cores);
+    let efas = if settings.network_interfaces.is_empty() {
+        facts.maximum_efa_interfaces
+    } else {
+        u32::try_from(settings.efa_only_interfaces().count()).unwrap_or(u32::MAX)
+    };
+    let windows_addresses = match facts.vpc_ipv4_per_interface {
+        Some(addresses) if settings.ami_family.is_windows() => addresses.saturating_sub(1),
+        _ => 0,
+    };
+    [
+        (resource::NVIDIA_GPU, gpus("NVIDIA")),
+        (resource::AMD_GPU, gpus("AMD")),
+        (resource::HABANA_GAUDI, gpus("Habana")),
+        (resource::AWS_NEURON, neuron_devices),
+        (resource::AWS_NEURON_CORE, neuron_cores),
+        (resource::AWS_POD_ENI, facts.branch_interfaces.unwrap_or(0)),
+        (resource::AWS_PRIVATE_IPV4, windows_addresses),
+        (resource::AWS_EFA, efas),
+    ]
+}

@@ -1,0 +1,64 @@
+//! From facts to instance types, for the settings of one EC2NodeClass.
+//!
+//! The numbers are Karpenter's, so that a cluster can switch without a node changing size. `tests/published.rs` holds
+//! them to what Karpenter publishes for every type.
+
+mod capacity;
+mod compatibility;
+mod labels;
+mod offerings;
+mod overhead;
+
+use nodeless_model::InstanceType;
+
+use crate::node_class::NodeClassSettings;
+use crate::stored::{Catalog, CatalogType};
+use crate::unavailable::UnavailableOfferings;
+
+pub use capacity::{interface_limited_pods, pods};
+pub use compatibility::{Incompatibility, incompatibility};
+pub use overhead::{kube_reserved_cpu_milli, kube_reserved_memory_mib};
+
+/// Names of resources that AWS' device plugins and VPC controllers announce.
+pub mod resource {
+    /// NVIDIA GPUs.
+    pub const NVIDIA_GPU: &str = "nvidia.com/gpu";
+    /// AMD GPUs.
+    pub const AMD_GPU: &str = "amd.com/gpu";
+    /// Habana Gaudi accelerators.
+    pub const HABANA_GAUDI: &str = "habana.ai/gaudi";
+    /// AWS Neuron devices.
+    pub const AWS_NEURON: &str = "aws.amazon.com/neuron";
+    /// Cores of AWS Neuron devices.
+    pub const AWS_NEURON_CORE: &str = "aws.amazon.com/neuroncore";
+    /// Branch interfaces for pods with security groups of their own.
+    pub const AWS_POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
+    /// Addresses for Windows pods.
+    pub const AWS_PRIVATE_IPV4: &str = "vpc.amazonaws.com/PrivateIPv4Address";
+    /// Elastic fabric adapters.
+    pub const AWS_EFA: &str = "vpc.amazonaws.com/efa";
+}
+
+/// One instance type as a node class would launch it, with every offering, in the order zone and capacity type.
+///
+/// Offerings that cannot be had are listed too, as unavailable, because nodes that run on them still have a price.
+/// An offering whose price is unknown is unavailable and its price is 0.
+#[must_use]
+pub fn instance_type(
+    catalog: &Catalog,
+    entry: &CatalogType,
+    settings: &NodeClassSettings,
+    unavailable: &UnavailableOfferings,
+) -> InstanceType {
+    let capacity = capacity::capacity(&entry.facts, settings);
+    InstanceType {
+        name: entry.facts.name.clone(),
+        requirements: labels::requirements(catalog, entry, settings),
+        overhead: overhead::overhead(&entry.facts, settings, &capacity),
+        capacity,
+        offerings: offerings::offerings(catalog, entry, settings, unavailable),
+    }
+}
+
+#[cfg(test)]
+mod tests;

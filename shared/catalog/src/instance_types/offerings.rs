@@ -1,0 +1,83 @@
+//! Where an instance type can be bought, how, and for how much.
+
+use nodeless_model::instance_type::{Offering, Reservation};
+use nodeless_model::{CapacityType, Requirement, Requirements, labels};
+
+use super::{incompatibility, labels::reservations};
+use crate::facts::Zone;
+use crate::node_class::{CapacityReservation, NodeClassSettings};
+use crate::stored::{Catalog, CatalogType, Price};
+use crate::unavailable::UnavailableOfferings;
+
+/// A reservation is paid for anyway, so its offerings cost next to nothing; but the share keeps their order by size.
+const RESERVED_SHARE_OF_ON_DEMAND: f64 = 1e-7;
+
+pub(super) fn offerings(
+    catalog: &Catalog,
+    entry: &CatalogType,
+    settings: &NodeClassSettings,
+    unavailable: &UnavailableOfferings,
+) -> Vec<Offering> {
+    let facts = &entry.facts;
+    let compatible = incompatibility(facts, settings).is_none();
+    // Nodes outside a reservation are told from those inside only where the type has any.
+    let unreserved = reservations(facts, settings).next().is_some();
+    let open = |zone: &Zone| compatible && settings.zones.iter().any(|subnet| subnet.name == zone.name);
+    let mut offerings = Vec::with_capacity(2 * catalog.zones.len());
+    for (zone, spot_price) in entry.zones(catalog) {
+        let mut add = |sold: bool, capacity_type: CapacityType, price: Option<Price>| {
+            if sold {
+                let short = unavailable.covers(&facts.name, &zone.name, capacity_type);
+                offerings.push(Offering {
+                    zone: zone.name.clone(),
+                    capacity_type,
+                    price: price.map_or(0.0, Price::dollars),
+                    available: open(zone) && !short && price.is_some(),
+                    reservation: None,
+                    requirements: own_labels(zone, unreserved),
+                });
+            }
+        };
+        add(facts.on_demand, CapacityType::OnDemand, entry.on_demand_price);
+        add(facts.spot, CapacityType::Spot, spot_price);
+        for reservation in reservations(facts, settings).filter(|reservation| reservation.zone == zone.name) {
+            let short = unavailable.covers(&facts.name, &zone.name, CapacityType::Reserved);
+            offerings.push(reserved(zone, reservation, entry.on_demand_price, open(zone) && !short));
+        }
+    }
+    offerings
+}
+
+fn own_labels(zone: &Zone, outside_reservations: bool) -> Requirements {
+    let mut requirements = Requirements::from([(labels::ZONE_ID, Requirement::one_of([zone.id.as_str()]))]);
+    if outside_reservations {
+        for key in [
+            labels::CAPACITY_RESERVATION_ID,
+            labels::CAPACITY_RESERVATION_TYPE,
+            labels::CAPACITY_RESERVATION_INTERRUPTIBLE,
+        ] {
+            requirements.add(key, Requirement::does_not_exist());
+        }
+    }
+    requirements
+}
+
+fn reserved(zone: &Zone, reservation: &CapacityReservation, on_demand: Option<Price>, open: bool) -> Offering {
+    let mut requirements = own_labels(zone, false);
+    let own = [
+        (labels::CAPACITY_RESERVATION_ID, reservation.id.clone()),
+        (labels::CAPACITY_RESERVATION_TYPE, reservation.kind.as_str().to_owned()),
+        (labels::CAPACITY_RESERVATION_INTERRUPTIBLE, reservation.interruptible.to_string()),
+    ];
+    for (key, value) in own {
+        requirements.add(key, Requirement::one_of([value]));
+    }
+    Offering {
+        zone: zone.name.clone(),
+        capacity_type: CapacityType::Reserved,
+        price: on_demand.map_or(0.0, |price| price.dollars() * RESERVED_SHARE_OF_ON_DEMAND),
+        available: open && reservation.remaining > 0 && !reservation.expiring,
+        reservation: Some(Reservation { id: reservation.id.clone(), remaining: reservation.remaining }),
+        requirements,
+    }
+}

@@ -1,0 +1,96 @@
+//! What a node keeps for Kubernetes and the system, and what the kubelet keeps free by evicting pods.
+
+use nodeless_model::instance_type::Overhead;
+use nodeless_model::resources::name;
+use nodeless_model::{Quantity, ResourceList};
+
+use super::capacity::{interface_limited_pods, pods};
+use crate::node_class::{EvictionThreshold, NodeClassSettings};
+use crate::type_facts::TypeFacts;
+
+/// Disk that kube-reserved keeps, in MiB.
+const KUBE_RESERVED_EPHEMERAL_MIB: i64 = 1024;
+/// The kubelet's own `memory.available` threshold on EKS images, in MiB.
+const EVICTION_MEMORY_MIB: i64 = 100;
+/// The kubelet's own `nodefs.available` threshold, as a share of the disk.
+const EVICTION_STORAGE_SHARE: f64 = 0.1;
+
+/// Bands of cpu in milli-cores (from, to) and the share that is reserved of each.
+const CPU_BANDS: [(u64, u64, f64); 4] =
+    [(0, 1_000, 0.06), (1_000, 2_000, 0.01), (2_000, 4_000, 0.005), (4_000, 1 << 31, 0.002_5)];
+
+pub(super) fn overhead(facts: &TypeFacts, settings: &NodeClassSettings, capacity: &ResourceList) -> Overhead {
+    Overhead {
+        kube_reserved: kube_reserved(facts, settings),
+        system_reserved: settings.kubelet.system_reserved.clone(),
+        eviction_threshold: eviction_threshold(settings, capacity),
+    }
+}
+
+fn kube_reserved(facts: &TypeFacts, settings: &NodeClassSettings) -> ResourceList {
+    let pods = if settings.ami_family.reserves_memory_for_interfaces_pods() {
+        interface_limited_pods(facts, settings, 0)
+    } else {
+        pods(facts, settings)
+    };
+    let mut reserved = ResourceList::from([
+        (name::CPU, Quantity::from_milli(kube_reserved_cpu_milli(facts.cpus))),
+        (name::MEMORY, Quantity::from_mebibytes(kube_reserved_memory_mib(pods))),
+        (name::EPHEMERAL_STORAGE, Quantity::from_mebibytes(KUBE_RESERVED_EPHEMERAL_MIB)),
+    ]);
+    for (name, quantity) in settings.kubelet.kube_reserved.iter() {
+        reserved.set(name, quantity);
+    }
+    reserved
+}
+
+/// Milli-cores that kube-reserved keeps of so many cpus: 6% of the first, 1% of the second, 0.5% of the next two and
+/// 0.25% of the rest, each band cut to whole milli-cores, as EKS images compute it.
+#[must_use]
+pub fn kube_reserved_cpu_milli(cpus: u32) -> i64 {
+    let milli = u64::from(cpus) * 1000;
+    let reserved_of = |(from, to, share): (u64, u64, f64)| {
+        #[expect(clippy::cast_precision_loss, reason = "bands are far below 2^53")]
+        let reserved = milli.min(to).saturating_sub(from) as f64 * share;
+        #[expect(clippy::cast_possible_truncation, reason = "cut to whole milli-cores on purpose")]
+        let whole = reserved as i64;
+        whole
+    };
+    CPU_BANDS.into_iter().map(reserved_of).sum()
+}
+
+/// MiB that kube-reserved keeps for so many pods, as EKS images compute it.
+#[must_use]
+pub fn kube_reserved_memory_mib(pods: u32) -> i64 {
+    11 * i64::from(pods) + 255
+}
+
+fn eviction_threshold(settings: &NodeClassSettings, capacity: &ResourceList) -> ResourceList {
+    let memory = capacity.get(name::MEMORY);
+    let storage = capacity.get(name::EPHEMERAL_STORAGE);
+    let memory_available = settings
+        .kubelet
+        .eviction_memory_available
+        .map_or(Quantity::from_mebibytes(EVICTION_MEMORY_MIB), |threshold| amount(threshold, memory));
+    let nodefs_available = settings
+        .kubelet
+        .eviction_nodefs_available
+        .map_or_else(|| whole_units(storage.as_f64() * EVICTION_STORAGE_SHARE), |threshold| amount(threshold, storage));
+    ResourceList::from([(name::MEMORY, memory_available), (name::EPHEMERAL_STORAGE, nodefs_available)])
+}
+
+fn amount(threshold: EvictionThreshold, capacity: Quantity) -> Quantity {
+    match threshold {
+        EvictionThreshold::Quantity(quantity) => quantity,
+        // The kubelet reads 100% as "no threshold".
+        EvictionThreshold::Percent(percent) if percent >= 100.0 => Quantity::ZERO,
+        EvictionThreshold::Percent(percent) => whole_units(capacity.as_f64() / 100.0 * percent),
+    }
+}
+
+/// Rounded up, as Karpenter rounds shares of the capacity.
+fn whole_units(units: f64) -> Quantity {
+    #[expect(clippy::cast_possible_truncation, reason = "float-to-integer casts saturate")]
+    let whole = units.ceil() as i64;
+    Quantity::from_units(whole)
+}

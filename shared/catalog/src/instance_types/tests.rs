@@ -1,0 +1,1 @@
+//! Settings of node classes, each with numbers worked out by hand.

@@ -1,0 +1,257 @@
+//! The catalog as it is kept: the catalog function writes it, the planner reads it once per execution environment.
+//!
+//! The bytes are a format number and then zlib over [postcard](https://docs.rs/postcard). They fit into one DynamoDB
+//! item (400 kB) many times over. Zlib's checksum tells damaged bytes from good ones.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use nodeless_model::InstanceType;
+use serde::{Deserialize, Serialize};
+
+use crate::facts::{Facts, Zone, synthetic_spot_price};
+use crate::instance_types::instance_type;
+use crate::node_class::NodeClassSettings;
+use crate::type_facts::TypeFacts;
+use crate::unavailable::UnavailableOfferings;
+
+/// Raised with every change of the shape of [`Catalog`] or what it holds, because postcard does not describe itself.
+const FORMAT: u8 = 1;
+/// What a catalog may decompress to at most: ten times a large region's. Guards memory against damaged bytes.
+const MAXIMUM_DECOMPRESSED: u64 = 8 << 20;
+
+/// A price in millionths of a dollar an hour. EC2 states on-demand and spot prices to six decimals at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Price(u64);
+
+impl Price {
+    /// `None` for what is no price: zero, negative, not a number, or beyond a million dollars an hour.
+    #[must_use]
+    pub fn from_dollars(dollars_an_hour: f64) -> Option<Self> {
+        let micros = (dollars_an_hour * 1e6).round();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in the range")]
+        (1.0..=1e12).contains(&micros).then_some(Self(micros as u64))
+    }
+
+    /// Dollars an hour.
+    #[must_use]
+    pub fn dollars(self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "at most 10^12")]
+        let micros = self.0 as f64;
+        micros / 1e6
+    }
+}
+
+/// Spot prices in dollars an hour, by instance type and zone name.
+pub type SpotPrices = BTreeMap<String, BTreeMap<String, f64>>;
+
+/// Where on-demand prices come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnDemandPriceSource {
+    /// The AWS Price List.
+    PriceList,
+    /// The table that was compiled in, which ages.
+    Embedded,
+}
+
+/// Where spot prices come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpotPriceSource {
+    /// DescribeSpotPriceHistory.
+    History,
+    /// None were read yet, so the on-demand price stands in for all of them, as in Karpenter.
+    OnDemand,
+    /// Made up; see [`synthetic_spot_price`].
+    Synthetic,
+}
+
+/// What EC2 offers in a region, for every EC2NodeClass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Catalog {
+    /// Grows with every change, so that readers know when to read again. The writer sets it.
+    pub version: u64,
+    /// Such as `us-east-1`.
+    pub region: String,
+    /// The region's zones; [`ZoneOffer::zone`] counts in this order.
+    pub zones: Vec<Zone>,
+    /// Where on-demand prices come from.
+    pub on_demand_price_source: OnDemandPriceSource,
+    /// Where spot prices come from.
+    pub spot_price_source: SpotPriceSource,
+    /// Instance types, by name.
+    pub types: Vec<CatalogType>,
+}
+
+/// An instance type, its zones and its prices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CatalogType {
+    /// What it is.
+    pub facts: TypeFacts,
+    /// The same in every zone; `None` where it is unknown.
+    pub on_demand_price: Option<Price>,
+    /// The zones that offer it.
+    pub offers: Vec<ZoneOffer>,
+}
+
+/// An instance type in a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneOffer {
+    /// Position in [`Catalog::zones`].
+    pub zone: u8,
+    /// `None` where it is unknown.
+    pub spot_price: Option<Price>,
+}
+
+/// Why stored bytes are no catalog, or a catalog cannot be stored.
+#[derive(Debug, thiserror::Error)]
+pub enum StoredCatalogError {
+    /// Nothing there.
+    #[error("the stored catalog is empty; run the catalog function to write it again")]
+    Empty,
+    /// Another release wrote it.
+    #[error(
+        "the stored catalog has format {found}, this release reads format {FORMAT}; run this release's catalog function"
+    )]
+    Format {
+        /// The format number found.
+        found: u8,
+    },
+    /// Damaged.
+    #[error("the stored catalog is damaged ({0}); run the catalog function to write it again")]
+    Compression(#[from] std::io::Error),
+    /// Damaged, or of another shape.
+    #[error("the stored catalog is damaged ({0}); run the catalog function to write it again")]
+    Shape(#[from] postcard::Error),
+    /// An instance type names a zone that is not listed.
+    #[error(
+        "the stored catalog is damaged ({instance_type} is offered in zone number {zone}, which is not listed); run the catalog function to write it again"
+    )]
+    Zone {
+        /// The type.
+        instance_type: String,
+        /// The zone's position.
+        zone: u8,
+    },
+}
+
+impl CatalogType {
+    /// The zones that offer it, with the spot price there.
+    pub fn zones<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = (&'a Zone, Option<Price>)> {
+        self.offers.iter().filter_map(|offer| Some((catalog.zones.get(usize::from(offer.zone))?, offer.spot_price)))
+    }
+}
+
+impl Catalog {
+    /// Condenses facts and spot prices. Where there are no spot prices at all, the on-demand price stands in.
+    ///
+    /// Types that cannot be a node, and zones that [`Facts::zones`] does not list, are left out.
+    #[must_use]
+    pub fn new(
+        version: u64,
+        facts: &Facts,
+        on_demand_price_source: OnDemandPriceSource,
+        spot: Option<&SpotPrices>,
+    ) -> Self {
+        let mut catalog = Self {
+            version,
+            region: facts.region.clone(),
+            zones: facts.zones.clone(),
+            on_demand_price_source,
+            spot_price_source: if spot.is_some() { SpotPriceSource::History } else { SpotPriceSource::OnDemand },
+            types: Vec::new(),
+        };
+        catalog.types = facts
+            .instance_types
+            .iter()
+            .filter_map(|(name, info)| {
+                let bandwidth = facts.network_bandwidth.get(name).copied();
+                let type_facts = TypeFacts::new(info, facts.vpc_limits.get(name), bandwidth)?;
+                let on_demand_price = facts.on_demand_prices.get(name).and_then(|price| Price::from_dollars(*price));
+                let offers = offers(facts, name, |zone| match spot {
+                    Some(spot) => spot.get(name)?.get(zone).and_then(|price| Price::from_dollars(*price)),
+                    None => on_demand_price,
+                });
+                Some(CatalogType { facts: type_facts, on_demand_price, offers })
+            })
+            .collect();
+        catalog
+    }
+
+    /// A catalog of the embedded facts with synthetic spot prices, for demonstrations, simulations and benchmarks.
+    #[must_use]
+    pub fn synthetic(version: u64, facts: &Facts) -> Self {
+        let spot = facts.offerings.iter().filter_map(|(name, zones)| {
+            let on_demand = *facts.on_demand_prices.get(name)?;
+            let price = |zone: &String| (zone.clone(), synthetic_spot_price(name, zone, on_demand));
+            Some((name.clone(), zones.iter().map(price).collect()))
+        });
+        let catalog = Self::new(version, facts, OnDemandPriceSource::Embedded, Some(&spot.collect()));
+        Self { spot_price_source: SpotPriceSource::Synthetic, ..catalog }
+    }
+
+    /// Every instance type as a node class would launch it, by name.
+    #[must_use]
+    pub fn instance_types(
+        &self,
+        settings: &NodeClassSettings,
+        unavailable: &UnavailableOfferings,
+    ) -> Vec<InstanceType> {
+        self.types.iter().map(|entry| instance_type(self, entry, settings, unavailable)).collect()
+    }
+
+    /// The entry of an instance type.
+    #[must_use]
+    pub fn get(&self, instance_type: &str) -> Option<&CatalogType> {
+        let position = self.types.binary_search_by(|entry| entry.facts.name.as_str().cmp(instance_type)).ok()?;
+        self.types.get(position)
+    }
+
+    /// The catalog as bytes; the same catalog always gives the same bytes.
+    ///
+    /// # Errors
+    ///
+    /// Only when memory for the bytes cannot be had.
+    pub fn encode(&self) -> Result<Vec<u8>, StoredCatalogError> {
+        let mut encoder = ZlibEncoder::new(vec![FORMAT], Compression::best());
+        encoder.write_all(&postcard::to_stdvec(self)?)?;
+        Ok(encoder.finish()?)
+    }
+
+    /// Reads what [`Catalog::encode`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are damaged, or another release wrote them in another format.
+    pub fn decode(bytes: &[u8]) -> Result<Self, StoredCatalogError> {
+        let (&format, compressed) = bytes.split_first().ok_or(StoredCatalogError::Empty)?;
+        if format != FORMAT {
+            return Err(StoredCatalogError::Format { found: format });
+        }
+        let mut plain = Vec::with_capacity(compressed.len().saturating_mul(6));
+        ZlibDecoder::new(compressed).take(MAXIMUM_DECOMPRESSED).read_to_end(&mut plain)?;
+        let catalog: Self = postcard::from_bytes(&plain)?;
+        let zones = catalog.zones.len();
+        for entry in &catalog.types {
+            if let Some(offer) = entry.offers.iter().find(|offer| usize::from(offer.zone) >= zones) {
+                return Err(StoredCatalogError::Zone { instance_type: entry.facts.name.clone(), zone: offer.zone });
+            }
+        }
+        Ok(catalog)
+    }
+}
+
+/// The zones that offer a type, in the order of [`Facts::zones`].
+fn offers(facts: &Facts, name: &str, spot_price: impl Fn(&str) -> Option<Price>) -> Vec<ZoneOffer> {
+    let Some(offered) = facts.offerings.get(name) else { return Vec::new() };
+    (0_u8..)
+        .zip(&facts.zones)
+        .filter(|(_, zone)| offered.contains(&zone.name))
+        .map(|(position, zone)| ZoneOffer { zone: position, spot_price: spot_price(&zone.name) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+use super::*;
+
+fn catalog() -> Catalog {
+    Catalog::synthetic(7, Facts::embedded().unwrap())
+}
+
+#[test]
+fn a_catalog_comes_back_as_it_went() {
+    let catalog = catalog();
+    assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
+}
+
+#[test]
+fn a_whole_region_is_stored_in_less_than_300_kb() {
+    let catalog = catalog();
+    assert!(catalog.types.len() > 1_200 && catalog.zones.len() == 6);
+    let size = catalog.encode().unwrap().len();
+    assert!(size < 300_000, "{size} bytes");
+}
+
+#[test]
+fn damaged_bytes_are_refused() {
+    let bytes = catalog().encode().unwrap();
+    assert!(matches!(Catalog::decode(&[]), Err(StoredCatalogError::Empty)));
+    assert!(matches!(Catalog::decode(&[9, 1, 2]), Err(StoredCatalogError::Format { found: 9 })));
+    assert!(matches!(Catalog::decode(&bytes[..bytes.len() / 2]), Err(StoredCatalogError::Compression(_))));
+    let mut flipped = bytes;
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 0x40;
+    let error = Catalog::decode(&flipped).unwrap_err();
+    assert!(error.to_string().contains("run the catalog function"), "{error}");
+}
+
+#[test]
+fn an_unlisted_zone_is_refused() {
+    let mut catalog = catalog();
+    catalog.types[0].offers[0].zone = 200;
+    let error = Catalog::decode(&catalog.encode().unwrap()).unwrap_err();
+    assert!(matches!(error, StoredCatalogError::Zone { zone: 200, .. }), "{error}");
+}
+
+#[test]
+fn prices_keep_their_cents() {
+    let catalog = catalog();
+    for (name, dollars) in &Facts::embedded().unwrap().on_demand_prices {
+        if let Some(entry) = catalog.get(name) {
+            assert_eq!(entry.on_demand_price.unwrap().dollars(), *dollars, "{name}");
+        }
+    }
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-9] {
+        assert_eq!(Price::from_dollars(bad), None, "{bad}");
+    }
+}
+
+#[test]
+fn without_spot_prices_the_on_demand_price_stands_in() {
+    let facts = Facts::embedded().unwrap();
+    let catalog = Catalog::new(1, facts, OnDemandPriceSource::Embedded, None);
+    assert_eq!(catalog.spot_price_source, SpotPriceSource::OnDemand);
+    let entry = catalog.get("m5.large").unwrap();
+    assert!(entry.offers.iter().all(|offer| offer.spot_price == entry.on_demand_price));
+}
+
+#[test]
+fn a_zone_without_a_spot_price_has_none() {
+    let facts = Facts::embedded().unwrap();
+    let spot = SpotPrices::from([("m5.large".into(), BTreeMap::from([("us-east-1b".into(), 0.03)]))]);
+    let catalog = Catalog::new(1, facts, OnDemandPriceSource::PriceList, Some(&spot));
+    let entry = catalog.get("m5.large").unwrap();
+    let priced: Vec<_> = entry.zones(&catalog).filter(|(_, price)| price.is_some()).collect();
+    assert_eq!(priced.len(), 1);
+    assert_eq!(priced[0].0.name, "us-east-1b");
+    assert!(catalog.get("c5.large").unwrap().offers.iter().all(|offer| offer.spot_price.is_none()));
+}

@@ -1,0 +1,96 @@
+//! Holds every instance type to the labels and allocatable resources that Karpenter publishes for it (AL2023, default
+//! block devices, default settings). `docs/instance-types.md` in this crate explains the differences listed here.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+
+use flate2::read::ZlibDecoder;
+use nodeless_catalog::node_class::AmiFamily;
+use nodeless_catalog::{Catalog, Facts, NodeClassSettings, UnavailableOfferings};
+use nodeless_model::labels;
+use nodeless_model::resources::format_quantity;
+
+type Texts = BTreeMap<String, String>;
+type Published = BTreeMap<String, BTreeMap<String, Texts>>;
+
+/// Labels that the published tables leave out, although Karpenter sets them.
+const NOT_PUBLISHED: [&str; 2] = [labels::REGION, labels::NITRO_SANDBOX];
+/// Labels that depend on the node class and the offering; the published tables have none of them.
+const OF_OFFERINGS: [&str; 3] = [labels::ZONE, labels::ZONE_ID, labels::CAPACITY_TYPE];
+
+/// Types that the published tables give no `vpc.amazonaws.com/pod-eni`, though the VPC resource controller's table says
+/// that they carry a trunk interface. The controller's table decides, as it is what runs.
+const TRUNK_NOT_PUBLISHED: [&str; 18] = [
+    "c8gb.metal-24xl",
+    "c8gb.metal-48xl",
+    "c8gn.metal-24xl",
+    "c8gn.metal-48xl",
+    "c8ib.metal-48xl",
+    "c8ib.metal-96xl",
+    "hpc7g.16xlarge",
+    "hpc7g.4xlarge",
+    "hpc7g.8xlarge",
+    "i4i.large",
+    "m8gb.metal-24xl",
+    "m8gb.metal-48xl",
+    "m8gn.metal-24xl",
+    "m8gn.metal-48xl",
+    "r8gb.metal-24xl",
+    "r8gb.metal-48xl",
+    "r8gn.metal-24xl",
+    "r8gn.metal-48xl",
+];
+
+fn published() -> Published {
+    let mut json = Vec::new();
+    ZlibDecoder::new(&include_bytes!("data/published.json.zz")[..]).read_to_end(&mut json).unwrap();
+    serde_json::from_slice(&json).unwrap()
+}
+
+/// What we make of every type: labels with one value, and allocatable resources above zero.
+fn ours() -> BTreeMap<String, (Texts, Texts)> {
+    let facts = Facts::embedded().unwrap();
+    let settings = NodeClassSettings::new(AmiFamily::Al2023, facts.zones.clone());
+    let types = Catalog::synthetic(1, facts).instance_types(&settings, &UnavailableOfferings::default());
+    types
+        .into_iter()
+        .map(|instance_type| {
+            let mut labels = instance_type.requirements.single_values();
+            labels.retain(|key, _| !NOT_PUBLISHED.contains(&key.as_str()) && !OF_OFFERINGS.contains(&key.as_str()));
+            let allocatable = instance_type.allocatable();
+            let resources = allocatable.iter().filter(|(_, quantity)| !quantity.is_zero());
+            let resources = resources.map(|(name, quantity)| (name.to_owned(), format_quantity(name, quantity)));
+            (instance_type.name, (labels, resources.collect()))
+        })
+        .collect()
+}
+
+fn differences(kind: &str, ours: &Texts, theirs: &Texts) -> Vec<String> {
+    let keys: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let differing = keys.into_iter().filter(|key| ours.get(*key) != theirs.get(*key));
+    differing.map(|key| format!("{kind} {key}: {:?}, published {:?}", ours.get(key), theirs.get(key))).collect()
+}
+
+#[test]
+fn labels_and_allocatable_of_all_types_are_karpenters() {
+    let (published, mut ours) = (published(), ours());
+    assert_eq!(published.len(), 1_234);
+    let mut wrong = Vec::new();
+    for (name, theirs) in &published {
+        let (labels, mut resources) = ours.remove(name).unwrap_or_else(|| panic!("{name} is missing"));
+        if TRUNK_NOT_PUBLISHED.contains(&name.as_str()) {
+            assert!(resources.remove("vpc.amazonaws.com/pod-eni").is_some(), "{name} is no exception any more");
+        }
+        let found = differences("label", &labels, &theirs["labels"]).into_iter().chain(differences(
+            "resource",
+            &resources,
+            &theirs["resources"],
+        ));
+        wrong.extend(found.map(|difference| format!("{name}: {difference}")));
+    }
+    assert!(wrong.is_empty(), "{} differences, such as\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
+    // What is left is a type that Karpenter's tables do not list.
+    assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["dl1.24xlarge"]);
+}
