@@ -132,7 +132,7 @@ pub struct NodeClaimSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchGroup {
-    /// The client token; at most 64 ASCII characters.
+    /// The client token of the first launch; at most 60 ASCII characters, so that later ones can be numbered.
     pub id: String,
     /// The place of this claim in the group, from 0.
     pub index: u32,
@@ -158,6 +158,9 @@ pub struct NodeClaimStatus {
     pub instance: Option<LaunchedInstance>,
     /// How many times a launch was tried in vain.
     pub launch_attempts: u32,
+    /// How many of those launches EC2 accepted without starting anything. An accepted client token answers the same for
+    /// ever, so the next try needs another one: see [`NodeClaim::client_token`].
+    pub launches_spent: u32,
     /// Labels learned at launch: those that the instance type and offering fix.
     pub labels: StringMap,
     /// What its node has.
@@ -170,6 +173,8 @@ pub struct NodeClaimStatus {
     pub conditions: Vec<Condition>,
     /// When pods last came to or left its node.
     pub last_pod_event: Option<Timestamp>,
+    /// A hash of which pods were on its node when that was last looked at, by which the next look sees a change.
+    pub pods_seen: Option<u64>,
     /// Why and since when it is going away.
     pub termination: Option<Termination>,
     /// When TerminateInstances was last asked for.
@@ -346,6 +351,17 @@ impl NodeClaim {
     #[must_use]
     pub fn provider_id(&self) -> Option<String> {
         self.status.instance.as_ref().map(LaunchedInstance::provider_id)
+    }
+
+    /// The client token of its launch: the id of its launch group, numbered from the second launch on. All members of a
+    /// group come to the same tokens, because each counts on only after the same answer.
+    #[must_use]
+    pub fn client_token(&self) -> Option<String> {
+        let id = &self.spec.launch_group.as_ref()?.id;
+        Some(match self.status.launches_spent {
+            0 => id.clone(),
+            spent => format!("{id}-{spent}"),
+        })
     }
 
     /// The condition of a type.

@@ -139,6 +139,9 @@ pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
 pub const EC2_NODE_CLASS_FINALIZER: &str = "karpenter.k8s.aws/termination";
 /// The EC2 tag that names the claim of an instance.
 pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
+/// The EC2 tag that names the launch group of an instance, given at launch: by it an instance is recognised although
+/// the answer to its launch was lost.
+pub const LAUNCH_GROUP_TAG: &str = "nodeless.sh/launch-group";
 /// The EC2 tag that names the cluster of an instance.
 pub const CLUSTER_NAME_TAG: &str = "eks:eks-cluster-name";
 

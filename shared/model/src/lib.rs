@@ -5,10 +5,12 @@
 
 pub mod claim;
 pub mod duration;
+pub mod instance;
 pub mod instance_type;
 pub mod labels;
 pub mod node;
 pub mod node_pool;
+pub mod object;
 pub mod pod;
 pub mod quantity;
 pub mod requirement;
@@ -19,6 +21,7 @@ pub mod workload;
 
 pub use claim::{CapacityType, Condition, ConditionStatus, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
 pub use duration::{NillableDuration, ParseDurationError};
+pub use instance::{Instance, InstanceState};
 pub use instance_type::{InstanceType, InstanceTypes, Offering, Overhead, Reservation};
 pub use node::Node;
 pub use node_pool::{Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodePool, NodeTemplate};
