@@ -1,1 +1,4 @@
-//! To be built.
+//! Every port in memory, with a virtual clock and scripted faults, and the same world over HTTP.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod ec2;

@@ -1,0 +1,342 @@
+//! What stands in the account before the first instance: network, images, profiles, and how long things take.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::facts::RegionFacts;
+
+/// Tags of one resource.
+pub type Tags = BTreeMap<String, String>;
+
+/// A virtual network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vpc {
+    /// `vpc-…`
+    pub id: String,
+    /// IPv4 block.
+    pub cidr: String,
+    /// Whether it is the account's default VPC.
+    pub is_default: bool,
+}
+
+/// A subnet in one zone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subnet {
+    /// `subnet-…`
+    pub id: String,
+    /// The VPC that it is part of.
+    pub vpc_id: String,
+    /// Zone name.
+    pub zone: String,
+    /// IPv4 block, in which instances get addresses.
+    pub cidr: String,
+    /// Addresses that are left for instances.
+    pub free_addresses: u32,
+    /// Whether it is its zone's default subnet.
+    pub default_for_zone: bool,
+    /// Whether instances get a public address by default.
+    pub public: bool,
+}
+
+/// A security group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SecurityGroup {
+    /// `sg-…`
+    pub id: String,
+    /// Name, unique in the VPC.
+    pub name: String,
+    /// The VPC that it is part of.
+    pub vpc_id: String,
+    /// What it is for.
+    pub description: String,
+}
+
+/// A machine image.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Image {
+    /// `ami-…`
+    pub id: String,
+    /// Name, on which name selectors match.
+    pub name: String,
+    /// `x86_64` or `arm64`.
+    pub architecture: String,
+    /// Owning account; `amazon` images carry an alias too.
+    pub owner_id: String,
+    /// `amazon` for Amazon's own images.
+    pub owner_alias: Option<String>,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it is or was deprecated.
+    pub deprecated: Option<Timestamp>,
+    /// Root device, such as `/dev/xvda`.
+    pub root_device: String,
+    /// Size of the root volume in GiB.
+    pub root_volume_gib: u32,
+    /// `available` unless it is being made or is gone.
+    pub state: String,
+    /// `windows` for Windows images.
+    pub platform: Option<String>,
+}
+
+/// Capacity that the account pays for in advance.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapacityReservation {
+    /// `cr-…`
+    pub id: String,
+    /// Instance type.
+    pub instance_type: String,
+    /// Zone name.
+    pub zone: String,
+    /// Instances reserved.
+    pub total: u32,
+    /// Instances still free.
+    pub available: u32,
+    /// Whether instances match without naming it (`open`) or only by name (`targeted`).
+    pub open: bool,
+    /// When it began.
+    pub start: Timestamp,
+    /// When it ends, if it does.
+    pub end: Option<Timestamp>,
+}
+
+/// An IAM instance profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InstanceProfile {
+    /// Name, unique in the account.
+    pub name: String,
+    /// Path, `/` unless it was given.
+    pub path: String,
+    /// `AIPA…`
+    pub id: String,
+    /// Names of its roles: none or one.
+    pub roles: Vec<String>,
+    /// When it was made.
+    pub created: Timestamp,
+    /// Its tags.
+    pub tags: Tags,
+}
+
+/// An EKS cluster as DescribeCluster shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cluster {
+    /// Cluster name.
+    pub name: String,
+    /// URL of the Kubernetes API.
+    pub endpoint: String,
+    /// The API's certificate authority: PEM in base64.
+    pub certificate_authority: String,
+    /// Kubernetes minor version, such as `1.33`.
+    pub version: String,
+    /// Block of service addresses.
+    pub service_cidr: String,
+    /// The cluster's VPC.
+    pub vpc_id: String,
+    /// Subnets of the control plane's interfaces.
+    pub subnet_ids: Vec<String>,
+    /// The cluster security group.
+    pub security_group_id: String,
+    /// When it was made.
+    pub created: Timestamp,
+}
+
+/// How long things take, in virtual time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timing {
+    /// From launch to `running`.
+    pub start_up: SignedDuration,
+    /// From `shutting-down` to `terminated`.
+    pub shut_down: SignedDuration,
+    /// How long a terminated instance is still described. EC2: about an hour.
+    pub terminated_visible: SignedDuration,
+    /// From the interruption warning to the end of a spot instance. EC2: two minutes.
+    pub spot_warning: SignedDuration,
+    /// How long describe calls do not know a new instance. EC2 is eventually consistent; usually zero to seconds.
+    pub visibility_delay: SignedDuration,
+    /// How long a client token is remembered.
+    pub client_token: SignedDuration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            start_up: SignedDuration::from_secs(15),
+            shut_down: SignedDuration::from_secs(30),
+            terminated_visible: SignedDuration::from_hours(1),
+            spot_warning: SignedDuration::from_secs(120),
+            visibility_delay: SignedDuration::ZERO,
+            client_token: SignedDuration::from_hours(24),
+        }
+    }
+}
+
+/// The account at the beginning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Account {
+    /// Twelve digits.
+    pub id: String,
+    /// What the region sells.
+    pub facts: RegionFacts,
+    /// Virtual networks.
+    pub vpcs: Vec<Vpc>,
+    /// Subnets.
+    pub subnets: Vec<Subnet>,
+    /// Security groups.
+    pub security_groups: Vec<SecurityGroup>,
+    /// Images.
+    pub images: Vec<Image>,
+    /// Instance profiles.
+    pub instance_profiles: Vec<InstanceProfile>,
+    /// Roles that instance profiles may hold.
+    pub roles: Vec<String>,
+    /// Capacity reservations.
+    pub capacity_reservations: Vec<CapacityReservation>,
+    /// EKS clusters.
+    pub clusters: Vec<Cluster>,
+    /// SSM parameters by name.
+    pub parameters: BTreeMap<String, String>,
+    /// Tags by resource id.
+    pub tags: BTreeMap<String, Tags>,
+    /// How long things take.
+    pub timing: Timing,
+}
+
+/// The account of Amazon's EKS images.
+const EKS_IMAGES_OWNER: &str = "602401143452";
+
+impl Account {
+    /// An account with nothing but what the region sells.
+    pub fn empty(id: &str, facts: RegionFacts) -> Self {
+        Self {
+            id: id.to_owned(),
+            facts,
+            vpcs: Vec::new(),
+            subnets: Vec::new(),
+            security_groups: Vec::new(),
+            images: Vec::new(),
+            instance_profiles: Vec::new(),
+            roles: Vec::new(),
+            capacity_reservations: Vec::new(),
+            clusters: Vec::new(),
+            parameters: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            timing: Timing::default(),
+        }
+    }
+
+    /// An account ready for one EKS cluster: a VPC, a private subnet of 4,091 addresses a zone and a node security
+    /// group, all tagged `karpenter.sh/discovery=CLUSTER`; the EKS-optimised images of AL2023 and Bottlerocket for
+    /// both architectures with their SSM parameters; and a node role with its instance profile.
+    pub fn for_cluster(id: &str, facts: RegionFacts, cluster: &str, version: &str, now: Timestamp) -> Self {
+        let mut account = Self::empty(id, facts);
+        let vpc_id = "vpc-0a0000000000000001".to_owned();
+        account.vpcs.push(Vpc { id: vpc_id.clone(), cidr: "10.0.0.0/16".to_owned(), is_default: false });
+        let group_id = "sg-0a0000000000000001".to_owned();
+        account.security_groups.push(SecurityGroup {
+            id: group_id.clone(),
+            name: format!("{cluster}-node"),
+            vpc_id: vpc_id.clone(),
+            description: format!("Nodes of {cluster}"),
+        });
+        let discovery = Tags::from([("karpenter.sh/discovery".to_owned(), cluster.to_owned())]);
+        account.tags.insert(group_id, discovery.clone());
+        for (index, zone) in account.facts.zones.iter().enumerate().take(16) {
+            let subnet_id = format!("subnet-0a{index:015x}");
+            account.tags.insert(subnet_id.clone(), discovery.clone());
+            account.subnets.push(Subnet {
+                id: subnet_id,
+                vpc_id: vpc_id.clone(),
+                zone: zone.name.clone(),
+                cidr: format!("10.0.{}.0/20", index * 16),
+                free_addresses: 4091,
+                default_for_zone: false,
+                public: false,
+            });
+        }
+        account.add_eks_images(version, now);
+        let role = format!("{cluster}-node");
+        account.roles.push(role.clone());
+        account.instance_profiles.push(InstanceProfile {
+            name: role.clone(),
+            path: "/".to_owned(),
+            id: "AIPASIMULATED00000001".to_owned(),
+            roles: vec![role],
+            created: now,
+            tags: Tags::new(),
+        });
+        account
+    }
+
+    /// Adds the EKS-optimised images of a Kubernetes version, and the SSM parameters that point at them.
+    pub fn add_eks_images(&mut self, version: &str, now: Timestamp) {
+        let stamp = now.strftime("%Y%m%d").to_string();
+        let mut add = |name: String, architecture: &str, parameters: &[String]| {
+            let is_bottlerocket = name.starts_with("bottlerocket");
+            let id = format!("ami-{:08x}{:09x}", 0xa1 + self.images.len(), 1);
+            for parameter in parameters {
+                self.parameters.insert(parameter.clone(), id.clone());
+            }
+            self.images.push(Image {
+                id,
+                name,
+                architecture: architecture.to_owned(),
+                owner_id: EKS_IMAGES_OWNER.to_owned(),
+                owner_alias: Some("amazon".to_owned()),
+                created: now,
+                deprecated: None,
+                root_device: "/dev/xvda".to_owned(),
+                root_volume_gib: if is_bottlerocket { 2 } else { 20 },
+                state: "available".to_owned(),
+                platform: None,
+            });
+        };
+        for architecture in ["x86_64", "arm64"] {
+            for variant in ["standard", "nvidia", "neuron"] {
+                if variant == "neuron" && architecture == "arm64" {
+                    continue;
+                }
+                let name = format!("amazon-eks-node-al2023-{architecture}-{variant}-{version}-v{stamp}");
+                let base =
+                    format!("/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}");
+                let parameters = [format!("{base}/recommended/image_id"), format!("{base}/{name}/image_id")];
+                add(name, architecture, &parameters);
+            }
+            for suffix in ["", "-nvidia"] {
+                let flavour = format!("aws-k8s-{version}{suffix}");
+                let base = format!("/aws/service/bottlerocket/{flavour}/{architecture}");
+                let name = format!("bottlerocket-{flavour}-{architecture}-v1.40.0-{stamp}");
+                let parameters = [format!("{base}/latest/image_id"), format!("{base}/1.40.0/image_id")];
+                add(name, architecture, &parameters);
+            }
+        }
+    }
+
+    /// The EventBridge envelope of an event about this account.
+    pub(super) fn event(&self, id: &str, detail_type: &str, at: Timestamp, resource: &str, detail: &Value) -> Value {
+        json!({
+            "version": "0",
+            "id": id,
+            "detail-type": detail_type,
+            "source": "aws.ec2",
+            "account": self.id,
+            "time": at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "region": self.facts.region,
+            "resources": [format!("arn:aws:ec2:{}:{}:instance/{resource}", self.facts.region, self.id)],
+            "detail": detail,
+        })
+    }
+}
+
+impl CapacityReservation {
+    /// EC2's word for where the reservation stands at a time.
+    pub fn state(&self, now: Timestamp) -> &'static str {
+        if self.end.is_some_and(|end| end <= now) {
+            "expired"
+        } else if self.start > now {
+            "scheduled"
+        } else {
+            "active"
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Describe calls about instances, launch templates and tags.
+
+use super::error::Ec2Error;
+use super::filter::{page, passes};
+use super::instance::{Instance, InstanceState};
+use super::launch_templates::{LaunchTemplate, LaunchTemplateVersion, not_found};
+use super::requests::Describe;
+use super::state::{Ec2, State};
+
+/// Entries of one page, and the token of the next page if there is one.
+pub type Page<T> = (Vec<T>, Option<String>);
+
+/// A tag on a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagOfResource {
+    /// The resource.
+    pub resource_id: String,
+    /// Its kind, such as `instance`.
+    pub resource_type: &'static str,
+    /// The tag's key.
+    pub key: String,
+    /// The tag's value.
+    pub value: String,
+}
+
+/// The error for ids of instances that EC2 does not know.
+pub(super) fn instance_not_found(ids: &[String]) -> Ec2Error {
+    if let Some(id) = ids.iter().find(|id| !well_formed(id)) {
+        return Ec2Error::new("InvalidInstanceID.Malformed", format!("Invalid id: \"{id}\""));
+    }
+    let message = match ids {
+        [id] => format!("The instance ID '{id}' does not exist"),
+        ids => format!("The instance IDs '{}' do not exist", ids.join(", ")),
+    };
+    Ec2Error::new("InvalidInstanceID.NotFound", message)
+}
+
+fn well_formed(id: &str) -> bool {
+    let digits = id.strip_prefix("i-").unwrap_or_default();
+    matches!(digits.len(), 8 | 17) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn instance_attribute(instance: &Instance, name: &str) -> Option<Vec<String>> {
+    let value = match name {
+        "instance-id" => instance.id.clone(),
+        "instance-state-name" => instance.state.as_str().to_owned(),
+        "instance-state-code" => instance.state.code().to_string(),
+        "instance-type" => instance.offering.instance_type.clone(),
+        "availability-zone" => instance.offering.zone.clone(),
+        "availability-zone-id" => instance.zone_id.clone(),
+        "architecture" => instance.architecture.clone(),
+        "image-id" => instance.image_id.clone(),
+        "subnet-id" | "network-interface.subnet-id" => instance.subnet_id.clone(),
+        "vpc-id" | "network-interface.vpc-id" => instance.vpc_id.clone(),
+        "private-dns-name" | "network-interface.private-dns-name" => instance.private_dns_name.clone(),
+        "private-ip-address" => instance.private_ip.clone(),
+        "reservation-id" => instance.reservation_id.clone(),
+        "client-token" => return Some(instance.client_token.iter().cloned().collect()),
+        "spot-instance-request-id" => return Some(instance.spot_request_id.iter().cloned().collect()),
+        "capacity-reservation-id" => return Some(instance.capacity_reservation_id.iter().cloned().collect()),
+        "iam-instance-profile.arn" => {
+            return Some(instance.instance_profile.iter().map(|(arn, _)| arn.clone()).collect());
+        }
+        "instance-lifecycle" => return Some(instance.spot_request_id.iter().map(|_| "spot".to_owned()).collect()),
+        "instance.group-id" | "network-interface.group-id" | "group-id" => {
+            return Some(instance.security_group_ids.clone());
+        }
+        "tenancy" => "default".to_owned(),
+        _ => return None,
+    };
+    Some(vec![value])
+}
+
+impl Ec2 {
+    /// DescribeInstances, in the order of ids.
+    ///
+    /// # Errors
+    /// EC2's own, such as `InvalidInstanceID.NotFound` for an id that it does not know (any more).
+    pub fn describe_instances(&self, request: &Describe) -> Result<Page<Instance>, Ec2Error> {
+        self.call("ec2", "DescribeInstances", request, |state| {
+            let found = state.visible_instances(request, |_| true)?;
+            page(request, found, 5..=1000)
+        })
+    }
+
+    /// DescribeInstanceStatus: running instances unless all are asked for.
+    ///
+    /// # Errors
+    /// EC2's own.
+    pub fn describe_instance_status(&self, request: &Describe) -> Result<Page<Instance>, Ec2Error> {
+        self.call("ec2", "DescribeInstanceStatus", request, |state| {
+            let all = request.include_all_instances;
+            let found = state.visible_instances(request, |i| all || i.state == InstanceState::Running)?;
+            page(request, found, 5..=1000)
+        })
+    }
+
+    /// DescribeTags.
+    ///
+    /// # Errors
+    /// EC2's own.
+    pub fn describe_tags(&self, request: &Describe) -> Result<Page<TagOfResource>, Ec2Error> {
+        self.call("ec2", "DescribeTags", request, |state| {
+            let mut found = Vec::new();
+            for (id, kind, tags) in state.tagged() {
+                for (key, value) in tags {
+                    let attribute = |name: &str| match name {
+                        "resource-id" => Some(vec![id.to_owned()]),
+                        "resource-type" => Some(vec![kind.to_owned()]),
+                        "key" => Some(vec![key.clone()]),
+                        "value" => Some(vec![value.clone()]),
+                        _ => None,
+                    };
+                    if passes(&request.filters, Some(tags), attribute)? {
+                        let (resource_id, key, value) = (id.to_owned(), key.clone(), value.clone());
+                        found.push(TagOfResource { resource_id, resource_type: kind, key, value });
+                    }
+                }
+            }
+            page(request, found, 5..=1000)
+        })
+    }
+
+    /// DescribeLaunchTemplates.
+    ///
+    /// # Errors
+    /// EC2's own, such as `InvalidLaunchTemplateName.NotFoundException`.
+    pub fn describe_launch_templates(&self, request: &Describe) -> Result<Page<LaunchTemplate>, Ec2Error> {
+        self.call("ec2", "DescribeLaunchTemplates", request, |state| {
+            permitted(request)?;
+            let templates = || state.launch_templates.values();
+            if let Some(id) = request.ids.iter().find(|id| !state.launch_templates.contains_key(*id)) {
+                return Err(not_found(Some(id), None));
+            }
+            if let Some(name) = request.names.iter().find(|name| !templates().any(|t| t.name == **name)) {
+                return Err(Ec2Error::new(
+                    "InvalidLaunchTemplateName.NotFoundException",
+                    format!("At least one of the launch templates specified in the request does not exist: {name}"),
+                ));
+            }
+            let mut found = Vec::new();
+            for template in templates() {
+                let named = (request.ids.is_empty() && request.names.is_empty())
+                    || request.ids.contains(&template.id)
+                    || request.names.contains(&template.name);
+                let attribute = |name: &str| match name {
+                    "launch-template-name" => Some(vec![template.name.clone()]),
+                    "create-time" => Some(vec![template.created.to_string()]),
+                    _ => None,
+                };
+                if passes(&request.filters, Some(&template.tags), attribute)? && named {
+                    found.push(template.clone());
+                }
+            }
+            page(request, found, 1..=200)
+        })
+    }
+
+    /// DescribeLaunchTemplateVersions of one template, newest first.
+    ///
+    /// # Errors
+    /// EC2's own.
+    pub fn describe_launch_template_versions(
+        &self,
+        request: &Describe,
+    ) -> Result<Page<(LaunchTemplate, LaunchTemplateVersion)>, Ec2Error> {
+        self.call("ec2", "DescribeLaunchTemplateVersions", request, |state| {
+            permitted(request)?;
+            let (id, name) = (request.ids.first().map(String::as_str), request.names.first().map(String::as_str));
+            let template = state.launch_template(id, name)?;
+            if let Some(filter) = request.filters.first() {
+                return Err(Ec2Error::unsupported(&format!(
+                    "the filter {} of DescribeLaunchTemplateVersions",
+                    filter.name
+                )));
+            }
+            let mut versions = Vec::new();
+            if request.versions.is_empty() {
+                versions.extend(template.versions.iter().rev().cloned());
+            }
+            for wanted in &request.versions {
+                let version = template.version(Some(wanted))?;
+                if !versions.contains(version) {
+                    versions.push(version.clone());
+                }
+            }
+            let found = versions.into_iter().map(|version| (template.clone(), version)).collect();
+            page(request, found, 1..=200)
+        })
+    }
+}
+
+/// A dry run of a describe call ends here.
+pub(super) fn permitted(request: &Describe) -> Result<(), Ec2Error> {
+    if request.dry_run { Err(Ec2Error::dry_run()) } else { Ok(()) }
+}
+
+impl State {
+    fn visible_instances(
+        &self,
+        request: &Describe,
+        wanted: impl Fn(&Instance) -> bool,
+    ) -> Result<Vec<Instance>, Ec2Error> {
+        if !request.ids.is_empty() && request.max_results.is_some() {
+            let message = "The parameter instancesSet cannot be used with the parameter maxResults";
+            return Err(Ec2Error::combination(message));
+        }
+        permitted(request)?;
+        let visible = |instance: &Instance| instance.visible_from <= self.now;
+        let unknown: Vec<_> =
+            request.ids.iter().filter(|id| !self.instances.get(*id).is_some_and(visible)).cloned().collect();
+        if !unknown.is_empty() {
+            return Err(instance_not_found(&unknown));
+        }
+        let mut found = Vec::new();
+        for instance in self.instances.values() {
+            let named = request.ids.is_empty() || request.ids.contains(&instance.id);
+            let attribute = |name: &str| instance_attribute(instance, name);
+            if passes(&request.filters, Some(&instance.tags), attribute)?
+                && named
+                && visible(instance)
+                && wanted(instance)
+            {
+                found.push(instance.clone());
+            }
+        }
+        Ok(found)
+    }
+}

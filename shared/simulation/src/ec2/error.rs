@@ -1,0 +1,81 @@
+//! The errors EC2 answers with: a code that programs match on and a message for people.
+
+use serde::Serialize;
+
+/// An API error as the AWS SDKs see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct Ec2Error {
+    /// EC2's error code, for example `InsufficientInstanceCapacity`.
+    pub code: String,
+    /// EC2's message.
+    pub message: String,
+    /// The HTTP status the error travels with.
+    pub status: u16,
+}
+
+impl Ec2Error {
+    /// A client error (HTTP 400).
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), status: 400 }
+    }
+
+    /// The same error with another HTTP status.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// A required parameter is absent.
+    pub fn missing(parameter: &str) -> Self {
+        Self::new("MissingParameter", format!("The request must contain the parameter {parameter}"))
+    }
+
+    /// A parameter has a value that EC2 does not take.
+    pub fn invalid(parameter: &str, value: impl std::fmt::Display, why: &str) -> Self {
+        Self::new("InvalidParameterValue", format!("Value ({value}) for parameter {parameter} is invalid. {why}"))
+    }
+
+    /// Two parameters that exclude each other.
+    pub fn combination(message: impl Into<String>) -> Self {
+        Self::new("InvalidParameterCombination", message)
+    }
+
+    /// Something that EC2 can do and this simulation refuses to pretend.
+    pub fn unsupported(what: &str) -> Self {
+        Self::new("UnsupportedOperation", format!("The simulated EC2 does not support {what}"))
+    }
+
+    /// The answer to a permitted dry run.
+    pub fn dry_run() -> Self {
+        Self::new("DryRunOperation", "Request would have succeeded, but DryRun flag is set.").with_status(412)
+    }
+
+    /// The caller's permissions do not allow `service:api`.
+    pub fn unauthorized(service: &str, api: &str, account: &str) -> Self {
+        let code = if service == "ec2" { "UnauthorizedOperation" } else { "AccessDeniedException" };
+        Self::new(
+            code,
+            format!(
+                "You are not authorized to perform this operation. User: \
+                 arn:aws:sts::{account}:assumed-role/simulated/session is not authorized to perform: {service}:{api} \
+                 because no identity-based policy allows the {service}:{api} action."
+            ),
+        )
+        .with_status(403)
+    }
+
+    /// The account's request rate is exceeded.
+    pub fn throttled() -> Self {
+        Self::new("RequestLimitExceeded", "Request limit exceeded.").with_status(503)
+    }
+
+    /// A client token was used before with other parameters.
+    pub fn token_mismatch() -> Self {
+        Self::new(
+            "IdempotentParameterMismatch",
+            "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).",
+        )
+    }
+}

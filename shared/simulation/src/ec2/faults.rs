@@ -1,0 +1,129 @@
+//! Faults by script, and the record of calls.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::error::Ec2Error;
+use super::instance::{CapacityType, Offering};
+
+/// Some offerings: every member that is absent matches all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OfferingPattern {
+    /// Instance type.
+    pub instance_type: Option<String>,
+    /// Zone name.
+    pub zone: Option<String>,
+    /// On-demand or spot.
+    pub capacity_type: Option<CapacityType>,
+}
+
+impl OfferingPattern {
+    /// Whether the pattern takes in the offering.
+    pub fn matches(&self, offering: &Offering) -> bool {
+        self.instance_type.as_ref().is_none_or(|wanted| *wanted == offering.instance_type)
+            && self.zone.as_ref().is_none_or(|wanted| *wanted == offering.zone)
+            && self.capacity_type.is_none_or(|wanted| wanted == offering.capacity_type)
+    }
+}
+
+impl From<Offering> for OfferingPattern {
+    fn from(offering: Offering) -> Self {
+        Self {
+            instance_type: Some(offering.instance_type),
+            zone: Some(offering.zone),
+            capacity_type: Some(offering.capacity_type),
+        }
+    }
+}
+
+/// What goes wrong with a machine after EC2 has sold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaunchFault {
+    /// Stays `pending`.
+    NeverStarts,
+    /// Runs, but its kubelet does not join.
+    NeverJoins,
+    /// Goes from `pending` straight to `terminated` with `Server.InternalError`.
+    FailsToStart,
+}
+
+/// A call that was made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// `ec2`, `iam`, `ssm`, `pricing`, `eks` or `sts`.
+    pub service: &'static str,
+    /// The API's name.
+    pub api: String,
+    /// Its parameters, in the SDK's member names.
+    pub parameters: Value,
+    /// When, in virtual time.
+    pub at: Timestamp,
+    /// The code of the error that it got.
+    pub error: Option<String>,
+}
+
+/// Calls kept in full; older ones are only counted, so that a long run does not fill the memory.
+const CALLS_KEPT: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    /// Errors for the next calls, by API name.
+    scripted: BTreeMap<String, VecDeque<Ec2Error>>,
+    /// Errors for every call until lifted, by API name.
+    standing: BTreeMap<String, Ec2Error>,
+    /// Offerings that are refused with this error until restored.
+    pub(super) refused: Vec<(OfferingPattern, Ec2Error)>,
+    /// What happens to the next machines.
+    launches: Vec<(OfferingPattern, LaunchFault, u32)>,
+    calls: VecDeque<Call>,
+    counts: BTreeMap<(&'static str, String), u64>,
+}
+
+impl Faults {
+    pub(super) fn script(&mut self, api: &str, error: &Ec2Error, times: u32) {
+        let queue = self.scripted.entry(api.to_owned()).or_default();
+        queue.extend((0..times).map(|_| error.clone()));
+    }
+
+    pub(super) fn stand(&mut self, api: &str, error: Option<Ec2Error>) {
+        match error {
+            Some(error) => drop(self.standing.insert(api.to_owned(), error)),
+            None => drop(self.standing.remove(api)),
+        }
+    }
+
+    /// The error that a call to `api` gets before it is even looked at.
+    pub(super) fn next(&mut self, api: &str) -> Option<Ec2Error> {
+        let scripted = self.scripted.get_mut(api).and_then(VecDeque::pop_front);
+        scripted.or_else(|| self.standing.get(api).cloned())
+    }
+
+    pub(super) fn spoil_launches(&mut self, pattern: OfferingPattern, fault: LaunchFault, times: u32) {
+        self.launches.push((pattern, fault, times));
+    }
+
+    /// What goes wrong with a machine that is launched now.
+    pub(super) fn take_launch_fault(&mut self, offering: &Offering) -> Option<LaunchFault> {
+        let found = self.launches.iter_mut().find(|(pattern, _, left)| *left > 0 && pattern.matches(offering))?;
+        found.2 -= 1;
+        Some(found.1)
+    }
+
+    pub(super) fn record(&mut self, call: Call) {
+        *self.counts.entry((call.service, call.api.clone())).or_default() += 1;
+        if self.calls.len() == CALLS_KEPT {
+            self.calls.pop_front();
+        }
+        self.calls.push_back(call);
+    }
+
+    pub(super) fn calls(&self) -> Vec<Call> {
+        self.calls.iter().cloned().collect()
+    }
+
+    pub(super) fn counts(&self) -> BTreeMap<String, u64> {
+        self.counts.iter().map(|((service, api), count)| (format!("{service}:{api}"), *count)).collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! Filters and pages of describe calls.
+
+use super::account::Tags;
+use super::error::Ec2Error;
+use super::requests::{Describe, Filter};
+
+/// Whether a value matches a filter's pattern: `*` is any run of characters, `?` any one, `\` takes the next as it is.
+fn matches(pattern: &str, value: &str) -> bool {
+    fn go(pattern: &[char], value: &[char]) -> bool {
+        match pattern.split_first() {
+            None => value.is_empty(),
+            Some(('*', rest)) => (0..=value.len()).any(|skip| go(rest, &value[skip..])),
+            Some(('?', rest)) => value.split_first().is_some_and(|(_, value)| go(rest, value)),
+            Some(('\\', [literal, rest @ ..])) => value.split_first().is_some_and(|(c, v)| c == literal && go(rest, v)),
+            Some((literal, rest)) => value.split_first().is_some_and(|(c, value)| c == literal && go(rest, value)),
+        }
+    }
+    let (pattern, value): (Vec<_>, Vec<_>) = (pattern.chars().collect(), value.chars().collect());
+    go(&pattern, &value)
+}
+
+/// Whether a resource passes all filters. `attribute` gives the values of a filter's name, or nothing for a name that
+/// the call does not know. The tag filters are the same for every resource.
+pub(super) fn passes(
+    filters: &[Filter],
+    tags: Option<&Tags>,
+    attribute: impl Fn(&str) -> Option<Vec<String>>,
+) -> Result<bool, Ec2Error> {
+    let mut all = true;
+    for filter in filters {
+        if filter.values.is_empty() {
+            return Err(Ec2Error::new(
+                "InvalidParameterValue",
+                format!("The filter '{}' has no values. Specify at least one.", filter.name),
+            ));
+        }
+        let any =
+            |values: &[String]| filter.values.iter().any(|pattern| values.iter().any(|value| matches(pattern, value)));
+        let tags_of = |select: &dyn Fn((&String, &String)) -> Option<String>| -> Vec<String> {
+            tags.into_iter().flatten().filter_map(select).collect()
+        };
+        let values = if let Some(wanted) = filter.name.strip_prefix("tag:") {
+            tags_of(&|(key, value)| (key == wanted).then(|| value.clone()))
+        } else {
+            match filter.name.as_str() {
+                "tag-key" => tags_of(&|(key, _)| Some(key.clone())),
+                "tag-value" => tags_of(&|(_, value)| Some(value.clone())),
+                name => attribute(name)
+                    .ok_or_else(|| Ec2Error::new("InvalidParameterValue", format!("The filter '{name}' is invalid")))?,
+            }
+        };
+        all = all && any(&values);
+    }
+    Ok(all)
+}
+
+/// One page of the entries, and what the next page begins with.
+pub(super) fn page<T>(
+    request: &Describe,
+    entries: Vec<T>,
+    limits: std::ops::RangeInclusive<u32>,
+) -> Result<(Vec<T>, Option<String>), Ec2Error> {
+    if let Some(size) = request.max_results.filter(|size| !limits.contains(size)) {
+        let why = format!("Expecting a value between {} and {}.", limits.start(), limits.end());
+        return Err(Ec2Error::invalid("MaxResults", size, &why));
+    }
+    let start = match request.next_token.as_deref() {
+        None => 0,
+        Some(token) => decode(token)
+            .filter(|start| *start <= entries.len())
+            .ok_or_else(|| Ec2Error::new("InvalidNextToken", format!("The token '{token}' is invalid.")))?,
+    };
+    let size = request.max_results.map_or(usize::MAX, |size| size as usize);
+    let end = start.saturating_add(size).min(entries.len());
+    let token = (end < entries.len()).then(|| encode(end));
+    Ok((entries.into_iter().skip(start).take(end - start).collect(), token))
+}
+
+fn encode(start: usize) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(format!("page:{start}"))
+}
+
+fn decode(token: &str) -> Option<usize> {
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(token).ok()?;
+    std::str::from_utf8(&bytes).ok()?.strip_prefix("page:")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_match_as_in_ec2() {
+        assert!(matches("amazon-eks-node-*-v2026????", "amazon-eks-node-al2023-v20260101"));
+        assert!(!matches("m5.*", "m5a.large"));
+        assert!(matches("a\\*b", "a*b"));
+        assert!(!matches("a\\*b", "axb"));
+    }
+
+    #[test]
+    fn pages_cover_everything_once() {
+        let mut request = Describe { max_results: Some(5), ..Describe::default() };
+        let mut seen = Vec::new();
+        loop {
+            let (entries, token) = page(&request, (0..12).collect(), 5..=1000).unwrap();
+            seen.extend(entries);
+            request.next_token = token;
+            if request.next_token.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, (0..12).collect::<Vec<_>>());
+        request.max_results = Some(4);
+        assert_eq!(page(&request, vec![0], 5..=1000).unwrap_err().code, "InvalidParameterValue");
+    }
+}

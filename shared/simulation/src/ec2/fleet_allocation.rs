@@ -1,0 +1,108 @@
+//! Which offering a fleet tries first.
+
+use super::error::Ec2Error;
+use super::fleet::Candidate;
+use super::instance::CapacityType;
+use super::requests::CreateFleet;
+use super::state::State;
+
+/// EC2's allocation strategies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strategy {
+    /// The cheapest, over this many pools.
+    LowestPrice(usize),
+    /// In the order of the caller's priorities.
+    Prioritized,
+    /// The deepest pool.
+    CapacityOptimized,
+    /// Pools deep enough, among these the caller's priorities.
+    CapacityOptimizedPrioritized,
+    /// Pools deep enough, among these the cheapest.
+    PriceCapacityOptimized,
+    /// Evenly over all pools.
+    Diversified,
+}
+
+impl Strategy {
+    /// The strategy that a request asks for.
+    pub(super) fn of(request: &CreateFleet, capacity_type: CapacityType) -> Result<Self, Ec2Error> {
+        let unknown = |member: &str, value: &str| {
+            Ec2Error::invalid(&format!("{member}.AllocationStrategy"), value, "It is no allocation strategy of EC2's.")
+        };
+        match capacity_type {
+            CapacityType::OnDemand => {
+                let options = request.on_demand_options.as_ref();
+                match options.and_then(|options| options.allocation_strategy.as_deref()) {
+                    None | Some("lowest-price" | "lowestPrice") => Ok(Self::LowestPrice(1)),
+                    Some("prioritized") => Ok(Self::Prioritized),
+                    Some(other) => Err(unknown("OnDemandOptions", other)),
+                }
+            }
+            CapacityType::Spot => {
+                let options = request.spot_options.clone().unwrap_or_default();
+                let pools = options.instance_pools_to_use_count;
+                match options.allocation_strategy.as_deref() {
+                    None | Some("lowest-price" | "lowestPrice") => {
+                        Ok(Self::LowestPrice(pools.map_or(1, |pools| pools.max(1) as usize)))
+                    }
+                    Some("price-capacity-optimized" | "priceCapacityOptimized") => Ok(Self::PriceCapacityOptimized),
+                    Some("capacity-optimized" | "capacityOptimized") => Ok(Self::CapacityOptimized),
+                    Some("capacity-optimized-prioritized" | "capacityOptimizedPrioritized") => {
+                        Ok(Self::CapacityOptimizedPrioritized)
+                    }
+                    Some("diversified") => Ok(Self::Diversified),
+                    Some(other) => Err(unknown("SpotOptions", other)),
+                }
+            }
+        }
+    }
+}
+
+/// Candidates in the order in which they are tried.
+#[derive(Debug)]
+pub(super) struct Ordered {
+    pub(super) candidates: Vec<Candidate>,
+    spread: usize,
+}
+
+impl Ordered {
+    /// Whose turn it is for the machine with this number, among the candidates that are still open.
+    pub(super) fn turn(&self, number: usize, open: &dyn Fn(&usize) -> bool) -> Option<usize> {
+        let pools: Vec<usize> = (0..self.candidates.len()).filter(open).take(self.spread).collect();
+        pools.get(number % pools.len().max(1)).copied()
+    }
+}
+
+/// Orders the candidates. Ties keep the caller's order.
+pub(super) fn order(state: &State, candidates: Vec<Candidate>, strategy: Strategy, target: f64) -> Ordered {
+    let mut keyed: Vec<_> = candidates.into_iter().map(|c| (key(state, &c, strategy, target), c)).collect();
+    keyed.sort_by(|((a1, a2), _), ((b1, b2), _)| a1.total_cmp(b1).then(a2.total_cmp(b2)));
+    let candidates: Vec<_> = keyed.into_iter().map(|(_, candidate)| candidate).collect();
+    let spread = match strategy {
+        Strategy::LowestPrice(pools) => pools,
+        Strategy::Diversified => candidates.len().max(1),
+        _ => 1,
+    };
+    Ordered { candidates, spread }
+}
+
+fn key(state: &State, candidate: &Candidate, strategy: Strategy, target: f64) -> (f64, f64) {
+    let offering = &candidate.plan.offering;
+    let spot = offering.capacity_type == CapacityType::Spot;
+    let price = state.account.facts.price(&offering.instance_type, &offering.zone, spot).unwrap_or(f64::MAX);
+    let price = price / candidate.weight;
+    let depth = match state.depth(&candidate.plan) {
+        Err(_) => 0.0,
+        Ok(None) => f64::MAX,
+        #[allow(clippy::cast_precision_loss)] // A count of machines is far below 2^52.
+        Ok(Some(left)) => left as f64,
+    };
+    let too_shallow = if depth * candidate.weight >= target { 0.0 } else { 1.0 };
+    match strategy {
+        Strategy::LowestPrice(_) | Strategy::Diversified => (price, 0.0),
+        Strategy::Prioritized => (candidate.priority, price),
+        Strategy::CapacityOptimized => (-depth, price),
+        Strategy::CapacityOptimizedPrioritized => (too_shallow, candidate.priority),
+        Strategy::PriceCapacityOptimized => (too_shallow, price),
+    }
+}

@@ -1,0 +1,390 @@
+//! One machine: from what a call and its template say to an instance, or EC2's reason why not.
+
+use std::net::Ipv4Addr;
+
+use serde_json::Value;
+
+use super::account::{CapacityReservation, Image, Subnet, Tags};
+use super::error::Ec2Error;
+use super::instance::{CapacityType, Instance, InstanceState, Offering};
+use super::requests::LaunchTemplateData;
+use super::state::State;
+use super::tags::tags_for;
+
+/// Everything decided about a launch but the number of machines.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LaunchPlan {
+    /// What is bought.
+    pub(super) offering: Offering,
+    /// The subnet that the machine goes into.
+    pub(super) subnet_id: String,
+    /// The template with the call's own values over it.
+    pub(super) data: LaunchTemplateData,
+    /// The most to pay for spot.
+    pub(super) max_price: Option<f64>,
+    /// Tags that EC2 itself sets: template and fleet.
+    pub(super) system_tags: Tags,
+    pub(super) client_token: Option<String>,
+    pub(super) fleet_id: Option<String>,
+}
+
+/// Says in EC2's words that an offering is sold out.
+pub(super) fn no_capacity(offering: &Offering) -> Ec2Error {
+    let Offering { instance_type, zone, capacity_type } = offering;
+    let message = match capacity_type {
+        CapacityType::OnDemand => format!(
+            "We currently do not have sufficient {instance_type} capacity in the Availability Zone you requested \
+             ({zone}). Our system will be working on provisioning additional capacity."
+        ),
+        CapacityType::Spot => "There is no Spot capacity available that matches your request.".to_owned(),
+    };
+    Ec2Error::new("InsufficientInstanceCapacity", message).with_status(500)
+}
+
+impl LaunchPlan {
+    /// A member of the launch template data that is only looked at here.
+    fn member(&self, pointer: &str) -> Option<&str> {
+        let mut parts = pointer.split('/').skip(1);
+        let first = self.data.other.get(parts.next()?)?;
+        parts.try_fold(first, |value, part| value.get(part)).and_then(Value::as_str)
+    }
+
+    /// The security groups, of the primary network interface or of the template.
+    fn groups(&self) -> Vec<String> {
+        let interfaces = self.data.other.get("NetworkInterfaces").and_then(Value::as_array);
+        let Some(primary) = interfaces.and_then(|interfaces| interfaces.first()) else {
+            return self.data.security_group_ids.clone();
+        };
+        let groups = primary.get("Groups").and_then(Value::as_array);
+        let groups = groups.into_iter().flatten().filter_map(Value::as_str);
+        groups.map(str::to_owned).collect()
+    }
+}
+
+impl State {
+    fn subnet(&self, id: &str) -> Result<&Subnet, Ec2Error> {
+        let found = self.account.subnets.iter().find(|subnet| subnet.id == id);
+        found.ok_or_else(|| Ec2Error::new("InvalidSubnetID.NotFound", format!("The subnet ID '{id}' does not exist")))
+    }
+
+    /// The subnet for a launch: the named one, which must be in the named zone, or the zone's default subnet.
+    pub(super) fn choose_subnet(&self, id: Option<&str>, zone: Option<&str>) -> Result<&Subnet, Ec2Error> {
+        if let Some(id) = id {
+            let subnet = self.subnet(id)?;
+            return match zone {
+                Some(zone) if zone != subnet.zone => Err(Ec2Error::invalid(
+                    "availabilityZone",
+                    zone,
+                    &format!("The subnet '{id}' is in the Availability Zone {}.", subnet.zone),
+                )),
+                _ => Ok(subnet),
+            };
+        }
+        if let Some(zone) = zone.filter(|zone| self.account.facts.zone(zone).is_none()) {
+            return Err(Ec2Error::new("InvalidParameterValue", format!("Invalid availability zone: [{zone}]")));
+        }
+        let mut defaults = self.account.subnets.iter().filter(|subnet| subnet.default_for_zone);
+        defaults.find(|subnet| zone.is_none_or(|zone| zone == subnet.zone)).ok_or_else(|| {
+            let message = match zone {
+                Some(zone) => format!("No default subnet for availability zone: '{zone}'."),
+                None => "No default VPC for this user. GroupName is only supported for EC2-Classic and default VPC."
+                    .to_owned(),
+            };
+            Ec2Error::new("MissingInput", message)
+        })
+    }
+
+    fn image(&self, plan: &LaunchPlan) -> Result<&Image, Ec2Error> {
+        let id = plan.data.image_id.as_deref().ok_or_else(|| Ec2Error::missing("ImageId"))?;
+        if !id.starts_with("ami-") {
+            return Err(Ec2Error::new(
+                "InvalidAMIID.Malformed",
+                format!("Invalid id: \"{id}\" (expecting \"ami-...\")"),
+            ));
+        }
+        self.account
+            .images
+            .iter()
+            .find(|image| image.id == id)
+            .ok_or_else(|| Ec2Error::new("InvalidAMIID.NotFound", format!("The image id '[{id}]' does not exist")))
+    }
+
+    /// Whatever does not depend on capacity: EC2 answers these the same until the request or the account changes.
+    pub(super) fn check_plan(&self, plan: &LaunchPlan) -> Result<(), Ec2Error> {
+        let Offering { instance_type, zone, capacity_type } = &plan.offering;
+        let facts = self.account.facts.types.get(instance_type).ok_or_else(|| {
+            Ec2Error::new("InvalidParameterValue", format!("Invalid value '{instance_type}' for InstanceType."))
+        })?;
+        if !facts.zones.contains(zone) {
+            return Err(Ec2Error::new(
+                "Unsupported",
+                format!(
+                    "Your requested instance type ({instance_type}) is not supported in your requested Availability \
+                     Zone ({zone}). Please retry your request by not specifying an Availability Zone or choosing {}.",
+                    facts.zones.join(", ")
+                ),
+            ));
+        }
+        let image = self.image(plan)?;
+        if !facts.architectures().contains(&image.architecture.as_str()) {
+            return Err(Ec2Error::new(
+                "InvalidParameterValue",
+                format!(
+                    "The architecture '{}' of the specified instance type does not match the architecture '{}' of the \
+                     specified AMI. Specify an instance type and an AMI that have matching architectures, and try \
+                     again.",
+                    facts.architectures().join(","),
+                    image.architecture
+                ),
+            ));
+        }
+        self.check_groups(plan)?;
+        self.instance_profile(plan)?;
+        self.check_spot(plan)?;
+        let tags = tags_for(&plan.data.tag_specifications, "spot-instances-request")?;
+        if !tags.is_empty() && *capacity_type == CapacityType::OnDemand {
+            return Err(Ec2Error::new(
+                "InvalidParameterValue",
+                "You cannot specify tags for Spot instances requests if there are no Spot instances requests being \
+                 created by the request.",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_groups(&self, plan: &LaunchPlan) -> Result<(), Ec2Error> {
+        let vpc_id = &self.subnet(&plan.subnet_id)?.vpc_id;
+        for id in plan.groups() {
+            let group = self.account.security_groups.iter().find(|group| group.id == id);
+            let group = group.ok_or_else(|| {
+                let message = format!("The security group '{id}' does not exist in VPC '{vpc_id}'");
+                Ec2Error::new("InvalidGroup.NotFound", message)
+            })?;
+            if group.vpc_id != *vpc_id {
+                return Err(Ec2Error::new(
+                    "InvalidParameter",
+                    format!("Security group {id} and subnet {} belong to different networks.", plan.subnet_id),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn instance_profile(&self, plan: &LaunchPlan) -> Result<Option<(String, String)>, Ec2Error> {
+        let Some(wanted) = &plan.data.iam_instance_profile else { return Ok(None) };
+        let arn = |profile: &super::account::InstanceProfile| {
+            format!("arn:aws:iam::{}:instance-profile{}{}", self.account.id, profile.path, profile.name)
+        };
+        let found = self.account.instance_profiles.iter().find(|profile| {
+            wanted.name.as_ref().is_none_or(|name| *name == profile.name)
+                && wanted.arn.as_ref().is_none_or(|wanted| *wanted == arn(profile))
+        });
+        let profile = found.filter(|_| wanted.name.is_some() || wanted.arn.is_some()).ok_or_else(|| {
+            let (member, value) = match (&wanted.name, &wanted.arn) {
+                (Some(name), _) => ("name", name.as_str()),
+                (None, arn) => ("arn", arn.as_deref().unwrap_or_default()),
+            };
+            let parameter = format!("iamInstanceProfile.{member}");
+            Ec2Error::invalid(&parameter, value, &format!("Invalid IAM Instance Profile {member}"))
+        })?;
+        if profile.roles.is_empty() {
+            let why = "IAM Instance Profile has no associated IAM Roles";
+            return Err(Ec2Error::invalid("iamInstanceProfile.name", &profile.name, why));
+        }
+        Ok(Some((arn(profile), profile.id.clone())))
+    }
+
+    fn check_spot(&self, plan: &LaunchPlan) -> Result<(), Ec2Error> {
+        let Offering { instance_type, zone, capacity_type } = &plan.offering;
+        if *capacity_type == CapacityType::OnDemand {
+            return Ok(());
+        }
+        let Some(price) = self.account.facts.price(instance_type, zone, true) else {
+            return Err(Ec2Error::new(
+                "UnfulfillableCapacity",
+                "Unable to fulfill capacity due to your request configuration. Please adjust your request and try \
+                 again.",
+            ));
+        };
+        match plan.max_price {
+            Some(most) if most < price => Err(Ec2Error::new(
+                "SpotMaxPriceTooLow",
+                format!(
+                    "Your Spot request price of {most} is lower than the minimum required Spot request fulfillment \
+                     price of {price}."
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The reservation that the launch would use: the named one, or an open one that fits.
+    fn reservation(&self, plan: &LaunchPlan) -> Result<Option<&CapacityReservation>, Ec2Error> {
+        let base = "/CapacityReservationSpecification";
+        let preference = plan.member(&format!("{base}/CapacityReservationPreference"));
+        let target = plan.member(&format!("{base}/CapacityReservationTarget/CapacityReservationId"));
+        let Offering { instance_type, zone, capacity_type } = &plan.offering;
+        let fits = |r: &&CapacityReservation| {
+            r.instance_type == *instance_type
+                && r.zone == *zone
+                && r.start <= self.now
+                && r.end.is_none_or(|end| end > self.now)
+        };
+        let reservations = &self.account.capacity_reservations;
+        if let Some(id) = target {
+            let found = reservations.iter().find(|reservation| reservation.id == id);
+            let found = found.filter(fits).ok_or_else(|| {
+                let message = format!("The capacity reservation ID '{id}' does not exist or does not match.");
+                Ec2Error::new("InvalidCapacityReservationId.NotFound", message)
+            })?;
+            return if found.available > 0 { Ok(Some(found)) } else { Err(exceeded()) };
+        }
+        if *capacity_type == CapacityType::Spot || preference == Some("none") {
+            return Ok(None);
+        }
+        let open = reservations.iter().filter(fits).find(|reservation| reservation.open && reservation.available > 0);
+        match open {
+            None if preference == Some("capacity-reservations-only") => Err(exceeded()),
+            found => Ok(found),
+        }
+    }
+
+    /// How many machines the offering can still give; `None` is without limit. A refused offering gives EC2's error.
+    pub(super) fn depth(&self, plan: &LaunchPlan) -> Result<Option<u64>, Ec2Error> {
+        if let Some(reservation) = self.reservation(plan)? {
+            return Ok(Some(u64::from(reservation.available)));
+        }
+        if let Some((_, error)) = self.faults.refused.iter().find(|(pattern, _)| pattern.matches(&plan.offering)) {
+            let plain = error.message.is_empty() && error.code == "InsufficientInstanceCapacity";
+            return Err(if plain { no_capacity(&plan.offering) } else { error.clone() });
+        }
+        match self.capacity.get(&plan.offering).copied() {
+            Some(0) => Err(no_capacity(&plan.offering)),
+            depth => Ok(depth),
+        }
+    }
+
+    /// Buys one machine.
+    pub(super) fn launch(
+        &mut self,
+        plan: &LaunchPlan,
+        reservation_id: &str,
+        launch_index: u32,
+    ) -> Result<String, Ec2Error> {
+        self.check_plan(plan)?;
+        self.depth(plan)?;
+        let reserved = self.reservation(plan)?.map(|reservation| reservation.id.clone());
+        let image = self.image(plan)?.clone();
+        let instance_profile = self.instance_profile(plan)?;
+        let Offering { instance_type, zone, capacity_type } = plan.offering.clone();
+        let facts = &self.account.facts;
+        let spot = capacity_type == CapacityType::Spot;
+        let price = facts.price(&instance_type, &zone, spot).ok_or_else(|| no_capacity(&plan.offering))?;
+        let zone_id = facts.zone(&zone).map(|zone| zone.id.clone()).unwrap_or_default();
+        let kinds = &plan.data.tag_specifications;
+        let mut tags = tags_for(kinds, "instance")?;
+        tags.extend(plan.system_tags.clone());
+        let (volume_tags, interface_tags) = (tags_for(kinds, "volume")?, tags_for(kinds, "network-interface")?);
+        let private_ip = self.take_address(&plan.subnet_id)?;
+        let subnet = self.subnet(&plan.subnet_id)?.clone();
+        let id = self.new_id("i");
+        let (volume_id, network_interface_id) = (self.new_id("vol"), self.new_id("eni"));
+        self.account.tags.insert(volume_id.clone(), volume_tags);
+        self.account.tags.insert(network_interface_id.clone(), interface_tags);
+        let spot_request_id = spot.then(|| self.new_id("sir"));
+        if let Some(reserved) = &reserved {
+            let reservations = &mut self.account.capacity_reservations;
+            if let Some(reservation) = reservations.iter_mut().find(|reservation| reservation.id == *reserved) {
+                reservation.available = reservation.available.saturating_sub(1);
+            }
+        } else if let Some(left) = self.capacity.get_mut(&plan.offering) {
+            *left = left.saturating_sub(1);
+        }
+        let delay = self.account.timing.visibility_delay;
+        let instance = Instance {
+            id: id.clone(),
+            reservation_id: reservation_id.to_owned(),
+            launch_index,
+            offering: plan.offering.clone(),
+            architecture: image.architecture,
+            zone_id,
+            image_id: image.id,
+            platform: image.platform,
+            root_device: image.root_device,
+            subnet_id: subnet.id,
+            vpc_id: subnet.vpc_id,
+            private_dns_name: private_dns_name(private_ip, &self.account.facts.region),
+            private_ip: private_ip.to_string(),
+            network_interface_id,
+            volume_id,
+            security_group_ids: plan.groups(),
+            instance_profile,
+            data: plan.data.clone(),
+            fleet_id: plan.fleet_id.clone(),
+            spot_request_id,
+            capacity_reservation_id: reserved,
+            client_token: plan.client_token.clone(),
+            price,
+            launched: self.now,
+            visible_from: self.now.saturating_add(delay).unwrap_or(self.now),
+            state: InstanceState::Pending,
+            stopped: None,
+            state_reason: None,
+            joins: true,
+            tags,
+        };
+        self.begin(instance);
+        Ok(id)
+    }
+
+    /// Takes a free address of a subnet. The first four and the last are AWS's own.
+    fn take_address(&mut self, subnet_id: &str) -> Result<Ipv4Addr, Ec2Error> {
+        let subnet = self.subnet(subnet_id)?;
+        if subnet.free_addresses == 0 {
+            return Err(no_addresses(subnet_id));
+        }
+        let malformed = || Ec2Error::new("InternalError", format!("subnet {subnet_id} has a malformed CIDR block"));
+        let (base, bits) = subnet.cidr.split_once('/').ok_or_else(malformed)?;
+        let base: Ipv4Addr = base.parse().map_err(|_| malformed())?;
+        let bits: u32 = bits.parse().ok().filter(|bits| (8..=28).contains(bits)).ok_or_else(malformed)?;
+        let usable = (1_u32 << (32 - bits)) - 5;
+        let taken: std::collections::BTreeSet<&str> = self
+            .instances
+            .values()
+            .filter(|i| i.subnet_id == subnet_id && i.state != InstanceState::Terminated)
+            .map(|i| i.private_ip.as_str())
+            .collect();
+        let first = self.addresses.get(subnet_id).copied().unwrap_or(0);
+        let address_at = |offset: u32| Ipv4Addr::from(u32::from(base) + 4 + offset % usable);
+        let offset = (first..first + usable).find(|offset| !taken.contains(address_at(*offset).to_string().as_str()));
+        let offset = offset.ok_or_else(malformed)?;
+        let address = address_at(offset);
+        self.addresses.insert(subnet_id.to_owned(), (offset + 1) % usable);
+        if let Some(subnet) = self.account.subnets.iter_mut().find(|subnet| subnet.id == subnet_id) {
+            subnet.free_addresses -= 1;
+        }
+        Ok(address)
+    }
+}
+
+/// Says in EC2's words that a subnet is full.
+pub(super) fn no_addresses(subnet_id: &str) -> Ec2Error {
+    let message = format!(
+        "There are not enough free addresses in subnet '{subnet_id}' to satisfy the requested number of instances."
+    );
+    Ec2Error::new("InsufficientFreeAddressesInSubnet", message)
+}
+
+fn exceeded() -> Ec2Error {
+    Ec2Error::new(
+        "ReservationCapacityExceeded",
+        "The requested reservation does not have sufficient compatible and available capacity for this request.",
+    )
+}
+
+/// The name by address that a VPC gives: us-east-1 has a domain of its own.
+fn private_dns_name(address: Ipv4Addr, region: &str) -> String {
+    let [a, b, c, d] = address.octets();
+    let domain = if region == "us-east-1" { "ec2.internal".to_owned() } else { format!("{region}.compute.internal") };
+    format!("ip-{a}-{b}-{c}-{d}.{domain}")
+}

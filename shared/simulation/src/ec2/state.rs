@@ -1,0 +1,398 @@
+//! The account's state and the handle to it: time, faults, events, figures.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::account::Account;
+use super::error::Ec2Error;
+use super::faults::{Call, Faults, LaunchFault, OfferingPattern};
+use super::fleet::Fleet;
+use super::instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering};
+use super::launch_templates::LaunchTemplate;
+
+/// EC2 in memory. Clones share one account.
+#[derive(Debug, Clone)]
+pub struct Ec2 {
+    state: Arc<Mutex<State>>,
+}
+
+/// What is due at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Run,
+    FailToStart,
+    Interrupt,
+    Terminated,
+    Forget,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) account: Account,
+    pub(super) now: Timestamp,
+    next_id: u64,
+    pub(super) instances: BTreeMap<String, Instance>,
+    pub(super) fleets: BTreeMap<String, Fleet>,
+    pub(super) launch_templates: BTreeMap<String, LaunchTemplate>,
+    /// Answers to calls with a client token: the request in JSON, the answer in JSON, and when.
+    pub(super) tokens: BTreeMap<(&'static str, String), (Value, Value, Timestamp)>,
+    /// Instances left to sell; an offering that is absent is unlimited.
+    pub(super) capacity: BTreeMap<Offering, u64>,
+    pub(super) faults: Faults,
+    schedule: BTreeSet<(Timestamp, String, Due)>,
+    events: VecDeque<Ec2Event>,
+    /// Dollars spent on instances that are gone.
+    spent: f64,
+    /// The next address in each subnet.
+    pub(super) addresses: BTreeMap<String, u32>,
+}
+
+impl Ec2 {
+    /// An account at a time.
+    pub fn new(account: Account, now: Timestamp) -> Self {
+        let state = State {
+            account,
+            now,
+            next_id: 1,
+            instances: BTreeMap::new(),
+            fleets: BTreeMap::new(),
+            launch_templates: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            capacity: BTreeMap::new(),
+            faults: Faults::default(),
+            schedule: BTreeSet::new(),
+            events: VecDeque::new(),
+            spent: 0.0,
+            addresses: BTreeMap::new(),
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs one API call: scripted errors first, then the call, and the record of both.
+    pub(super) fn call<T>(
+        &self,
+        service: &'static str,
+        api: &str,
+        parameters: &impl Serialize,
+        run: impl FnOnce(&mut State) -> Result<T, Ec2Error>,
+    ) -> Result<T, Ec2Error> {
+        let mut state = self.lock();
+        let answer = match state.faults.next(api) {
+            Some(error) => Err(error),
+            None => run(&mut state),
+        };
+        let parameters = serde_json::to_value(parameters).map_or(Value::Null, without_empty);
+        let error = answer.as_ref().err().map(|error| error.code.clone());
+        let at = state.now;
+        state.faults.record(Call { service, api: api.to_owned(), parameters, at, error });
+        answer
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> Timestamp {
+        self.lock().now
+    }
+
+    /// Lets time pass: everything that is due until `now` happens, in the order of its time. Time never goes back;
+    /// an earlier `now` changes nothing.
+    pub fn advance_to(&self, now: Timestamp) {
+        self.lock().advance_to(now);
+    }
+
+    /// When something happens next by itself, if anything does.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.lock().schedule.first().map(|(at, _, _)| *at)
+    }
+
+    /// Takes the events since the last call, oldest first.
+    pub fn drain_events(&self) -> Vec<Ec2Event> {
+        self.lock().events.drain(..).collect()
+    }
+
+    /// All instances that EC2 still describes, whatever the visibility delay says.
+    pub fn instances(&self) -> Vec<Instance> {
+        self.lock().instances.values().cloned().collect()
+    }
+
+    /// Changes the account by hand, as someone at the console would: subnets, images, profiles, timing, prices.
+    pub fn change_account(&self, change: impl FnOnce(&mut Account)) {
+        change(&mut self.lock().account);
+    }
+
+    /// A copy of the account as it stands.
+    pub fn account(&self) -> Account {
+        self.lock().account.clone()
+    }
+
+    /// Limits what can still be bought of an offering; `None` lifts the limit.
+    pub fn set_capacity(&self, offering: Offering, available: Option<u64>) {
+        let mut state = self.lock();
+        match available {
+            Some(count) => drop(state.capacity.insert(offering, count)),
+            None => drop(state.capacity.remove(&offering)),
+        }
+    }
+
+    /// Refuses the offerings with `InsufficientInstanceCapacity` until [`Ec2::restore`] is called.
+    pub fn exhaust(&self, pattern: impl Into<OfferingPattern>) {
+        self.refuse(pattern, Ec2Error::new("InsufficientInstanceCapacity", ""));
+    }
+
+    /// Refuses the offerings with an error of your choice, such as `VcpuLimitExceeded`, until [`Ec2::restore`] is
+    /// called. An empty message stands for EC2's own about capacity.
+    pub fn refuse(&self, pattern: impl Into<OfferingPattern>, error: Ec2Error) {
+        self.lock().faults.refused.push((pattern.into(), error));
+    }
+
+    /// Lifts every refusal that was made with exactly this pattern.
+    pub fn restore(&self, pattern: impl Into<OfferingPattern>) {
+        let pattern = pattern.into();
+        self.lock().faults.refused.retain(|(refused, _)| *refused != pattern);
+    }
+
+    /// The next `times` calls of an API get `RequestLimitExceeded`.
+    pub fn throttle(&self, api: &str, times: u32) {
+        self.fail_next(api, &Ec2Error::throttled(), times);
+    }
+
+    /// The next `times` calls of an API get this error, and change nothing.
+    pub fn fail_next(&self, api: &str, error: &Ec2Error, times: u32) {
+        self.lock().faults.script(api, error, times);
+    }
+
+    /// Every call of an EC2 API is unauthorised until [`Ec2::allow`].
+    pub fn deny(&self, api: &str) {
+        let mut state = self.lock();
+        let error = Ec2Error::unauthorized("ec2", api, &state.account.id);
+        state.faults.stand(api, Some(error));
+    }
+
+    /// Lifts [`Ec2::deny`].
+    pub fn allow(&self, api: &str) {
+        self.lock().faults.stand(api, None);
+    }
+
+    /// Something goes wrong with the next `times` machines of these offerings.
+    pub fn spoil_launches(&self, pattern: impl Into<OfferingPattern>, fault: LaunchFault, times: u32) {
+        self.lock().faults.spoil_launches(pattern.into(), fault, times);
+    }
+
+    /// EC2 takes a spot instance back: the warning now, the end after the warning time.
+    ///
+    /// # Errors
+    /// When there is no such running spot instance.
+    pub fn interrupt_spot(&self, instance_id: &str) -> Result<Value, Ec2Error> {
+        self.lock().interrupt_spot(instance_id)
+    }
+
+    /// EC2 recommends to replace a spot instance.
+    ///
+    /// # Errors
+    /// When there is no such running spot instance.
+    pub fn recommend_rebalance(&self, instance_id: &str) -> Result<Value, Ec2Error> {
+        let mut state = self.lock();
+        state.alive_spot(instance_id)?;
+        let detail = json!({ "instance-id": instance_id });
+        let event = state.event("EC2 Instance Rebalance Recommendation", instance_id, &detail);
+        let instance_id = instance_id.to_owned();
+        state.events.push_back(Ec2Event::RebalanceRecommendation { instance_id, event: event.clone() });
+        Ok(event)
+    }
+
+    /// The last calls, oldest first: at most 10,000.
+    pub fn calls(&self) -> Vec<Call> {
+        self.lock().faults.calls()
+    }
+
+    /// How often each API was called, by `service:Api`, since the beginning.
+    pub fn call_counts(&self) -> BTreeMap<String, u64> {
+        self.lock().faults.counts()
+    }
+
+    /// Dollars that the instances cost so far, by the second, at least a minute each.
+    pub fn spent(&self) -> f64 {
+        let state = self.lock();
+        let alive = state.instances.values().filter(|instance| instance.stopped.is_none());
+        state.spent + alive.map(|instance| cost(instance, state.now)).sum::<f64>()
+    }
+
+    /// Dollars an hour that the living instances cost now.
+    pub fn hourly_price(&self) -> f64 {
+        let state = self.lock();
+        state.instances.values().filter(|i| i.state.is_alive()).map(|i| i.price).sum()
+    }
+}
+
+fn cost(instance: &Instance, until: Timestamp) -> f64 {
+    let seconds = until.duration_since(instance.launched).as_secs_f64().max(60.0);
+    instance.price * seconds / 3600.0
+}
+
+/// Drops members without a value, which the requests have many of.
+fn without_empty(value: Value) -> Value {
+    match value {
+        Value::Object(members) => Value::Object(
+            members
+                .into_iter()
+                .map(|(name, member)| (name, without_empty(member)))
+                .filter(|(_, member)| {
+                    !member.is_null()
+                        && *member != Value::Bool(false)
+                        && member.as_array().is_none_or(|list| !list.is_empty())
+                })
+                .collect(),
+        ),
+        Value::Array(list) => Value::Array(list.into_iter().map(without_empty).collect()),
+        other => other,
+    }
+}
+
+impl State {
+    /// A fresh id: prefix and seventeen hexadecimal digits.
+    pub(super) fn new_id(&mut self, prefix: &str) -> String {
+        let number = self.next_id;
+        self.next_id += 1;
+        format!("{prefix}-0{number:016x}")
+    }
+
+    fn event(&mut self, detail_type: &str, instance_id: &str, detail: &Value) -> Value {
+        let number = self.next_id;
+        self.next_id += 1;
+        let id = format!("00000000-0000-4000-8000-{number:012x}");
+        self.account.event(&id, detail_type, self.now, instance_id, detail)
+    }
+
+    fn due(&mut self, at: Timestamp, id: &str, due: Due) {
+        self.schedule.insert((at, id.to_owned(), due));
+    }
+
+    /// Takes in an instance that was just launched.
+    pub(super) fn begin(&mut self, instance: Instance) {
+        let id = instance.id.clone();
+        let fault = self.faults.take_launch_fault(&instance.offering);
+        let joins = fault != Some(LaunchFault::NeverJoins);
+        self.instances.insert(id.clone(), Instance { joins, ..instance });
+        self.emit_state(&id, InstanceState::Pending);
+        let at = self.now.saturating_add(self.account.timing.start_up).unwrap_or(Timestamp::MAX);
+        match fault {
+            Some(LaunchFault::NeverStarts) => {}
+            Some(LaunchFault::FailsToStart) => self.due(at, &id, Due::FailToStart),
+            Some(LaunchFault::NeverJoins) | None => self.due(at, &id, Due::Run),
+        }
+    }
+
+    fn advance_to(&mut self, now: Timestamp) {
+        while let Some((at, id, due)) = self.schedule.first().cloned().filter(|(at, _, _)| *at <= now) {
+            self.schedule.pop_first();
+            self.now = self.now.max(at);
+            self.happen(&id, due);
+        }
+        self.now = self.now.max(now);
+        let lifetime = self.account.timing.client_token;
+        self.tokens.retain(|_, (_, _, at)| now.duration_since(*at) < lifetime);
+    }
+
+    fn happen(&mut self, id: &str, due: Due) {
+        let Some(state) = self.instances.get(id).map(|instance| instance.state) else { return };
+        match (due, state) {
+            (Due::Run, InstanceState::Pending) => self.set_state(id, InstanceState::Running),
+            (Due::FailToStart, InstanceState::Pending) => {
+                let reason = ("Server.InternalError", "Server.InternalError: Internal error on launch");
+                self.stop(id, reason.0, reason.1);
+                self.finish(id);
+            }
+            (Due::Interrupt, state) if state.is_alive() => {
+                let message = "Server.SpotInstanceTermination: Instance termination due to Spot interruption";
+                self.stop(id, "Server.SpotInstanceTermination", message);
+            }
+            (Due::Terminated, InstanceState::ShuttingDown) => self.finish(id),
+            (Due::Forget, InstanceState::Terminated) => {
+                if let Some(instance) = self.instances.remove(id) {
+                    self.account.tags.remove(&instance.volume_id);
+                    self.account.tags.remove(&instance.network_interface_id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins to end an instance that is alive.
+    pub(super) fn stop(&mut self, id: &str, code: &str, message: &str) {
+        let now = self.now;
+        let Some(instance) = self.instances.get_mut(id).filter(|instance| instance.state.is_alive()) else { return };
+        instance.stopped = Some(now);
+        instance.state_reason = Some((code.to_owned(), message.to_owned()));
+        self.spent += cost(instance, now);
+        let at = now.saturating_add(self.account.timing.shut_down).unwrap_or(Timestamp::MAX);
+        self.set_state(id, InstanceState::ShuttingDown);
+        self.due(at, id, Due::Terminated);
+    }
+
+    fn finish(&mut self, id: &str) {
+        self.set_state(id, InstanceState::Terminated);
+        let at = self.now.saturating_add(self.account.timing.terminated_visible).unwrap_or(Timestamp::MAX);
+        self.due(at, id, Due::Forget);
+        let Some(instance) = self.instances.get(id) else { return };
+        if let Some(subnet) = self.account.subnets.iter_mut().find(|subnet| subnet.id == instance.subnet_id) {
+            subnet.free_addresses += 1;
+        }
+        if let Some(count) = self.capacity.get_mut(&instance.offering) {
+            *count += 1;
+        }
+        let reservations = &mut self.account.capacity_reservations;
+        if let Some(reservation) =
+            reservations.iter_mut().find(|r| Some(&r.id) == instance.capacity_reservation_id.as_ref())
+        {
+            reservation.available += 1;
+        }
+    }
+
+    fn set_state(&mut self, id: &str, state: InstanceState) {
+        if let Some(instance) = self.instances.get_mut(id) {
+            instance.state = state;
+        }
+        self.emit_state(id, state);
+    }
+
+    fn emit_state(&mut self, id: &str, state: InstanceState) {
+        let detail = json!({ "instance-id": id, "state": state.as_str() });
+        let event = self.event("EC2 Instance State-change Notification", id, &detail);
+        self.events.push_back(Ec2Event::StateChange { instance_id: id.to_owned(), event });
+        let Some(instance) = self.instances.get(id).cloned().map(Box::new) else { return };
+        match state {
+            InstanceState::Pending => {}
+            InstanceState::Running => self.events.push_back(Ec2Event::InstanceRunning { instance }),
+            InstanceState::ShuttingDown => self.events.push_back(Ec2Event::InstanceShuttingDown { instance }),
+            InstanceState::Terminated => self.events.push_back(Ec2Event::InstanceTerminated { instance }),
+        }
+    }
+
+    fn alive_spot(&self, id: &str) -> Result<(), Ec2Error> {
+        let instance = self.instances.get(id).filter(|instance| instance.state.is_alive());
+        match instance.map(|instance| instance.offering.capacity_type) {
+            Some(CapacityType::Spot) => Ok(()),
+            Some(CapacityType::OnDemand) => {
+                Err(Ec2Error::new("IncorrectInstanceState", format!("The instance '{id}' is not a Spot instance")))
+            }
+            None => Err(super::describe::instance_not_found(&[id.to_owned()])),
+        }
+    }
+
+    fn interrupt_spot(&mut self, id: &str) -> Result<Value, Ec2Error> {
+        self.alive_spot(id)?;
+        let detail = json!({ "instance-id": id, "instance-action": "terminate" });
+        let event = self.event("EC2 Spot Instance Interruption Warning", id, &detail);
+        let at = self.now.saturating_add(self.account.timing.spot_warning).unwrap_or(Timestamp::MAX);
+        self.due(at, id, Due::Interrupt);
+        self.events.push_back(Ec2Event::SpotInterruption { instance_id: id.to_owned(), event: event.clone() });
+        Ok(event)
+    }
+}
