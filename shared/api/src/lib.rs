@@ -5,6 +5,7 @@
 //! - [`crds`]: the three CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
 //! - `schema` (feature `validation`): defaulting, pruning and validation of objects against a definition.
+//! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
 //! - [`hash`]: the hashes by which static drift is found.
 //!
 //! # Decoding lists
@@ -16,7 +17,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod common;
+pub mod convert;
 pub mod crds;
+pub mod hash;
 pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodepool;
@@ -26,8 +29,10 @@ pub mod slim;
 pub use common::{
     Condition, ConditionStatus, NodeClassReference, Operator, Quantity, Requirement, ResourceList, Taint, TaintEffect,
 };
+pub use convert::ConvertError;
 pub use crds::crds;
 pub use kube::core::DeserializeGuard;
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
+pub use nodeless_model::labels;
 pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};

@@ -50,6 +50,8 @@ pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectM
 }
 
 /// Decodes a list that the API server writes as `null` when it is empty.
-pub(super) fn null_as_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+pub(super) fn null_as_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
     Ok(Option::<Vec<T>>::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -12,15 +12,15 @@ mod workload;
 
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeTaint};
 pub use pod::{
-    Container, ContainerPort, ContainerStatus, EphemeralVolume, Named, Pod, PodCondition, PodResources, PodSpec, PodStatus,
-    Volume, VolumeClaimSource,
+    Container, ContainerPort, ContainerStatus, EphemeralVolume, Named, Pod, PodCondition, PodResources, PodSpec,
+    PodStatus, Volume, VolumeClaimSource,
 };
 pub use storage::{
-    Attachment, AttachmentSource, AttachmentStatus, ClaimStatus, CsiDriver, CsiNode, CsiNodeSpec, CsiSource, DriverLimit,
-    PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec, StorageClass,
-    VolumeAttachment,
+    Attachment, AttachmentSource, AttachmentStatus, ClaimStatus, CsiDriver, CsiNode, CsiNodeSpec, CsiSource,
+    DriverLimit, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec,
+    StorageClass, VolumeAttachment,
 };
 pub use workload::{
-    DaemonSet, DaemonSetSpec, Event, Namespace, PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus,
-    PodTemplate, PriorityClass,
+    DaemonSet, DaemonSetSpec, Event, Namespace, PodDisruptionBudget, PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus, PodTemplate, PriorityClass,
 };

@@ -1,0 +1,275 @@
+//! NodeClaims: the record that leads, and the object in the cluster that mirrors it.
+
+use super::{ConvertError, FieldError, duration, nillable_duration, quantities, requirements, resource_list, taints};
+use crate::common::{Condition, ConditionStatus, NodeClassReference, Requirement};
+use crate::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
+use crate::{NodePool, labels};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use model::claim::{self, CapacityType, Charge, LaunchedInstance, Phase, Termination, TerminationReason, condition};
+use model::duration::format_go_duration;
+use nodeless_model as model;
+
+/// The object that mirrors a claim: `kubectl get nodeclaims` shows it, and its deletion asks for the claim's.
+///
+/// `pool` is the NodePool, if it still exists; it then owns the object. The object carries the finalizer
+/// `karpenter.sh/termination`, and status, which is written separately through the status subresource.
+#[must_use]
+pub fn mirror(claim: &model::NodeClaim, pool: Option<&NodePool>) -> NodeClaim {
+    let mut all_labels = claim.node_labels();
+    all_labels.insert(labels::NODE_POOL.to_owned(), claim.node_pool.clone());
+    all_labels.insert(labels::EC2_NODE_CLASS.to_owned(), claim.node_class.clone());
+    let mut annotations = claim.spec.annotations.clone();
+    if let Some(deadline) = claim.status.termination.as_ref().and_then(|termination| termination.deadline) {
+        annotations.insert(labels::TERMINATION_TIMESTAMP.to_owned(), deadline.to_string());
+    }
+    let metadata = ObjectMeta {
+        name: Some(claim.name.clone()),
+        labels: Some(all_labels),
+        annotations: Some(annotations).filter(|annotations| !annotations.is_empty()),
+        finalizers: Some(vec![labels::TERMINATION_FINALIZER.to_owned()]),
+        owner_references: pool.and_then(owner).map(|owner| vec![owner]),
+        ..ObjectMeta::default()
+    };
+    NodeClaim { metadata, spec: spec(claim), status: Some(status(claim)) }
+}
+
+fn owner(pool: &NodePool) -> Option<OwnerReference> {
+    Some(OwnerReference {
+        api_version: "karpenter.sh/v1".to_owned(),
+        kind: "NodePool".to_owned(),
+        name: pool.metadata.name.clone()?,
+        uid: pool.metadata.uid.clone()?,
+        controller: None,
+        block_owner_deletion: Some(true),
+    })
+}
+
+fn spec(claim: &model::NodeClaim) -> NodeClaimSpec {
+    let from = &claim.spec;
+    let requests = quantities(&from.requests);
+    NodeClaimSpec {
+        taints: from.taints.iter().map(Into::into).collect(),
+        startup_taints: from.startup_taints.iter().map(Into::into).collect(),
+        requirements: from.requirements.to_terms().into_iter().map(requirement).collect(),
+        resources: Some(ResourceRequirements { requests }).filter(|resources| !resources.requests.is_empty()),
+        node_class_ref: NodeClassReference {
+            group: "karpenter.k8s.aws".to_owned(),
+            kind: "EC2NodeClass".to_owned(),
+            name: claim.node_class.clone(),
+        },
+        termination_grace_period: from.termination_grace_period.map(format_go_duration),
+        expire_after: from.expire_after.map_or_else(|| "Never".to_owned(), format_go_duration),
+    }
+}
+
+fn requirement(term: model::requirement::RequirementTerm) -> Requirement {
+    Requirement {
+        key: term.key,
+        operator: term.operator.into(),
+        values: term.values,
+        min_values: term.min_values.and_then(|count| i32::try_from(count).ok()),
+    }
+}
+
+fn status(claim: &model::NodeClaim) -> NodeClaimStatus {
+    let from = &claim.status;
+    let mut conditions: Vec<Condition> = from.conditions.iter().map(to_condition).collect();
+    if claim.condition(condition::READY).is_none() {
+        conditions.push(ready(claim));
+    }
+    NodeClaimStatus {
+        node_name: from.node_name.clone(),
+        provider_id: claim.provider_id(),
+        image_id: from.instance.as_ref().map(|instance| instance.image_id.clone()).filter(|id| !id.is_empty()),
+        capacity: quantities(&from.capacity),
+        allocatable: quantities(&from.allocatable),
+        conditions,
+        last_pod_event_time: from.last_pod_event.map(Time),
+    }
+}
+
+fn to_condition(from: &claim::Condition) -> Condition {
+    Condition {
+        type_: from.kind.clone(),
+        status: match from.status {
+            claim::ConditionStatus::True => ConditionStatus::True,
+            claim::ConditionStatus::False => ConditionStatus::False,
+            claim::ConditionStatus::Unknown => ConditionStatus::Unknown,
+        },
+        reason: from.reason.clone(),
+        message: from.message.clone(),
+        last_transition_time: Time(from.last_transition_time),
+        observed_generation: None,
+    }
+}
+
+fn from_condition(from: &Condition) -> claim::Condition {
+    claim::Condition {
+        kind: from.type_.clone(),
+        status: match from.status {
+            ConditionStatus::True => claim::ConditionStatus::True,
+            ConditionStatus::False => claim::ConditionStatus::False,
+            ConditionStatus::Unknown => claim::ConditionStatus::Unknown,
+        },
+        reason: from.reason.clone(),
+        message: from.message.clone(),
+        last_transition_time: from.last_transition_time.0,
+    }
+}
+
+/// Ready sums up Launched, Registered and Initialized: false if one is, else unknown if one is, else true.
+fn ready(claim: &model::NodeClaim) -> Condition {
+    let parts = [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED];
+    let of = |kind: &str| claim.condition(kind).map_or(claim::ConditionStatus::Unknown, |part| part.status);
+    let with = |wanted| parts.iter().find(|kind| of(kind) == wanted);
+    let (status, reason, message) = match (with(claim::ConditionStatus::False), with(claim::ConditionStatus::Unknown)) {
+        (Some(kind), _) => (ConditionStatus::False, "UnhealthyDependents", format!("{kind} is false")),
+        (None, Some(kind)) => (ConditionStatus::Unknown, "ReconcilingDependents", format!("{kind} is not known yet")),
+        (None, None) => (ConditionStatus::True, "Ready", String::new()),
+    };
+    let since = parts.iter().filter_map(|kind| claim.condition(kind)).map(|part| part.last_transition_time).max();
+    Condition {
+        type_: condition::READY.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: Time(since.unwrap_or(claim.created)),
+        observed_generation: None,
+    }
+}
+
+impl TryFrom<&NodeClaim> for model::NodeClaim {
+    type Error = ConvertError;
+
+    /// Reads a NodeClaim object as a record, to take over a cluster or to rebuild a lost table. What an object does not
+    /// tell (prices, launch group, the pods that it was made for) is left empty, the version is zero, and what it has
+    /// counts as its charge.
+    fn try_from(object: &NodeClaim) -> Result<Self, ConvertError> {
+        let name = object.metadata.name.clone().unwrap_or_default();
+        adopt(object).map_err(|error| error.of(format!("NodeClaim {name}")))
+    }
+}
+
+fn adopt(object: &NodeClaim) -> Result<model::NodeClaim, FieldError> {
+    let metadata = &object.metadata;
+    let missing = |field: &str| FieldError::new(field, "it is missing");
+    let name = metadata.name.clone().ok_or_else(|| missing("metadata.name"))?;
+    let uid = metadata.uid.clone().ok_or_else(|| missing("metadata.uid"))?;
+    let created = metadata.creation_timestamp.as_ref().ok_or_else(|| missing("metadata.creationTimestamp"))?.0;
+    let all_labels = metadata.labels.clone().unwrap_or_default();
+    let conditions: Vec<claim::Condition> =
+        object.status.iter().flat_map(|status| &status.conditions).map(from_condition).collect();
+    let mut claim = model::NodeClaim {
+        name,
+        uid,
+        node_pool: all_labels.get(labels::NODE_POOL).cloned().unwrap_or_default(),
+        node_class: object.spec.node_class_ref.name.clone(),
+        created,
+        version: 0,
+        spec: adopt_spec(object)?,
+        phase: Phase::Reserved,
+        status: claim::NodeClaimStatus { conditions, labels: all_labels, ..claim::NodeClaimStatus::default() },
+    };
+    adopt_status(object, &mut claim)?;
+    claim.spec.charge = Charge { resources: claim.status.capacity.clone(), dollars_per_hour: 0.0 };
+    claim.spec.charge.resources.set("nodes", model::Quantity::from_units(1));
+    claim.phase = phase(&claim);
+    Ok(claim)
+}
+
+fn adopt_spec(object: &NodeClaim) -> Result<claim::NodeClaimSpec, FieldError> {
+    let spec = &object.spec;
+    let requirements = requirements(&spec.requirements, "spec.requirements")?;
+    let types = requirements.get(labels::INSTANCE_TYPE).and_then(model::Requirement::values);
+    let requests =
+        spec.resources.as_ref().map(|resources| resource_list(&resources.requests, "spec.resources.requests"));
+    let grace = spec.termination_grace_period.as_deref();
+    Ok(claim::NodeClaimSpec {
+        instance_types: types.into_iter().flatten().cloned().collect(),
+        requirements,
+        labels: object.metadata.labels.clone().unwrap_or_default(),
+        annotations: object.metadata.annotations.clone().unwrap_or_default(),
+        taints: taints(&spec.taints),
+        startup_taints: taints(&spec.startup_taints),
+        requests: requests.transpose()?.unwrap_or_default(),
+        expire_after: nillable_duration(&spec.expire_after, "spec.expireAfter")?.duration(),
+        termination_grace_period: grace.map(|text| duration(text, "spec.terminationGracePeriod")).transpose()?,
+        ..claim::NodeClaimSpec::default()
+    })
+}
+
+fn adopt_status(object: &NodeClaim, claim: &mut model::NodeClaim) -> Result<(), FieldError> {
+    if let Some(status) = &object.status {
+        claim.status.capacity = resource_list(&status.capacity, "status.capacity")?;
+        claim.status.allocatable = resource_list(&status.allocatable, "status.allocatable")?;
+        claim.status.node_name.clone_from(&status.node_name);
+        claim.status.last_pod_event = status.last_pod_event_time.as_ref().map(|time| time.0);
+        if let Some(provider_id) = status.provider_id.as_deref().filter(|id| !id.is_empty()) {
+            claim.status.instance = Some(instance(claim, provider_id, status.image_id.clone())?);
+        }
+    }
+    if let Some(requested) = object.metadata.deletion_timestamp.as_ref() {
+        claim.status.termination = Some(Termination {
+            reason: TerminationReason::Deleted,
+            message: "its NodeClaim object was deleted".to_owned(),
+            requested: requested.0,
+            deadline: deadline(object)?,
+        });
+    }
+    Ok(())
+}
+
+fn deadline(object: &NodeClaim) -> Result<Option<Timestamp>, FieldError> {
+    let annotations = object.metadata.annotations.as_ref();
+    let text = annotations.and_then(|annotations| annotations.get(labels::TERMINATION_TIMESTAMP));
+    text.map(|text| text.parse())
+        .transpose()
+        .map_err(|error| FieldError::new(format!("metadata.annotations[{}]", labels::TERMINATION_TIMESTAMP), error))
+}
+
+fn instance(
+    claim: &model::NodeClaim,
+    provider_id: &str,
+    image_id: Option<String>,
+) -> Result<LaunchedInstance, FieldError> {
+    let id = model::node::instance_id(provider_id)
+        .ok_or_else(|| FieldError::new("status.providerID", format!("{provider_id:?} names no EC2 instance")))?;
+    let label = |key: &str| {
+        claim.status.labels.get(key).ok_or_else(|| FieldError::new(format!("metadata.labels[{key}]"), "it is missing"))
+    };
+    let capacity_type = label(labels::CAPACITY_TYPE)?;
+    let launched = claim.condition(condition::LAUNCHED).map(|condition| condition.last_transition_time);
+    Ok(LaunchedInstance {
+        id: id.to_owned(),
+        instance_type: label(labels::INSTANCE_TYPE)?.clone(),
+        zone: label(labels::ZONE)?.clone(),
+        capacity_type: CapacityType::from_label(capacity_type).ok_or_else(|| {
+            FieldError::new(
+                format!("metadata.labels[{}]", labels::CAPACITY_TYPE),
+                format!("{capacity_type:?} is unknown"),
+            )
+        })?,
+        price: 0.0,
+        image_id: image_id.unwrap_or_default(),
+        private_dns_name: None,
+        reservation_id: claim.status.labels.get(labels::CAPACITY_RESERVATION_ID).cloned(),
+        launched: launched.unwrap_or(claim.created),
+    })
+}
+
+fn phase(claim: &model::NodeClaim) -> Phase {
+    if claim.has_condition(condition::INSTANCE_TERMINATING) {
+        Phase::Terminating
+    } else if claim.status.termination.is_some() {
+        Phase::Draining
+    } else if claim.has_condition(condition::INITIALIZED) {
+        Phase::Initialized
+    } else if claim.has_condition(condition::REGISTERED) {
+        Phase::Registered
+    } else if claim.has_condition(condition::LAUNCHED) || claim.status.instance.is_some() {
+        Phase::Launched
+    } else {
+        Phase::Reserved
+    }
+}

@@ -1,0 +1,226 @@
+//! Pods.
+
+use super::{ConvertError, FieldError, node, requests, selector, status};
+use crate::slim;
+use k8s_openapi::api::core::v1 as corev1;
+use model::pod::{HostPort, PodAffinityTerm, PodPhase, TopologySpread, VolumeClaim, Weighted};
+use model::requirement::RequirementTerm;
+use nodeless_model as model;
+
+impl TryFrom<&slim::Pod> for model::Pod {
+    type Error = ConvertError;
+
+    fn try_from(pod: &slim::Pod) -> Result<Self, ConvertError> {
+        let key = || {
+            let part = |part: &Option<String>| part.clone().unwrap_or_default();
+            format!("Pod {}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name))
+        };
+        convert(pod).map_err(|error| error.of(key()))
+    }
+}
+
+fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
+    let (metadata, spec) = (&pod.metadata, &pod.spec);
+    let affinity = spec.affinity.as_deref();
+    let node_affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
+    let pod_affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+    let anti_affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    let condition = |kind: &str| pod.status.conditions.iter().find(|condition| condition.type_ == kind);
+    Ok(model::Pod {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        labels: metadata.labels.clone().unwrap_or_default(),
+        annotations: metadata.annotations.clone().unwrap_or_default(),
+        created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+        deletion_timestamp: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        owner_kind: owner.map(|owner| owner.kind.clone()),
+        node_name: spec.node_name.clone().filter(|name| !name.is_empty()),
+        nominated_node_name: pod.status.nominated_node_name.clone().filter(|name| !name.is_empty()),
+        phase: phase(pod.status.phase.as_deref())?,
+        ready: condition("Ready").map(|ready| status(&ready.status) == Some(true)),
+        marked_unschedulable: condition("PodScheduled").is_some_and(|it| it.reason.as_deref() == Some("Unschedulable")),
+        start_time: pod.status.start_time.as_ref().map(|time| time.0),
+        scheduling_gates: spec.scheduling_gates.iter().map(|gate| gate.name.clone()).collect(),
+        requests: requests::of_pod(spec, &pod.status)?,
+        node_selector: spec.node_selector.clone(),
+        required_node_affinity: required_node_affinity(node_affinity)?,
+        preferred_node_affinity: preferred_node_affinity(node_affinity)?,
+        has_match_fields: has_match_fields(node_affinity),
+        required_pod_affinity: required_terms(
+            pod_affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref()),
+            "spec.affinity.podAffinity",
+        )?,
+        preferred_pod_affinity: preferred_terms(
+            pod_affinity.and_then(|it| it.preferred_during_scheduling_ignored_during_execution.as_ref()),
+            "spec.affinity.podAffinity",
+        )?,
+        required_pod_anti_affinity: required_terms(
+            anti_affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref()),
+            "spec.affinity.podAntiAffinity",
+        )?,
+        preferred_pod_anti_affinity: preferred_terms(
+            anti_affinity.and_then(|it| it.preferred_during_scheduling_ignored_during_execution.as_ref()),
+            "spec.affinity.podAntiAffinity",
+        )?,
+        topology_spread: spec.topology_spread_constraints.iter().map(topology_spread).collect::<Result<_, _>>()?,
+        tolerations: spec.tolerations.iter().map(toleration).collect::<Result<_, _>>()?,
+        priority: spec.priority.unwrap_or(0),
+        priority_class_name: spec.priority_class_name.clone(),
+        termination_grace_period_seconds: spec.termination_grace_period_seconds,
+        host_ports: spec.containers.iter().flat_map(|container| &container.ports).filter_map(host_port).collect(),
+        volume_claims: spec
+            .volumes
+            .iter()
+            .filter_map(|volume| volume_claim(volume, metadata.name.as_deref()))
+            .collect(),
+        resource_claims: spec.resource_claims.iter().map(|claim| claim.name.clone()).collect(),
+    })
+}
+
+fn phase(text: Option<&str>) -> Result<PodPhase, FieldError> {
+    Ok(match text {
+        None | Some("" | "Pending") => PodPhase::Pending,
+        Some("Running") => PodPhase::Running,
+        Some("Succeeded") => PodPhase::Succeeded,
+        Some("Failed") => PodPhase::Failed,
+        Some("Unknown") => PodPhase::Unknown,
+        Some(other) => return Err(FieldError::new("status.phase", format!("{other:?} is unknown"))),
+    })
+}
+
+fn required_node_affinity(affinity: Option<&corev1::NodeAffinity>) -> Result<Vec<Vec<RequirementTerm>>, FieldError> {
+    let required = affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
+    required.iter().flat_map(|selector| &selector.node_selector_terms).map(node_selector_term).collect()
+}
+
+fn preferred_node_affinity(
+    affinity: Option<&corev1::NodeAffinity>,
+) -> Result<Vec<Weighted<Vec<RequirementTerm>>>, FieldError> {
+    let preferred = affinity.and_then(|it| it.preferred_during_scheduling_ignored_during_execution.as_ref());
+    preferred
+        .into_iter()
+        .flatten()
+        .map(|term| Ok(Weighted { weight: term.weight, preference: node_selector_term(&term.preference)? }))
+        .collect()
+}
+
+fn has_match_fields(affinity: Option<&corev1::NodeAffinity>) -> bool {
+    let required = affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
+    required
+        .iter()
+        .flat_map(|selector| &selector.node_selector_terms)
+        .any(|term| term.match_fields.as_ref().is_some_and(|fields| !fields.is_empty()))
+}
+
+fn node_selector_term(term: &corev1::NodeSelectorTerm) -> Result<Vec<RequirementTerm>, FieldError> {
+    term.match_expressions.iter().flatten().map(node_expression).collect()
+}
+
+fn node_expression(expression: &corev1::NodeSelectorRequirement) -> Result<RequirementTerm, FieldError> {
+    use model::Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
+    let field = "spec.affinity.nodeAffinity";
+    let operator = [In, NotIn, Exists, DoesNotExist, Gt, Lt]
+        .into_iter()
+        .find(|operator| operator.as_str() == expression.operator)
+        .ok_or_else(|| FieldError::new(field, format!("unknown operator {:?}", expression.operator)))?;
+    Ok(RequirementTerm {
+        key: expression.key.clone(),
+        operator,
+        values: expression.values.clone().unwrap_or_default(),
+        min_values: None,
+    })
+}
+
+fn required_terms(
+    terms: Option<&Vec<corev1::PodAffinityTerm>>,
+    field: &str,
+) -> Result<Vec<PodAffinityTerm>, FieldError> {
+    terms.into_iter().flatten().map(|term| affinity_term(term, field)).collect()
+}
+
+fn preferred_terms(
+    terms: Option<&Vec<corev1::WeightedPodAffinityTerm>>,
+    field: &str,
+) -> Result<Vec<Weighted<PodAffinityTerm>>, FieldError> {
+    let weighted = |term: &corev1::WeightedPodAffinityTerm| {
+        Ok(Weighted { weight: term.weight, preference: affinity_term(&term.pod_affinity_term, field)? })
+    };
+    terms.into_iter().flatten().map(weighted).collect()
+}
+
+fn affinity_term(term: &corev1::PodAffinityTerm, field: &str) -> Result<PodAffinityTerm, FieldError> {
+    let label_selector = term.label_selector.as_ref().map(|it| selector(it, &format!("{field}.labelSelector")));
+    let namespaces = term.namespace_selector.as_ref().map(|it| selector(it, &format!("{field}.namespaceSelector")));
+    Ok(PodAffinityTerm {
+        selector: label_selector.transpose()?,
+        match_label_keys: term.match_label_keys.clone().unwrap_or_default(),
+        mismatch_label_keys: term.mismatch_label_keys.clone().unwrap_or_default(),
+        namespaces: term.namespaces.clone().unwrap_or_default(),
+        namespace_selector: namespaces.transpose()?,
+        topology_key: term.topology_key.clone(),
+    })
+}
+
+fn topology_spread(constraint: &corev1::TopologySpreadConstraint) -> Result<TopologySpread, FieldError> {
+    let field = "spec.topologySpreadConstraints";
+    let label_selector = constraint.label_selector.as_ref().map(|it| selector(it, &format!("{field}.labelSelector")));
+    let honors = |policy: &Option<String>, default: &str| policy.as_deref().unwrap_or(default) == "Honor";
+    Ok(TopologySpread {
+        max_skew: constraint.max_skew,
+        topology_key: constraint.topology_key.clone(),
+        hard: match constraint.when_unsatisfiable.as_str() {
+            "DoNotSchedule" => true,
+            "ScheduleAnyway" => false,
+            other => return Err(FieldError::new(field, format!("whenUnsatisfiable {other:?} is unknown"))),
+        },
+        selector: label_selector.transpose()?,
+        match_label_keys: constraint.match_label_keys.clone().unwrap_or_default(),
+        min_domains: constraint.min_domains,
+        honor_node_affinity: honors(&constraint.node_affinity_policy, "Honor"),
+        honor_node_taints: honors(&constraint.node_taints_policy, "Ignore"),
+    })
+}
+
+fn toleration(from: &corev1::Toleration) -> Result<model::Toleration, FieldError> {
+    use model::taint::TolerationOperator;
+    let field = "spec.tolerations";
+    let operator = match from.operator.as_deref() {
+        None | Some("" | "Equal") => TolerationOperator::Equal,
+        Some("Exists") => TolerationOperator::Exists,
+        Some(other) => return Err(FieldError::new(field, format!("operator {other:?} is not supported"))),
+    };
+    let effect = match from.effect.as_deref() {
+        None | Some("") => None,
+        Some(text) => {
+            Some(node::effect(text).ok_or_else(|| FieldError::new(field, format!("effect {text:?} is unknown")))?)
+        }
+    };
+    Ok(model::Toleration {
+        key: from.key.clone().unwrap_or_default(),
+        operator,
+        value: from.value.clone().unwrap_or_default(),
+        effect,
+        toleration_seconds: from.toleration_seconds,
+    })
+}
+
+fn host_port(port: &slim::ContainerPort) -> Option<HostPort> {
+    Some(HostPort {
+        ip: port.host_ip.clone().unwrap_or_default(),
+        port: port.host_port.filter(|port| *port != 0)?,
+        protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
+    })
+}
+
+fn volume_claim(volume: &slim::Volume, pod: Option<&str>) -> Option<VolumeClaim> {
+    match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(source), _) => Some(VolumeClaim { claim_name: source.claim_name.clone(), ephemeral: false }),
+        (None, Some(_)) => {
+            let claim_name = format!("{}-{}", pod.unwrap_or_default(), volume.name);
+            Some(VolumeClaim { claim_name, ephemeral: true })
+        }
+        (None, None) => None,
+    }
+}
