@@ -13,10 +13,10 @@ locals {
 
   cluster_arn = "arn:${local.partition}:eks:${local.region}:${local.account}:cluster/${local.cluster}"
 
-  # Lambda and IAM allow 64 characters, cluster names 100, our longest suffix is "-interruption". A shortened name ends in a
+  # Lambda allows 64 characters, cluster names 100, EventBridge rules 64, our longest suffix is "-capacity-reservation". A shortened name ends in a
   # hash, so that two long names with one beginning stay apart.
   full_name = "nodeless-${local.cluster}"
-  name      = length(local.full_name) <= 50 ? local.full_name : "${substr(local.full_name, 0, 43)}-${substr(sha256(local.full_name), 0, 6)}"
+  name      = length(local.full_name) <= 43 ? local.full_name : "${substr(local.full_name, 0, 36)}-${substr(sha256(local.full_name), 0, 6)}"
 
   # IAM is global: clusters of one name in two regions must not meet.
   full_iam_name = "${local.full_name}-${local.region}"

@@ -50,7 +50,7 @@ locals {
 
   alarm_actions = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
 
-  # Thresholds that are null have no alarm.
+  # A threshold of zero means no alarm: null would bring back the default.
   limit_alarms = {
     for name, alarm in {
       node-count = {
@@ -65,7 +65,7 @@ locals {
         metric      = "NodesLaunched", statistic = "Sum", period = 3600, threshold = var.alarms.nodes_launched_per_hour
         description = "More launches in an hour than expected. Nodes that never register, or a workload that flaps, look like this."
       }
-    } : name => alarm if var.alarms.enabled && alarm.threshold != null
+    } : name => alarm if var.alarms.enabled && alarm.threshold > 0
   }
 }
 

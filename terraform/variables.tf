@@ -218,7 +218,7 @@ variable "deletion_protection" {
 }
 
 variable "alarms" {
-  description = "Thresholds of the alarms; null leaves that alarm out. enabled = false leaves all out."
+  description = "Thresholds of the alarms that compare with one; 0 leaves that alarm out. enabled = false leaves all alarms out."
   type = object({
     enabled                 = optional(bool, true)
     node_count              = optional(number, 100)

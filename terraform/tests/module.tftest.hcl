@@ -1,0 +1,451 @@
+# Needs no account and no network: every resource is mocked. Run by tests/terraform/run.py, which also makes the zips and passes
+# their place as artifacts_directory.
+
+mock_provider "aws" {
+  override_data {
+    target = data.aws_caller_identity.current
+    values = { account_id = "111122223333" }
+  }
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws" }
+  }
+  override_data {
+    target = data.aws_region.current
+    values = { id = "eu-west-1", name = "eu-west-1" }
+  }
+  override_data {
+    target = data.aws_secretsmanager_random_password.wake_path
+    values = { random_password = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL" }
+  }
+
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::111122223333:role/mock" }
+  }
+  mock_resource "aws_lambda_function" {
+    defaults = { arn = "arn:aws:lambda:eu-west-1:111122223333:function:mock" }
+  }
+  mock_resource "aws_lambda_function_url" {
+    defaults = { function_url = "https://mock.lambda-url.eu-west-1.on.aws/" }
+  }
+  mock_resource "aws_cloudwatch_log_group" {
+    defaults = { arn = "arn:aws:logs:eu-west-1:111122223333:log-group:mock" }
+  }
+  mock_resource "aws_cloudwatch_event_rule" {
+    defaults = { arn = "arn:aws:events:eu-west-1:111122223333:rule/mock" }
+  }
+  mock_resource "aws_dynamodb_table" {
+    defaults = { arn = "arn:aws:dynamodb:eu-west-1:111122223333:table/mock" }
+  }
+  mock_resource "aws_sqs_queue" {
+    defaults = { arn = "arn:aws:sqs:eu-west-1:111122223333:mock", url = "https://sqs.eu-west-1.amazonaws.com/111122223333/mock" }
+  }
+}
+
+variables {
+  cluster_name = "example"
+}
+
+run "environment_contract" {
+  assert {
+    condition = jsonencode({ for name, f in aws_lambda_function.function : name => sort(keys(f.environment[0].variables)) }) == jsonencode({
+      planner      = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
+      lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
+      interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
+      catalog      = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
+      wake         = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_WAKE_PATH", "RUST_LOG"]
+      installer    = ["CLUSTER_NAME", "NODELESS_LOG", "RUST_LOG"]
+    })
+    error_message = "The environment of a function changed. The Rust code reads these names; change both, and this test."
+  }
+
+  assert {
+    condition     = nonsensitive(aws_lambda_function.function["wake"].environment[0].variables.NODELESS_WAKE_PATH) == "/0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL"
+    error_message = "NODELESS_WAKE_PATH must be the raw path of a request, with its leading slash."
+  }
+
+  assert {
+    condition     = alltrue([for f in aws_lambda_function.function : f.runtime == "provided.al2023" && f.handler == "bootstrap" && tolist(f.architectures) == tolist(["arm64"])])
+    error_message = "Functions are bootstrap binaries on provided.al2023, for arm64 unless told otherwise."
+  }
+
+  assert {
+    condition     = alltrue([for name, g in aws_cloudwatch_log_group.function : g.retention_in_days == 30 && g.name == "/aws/lambda/nodeless-example-${name}"])
+    error_message = "Every function has a log group of its own name, with retention."
+  }
+}
+
+run "one_planner_at_a_time" {
+  assert {
+    condition     = aws_sqs_queue.plan.fifo_queue && endswith(aws_sqs_queue.plan.name, ".fifo")
+    error_message = "The plan queue must be FIFO: its message group is what keeps planners apart."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_event_target.heartbeat.sqs_target[0].message_group_id == "example"
+    error_message = "The heartbeat must send with the cluster as message group."
+  }
+
+  assert {
+    condition     = aws_sqs_queue.plan.content_based_deduplication
+    error_message = "EventBridge cannot send to a FIFO queue without content-based deduplication."
+  }
+
+  assert {
+    condition     = strcontains(aws_cloudwatch_event_target.heartbeat.input_transformer[0].input_template, "<at>")
+    error_message = "Without its time, one heartbeat equals the next and is dropped as a duplicate for five minutes."
+  }
+
+  assert {
+    condition = (
+      aws_sqs_queue.plan.visibility_timeout_seconds >= aws_lambda_function.function["planner"].timeout &&
+      aws_sqs_queue.plan.visibility_timeout_seconds <= 55
+    )
+    error_message = "The plan queue's visibility timeout must cover the planner's timeout, and bring the next plan within a minute."
+  }
+
+  assert {
+    condition = (
+      aws_sqs_queue.claims.visibility_timeout_seconds >= aws_lambda_function.function["lifecycle"].timeout &&
+      aws_sqs_queue.interruption.visibility_timeout_seconds >= aws_lambda_function.function["interruption"].timeout
+    )
+    error_message = "A queue's visibility timeout must not be shorter than its function's timeout."
+  }
+
+  assert {
+    condition     = jsondecode(replace(aws_cloudwatch_event_target.sweep.input_transformer[0].input_template, "<at>", "\"x\"")) == { kind = "sweep", at = "x" }
+    error_message = "The sweep's message is not what lifecycle reads."
+  }
+
+  assert {
+    condition     = jsondecode(replace(aws_cloudwatch_event_target.heartbeat.input_transformer[0].input_template, "<at>", "\"x\"")) == { kind = "wake", source = "heartbeat", at = "x" }
+    error_message = "The heartbeat's message is not what the planner reads."
+  }
+}
+
+run "queues_fail_one_message_at_a_time" {
+  assert {
+    condition = alltrue([
+      for m in [aws_lambda_event_source_mapping.plan, aws_lambda_event_source_mapping.claims, aws_lambda_event_source_mapping.interruption] :
+      tolist(m.function_response_types) == tolist(["ReportBatchItemFailures"]) && m.batch_size == 10
+    ])
+    error_message = "Every mapping must let a batch fail one message at a time."
+  }
+
+  assert {
+    condition     = alltrue([for q in [aws_sqs_queue.plan, aws_sqs_queue.claims, aws_sqs_queue.interruption] : jsondecode(q.redrive_policy).maxReceiveCount >= 3])
+    error_message = "Every queue needs dead letters, and more than two tries before them."
+  }
+
+  assert {
+    condition = alltrue([
+      for q in [
+        aws_sqs_queue.plan, aws_sqs_queue.plan_dead_letters, aws_sqs_queue.claims, aws_sqs_queue.claims_dead_letters,
+        aws_sqs_queue.interruption, aws_sqs_queue.interruption_dead_letters, aws_sqs_queue.catalog_dead_letters,
+      ] : q.sqs_managed_sse_enabled
+    ])
+    error_message = "Every queue is encrypted."
+  }
+
+  assert {
+    condition     = length(aws_lambda_function.function["catalog"].dead_letter_config) == 1 && length(aws_lambda_function.function["wake"].dead_letter_config) == 0
+    error_message = "catalog is the one function that is invoked asynchronously and needs dead letters of its own."
+  }
+}
+
+run "interruption_rules" {
+  assert {
+    condition = sort([for r in aws_cloudwatch_event_rule.interruption : jsondecode(r.event_pattern).detail-type[0]]) == tolist([
+      "AWS Health Event",
+      "EC2 Capacity Reservation Instance Interruption Warning",
+      "EC2 Instance Rebalance Recommendation",
+      "EC2 Instance State-change Notification",
+      "EC2 Spot Instance Interruption Warning",
+    ])
+    error_message = "The five kinds of interruption that Karpenter hears must reach the queue."
+  }
+
+  assert {
+    condition     = length(aws_cloudwatch_event_target.interruption) == 5
+    error_message = "Every interruption rule needs the queue as its target."
+  }
+}
+
+run "state_table" {
+  assert {
+    condition = (
+      aws_dynamodb_table.state.hash_key == "pk" && aws_dynamodb_table.state.range_key == "sk" &&
+      aws_dynamodb_table.state.billing_mode == "PAY_PER_REQUEST" &&
+      [for i in aws_dynamodb_table.state.global_secondary_index : "${i.name}:${i.hash_key}"] == ["instance:instanceId"] &&
+      aws_dynamodb_table.state.ttl[0].attribute_name == "expires" && aws_dynamodb_table.state.ttl[0].enabled &&
+      aws_dynamodb_table.state.point_in_time_recovery[0].enabled && aws_dynamodb_table.state.deletion_protection_enabled
+    )
+    error_message = "Keys, index, TTL attribute or protection of the table changed. The Rust code relies on the names."
+  }
+}
+
+run "planner_cannot_touch_ec2" {
+  assert {
+    condition = length([
+      for a in flatten([for s in jsondecode(aws_iam_role_policy.function["planner"].policy).Statement : s.Action]) : a
+      if !contains(["dynamodb", "eks", "logs", "sqs"], split(":", a)[0])
+    ]) == 0
+    error_message = "The planner may use DynamoDB, EKS, logs and SQS, nothing else."
+  }
+
+  assert {
+    condition = alltrue([
+      for name, p in aws_iam_role_policy.function : !anytrue([
+        for a in flatten([for s in jsondecode(p.policy).Statement : s.Action]) : startswith(a, "ec2:") && !startswith(a, "ec2:Describe")
+      ]) if name != "lifecycle"
+    ])
+    error_message = "Only lifecycle may write to EC2."
+  }
+
+  assert {
+    condition     = flatten([for s in jsondecode(aws_iam_role_policy.function["wake"].policy).Statement : s.Action]) == ["logs:CreateLogStream", "logs:PutLogEvents", "sqs:SendMessage"]
+    error_message = "wake may send one kind of message and write its log."
+  }
+
+  assert {
+    condition     = flatten([for s in jsondecode(aws_iam_role_policy.function["installer"].policy).Statement : s.Action]) == ["logs:CreateLogStream", "logs:PutLogEvents", "eks:DescribeCluster"]
+    error_message = "The installer may find the cluster and write its log; what it may do there is EKS's business."
+  }
+}
+
+run "policies_are_scoped" {
+  assert {
+    condition = alltrue(flatten([
+      for name, p in aws_iam_role_policy.function : [
+        for s in jsondecode(p.policy).Statement : s.Effect == "Allow" && !contains(flatten([s.Action]), "*") &&
+        !anytrue([for a in flatten([s.Action]) : endswith(a, ":*")])
+      ]
+    ]))
+    error_message = "No policy may allow a whole service."
+  }
+
+  assert {
+    condition = alltrue(flatten([
+      for name, p in aws_iam_role_policy.function : [
+        for s in jsondecode(p.policy).Statement :
+        s.Resource != "*" || contains(["ReadEC2", "ReadPrices", "ListInstanceProfiles"], s.Sid)
+      ]
+    ]))
+    error_message = "Resource \"*\" is only for reads that take no resource."
+  }
+
+  # Terminating, and everything else that changes what exists, is held to the two ownership tags.
+  assert {
+    condition = alltrue([
+      for s in jsondecode(aws_iam_role_policy.function["lifecycle"].policy).Statement :
+      s.Condition.StringEquals["aws:ResourceTag/kubernetes.io/cluster/example"] == "owned" && s.Condition.StringLike["aws:ResourceTag/karpenter.sh/nodepool"] == "*"
+      if contains(["DeleteOurs", "TagOurInstances", "LaunchFromOurTemplates"], s.Sid)
+    ])
+    error_message = "Instances and templates of other clusters must be out of reach."
+  }
+
+  assert {
+    condition = length([
+      for s in jsondecode(aws_iam_role_policy.function["lifecycle"].policy).Statement : s
+      if anytrue([for a in flatten([s.Action]) : contains(["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"], a)]) && s.Sid != "DeleteOurs"
+    ]) == 0
+    error_message = "Only the statement with ownership conditions may delete."
+  }
+
+  assert {
+    condition = alltrue([
+      for s in jsondecode(aws_iam_role_policy.function["lifecycle"].policy).Statement :
+      s.Condition.StringEquals["aws:RequestTag/kubernetes.io/cluster/example"] == "owned" && s.Condition.StringEquals["aws:RequestTag/eks:eks-cluster-name"] == "example"
+      if contains(["LaunchWithOurTags", "TagWhatIsLaunched"], s.Sid)
+    ])
+    error_message = "What is created must carry this cluster's tags."
+  }
+
+  assert {
+    condition = alltrue([
+      for name in ["lifecycle", "catalog"] : [
+        for s in jsondecode(aws_iam_role_policy.function[name].policy).Statement : s.Resource if s.Sid == "PassNodeRole"
+      ] == [["arn:aws:iam::111122223333:role/mock"]]
+    ])
+    error_message = "No role but the node role may be passed to EC2."
+  }
+
+  # Inline policies of a role may have 10,240 characters together.
+  assert {
+    condition     = alltrue([for p in aws_iam_role_policy.function : length(p.policy) < 10000])
+    error_message = "A role's inline policy is too long for IAM."
+  }
+}
+
+run "access_entries" {
+  assert {
+    condition     = aws_eks_access_entry.node[0].type == "EC2_LINUX"
+    error_message = "Nodes join through an EC2_LINUX access entry."
+  }
+
+  assert {
+    condition = jsonencode({ for name, e in aws_eks_access_entry.controller : name => sort(e.kubernetes_groups) }) == jsonencode({
+      planner      = ["nodeless:controllers", "nodeless:planner"]
+      lifecycle    = ["nodeless:controllers", "nodeless:lifecycle"]
+      interruption = ["nodeless:controllers", "nodeless:interruption"]
+      catalog      = ["nodeless:catalog", "nodeless:controllers"]
+    })
+    error_message = "The groups of a function changed. infra/rbac binds them by these names."
+  }
+
+  assert {
+    condition     = endswith(aws_eks_access_policy_association.installer[0].policy_arn, "/AmazonEKSClusterAdminPolicy")
+    error_message = "The installer is cluster-admin, in an entry of its own."
+  }
+}
+
+run "installer_input" {
+  assert {
+    condition = (
+      jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).action == "install" &&
+      jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).cluster == "example" &&
+      jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).wakeUrl == "https://mock.lambda-url.eu-west-1.on.aws/0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL" &&
+      aws_lambda_invocation.install[0].lifecycle_scope == "CRUD"
+    )
+    error_message = "The installer's input changed. events/installer.install.json is its sample."
+  }
+}
+
+run "without_wake" {
+  variables {
+    wake_enabled = false
+  }
+
+  assert {
+    condition = (
+      !contains(keys(aws_lambda_function.function), "wake") && length(aws_lambda_function_url.wake) == 0 &&
+      length(aws_cloudformation_stack.wake_permission) == 0 && length(terraform_data.wake_path) == 0 && nonsensitive(output.wake_url) == ""
+    )
+    error_message = "wake_enabled = false must leave no trace of the Function URL."
+  }
+
+  assert {
+    condition     = jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).wakeUrl == null
+    error_message = "Without wake the installer must be told that there is no URL, so that it removes the webhook."
+  }
+}
+
+run "without_installer" {
+  variables {
+    install = false
+  }
+
+  assert {
+    condition     = length(aws_lambda_invocation.install) == 0 && length(aws_eks_access_entry.installer) == 0 && length(aws_eks_access_policy_association.installer) == 0
+    error_message = "install = false must leave out the cluster-admin entry and the invocation."
+  }
+}
+
+run "moving_over_from_karpenter" {
+  variables {
+    node_role_arn             = "arn:aws:iam::111122223333:role/teams/KarpenterNodeRole-example"
+    create_node_access_entry  = false
+    additional_node_role_arns = ["arn:aws:iam::111122223333:role/gpu"]
+  }
+
+  assert {
+    condition     = length(aws_iam_role.node) == 0 && aws_iam_instance_profile.node.role == "KarpenterNodeRole-example" && length(aws_eks_access_entry.node) == 0
+    error_message = "An existing node role must be used by its name without the path, and nothing made beside it."
+  }
+
+  assert {
+    condition = [
+      for s in jsondecode(aws_iam_role_policy.function["lifecycle"].policy).Statement : s.Resource if s.Sid == "PassNodeRole"
+    ] == [["arn:aws:iam::111122223333:role/teams/KarpenterNodeRole-example", "arn:aws:iam::111122223333:role/gpu"]]
+    error_message = "PassRole must name the given roles and no other."
+  }
+}
+
+run "metrics_and_alarms" {
+  variables {
+    alarm_topic_arn = "arn:aws:sns:eu-west-1:111122223333:pager"
+    alarms          = { node_count = 0 }
+  }
+
+  assert {
+    condition     = length(output.metric_names) <= 40 && length(distinct(output.metric_names)) == length(output.metric_names)
+    error_message = "At most 40 metrics, each once: CloudWatch charges for each."
+  }
+
+  assert {
+    condition = output.metric_names == sort([
+      "PlansMade", "PlanDurationMilliseconds", "PendingPods", "UnschedulablePods", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
+      "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "NodeCount", "HourlySpendDollars",
+      "Interruptions", "Heartbeat", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
+      "RegistrationLatencyMilliseconds",
+    ])
+    error_message = "The metric names are a contract with shared/telemetry."
+  }
+
+  assert {
+    condition     = sort(keys(aws_cloudwatch_metric_alarm.limit)) == tolist(["hourly-spend", "nodes-launched"])
+    error_message = "A threshold of zero must leave out its alarm, and only that."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.stale_heartbeat[0].treat_missing_data == "breaching"
+    error_message = "A heartbeat that stops publishes nothing; missing data must be the alarm."
+  }
+
+  assert {
+    condition = alltrue([
+      for a in concat(values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale_heartbeat) :
+      tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
+    ])
+    error_message = "Every alarm must notify the topic and say what to look at."
+  }
+
+  assert {
+    condition = alltrue([
+      for w in jsondecode(aws_cloudwatch_dashboard.nodeless.dashboard_body).widgets : alltrue([
+        for m in w.properties.metrics : length(m) == 5 && m[2] == "Cluster" && m[3] == "example" if m[0] == "nodeless"
+      ]) if w.type == "metric"
+    ])
+    error_message = "Every metric of ours on the dashboard must have the one dimension Cluster."
+  }
+}
+
+run "long_names_stay_apart_and_fit" {
+  variables {
+    cluster_name = "a-cluster-name-of-the-greatest-length-that-eks-allows-which-is-one-hundred-characters-and-not-more-a"
+  }
+
+  assert {
+    condition = alltrue(concat(
+      [for f in aws_lambda_function.function : length(f.function_name) <= 64],
+      [for r in aws_iam_role.function : length(r.name) <= 64],
+      [for q in [aws_sqs_queue.plan_dead_letters, aws_sqs_queue.interruption_dead_letters] : length(q.name) <= 80],
+      [for r in aws_cloudwatch_event_rule.interruption : length(r.name) <= 64],
+      [length(aws_iam_role.node[0].name) <= 64],
+    ))
+    error_message = "A name is longer than AWS allows."
+  }
+
+  assert {
+    condition     = strcontains(aws_lambda_function.function["planner"].function_name, substr(sha256("nodeless-${var.cluster_name}"), 0, 6))
+    error_message = "A shortened name must end in a hash of the whole."
+  }
+}
+
+run "extra_environment_and_size" {
+  variables {
+    architecture      = "x86_64"
+    extra_environment = { AWS_ENDPOINT_URL_EC2 = "http://127.0.0.1:1" }
+    functions         = { planner = { timeout = 20 }, wake = { reserved_concurrency = -1 } }
+  }
+
+  assert {
+    condition     = alltrue([for f in aws_lambda_function.function : nonsensitive(f.environment[0].variables).AWS_ENDPOINT_URL_EC2 == "http://127.0.0.1:1"])
+    error_message = "extra_environment must reach every function."
+  }
+
+  assert {
+    condition     = aws_lambda_function.function["planner"].timeout == 20 && aws_sqs_queue.plan.visibility_timeout_seconds == 25 && aws_lambda_function.function["planner"].memory_size == 1024
+    error_message = "A planner timeout must carry over to its queue, and leave the other sizes alone."
+  }
+}

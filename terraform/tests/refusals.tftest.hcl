@@ -1,0 +1,92 @@
+# What the module refuses, and that it does so at plan time.
+
+mock_provider "aws" {
+  override_data {
+    target = data.aws_caller_identity.current
+    values = { account_id = "111122223333" }
+  }
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws" }
+  }
+  override_data {
+    target = data.aws_region.current
+    values = { id = "eu-west-1", name = "eu-west-1" }
+  }
+}
+
+variables {
+  cluster_name = "example"
+}
+
+run "cluster_name" {
+  command = plan
+  variables {
+    cluster_name = "-starts-with-a-dash"
+  }
+  expect_failures = [var.cluster_name]
+}
+
+run "missing_artifacts" {
+  command = plan
+  variables {
+    artifacts_directory = "tests"
+  }
+  expect_failures = [var.artifacts_directory]
+}
+
+run "architecture" {
+  command = plan
+  variables {
+    architecture = "riscv64"
+  }
+  expect_failures = [var.architecture]
+}
+
+run "a_planner_slower_than_the_promise" {
+  command = plan
+  variables {
+    functions = { planner = { timeout = 60 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "our_own_environment" {
+  command = plan
+  variables {
+    extra_environment = { NODELESS_TABLE = "elsewhere" }
+  }
+  expect_failures = [var.extra_environment]
+}
+
+run "retention" {
+  command = plan
+  variables {
+    log_retention_days = 8
+  }
+  expect_failures = [var.log_retention_days]
+}
+
+run "concurrency" {
+  command = plan
+  variables {
+    claims_concurrency = 1
+  }
+  expect_failures = [var.claims_concurrency]
+}
+
+run "schedules" {
+  command = plan
+  variables {
+    schedules = { heartbeat = "every minute" }
+  }
+  expect_failures = [var.schedules]
+}
+
+run "node_role" {
+  command = plan
+  variables {
+    node_role_arn = "KarpenterNodeRole-example"
+  }
+  expect_failures = [var.node_role_arn]
+}
