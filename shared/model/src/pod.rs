@@ -92,7 +92,7 @@ pub enum PodPhase {
 }
 
 /// Something with a weight from 1 to 100.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weighted<T> {
     /// The weight: the heavier, the more it is preferred.
     pub weight: i32,
@@ -101,7 +101,7 @@ pub struct Weighted<T> {
 }
 
 /// Which other pods a pod wants near it or away from it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodAffinityTerm {
     /// Which pods; `None` selects no pod.
     pub selector: Option<LabelSelector>,
@@ -118,7 +118,7 @@ pub struct PodAffinityTerm {
 }
 
 /// How evenly pods are spread over a topology.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopologySpread {
     /// The greatest difference between the fullest and the emptiest domain.
     pub max_skew: i32,

@@ -71,7 +71,7 @@ pub enum RequirementError {
 }
 
 /// One requirement as it is written in the API and stored: the flat form that users know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequirementTerm {
     /// The label's key.

@@ -1,1 +1,38 @@
-//! To be built.
+//! Where pods go: onto nodes that exist or are on their way, onto nodes to launch, or why nowhere.
+//!
+//! [`solve`] is the one scheduler. Provisioning, consolidation, drift replacement and what-if all call it, and it is a
+//! pure function: the same [`Problem`] always has the same [`Solution`], in whatever order its lists come. How it works:
+//!
+//! 1. Pods that are alike in everything that matters form a class (`classes`); everything is decided per class.
+//! 2. What a class asks of labels and taints is a list of alternatives, from the most to the least preferred
+//!    (`constraints`), tried one after another.
+//! 3. Existing nodes are filled first (`existing`, `fill`).
+//! 4. Then each NodePool in the order of its weight packs what is left (`packing`): for every new node the shape that
+//!    costs least for what it holds.
+//! 5. Each new node becomes a launch with every instance type that could stand in (`launch`).
+//! 6. Only for pods that found no place is it worked out why (`explain`).
+//!
+//! [`checker`] says independently whether a solution is valid; it shares no code with the engine.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod checker;
+mod classes;
+mod constraints;
+mod daemons;
+mod dense;
+mod engine;
+mod existing;
+mod explain;
+mod launch;
+mod limits;
+mod packing;
+mod pools;
+mod problem;
+mod reason;
+mod solution;
+
+pub use engine::solve;
+pub use existing::{Excluded, ExistingNode, existing_node};
+pub use problem::{MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, VolumeTopology};
+pub use reason::{Cause, PodFault, Reason};
+pub use solution::{ChosenOffering, Launch, Placement, PricedType, Solution, Unschedulable};

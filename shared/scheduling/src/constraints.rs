@@ -1,0 +1,166 @@
+//! What a pod asks of labels and taints, as a list of alternatives from the most to the least preferred.
+
+use crate::problem::{PreferencePolicy, VolumeTopology};
+use crate::reason::PodFault;
+use nodeless_model::pod::Weighted;
+use nodeless_model::requirement::RequirementTerm;
+use nodeless_model::{Pod, Requirements, Taint, TaintEffect, Toleration};
+use std::collections::BTreeMap;
+
+/// One way to satisfy a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Alternative {
+    /// What the node's labels have to be.
+    pub(crate) requirements: Requirements,
+    /// The pod's tolerations.
+    pub(crate) tolerations: Vec<Toleration>,
+    /// Whether taints that only prefer to keep pods away still do.
+    pub(crate) minds_prefer_no_schedule: bool,
+}
+
+impl Alternative {
+    /// The first of the taints that keeps the pod away.
+    pub(crate) fn first_repelling<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
+        first_repelling(taints, &self.tolerations, self.minds_prefer_no_schedule)
+    }
+}
+
+/// The first taint that is not tolerated. `PreferNoSchedule` counts only where it is minded.
+pub(crate) fn first_repelling<'t>(
+    taints: &'t [Taint],
+    tolerations: &[Toleration],
+    minds_prefer_no_schedule: bool,
+) -> Option<&'t Taint> {
+    taints.iter().find(|taint| {
+        (minds_prefer_no_schedule || taint.effect != TaintEffect::PreferNoSchedule)
+            && !tolerations.iter().any(|toleration| toleration.tolerates(taint))
+    })
+}
+
+/// Whether every label that nodes described by `node` may have also meets `wanted`; labels that the node does not
+/// mention are absent.
+///
+/// For a node with all its labels known this is what the kube-scheduler checks. For a claim that may still become one of
+/// several things, each of them has to do.
+pub(crate) fn covers(node: &Requirements, wanted: &Requirements) -> bool {
+    wanted.iter().all(|(key, wanted)| match node.get(key) {
+        None => wanted.allows_absence(),
+        Some(actual) => {
+            let narrowed = actual.intersection(wanted).with_min_values(actual.min_values());
+            narrowed == *actual && (!actual.allows_absence() || wanted.allows_absence())
+        }
+    })
+}
+
+/// The alternatives of required node labels: the node selector with each term of the required node affinity.
+pub(crate) fn required_alternatives(pod: &Pod) -> Result<Vec<Requirements>, PodFault> {
+    if pod.has_match_fields {
+        return Err(PodFault::MatchFields);
+    }
+    let selector = Requirements::from_labels(&pod.node_selector);
+    if pod.required_node_affinity.is_empty() {
+        return Ok(vec![selector]);
+    }
+    let mut alternatives = Vec::new();
+    let mut fault = PodFault::EmptyAffinity;
+    // Kubernetes: a term without conditions matches no node.
+    for term in pod.required_node_affinity.iter().filter(|term| !term.is_empty()) {
+        match read(term) {
+            Ok(required) => alternatives.push(selector.with(&required)),
+            Err(why) => fault = why,
+        }
+    }
+    if alternatives.is_empty() { Err(fault) } else { Ok(alternatives) }
+}
+
+fn read(term: &[RequirementTerm]) -> Result<Requirements, PodFault> {
+    Requirements::from_terms(term).map_err(|error| PodFault::Requirements { message: error.to_string() })
+}
+
+/// Every way to satisfy a pod: levels from the most to the least preferred, and the alternatives of each.
+///
+/// The heaviest preference is treated as required together with each alternative of what is required; when none works
+/// the next heaviest takes its place, and so on down to no preference; at the very end, taints that only prefer to keep
+/// pods away are tolerated. Karpenter v1.14 relaxes in the same order, but never comes back to an alternative that it has
+/// dropped.
+pub(crate) fn levels(
+    pod: &Pod,
+    volumes: &BTreeMap<String, VolumeTopology>,
+    preferences: PreferencePolicy,
+    some_taint_prefers: bool,
+) -> Result<Vec<Vec<Alternative>>, PodFault> {
+    refuse_unsupported(pod)?;
+    let required = with_volumes(pod, required_alternatives(pod)?, volumes)?;
+    let preferred = match preferences {
+        PreferencePolicy::Respect => heaviest_first(&pod.preferred_node_affinity),
+        PreferencePolicy::Ignore => Vec::new(),
+    };
+    let level = |preference: &Requirements, minds_prefer_no_schedule| -> Vec<Alternative> {
+        required
+            .iter()
+            .map(|required| Alternative {
+                requirements: required.with(preference),
+                tolerations: pod.tolerations.clone(),
+                minds_prefer_no_schedule,
+            })
+            .collect()
+    };
+    let mut levels: Vec<_> = preferred.iter().map(|preference| level(preference, some_taint_prefers)).collect();
+    levels.push(level(&Requirements::new(), some_taint_prefers));
+    if some_taint_prefers {
+        levels.push(level(&Requirements::new(), false));
+    }
+    Ok(levels)
+}
+
+/// Preferences that cannot be read are left out: nothing depends on them.
+fn heaviest_first(preferences: &[Weighted<Vec<RequirementTerm>>]) -> Vec<Requirements> {
+    let mut sorted: Vec<_> = preferences.iter().collect();
+    sorted.sort_by_key(|preference| std::cmp::Reverse(preference.weight));
+    sorted.into_iter().filter_map(|preference| read(&preference.preference).ok()).collect()
+}
+
+/// Refuses what this engine cannot judge, rather than ignore it.
+fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
+    if let Some((resource, _)) = pod.requests.iter().find(|(_, quantity)| quantity.milli() < 0) {
+        return Err(PodFault::NegativeRequest { resource: resource.to_owned() });
+    }
+    if !pod.resource_claims.is_empty() {
+        return Err(PodFault::ResourceClaims { names: pod.resource_claims.clone() });
+    }
+    if let Some(spread) = pod.topology_spread.iter().find(|spread| spread.hard) {
+        return Err(PodFault::TopologySpread { topology_key: spread.topology_key.clone() });
+    }
+    if let Some(term) = pod.required_pod_affinity.first() {
+        return Err(PodFault::PodAffinity { topology_key: term.topology_key.clone() });
+    }
+    if let Some(term) = pod.required_pod_anti_affinity.first() {
+        return Err(PodFault::PodAntiAffinity { topology_key: term.topology_key.clone() });
+    }
+    Ok(())
+}
+
+/// Combines what a pod requires with where its volumes can be used; combinations that contradict themselves fall away.
+fn with_volumes(
+    pod: &Pod,
+    mut required: Vec<Requirements>,
+    volumes: &BTreeMap<String, VolumeTopology>,
+) -> Result<Vec<Requirements>, PodFault> {
+    for volume in &pod.volume_claims {
+        let key = format!("{}/{}", pod.namespace, volume.claim_name);
+        let topology = volumes.get(&key).ok_or(PodFault::UnknownVolume { claim: key })?;
+        if topology.alternatives.is_empty() {
+            continue;
+        }
+        required = topology
+            .alternatives
+            .iter()
+            .flat_map(|place| required.iter().filter(|one| one.intersects(place)).map(|one| one.with(place)))
+            .collect();
+        if required.is_empty() {
+            let claims = pod.volume_claims.iter().map(|volume| volume.claim_name.clone()).collect();
+            return Err(PodFault::VolumesApart { claims });
+        }
+    }
+    Ok(required)
+}

@@ -1,0 +1,38 @@
+//! Which DaemonSets run where.
+
+use crate::constraints::{covers, first_repelling, required_alternatives};
+use nodeless_model::{Pod, Requirement, Requirements, Taint, labels};
+
+/// Whether a DaemonSet's pod runs on a node with these labels and taints.
+///
+/// The DaemonSet controller lets its pods tolerate the taints by which Kubernetes marks the state of nodes.
+pub(crate) fn runs_on_node(template: &Pod, node: &Requirements, taints: &[Taint]) -> bool {
+    tolerates(template, taints)
+        && required_alternatives(template).is_ok_and(|terms| terms.iter().any(|wanted| covers(node, wanted)))
+}
+
+/// Whether a DaemonSet's pod would run on some node that a NodePool launches with these requirements and taints. Labels
+/// that every launch defines may be missing.
+pub(crate) fn runs_on_template(template: &Pod, node_pool: &Requirements, taints: &[Taint]) -> bool {
+    let mut launched = node_pool.clone();
+    for state in [labels::REGISTERED, labels::INITIALIZED] {
+        launched.add(state, Requirement::one_of(["true"]));
+    }
+    tolerates(template, taints)
+        && required_alternatives(template).is_ok_and(|terms| {
+            terms.iter().any(|wanted| launched.first_incompatible(wanted, labels::is_well_known).is_none())
+        })
+}
+
+/// Whether a DaemonSet's pod would run on some node with these requirements, those of an instance type say: labels that
+/// they do not mention are free.
+pub(crate) fn may_run_on(template: &Pod, node: &Requirements) -> bool {
+    required_alternatives(template).is_ok_and(|terms| terms.iter().any(|wanted| node.intersects(wanted)))
+}
+
+fn tolerates(template: &Pod, taints: &[Taint]) -> bool {
+    taints
+        .iter()
+        .filter(|taint| !taint.key.starts_with("node.kubernetes.io/"))
+        .all(|taint| first_repelling(std::slice::from_ref(taint), &template.tolerations, false).is_none())
+}

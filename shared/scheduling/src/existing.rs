@@ -1,0 +1,200 @@
+//! Nodes that exist or are on their way, as places for pods.
+
+use crate::daemons;
+use nodeless_model::pod::HostPort;
+use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, Requirements, ResourceList, Taint, labels};
+use std::fmt;
+
+/// A node that exists or is on its way, with what is left of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExistingNode {
+    /// The Node's name, or the NodeClaim's while there is no Node.
+    pub name: String,
+    /// The NodeClaim, if it is ours.
+    pub node_claim: Option<String>,
+    /// The NodePool, if it is ours.
+    pub node_pool: Option<String>,
+    /// Whether it has been ready for pods. Others are filled after these.
+    pub initialized: bool,
+    /// Its labels. As long as a claim is not launched a label may have several values; then a pod goes there only if
+    /// each of them would do.
+    pub requirements: Requirements,
+    /// The taints that pods have to tolerate.
+    pub taints: Vec<Taint>,
+    /// What is left for further pods: less than nothing where more is taken than there is.
+    pub available: ResourceList,
+    /// Host ports that are taken.
+    pub host_ports: Vec<HostPort>,
+}
+
+/// Why a node is no place for pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Excluded {
+    /// Neither a Node nor a NodeClaim was given.
+    Nothing,
+    /// Its Node is being deleted.
+    Deleting,
+    /// Its NodeClaim is going away.
+    Leaving,
+    /// It was chosen for disruption.
+    Disrupted,
+    /// It is cordoned.
+    Cordoned,
+}
+
+impl fmt::Display for Excluded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "there is neither a Node nor a NodeClaim",
+            Self::Deleting => "the Node is being deleted",
+            Self::Leaving => "the NodeClaim is going away",
+            Self::Disrupted => "it was chosen for disruption",
+            Self::Cordoned => "the Node is cordoned",
+        })
+    }
+}
+
+/// What is left of a node, from its Node, its NodeClaim, or both, and the pods that are bound to it.
+///
+/// Until a node of ours is initialised its startup taints and the taints that Kubernetes removes by itself do not
+/// count, and resources that the kubelet does not report yet are taken from the claim; until it is registered its
+/// labels and taints are the claim's. A claim that is not launched yet offers exactly what it was made for.
+///
+/// # Errors
+/// Why no pod should be sent there.
+pub fn existing_node(
+    node: Option<&Node>,
+    claim: Option<&NodeClaim>,
+    pods: &[&Pod],
+    daemon_sets: &[DaemonSet],
+) -> Result<ExistingNode, Excluded> {
+    if let Some(why) = excluded(node, claim) {
+        return Err(why);
+    }
+    let initialized = is_initialized(node, claim);
+    let requirements = node_requirements(node, claim);
+    let taints = effective_taints(node, claim, initialized);
+    let present = || pods.iter().filter(|pod| !pod.is_terminal());
+    let on_board: Vec<&DaemonSet> =
+        daemon_sets.iter().filter(|set| daemons::runs_on_node(&set.template, &requirements, &taints)).collect();
+
+    let mut available = allocatable(node, claim);
+    let mut reserved = ResourceList::new();
+    for set in &on_board {
+        reserved.add(&set.template.requests);
+    }
+    for pod in present() {
+        available.subtract(&pod.requests);
+        if pod.is_owned_by_daemon_set() {
+            reserved.subtract(&pod.requests);
+        }
+    }
+    for (resource, quantity) in reserved.iter() {
+        if quantity.milli() > 0 {
+            available.set(resource, available.get(resource) - quantity);
+        }
+    }
+    let daemon_ports = on_board.iter().flat_map(|set| &set.template.host_ports);
+    let mut host_ports: Vec<HostPort> =
+        present().flat_map(|pod| &pod.host_ports).chain(daemon_ports).cloned().collect();
+    host_ports.sort();
+    host_ports.dedup();
+    Ok(ExistingNode {
+        name: node.map(|node| node.name.clone()).or_else(|| claim.map(|claim| claim.name.clone())).unwrap_or_default(),
+        node_claim: claim.map(|claim| claim.name.clone()),
+        node_pool: claim
+            .map(|claim| claim.node_pool.clone())
+            .or_else(|| node.and_then(Node::node_pool).map(str::to_owned)),
+        initialized,
+        requirements,
+        taints,
+        available,
+        host_ports,
+    })
+}
+
+fn excluded(node: Option<&Node>, claim: Option<&NodeClaim>) -> Option<Excluded> {
+    if node.is_none() && claim.is_none() {
+        return Some(Excluded::Nothing);
+    }
+    if claim.is_some_and(|claim| claim.phase.is_leaving()) {
+        return Some(Excluded::Leaving);
+    }
+    let node = node?;
+    if node.deletion_timestamp.is_some() {
+        return Some(Excluded::Deleting);
+    }
+    if node.has_taint(&Taint::disrupted()) {
+        return Some(Excluded::Disrupted);
+    }
+    node.unschedulable.then_some(Excluded::Cordoned)
+}
+
+/// Nodes that are not ours count as initialised: nobody but Kubernetes prepares them.
+fn is_initialized(node: Option<&Node>, claim: Option<&NodeClaim>) -> bool {
+    match (node, claim) {
+        (None, _) => false,
+        (Some(node), Some(claim)) => claim.phase >= Phase::Initialized || node.is_initialized(),
+        (Some(node), None) => node.node_pool().is_none() || node.is_initialized(),
+    }
+}
+
+fn is_registered(node: &Node, claim: &NodeClaim) -> bool {
+    claim.phase >= Phase::Registered || node.is_registered()
+}
+
+fn node_requirements(node: Option<&Node>, claim: Option<&NodeClaim>) -> Requirements {
+    match (node, claim) {
+        (Some(node), Some(claim)) if !is_registered(node, claim) => claim_requirements(claim, &node.name),
+        (Some(node), _) => with_host_name(Requirements::from_labels(&node.labels), &node.name),
+        (None, Some(claim)) => claim_requirements(claim, &claim.name),
+        (None, None) => Requirements::new(),
+    }
+}
+
+/// A launched claim has its labels; one that is not launched yet may still become any of what it requires.
+fn claim_requirements(claim: &NodeClaim, host_name: &str) -> Requirements {
+    let mut requirements = Requirements::from_labels(&claim.node_labels());
+    if claim.status.instance.is_none() {
+        for (key, requirement) in claim.spec.requirements.iter() {
+            if requirements.get(key).is_none() {
+                requirements.add(key, requirement.clone());
+            }
+        }
+    }
+    with_host_name(requirements, host_name)
+}
+
+fn with_host_name(mut requirements: Requirements, host_name: &str) -> Requirements {
+    if requirements.get(labels::HOSTNAME).is_none() {
+        requirements.add(labels::HOSTNAME, nodeless_model::Requirement::one_of([host_name]));
+    }
+    requirements
+}
+
+fn effective_taints(node: Option<&Node>, claim: Option<&NodeClaim>, initialized: bool) -> Vec<Taint> {
+    let actual = match (node, claim) {
+        (Some(node), Some(claim)) if !is_registered(node, claim) => &claim.spec.taints,
+        (Some(node), _) => &node.taints,
+        (None, Some(claim)) => &claim.spec.taints,
+        (None, None) => return Vec::new(),
+    };
+    let startup = claim.map_or(&[][..], |claim| &claim.spec.startup_taints);
+    let goes_by_itself = |taint: &Taint| taint.is_ephemeral() || startup.iter().any(|known| known.matches(taint));
+    actual.iter().filter(|taint| initialized || !goes_by_itself(taint)).cloned().collect()
+}
+
+fn allocatable(node: Option<&Node>, claim: Option<&NodeClaim>) -> ResourceList {
+    let mut allocatable = node.map(|node| node.allocatable.clone()).unwrap_or_default();
+    let Some(claim) = claim else { return allocatable };
+    if is_initialized(node, Some(claim)) {
+        return allocatable;
+    }
+    let expected = if claim.status.allocatable.is_empty() { &claim.spec.requests } else { &claim.status.allocatable };
+    for (resource, quantity) in expected.iter() {
+        if allocatable.get(resource).is_zero() {
+            allocatable.set(resource, quantity);
+        }
+    }
+    allocatable
+}

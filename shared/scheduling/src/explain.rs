@@ -1,0 +1,201 @@
+//! Why a class of pods found no place. Worked out only for pods that found none.
+
+use crate::classes::{Class, Classes};
+use crate::constraints::Alternative;
+use crate::dense::{self, ResourceIndex};
+use crate::limits::{Limit, Limits};
+use crate::pools::{self, Choice, Pool, PoolType};
+use crate::problem::{MinValuesPolicy, Options, Problem};
+use crate::reason::{Cause, Reason};
+use nodeless_model::{Quantity, Requirements, labels};
+
+/// Why a class found no place.
+pub(crate) struct Explanation {
+    /// What is wrong with the pods, or one reason for each NodePool in the order in which they are tried.
+    pub(crate) reasons: Vec<Reason>,
+    /// Whether a limit is among the reasons.
+    pub(crate) limited: bool,
+}
+
+/// Explains why pods of a class found no place. The pools' limits have to stand as they were when the last was packed.
+pub(crate) fn explain(
+    input: &Problem<'_>,
+    pools: &[Pool<'_>],
+    classes: &Classes<'_>,
+    class: &Class<'_>,
+    resources: &ResourceIndex,
+    options: &Options,
+) -> Explanation {
+    if let Some(refused) = &class.refused {
+        return Explanation { reasons: vec![refused.clone()], limited: false };
+    }
+    if input.node_pools.is_empty() {
+        return Explanation { reasons: vec![Reason::NoNodePools], limited: false };
+    }
+    let mut limited = false;
+    let mut reasons = Vec::new();
+    for offer in pools::order(&input.node_pools) {
+        let cause = pools::unusable(offer.pool).unwrap_or_else(|| {
+            let pool = pools.iter().find(|pool| pool.pool.name == offer.pool.name);
+            pool.map_or(Cause::NoInstanceTypes, |pool| last_cause(pool, classes, class, resources, options))
+        });
+        limited |= matches!(cause, Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits);
+        reasons.push(Reason::NodePool { node_pool: offer.pool.name.clone(), cause });
+    }
+    Explanation { reasons, limited }
+}
+
+/// Of the causes of the alternatives that are left when all preferences are given up, the one that came last.
+fn last_cause(
+    pool: &Pool<'_>,
+    classes: &Classes<'_>,
+    class: &Class<'_>,
+    resources: &ResourceIndex,
+    options: &Options,
+) -> Cause {
+    let alternatives = class.levels.last().into_iter().flatten().map(|&id| &classes.alternatives[id]);
+    let examined = alternatives.map(|alternative| Examination { pool, class, alternative, resources, options }.cause());
+    // The first of those that got equally far, and so not `max_by_key`, which takes the last.
+    examined
+        .reduce(|furthest, other| if stage(&other) > stage(&furthest) { other } else { furthest })
+        .unwrap_or(Cause::NoInstanceTypes)
+}
+
+/// How far an alternative came before the cause stopped it.
+const fn stage(cause: &Cause) -> u8 {
+    match cause {
+        Cause::NotReady { .. } | Cause::Deleting | Cause::Static | Cause::NoInstanceTypes => 0,
+        Cause::Taint(_) => 1,
+        Cause::UndefinedLabel { .. } | Cause::Label { .. } => 2,
+        Cause::NoTypeMatches { .. } => 3,
+        Cause::ResourceNotOffered { .. } | Cause::TooLarge { .. } | Cause::NoTypeFits => 4,
+        Cause::HostPort { .. } => 5,
+        Cause::NoOffering { .. } => 6,
+        Cause::MinValues { .. } => 7,
+        Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits => 8,
+    }
+}
+
+/// One alternative of a class against one NodePool.
+struct Examination<'e, 'a> {
+    pool: &'e Pool<'a>,
+    class: &'e Class<'e>,
+    alternative: &'e Alternative,
+    resources: &'e ResourceIndex,
+    options: &'e Options,
+}
+
+impl Examination<'_, '_> {
+    fn cause(&self) -> Cause {
+        if self.pool.types.is_empty() {
+            return Cause::NoInstanceTypes;
+        }
+        if let Some(taint) = self.alternative.first_repelling(&self.pool.pool.template.taints) {
+            return Cause::Taint(taint.clone());
+        }
+        if let Some(cause) = self.label() {
+            return cause;
+        }
+        let merged = self.pool.requirements.with(&self.alternative.requirements);
+        let types = || self.pool.types.iter().filter(|kind| merged.intersects(&kind.kind.requirements));
+        if types().next().is_none() {
+            return Cause::NoTypeMatches { required: self.alternative.requirements.to_string() };
+        }
+        let fitting: Vec<&PoolType<'_>> =
+            types().filter(|kind| dense::fits(&self.class.requests, &kind.room)).collect();
+        if fitting.is_empty() {
+            return self.resource(types());
+        }
+        let free = |kind: &&&PoolType<'_>| self.class.ports_free(&kind.daemon_ports);
+        let Some(_) = fitting.iter().find(free) else { return self.port(&fitting) };
+        let choices: Vec<Choice> = self.choices(&merged);
+        if choices.is_empty() {
+            let instance_types = fitting.iter().filter(free).map(|kind| kind.kind.name.clone()).collect();
+            return Cause::NoOffering { instance_types };
+        }
+        if self.options.min_values == MinValuesPolicy::Strict
+            && let Some((key, required, found)) = self.pool.first_short(choices.iter().map(|choice| choice.kind))
+        {
+            return Cause::MinValues { key: key.to_owned(), required, found };
+        }
+        self.limit(&choices)
+    }
+
+    fn label(&self) -> Option<Cause> {
+        let wanted = &self.alternative.requirements;
+        let key = self.pool.requirements.first_incompatible(wanted, labels::is_well_known)?;
+        let required = wanted.get(key).map(ToString::to_string).unwrap_or_default();
+        Some(match self.pool.requirements.get(key) {
+            None => Cause::UndefinedLabel { key: key.to_owned(), required },
+            Some(allowed) => Cause::Label { key: key.to_owned(), required, allowed: allowed.to_string() },
+        })
+    }
+
+    fn resource<'t>(&self, types: impl Iterator<Item = &'t PoolType<'t>> + Clone) -> Cause {
+        for (place, asked) in self.class.requests.iter().enumerate().filter(|(_, asked)| **asked > 0) {
+            let resource = self.resources.name(place);
+            if !self.pool.types.iter().any(|kind| kind.kind.capacity.get(resource).milli() > 0) {
+                return Cause::ResourceNotOffered { resource: resource.to_owned() };
+            }
+            let largest = types.clone().map(|kind| kind.room[place]).max().unwrap_or(0);
+            if largest < *asked {
+                return Cause::TooLarge {
+                    resource: resource.to_owned(),
+                    requested: Quantity::from_milli(*asked),
+                    largest: Quantity::from_milli(largest.max(0)),
+                };
+            }
+        }
+        Cause::NoTypeFits
+    }
+
+    fn port(&self, fitting: &[&PoolType<'_>]) -> Cause {
+        let taken = |kind: &PoolType<'_>| {
+            let conflicts = |port: &&nodeless_model::pod::HostPort| {
+                kind.daemon_ports.iter().any(|other| port.conflicts_with(other))
+            };
+            self.class.host_ports.iter().find(conflicts).map(|port| port.port)
+        };
+        Cause::HostPort { port: fitting.iter().find_map(|kind| taken(kind)).unwrap_or_default() }
+    }
+
+    /// What could be launched for one pod, whatever the limits.
+    fn choices(&self, merged: &Requirements) -> Vec<Choice> {
+        let kinds = self.pool.types.iter().enumerate().filter(|(_, kind)| {
+            merged.intersects(&kind.kind.requirements)
+                && dense::fits(&self.class.requests, &kind.room)
+                && self.class.ports_free(&kind.daemon_ports)
+        });
+        kinds.filter_map(|(place, kind)| self.pool.choice(place, kind, merged)).collect()
+    }
+
+    fn limit(&self, choices: &[Choice]) -> Cause {
+        let limits: &Limits = &self.pool.limits;
+        for (place, limit) in limits.resources().iter().enumerate() {
+            let smallest = choices.iter().map(|choice| choice.share.resources[place]).min().unwrap_or(0);
+            if limit.used.saturating_add(smallest) > limit.limit {
+                return self.reached(limit, smallest);
+            }
+        }
+        if let Some((limit, used)) = limits.dollars() {
+            let cheapest = choices.iter().map(|choice| choice.share.dollars).fold(f64::INFINITY, f64::min);
+            if used + cheapest > limit {
+                return Cause::DollarLimit { limit, used, cheapest_node: cheapest };
+            }
+        }
+        Cause::Limits
+    }
+
+    fn reached(&self, limit: &Limit, smallest_node: i64) -> Cause {
+        Cause::Limit {
+            resource: limit.name.clone(),
+            limit: Quantity::from_milli(limit.limit),
+            used: Quantity::from_milli(limit.used),
+            requested: match limit.name.as_str() {
+                nodeless_model::resources::name::NODES => Quantity::from_units(1),
+                name => self.class.example.requests.get(name),
+            },
+            smallest_node: Quantity::from_milli(smallest_node),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! From a filled node to a launch: which instance types may stand in, and what that takes of the limits.
+
+use crate::dense::ResourceIndex;
+use crate::limits::Share;
+use crate::packing::{Bin, holding};
+use crate::pools::{Choice, Pool};
+use crate::problem::{MinValuesPolicy, Options};
+use crate::solution::{ChosenOffering, Launch, PricedType};
+use nodeless_model::claim::Charge;
+use nodeless_model::{Offering, Quantity, Requirement, Requirements, ResourceList, labels, resources};
+
+/// Turns the nodes of a NodePool into launches. `pods` holds the indices of each node's pods.
+///
+/// Each node may be launched as any instance type that holds its pods, the cheapest first, as far as the limits have room
+/// for the largest and dearest of them; what the limits leave beyond the nodes themselves is shared out evenly.
+pub(crate) fn launches(
+    pool: &mut Pool<'_>,
+    bins: &[Bin],
+    pods: Vec<Vec<usize>>,
+    resources: &ResourceIndex,
+    options: &Options,
+) -> Vec<Launch> {
+    let mut launches = Vec::with_capacity(bins.len());
+    for (index, (bin, pods)) in bins.iter().zip(pods).enumerate() {
+        let slack = pool.limits.slack_each(bins.len() - index);
+        let (choices, beyond) = choices(pool, bin, &slack, options);
+        pool.limits.charge(&beyond, 1);
+        if let Some(launch) = launch(pool, bin, &choices, pods, resources) {
+            launches.push(launch);
+        }
+    }
+    launches
+}
+
+/// The instance types that may be launched, and what they take of the limits beyond the node's own share.
+fn choices(pool: &Pool<'_>, bin: &Bin, slack: &Share, options: &Options) -> (Vec<Choice>, Share) {
+    let nothing = pool.limits.share(&ResourceList::new(), 0.0).beyond(&pool.limits.share(&ResourceList::new(), 0.0));
+    let Some(own) = pool.set(bin.set).choice(bin.shape).map(|choice| choice.share.clone()) else {
+        return (Vec::new(), nothing);
+    };
+    let fitting: Vec<&Choice> = holding(pool, bin).filter(|choice| choice.share.within(&own, slack)).collect();
+    let mut kept = options.max_instance_types.max(1).min(fitting.len());
+    if options.min_values == MinValuesPolicy::Strict {
+        while kept < fitting.len() && pool.first_short(fitting[..kept].iter().map(|choice| choice.kind)).is_some() {
+            kept += 1;
+        }
+    }
+    let kept: Vec<Choice> = fitting[..kept].iter().map(|&choice| choice.clone()).collect();
+    let greatest = kept.iter().fold(own.clone(), |greatest, choice| greatest.max(&choice.share));
+    (kept, greatest.beyond(&own))
+}
+
+fn launch(
+    pool: &Pool<'_>,
+    bin: &Bin,
+    choices: &[Choice],
+    mut pods: Vec<usize>,
+    resources: &ResourceIndex,
+) -> Option<Launch> {
+    pods.sort_unstable();
+    let set = pool.set(bin.set);
+    let cheapest = &pool.types[choices.first()?.kind];
+    let chosen = cheapest.kind.cheapest_offering(&set.requirements)?;
+    let offerings: Vec<&Offering> =
+        choices.iter().flat_map(|choice| pool.types[choice.kind].kind.available_offerings(&set.requirements)).collect();
+    let mut requests = resources.list(&bin.used);
+    requests.add(&least_daemons(pool, choices));
+    Some(Launch {
+        node_pool: pool.pool.name.clone(),
+        node_class: pool.pool.template.node_class.clone(),
+        pods,
+        requests,
+        instance_types: choices
+            .iter()
+            .map(|choice| PricedType { name: pool.types[choice.kind].kind.name.clone(), price: choice.price })
+            .collect(),
+        offering: ChosenOffering {
+            instance_type: cheapest.kind.name.clone(),
+            zone: chosen.zone.clone(),
+            capacity_type: chosen.capacity_type,
+            price: chosen.price,
+        },
+        requirements: narrowed(&set.requirements, pool, choices, &offerings),
+        charge: charge(pool, choices, &offerings),
+        min_values_relaxed: bin.min_values_relaxed,
+    })
+}
+
+/// The least that the DaemonSets take on any of the instance types, resource by resource.
+fn least_daemons(pool: &Pool<'_>, choices: &[Choice]) -> ResourceList {
+    let mut all = choices.iter().map(|choice| &pool.types[choice.kind].daemons);
+    let Some(first) = all.next() else { return ResourceList::new() };
+    let mut least = first.clone();
+    for other in all {
+        least = least.iter().map(|(name, quantity)| (name.to_owned(), quantity.min(other.get(name)))).collect();
+    }
+    least.iter().filter(|(_, quantity)| !quantity.is_zero()).map(|(name, q)| (name.to_owned(), q)).collect()
+}
+
+/// The requirements with the instance types, zones and capacity types that may be launched.
+fn narrowed(requirements: &Requirements, pool: &Pool<'_>, choices: &[Choice], offerings: &[&Offering]) -> Requirements {
+    let mut narrowed = requirements.clone();
+    let names = choices.iter().map(|choice| pool.types[choice.kind].kind.name.as_str());
+    narrowed.add(labels::INSTANCE_TYPE, Requirement::one_of(names));
+    narrowed.add(labels::ZONE, Requirement::one_of(offerings.iter().map(|offering| offering.zone.as_str())));
+    let capacity_types = offerings.iter().map(|offering| offering.capacity_type.as_str());
+    narrowed.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
+    narrowed.remove(labels::HOSTNAME);
+    narrowed
+}
+
+fn charge(pool: &Pool<'_>, choices: &[Choice], offerings: &[&Offering]) -> Charge {
+    let mut greatest = ResourceList::new();
+    for choice in choices {
+        greatest.max_with(&pool.types[choice.kind].kind.capacity);
+    }
+    greatest.set(resources::name::NODES, Quantity::from_units(1));
+    let dearest = offerings.iter().map(|offering| offering.price).fold(0.0, f64::max);
+    Charge { resources: greatest, dollars_per_hour: dearest }
+}

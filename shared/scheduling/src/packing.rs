@@ -1,0 +1,290 @@
+//! How a NodePool packs pods onto new nodes.
+//!
+//! Karpenter fills a node for as long as any instance type still holds it, and so buys large, dear, lopsided machines.
+//! Here each new node gets the shape that costs least for what it holds. What a pod is worth is what it would cost if a
+//! node could be bought in slices: the least, over all shapes, of the shape's price times the greatest share of it that
+//! the pod takes. The shape with the lowest price for the worth of what it holds wins.
+
+use crate::classes::{AlternativeId, Class, Classes};
+use crate::dense::{self, Amounts};
+use crate::pools::{BASE, Pool, SetId};
+use crate::problem::{MinValuesPolicy, Options};
+use nodeless_model::pod::HostPort;
+
+/// A node to be launched, while it is being filled.
+#[derive(Clone, Debug)]
+pub(crate) struct Bin {
+    /// Which labels it may have.
+    pub(crate) set: SetId,
+    /// The pods: class and how many.
+    pub(crate) contents: Vec<(usize, u32)>,
+    /// What the pods take.
+    pub(crate) used: Amounts,
+    /// Ports that the pods take.
+    pub(crate) ports: Vec<HostPort>,
+    /// The instance type by which it was sized: a place in the NodePool's types.
+    pub(crate) shape: usize,
+    /// Whether the instance types that hold it are too few for `minValues`.
+    pub(crate) min_values_relaxed: bool,
+}
+
+/// What a class asks of this NodePool.
+struct Demand {
+    class: usize,
+    alternative: AlternativeId,
+    /// The set of a node for this class alone.
+    set: SetId,
+    /// What one pod is worth, in dollars per hour.
+    worth: f64,
+}
+
+/// Prices whose ratio differs by less are equal.
+const EQUAL: f64 = 1e-9;
+
+/// Packs as many pending pods as the NodePool can hold, and returns the nodes for them.
+///
+/// `current` holds for each class the alternatives of the level that it has come to.
+pub(crate) fn pack(
+    pool: &mut Pool<'_>,
+    classes: &Classes<'_>,
+    current: &[&[AlternativeId]],
+    pending: &mut [u32],
+    options: &Options,
+) -> Vec<Bin> {
+    let ranked: Vec<Vec<Demand>> = (0..classes.list.len())
+        .map(|class| if pending[class] == 0 { Vec::new() } else { demands(pool, classes, class, current[class]) })
+        .collect();
+    let most = ranked.iter().map(Vec::len).max().unwrap_or(0);
+    let mut bins = Vec::new();
+    // Each class begins with the alternative that is cheapest for it; what is left tries the next.
+    for rank in 0..most {
+        let demands: Vec<&Demand> = ranked.iter().filter_map(|of_class| of_class.get(rank)).collect();
+        let mut packer = Packer { pool: &mut *pool, classes, demands, options };
+        bins.extend(packer.pack(pending));
+    }
+    bins
+}
+
+/// The alternatives of a class that the NodePool could serve, the cheapest first.
+fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, class: usize, current: &[AlternativeId]) -> Vec<Demand> {
+    let mut demands: Vec<Demand> = Vec::new();
+    for &alternative in current {
+        let Some(set) = pool.admit(BASE, alternative, &classes.alternatives) else { continue };
+        if let Some(worth) = worth(pool, set, &classes.list[class].requests) {
+            demands.push(Demand { class, alternative, set, worth });
+        }
+    }
+    demands.sort_by(|a, b| a.worth.total_cmp(&b.worth));
+    demands
+}
+
+/// What a pod would cost if nodes could be bought in slices; `None` when no instance type holds it.
+fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
+    let set = pool.set(set);
+    set.choices
+        .iter()
+        .filter(|choice| dense::fits(requests, &pool.types[choice.kind].room))
+        .map(|choice| choice.price * dominant_share(requests, &pool.types[choice.kind].room))
+        .min_by(f64::total_cmp)
+}
+
+/// The greatest share of the room that the requests take, over all resources.
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+pub(crate) fn dominant_share(requests: &[i64], room: &[i64]) -> f64 {
+    requests
+        .iter()
+        .zip(room)
+        .filter(|(asked, room)| **asked > 0 && **room > 0)
+        .map(|(asked, room)| *asked as f64 / *room as f64)
+        .fold(0.0, f64::max)
+}
+
+struct Packer<'p, 'a, 'c> {
+    pool: &'p mut Pool<'a>,
+    classes: &'p Classes<'c>,
+    demands: Vec<&'p Demand>,
+    options: &'p Options,
+}
+
+/// A shape filled as far as it goes.
+struct Filled {
+    bin: Bin,
+    price: f64,
+    worth: f64,
+}
+
+impl<'c> Packer<'_, '_, 'c> {
+    fn class(&self, index: usize) -> &Class<'c> {
+        &self.classes.list[index]
+    }
+
+    fn pack(&mut self, pending: &mut [u32]) -> Vec<Bin> {
+        let mut bins = Vec::new();
+        for anchor in 0..self.demands.len() {
+            let class = self.demands[anchor].class;
+            while pending[class] > 0 {
+                let Some(best) = self.best(anchor, pending) else { break };
+                let alike = self.times(&best, pending);
+                for (class, count) in &best.contents {
+                    pending[*class] -= count * alike;
+                }
+                if let Some(choice) = self.pool.set(best.set).choice(best.shape) {
+                    let share = choice.share.clone();
+                    self.pool.limits.charge(&share, alike);
+                }
+                bins.extend(std::iter::repeat_n(best, alike as usize));
+            }
+        }
+        bins
+    }
+
+    /// How many nodes like this one the pending pods fill and the limits allow.
+    fn times(&self, bin: &Bin, pending: &[u32]) -> u32 {
+        let filled = bin.contents.iter().map(|(class, count)| pending[*class] / count).min().unwrap_or(1).max(1);
+        match self.pool.set(bin.set).choice(bin.shape) {
+            Some(choice) => self.pool.limits.room_for(&choice.share, filled).max(1),
+            None => 1,
+        }
+    }
+
+    /// The node that holds the anchor and costs least for what it holds.
+    fn best(&mut self, anchor: usize, pending: &[u32]) -> Option<Bin> {
+        let set = self.demands[anchor].set;
+        let mut best: Option<Filled> = None;
+        for place in 0..self.pool.set(set).shapes.len() {
+            let shape = self.pool.set(set).shapes[place];
+            let kind = self.pool.set(set).choices[shape].kind;
+            if let Some(filled) = self.fill(anchor, kind, pending)
+                && best.as_ref().is_none_or(|best| filled.is_better_than(best))
+            {
+                best = Some(filled);
+            }
+        }
+        best.map(|best| best.bin)
+    }
+
+    /// Fills a node of this type: the anchor first, then all other classes in their order. `None` when the anchor cannot
+    /// be there, or the limits leave no room for such a node.
+    fn fill(&mut self, anchor: usize, kind: usize, pending: &[u32]) -> Option<Filled> {
+        let first = self.demands[anchor];
+        let choice = self.pool.set(first.set).choice(kind)?;
+        if self.pool.limits.room_for(&choice.share, 1) == 0 {
+            return None;
+        }
+        let mut room = self.pool.types[kind].room.clone();
+        let mut filled = Filled { price: choice.price, worth: 0.0, bin: Bin::empty(first.set, kind, room.len()) };
+        self.put(&mut filled, &mut room, first, pending);
+        if filled.bin.contents.is_empty() {
+            return None;
+        }
+        for index in 0..self.demands.len() {
+            if index != anchor {
+                let demand = self.demands[index];
+                self.put(&mut filled, &mut room, demand, pending);
+            }
+        }
+        self.keep_min_values(filled)
+    }
+
+    /// Puts as many pods of a class on the node as fit, unless that narrows the node to something that costs more than
+    /// they are worth.
+    fn put(&mut self, filled: &mut Filled, room: &mut [i64], demand: &Demand, pending: &[u32]) {
+        let class = &self.classes.list[demand.class];
+        let most = pending[demand.class].min(class.most_per_node());
+        let count = dense::times_fitting(&class.requests, room, most);
+        let kind = filled.bin.shape;
+        if count == 0 || !class.ports_free(&filled.bin.ports) || !class.ports_free(&self.pool.types[kind].daemon_ports)
+        {
+            return;
+        }
+        let Some(set) = self.pool.admit(filled.bin.set, demand.alternative, &self.classes.alternatives) else { return };
+        let Some(choice) = self.pool.set(set).choice(kind) else { return };
+        let worth = demand.worth * f64::from(count);
+        let first = filled.bin.contents.is_empty();
+        let within_limits = first || self.pool.limits.room_for(&choice.share, 1) > 0;
+        if !within_limits || (!first && choice.price - filled.price > worth) {
+            return;
+        }
+        filled.price = choice.price;
+        filled.worth += worth;
+        filled.bin.set = set;
+        filled.bin.add(demand.class, class, count);
+        dense::take(room, &class.requests, count);
+    }
+
+    /// Takes pods out, the last put in first, until enough instance types could hold the rest for `minValues`. A node
+    /// for a single pod of the anchor is given up, or kept with fewer types where the policy allows.
+    fn keep_min_values(&self, mut filled: Filled) -> Option<Filled> {
+        while !self.pool.min_values.is_empty() && self.is_short(&filled.bin) {
+            let Some((class, count)) = filled.bin.contents.pop() else { return None };
+            let only = filled.bin.contents.is_empty();
+            if only && count == 1 {
+                filled.bin.contents.push((class, count));
+                filled.bin.min_values_relaxed = true;
+                return (self.options.min_values == MinValuesPolicy::BestEffort).then_some(filled);
+            }
+            let kept = count / 2;
+            if kept > 0 {
+                filled.bin.contents.push((class, kept));
+            }
+            self.recount(&mut filled);
+        }
+        Some(filled)
+    }
+
+    fn is_short(&self, bin: &Bin) -> bool {
+        let holding = holding(self.pool, bin).map(|choice| choice.kind);
+        self.pool.first_short(holding).is_some()
+    }
+
+    /// Works out again what depends on the contents. The set stays as narrow as it was: it is valid, if narrower than
+    /// need be.
+    fn recount(&self, filled: &mut Filled) {
+        let contents = std::mem::take(&mut filled.bin.contents);
+        filled.bin.used.fill(0);
+        filled.bin.ports.clear();
+        filled.worth = 0.0;
+        for (class, count) in contents {
+            let worth = self.demands.iter().find(|demand| demand.class == class).map_or(0.0, |demand| demand.worth);
+            filled.worth += worth * f64::from(count);
+            filled.bin.add(class, self.class(class), count);
+        }
+    }
+}
+
+/// The choices that could hold what is in a node, the cheapest first.
+pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Item = &'p crate::pools::Choice> + Clone {
+    pool.set(bin.set).choices.iter().filter(move |choice| {
+        let kind = &pool.types[choice.kind];
+        dense::fits(&bin.used, &kind.room)
+            && !bin.ports.iter().any(|port| kind.daemon_ports.iter().any(|taken| port.conflicts_with(taken)))
+    })
+}
+
+impl Bin {
+    fn empty(set: SetId, shape: usize, resources: usize) -> Self {
+        Self {
+            set,
+            contents: Vec::new(),
+            used: vec![0; resources].into_boxed_slice(),
+            ports: Vec::new(),
+            shape,
+            min_values_relaxed: false,
+        }
+    }
+
+    pub(crate) fn add(&mut self, index: usize, class: &Class<'_>, count: u32) {
+        self.contents.push((index, count));
+        dense::add(&mut self.used, &class.requests, count);
+        self.ports.extend(class.host_ports.iter().cloned());
+    }
+}
+
+impl Filled {
+    /// Cheaper for what it holds; at the same price the one that holds more.
+    fn is_better_than(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.price * other.worth, other.price * self.worth);
+        let tolerance = EQUAL * mine.abs().max(theirs.abs());
+        mine < theirs - tolerance || (mine <= theirs + tolerance && self.worth > other.worth * (1.0 + EQUAL))
+    }
+}

@@ -1,0 +1,245 @@
+//! NodePools made ready for planning: what they can launch for which requirements.
+
+use crate::classes::AlternativeId;
+use crate::constraints::Alternative;
+use crate::daemons;
+use crate::dense::{self, Amounts, ResourceIndex};
+use crate::limits::{Limits, Share};
+use crate::problem::PoolOffer;
+use crate::reason::Cause;
+use nodeless_model::pod::HostPort;
+use nodeless_model::{DaemonSet, InstanceType, NodePool, Requirement, Requirements, ResourceList, labels};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+/// The place of a [`NodeSet`] in its NodePool's table.
+pub(crate) type SetId = usize;
+
+/// The set that asks no more than the NodePool itself.
+pub(crate) const BASE: SetId = 0;
+
+/// A NodePool made ready for planning.
+#[derive(Debug)]
+pub(crate) struct Pool<'a> {
+    pub(crate) pool: &'a NodePool,
+    /// What all its nodes' labels may be.
+    pub(crate) requirements: Requirements,
+    /// The instance types that meet its requirements, by name.
+    pub(crate) types: Vec<PoolType<'a>>,
+    /// Keys of which a launch must be able to choose from so many values.
+    pub(crate) min_values: Vec<(String, u32)>,
+    pub(crate) limits: Limits,
+    sets: Vec<NodeSet>,
+    set_ids: HashMap<Requirements, SetId>,
+    admitted: HashMap<(SetId, AlternativeId), Option<SetId>>,
+}
+
+/// An instance type as a NodePool launches it.
+#[derive(Debug)]
+pub(crate) struct PoolType<'a> {
+    pub(crate) kind: &'a InstanceType,
+    /// What is left for pods when all DaemonSets have taken their share.
+    pub(crate) room: Amounts,
+    /// What the DaemonSets take.
+    pub(crate) daemons: ResourceList,
+    /// Host ports that DaemonSets take.
+    pub(crate) daemon_ports: Vec<HostPort>,
+}
+
+/// What a NodePool can launch where some requirements stand.
+#[derive(Debug)]
+pub(crate) struct NodeSet {
+    pub(crate) requirements: Requirements,
+    /// What can be launched now, the cheapest first.
+    pub(crate) choices: Vec<Choice>,
+    /// The place in `choices` of each instance type.
+    by_type: Vec<Option<usize>>,
+    /// The choices that are worth a look as the shape of a node: no other has as much room for less.
+    pub(crate) shapes: Vec<usize>,
+}
+
+/// An instance type that can be launched now, and its cheapest offering.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    /// The place in the NodePool's types.
+    pub(crate) kind: usize,
+    /// Dollars per hour of the cheapest offering.
+    pub(crate) price: f64,
+    /// What a node of it takes of the limits: its capacity and its dearest offering.
+    pub(crate) share: Share,
+}
+
+impl NodeSet {
+    pub(crate) fn choice(&self, kind: usize) -> Option<&Choice> {
+        self.by_type[kind].map(|place| &self.choices[place])
+    }
+}
+
+/// Why a NodePool launches nothing at all.
+pub(crate) fn unusable(pool: &NodePool) -> Option<Cause> {
+    if pool.deleting {
+        return Some(Cause::Deleting);
+    }
+    if pool.replicas.is_some() {
+        return Some(Cause::Static);
+    }
+    pool.ready.as_ref().err().map(|message| Cause::NotReady { message: message.clone() })
+}
+
+/// The order in which NodePools are tried: the heaviest first; among equals the last name first, as in Karpenter.
+pub(crate) fn order<'p, 'a>(offers: &'p [PoolOffer<'a>]) -> Vec<&'p PoolOffer<'a>> {
+    let mut sorted: Vec<_> = offers.iter().collect();
+    sorted.sort_by_key(|offer| (Reverse(offer.pool.weight), Reverse(&offer.pool.name)));
+    sorted
+}
+
+impl<'a> Pool<'a> {
+    pub(crate) fn new(offer: &'a PoolOffer<'a>, daemon_sets: &[DaemonSet], resources: &ResourceIndex) -> Self {
+        let pool = offer.pool;
+        let mut requirements = pool.template.requirements.clone();
+        requirements.add_all(&Requirements::from_labels(&pool.template.labels));
+        requirements.add(labels::NODE_POOL, Requirement::one_of([pool.name.as_str()]));
+        requirements.add(labels::EC2_NODE_CLASS, Requirement::one_of([pool.template.node_class.as_str()]));
+        let mut on_board: Vec<&DaemonSet> = daemon_sets
+            .iter()
+            .filter(|set| daemons::runs_on_template(&set.template, &requirements, &pool.template.taints))
+            .collect();
+        on_board.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        let mut types: Vec<PoolType<'a>> = offer
+            .instance_types
+            .iter()
+            .filter(|kind| requirements.intersects(&kind.requirements))
+            .map(|kind| PoolType::new(kind, &requirements, &on_board, resources))
+            .collect();
+        types.sort_by(|a, b| a.kind.name.cmp(&b.kind.name));
+        let min_values = requirements
+            .iter()
+            .filter_map(|(key, requirement)| Some((key.to_owned(), requirement.min_values()?)))
+            .collect();
+        let mut ready = Self {
+            pool,
+            requirements: requirements.clone(),
+            types,
+            min_values,
+            limits: Limits::of(offer),
+            sets: Vec::new(),
+            set_ids: HashMap::new(),
+            admitted: HashMap::new(),
+        };
+        let base = ready.make_set(requirements.clone());
+        ready.sets.push(base);
+        ready.set_ids.insert(requirements, BASE);
+        ready
+    }
+
+    pub(crate) fn set(&self, id: SetId) -> &NodeSet {
+        &self.sets[id]
+    }
+
+    /// The set that results when a node of a set also has to satisfy a pod's alternative; `None` when it cannot, or when
+    /// nothing could be launched any more.
+    pub(crate) fn admit(&mut self, set: SetId, id: AlternativeId, alternatives: &[Alternative]) -> Option<SetId> {
+        if let Some(known) = self.admitted.get(&(set, id)) {
+            return *known;
+        }
+        let result = self.admit_anew(set, &alternatives[id]);
+        self.admitted.insert((set, id), result);
+        result
+    }
+
+    fn admit_anew(&mut self, set: SetId, alternative: &Alternative) -> Option<SetId> {
+        if alternative.first_repelling(&self.pool.template.taints).is_some() {
+            return None;
+        }
+        let present = &self.sets[set].requirements;
+        if present.first_incompatible(&alternative.requirements, labels::is_well_known).is_some() {
+            return None;
+        }
+        let merged = present.with(&alternative.requirements);
+        if let Some(known) = self.set_ids.get(&merged) {
+            return Some(*known).filter(|id| !self.sets[*id].choices.is_empty());
+        }
+        let made = self.make_set(merged.clone());
+        let id = self.sets.len();
+        let usable = !made.choices.is_empty();
+        self.sets.push(made);
+        self.set_ids.insert(merged, id);
+        usable.then_some(id)
+    }
+
+    fn make_set(&self, requirements: Requirements) -> NodeSet {
+        let mut choices: Vec<Choice> = self
+            .types
+            .iter()
+            .enumerate()
+            .filter(|(_, kind)| requirements.intersects(&kind.kind.requirements))
+            .filter_map(|(place, kind)| self.choice(place, kind, &requirements))
+            .collect();
+        choices.sort_by(|a, b| a.price.total_cmp(&b.price).then(a.kind.cmp(&b.kind)));
+        let mut by_type = vec![None; self.types.len()];
+        for (place, choice) in choices.iter().enumerate() {
+            by_type[choice.kind] = Some(place);
+        }
+        let shapes = self.shapes(&choices);
+        NodeSet { requirements, choices, by_type, shapes }
+    }
+
+    /// The instance type at a place as something to be launched; `None` when no offering can be had.
+    pub(crate) fn choice(&self, place: usize, kind: &PoolType<'_>, requirements: &Requirements) -> Option<Choice> {
+        let cheapest = kind.kind.cheapest_offering(requirements)?;
+        let dearest = kind.kind.available_offerings(requirements).map(|offering| offering.price).fold(0.0, f64::max);
+        Some(Choice { kind: place, price: cheapest.price, share: self.limits.share(&kind.kind.capacity, dearest) })
+    }
+
+    /// Leaves out what no one would buy: where something as cheap has as much room, takes no more of the limits and has
+    /// no other ports taken.
+    fn shapes(&self, choices: &[Choice]) -> Vec<usize> {
+        let better = |a: &Choice, b: &Choice| {
+            let (left, right) = (&self.types[a.kind], &self.types[b.kind]);
+            dense::fits(&right.room, &left.room)
+                && left.daemon_ports == right.daemon_ports
+                && a.share.resources.iter().zip(&b.share.resources).all(|(a, b)| a <= b)
+                && a.share.dollars <= b.share.dollars
+        };
+        let mut shapes: Vec<usize> = Vec::new();
+        for (place, choice) in choices.iter().enumerate() {
+            if !shapes.iter().any(|&kept| better(&choices[kept], choice)) {
+                shapes.push(place);
+            }
+        }
+        shapes
+    }
+
+    /// The first `minValues` that these instance types do not reach: key, what is required, what there is.
+    pub(crate) fn first_short(&self, kinds: impl Iterator<Item = usize> + Clone) -> Option<(&str, u32, u32)> {
+        self.min_values.iter().find_map(|(key, required)| {
+            let mut values: BTreeSet<&str> = BTreeSet::new();
+            for kind in kinds.clone() {
+                let listed = self.types[kind].kind.requirements.get(key).and_then(Requirement::values);
+                values.extend(listed.into_iter().flatten().map(String::as_str));
+            }
+            let found = u32::try_from(values.len()).unwrap_or(u32::MAX);
+            (found < *required).then_some((key.as_str(), *required, found))
+        })
+    }
+}
+
+impl<'a> PoolType<'a> {
+    fn new(
+        kind: &'a InstanceType,
+        node_pool: &Requirements,
+        daemon_sets: &[&DaemonSet],
+        resources: &ResourceIndex,
+    ) -> Self {
+        let node = node_pool.with(&kind.requirements);
+        let mut daemons = ResourceList::new();
+        let mut daemon_ports = Vec::new();
+        for set in daemon_sets.iter().filter(|set| daemons::may_run_on(&set.template, &node)) {
+            daemons.add(&set.template.requests);
+            daemon_ports.extend(set.template.host_ports.iter().cloned());
+        }
+        let mut room = resources.amounts(&kind.allocatable());
+        dense::take(&mut room, &resources.amounts(&daemons), 1);
+        Self { kind, room, daemons, daemon_ports }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a plan is made from.
+
+use crate::ExistingNode;
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::{DaemonSet, InstanceTypes, NodePool, Pod, Requirements};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything that a plan depends on. The same problem always has the same solution, in whatever order its lists come.
+#[derive(Clone, Debug, Default)]
+pub struct Problem<'a> {
+    /// The pods that need a node. The indices in a [`crate::Solution`] refer to this list.
+    pub pods: Vec<&'a Pod>,
+    /// The nodes that exist or are on their way, ours or not. The indices in a [`crate::Solution`] refer to this list.
+    pub nodes: Vec<ExistingNode>,
+    /// The NodePools that may launch nodes, in any order.
+    pub node_pools: Vec<PoolOffer<'a>>,
+    /// All DaemonSets: they take their share of every node that they would run on.
+    pub daemon_sets: &'a [DaemonSet],
+    /// Where the volumes of pods can be used, by `namespace/claim`. A pod that mounts a claim which is not listed here
+    /// is refused, because nobody knows which zone it has to go to.
+    pub volumes: BTreeMap<String, VolumeTopology>,
+}
+
+/// A NodePool and what it can launch.
+#[derive(Clone, Debug)]
+pub struct PoolOffer<'a> {
+    /// The NodePool.
+    pub pool: &'a NodePool,
+    /// The instance types as its EC2NodeClass would launch them.
+    pub instance_types: InstanceTypes,
+    /// What its nodes and claims use of its limits already.
+    pub usage: PoolUsage,
+}
+
+/// Where a volume can be used: on nodes that meet any of these. An empty list means anywhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeTopology {
+    /// The alternatives: the terms of the PersistentVolume's node affinity, or of its StorageClass's allowed topologies.
+    pub alternatives: Vec<Requirements>,
+}
+
+/// How a plan is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Options {
+    /// Whether preferences are tried before they are given up.
+    pub preferences: PreferencePolicy,
+    /// What happens when `minValues` cannot be reached.
+    pub min_values: MinValuesPolicy,
+    /// The greatest number of instance types that a launch lists, the cheapest first. CreateFleet takes 60 with all
+    /// their offerings; Karpenter's NodeClaims list up to 600.
+    pub max_instance_types: usize,
+}
+
+/// Whether preferences (preferred affinity, ScheduleAnyway) are tried before they are given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PreferencePolicy {
+    /// Treated as required at first, then given up one by one.
+    #[default]
+    Respect,
+    /// Never looked at.
+    Ignore,
+}
+
+/// What happens when `minValues` cannot be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MinValuesPolicy {
+    /// The NodePool cannot serve the pod.
+    #[default]
+    Strict,
+    /// A new node may have fewer; the launch says so.
+    BestEffort,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            preferences: PreferencePolicy::default(),
+            min_values: MinValuesPolicy::default(),
+            max_instance_types: 60,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Why a pod cannot be placed.
+
+use nodeless_model::resources::format_quantity;
+use nodeless_model::{Quantity, Taint};
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// Why a pod cannot be placed. Its text is a sentence for people; it is stored and shown as that.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// The pod asks for something that no plan can give it.
+    Pod(PodFault),
+    /// There is no NodePool that could launch anything.
+    NoNodePools,
+    /// A NodePool cannot launch a node for it.
+    NodePool {
+        /// The NodePool.
+        node_pool: String,
+        /// Why not.
+        cause: Cause,
+    },
+}
+
+/// What a pod asks for that no plan can give it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodFault {
+    /// It has claims for dynamic resources.
+    ResourceClaims {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// It mounts a volume claim of which the topology is not known.
+    UnknownVolume {
+        /// The claim.
+        claim: String,
+    },
+    /// Its volumes cannot be used on one node.
+    VolumesApart {
+        /// The claims.
+        claims: Vec<String>,
+    },
+    /// It has a required topology spread.
+    TopologySpread {
+        /// The topology key.
+        topology_key: String,
+    },
+    /// It has required pod affinity.
+    PodAffinity {
+        /// The topology key.
+        topology_key: String,
+    },
+    /// It has required pod anti-affinity.
+    PodAntiAffinity {
+        /// The topology key.
+        topology_key: String,
+    },
+    /// Its node affinity matches fields of nodes.
+    MatchFields,
+    /// Its node affinity has only terms without conditions, which match no node.
+    EmptyAffinity,
+    /// Its node selector and node affinity contradict each other, or cannot be read.
+    Requirements {
+        /// What is wrong.
+        message: String,
+    },
+    /// It asks for less than nothing of a resource.
+    NegativeRequest {
+        /// The resource.
+        resource: String,
+    },
+}
+
+/// Why a NodePool cannot launch a node for a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// It or its EC2NodeClass is not ready.
+    NotReady {
+        /// Why.
+        message: String,
+    },
+    /// It is being deleted.
+    Deleting,
+    /// It keeps a fixed number of nodes.
+    Static,
+    /// No instance type meets its requirements, whatever the pod.
+    NoInstanceTypes,
+    /// The pod does not tolerate a taint of its nodes.
+    Taint(Taint),
+    /// Its nodes do not have a label that the pod requires.
+    UndefinedLabel {
+        /// The label's key.
+        key: String,
+        /// What the pod requires of it.
+        required: String,
+    },
+    /// Its nodes have a label with other values than the pod requires.
+    Label {
+        /// The label's key.
+        key: String,
+        /// What the pod requires of it.
+        required: String,
+        /// What the NodePool allows.
+        allowed: String,
+    },
+    /// No instance type meets the requirements of NodePool and pod together.
+    NoTypeMatches {
+        /// The pod's requirements.
+        required: String,
+    },
+    /// No instance type has a resource at all.
+    ResourceNotOffered {
+        /// The resource.
+        resource: String,
+    },
+    /// No instance type that meets the requirements has enough of a resource.
+    TooLarge {
+        /// The resource.
+        resource: String,
+        /// What the pod asks for.
+        requested: Quantity,
+        /// The most that an instance type has, less what DaemonSets take.
+        largest: Quantity,
+    },
+    /// Each resource alone is to be had, but no instance type has enough of all at once.
+    NoTypeFits,
+    /// Instance types would fit, but they cannot be had now in the zones and capacity types allowed.
+    NoOffering {
+        /// The instance types that would fit, the smallest names first.
+        instance_types: Vec<String>,
+    },
+    /// A DaemonSet takes a host port that the pod needs.
+    HostPort {
+        /// The port.
+        port: i32,
+    },
+    /// `minValues` cannot be reached.
+    MinValues {
+        /// The label's key.
+        key: String,
+        /// How many values are required.
+        required: u32,
+        /// How many the instance types that fit offer.
+        found: u32,
+    },
+    /// A limit is reached.
+    Limit {
+        /// The resource.
+        resource: String,
+        /// The limit.
+        limit: Quantity,
+        /// What is used, with what this plan launches.
+        used: Quantity,
+        /// What the pod asks for.
+        requested: Quantity,
+        /// What the smallest node that fits it has.
+        smallest_node: Quantity,
+    },
+    /// The limit on dollars per hour is reached.
+    DollarLimit {
+        /// The limit.
+        limit: f64,
+        /// What is used, with what this plan launches.
+        used: f64,
+        /// What the cheapest node that fits it costs.
+        cheapest_node: f64,
+    },
+    /// The limits leave room for each resource alone, but for no instance type as a whole.
+    Limits,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(fault) => fault.fmt(f),
+            Self::NoNodePools => f.write_str("there is no NodePool; create one"),
+            Self::NodePool { node_pool, cause } => write!(f, "NodePool {node_pool}: {cause}"),
+        }
+    }
+}
+
+impl fmt::Display for PodFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ResourceClaims { names } => {
+                write!(f, "resource claims ({}) are not supported; use extended resources instead", names.join(", "))
+            }
+            Self::UnknownVolume { claim } => {
+                write!(f, "the topology of persistent volume claim {claim} is not known, so no zone can be chosen")
+            }
+            Self::VolumesApart { claims } => {
+                write!(f, "persistent volume claims {} cannot be used on one node", claims.join(", "))
+            }
+            Self::TopologySpread { topology_key } => {
+                write!(f, "required topology spread over {topology_key} is not supported yet")
+            }
+            Self::PodAffinity { topology_key } => {
+                write!(f, "required pod affinity over {topology_key} is not supported yet")
+            }
+            Self::PodAntiAffinity { topology_key } => {
+                write!(f, "required pod anti-affinity over {topology_key} is not supported yet")
+            }
+            Self::MatchFields => f.write_str("node affinity with matchFields is not supported; use matchExpressions"),
+            Self::EmptyAffinity => f.write_str("its required node affinity has no conditions, so it matches no node"),
+            Self::Requirements { message } => f.write_str(message),
+            Self::NegativeRequest { resource } => write!(f, "it requests a negative amount of {resource}"),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady { message } => write!(f, "not ready: {message}"),
+            Self::Deleting => f.write_str("it is being deleted"),
+            Self::Static => f.write_str("it has a fixed number of replicas"),
+            Self::NoInstanceTypes => f.write_str("no instance type meets its requirements"),
+            Self::Taint(taint) => write!(f, "does not tolerate taint {taint}"),
+            Self::UndefinedLabel { key, required } => {
+                write!(f, "pod requires {key} {required}, but the NodePool does not define label {key}")
+            }
+            Self::Label { key, required, allowed } => {
+                write!(f, "pod requires {key} {required}, NodePool allows {allowed}")
+            }
+            Self::NoTypeMatches { required } => write!(f, "no instance type matches {required}"),
+            Self::ResourceNotOffered { resource } => write!(f, "no instance type offers {resource}"),
+            Self::TooLarge { resource, requested, largest } => write!(
+                f,
+                "no instance type has enough {resource}: pod needs {}, the largest leaves {}",
+                format_quantity(resource, *requested),
+                format_quantity(resource, *largest)
+            ),
+            Self::NoTypeFits => f.write_str("no instance type has enough of all requested resources at once"),
+            Self::NoOffering { instance_types } => {
+                let shown = instance_types.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = match instance_types.len().saturating_sub(3) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                write!(f, "no offering is available now of the instance types that would fit ({shown}{more})")
+            }
+            Self::HostPort { port } => write!(f, "a DaemonSet takes host port {port} on every node that would fit"),
+            Self::MinValues { key, required, found } => {
+                write!(f, "minValues {required} for {key} cannot be reached: the instance types that fit offer {found}")
+            }
+            Self::Limit { resource, limit, used, requested, smallest_node } => write!(
+                f,
+                "limit {resource} {} reached: {} used, pod needs {} (smallest node that fits: {})",
+                format_quantity(resource, *limit),
+                format_quantity(resource, *used),
+                format_quantity(resource, *requested),
+                format_quantity(resource, *smallest_node)
+            ),
+            Self::DollarLimit { limit, used, cheapest_node } => write!(
+                f,
+                "limit of {limit} dollars per hour reached: {used:.4} used, the cheapest node that fits costs \
+                 {cheapest_node:.4}"
+            ),
+            Self::Limits => f.write_str("no instance type that fits keeps all limits at once"),
+        }
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
