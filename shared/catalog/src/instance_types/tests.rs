@@ -1,1 +1,382 @@
 //! Settings of node classes, each with numbers worked out by hand.
+
+use jiff::Timestamp;
+use nodeless_model::resources::name;
+use nodeless_model::{CapacityType, Quantity, Requirement, Requirements, ResourceList, labels};
+use proptest::prelude::*;
+
+use super::*;
+use crate::facts::{Facts, Zone};
+use crate::node_class::{
+    AmiFamily, BlockDevice, CapacityReservation, InstanceStorePolicy, NetworkInterface, PlacementGroup, ReservationKind,
+};
+use crate::unavailable::Unavailable;
+
+fn zone(letter: char) -> Zone {
+    let facts = Facts::embedded().unwrap();
+    facts.zones.iter().find(|zone| zone.name.ends_with(letter)).unwrap().clone()
+}
+
+fn settings(ami_family: AmiFamily) -> NodeClassSettings {
+    NodeClassSettings::new(ami_family, vec![zone('a'), zone('b'), zone('c')])
+}
+
+fn catalog() -> Catalog {
+    Catalog::synthetic(1, Facts::embedded().unwrap())
+}
+
+fn build(name: &str, settings: &NodeClassSettings) -> InstanceType {
+    let catalog = catalog();
+    instance_type(&catalog, catalog.get(name).unwrap(), settings, &UnavailableOfferings::default())
+}
+
+fn mebibytes(list: &ResourceList, name: &str) -> i64 {
+    list.get(name).units() / (1 << 20)
+}
+
+fn label(instance_type: &InstanceType, key: &str) -> Option<String> {
+    instance_type.requirements.get(key).unwrap().single().map(Into::into)
+}
+
+#[test]
+fn m5_large_has_what_the_formulas_say() {
+    let m5 = build("m5.large", &settings(AmiFamily::Al2023));
+    // 3 interfaces x (10 - 1) + 2 = 29 pods; 8192 - ceil(614.4) = 7577 MiB; 11 x 29 + 255 = 574 MiB kept.
+    assert_eq!(m5.capacity.get(name::PODS).units(), 29);
+    assert_eq!(mebibytes(&m5.capacity, name::MEMORY), 7_577);
+    assert_eq!(mebibytes(&m5.overhead.kube_reserved, name::MEMORY), 574);
+    assert_eq!(m5.overhead.kube_reserved.get(name::CPU).milli(), 70);
+    assert!(m5.overhead.system_reserved.is_empty());
+    assert_eq!(mebibytes(&m5.overhead.eviction_threshold, name::MEMORY), 100);
+    assert_eq!(mebibytes(&m5.allocatable(), name::MEMORY), 6_903);
+    assert_eq!(m5.allocatable().get(name::CPU).milli(), 1_930);
+    assert_eq!(mebibytes(&m5.allocatable(), name::EPHEMERAL_STORAGE), 17 * 1024);
+}
+
+#[test]
+fn arm64_hides_64_mebibytes() {
+    // 8128 - ceil(609.6) = 7518.
+    assert_eq!(mebibytes(&build("m6g.large", &settings(AmiFamily::Al2023)).capacity, name::MEMORY), 7_518);
+}
+
+#[test]
+fn learned_memory_replaces_the_estimate() {
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.learned_memory.insert("m5.large".into(), Quantity::from_mebibytes(7_600));
+    assert_eq!(mebibytes(&build("m5.large", &settings).capacity, name::MEMORY), 7_600);
+    assert_eq!(mebibytes(&build("m6i.large", &settings).capacity, name::MEMORY), 7_577);
+}
+
+#[test]
+fn reserved_enis_lower_pods_but_on_al2023_not_the_memory_kept_for_them() {
+    for (family, kept) in [(AmiFamily::Al2023, 574), (AmiFamily::Bottlerocket, 475)] {
+        let mut settings = settings(family);
+        settings.reserved_enis = 1;
+        let m5 = build("m5.large", &settings);
+        assert_eq!(m5.capacity.get(name::PODS).units(), 20, "{family:?}");
+        assert_eq!(mebibytes(&m5.overhead.kube_reserved, name::MEMORY), kept, "{family:?}");
+    }
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.reserved_enis = 3;
+    assert_eq!(build("m5.large", &settings).capacity.get(name::PODS).units(), 0);
+}
+
+#[test]
+fn max_pods_and_pods_per_core_bound_the_pods() {
+    let pods = |family, max_pods, pods_per_core| {
+        let mut settings = settings(family);
+        settings.kubelet.max_pods = max_pods;
+        settings.kubelet.pods_per_core = pods_per_core;
+        build("m5.large", &settings).capacity.get(name::PODS).units()
+    };
+    assert_eq!(pods(AmiFamily::Al2023, Some(110), None), 110);
+    assert_eq!(pods(AmiFamily::Al2023, Some(110), Some(10)), 20);
+    assert_eq!(pods(AmiFamily::Al2023, None, Some(10)), 20);
+    assert_eq!(pods(AmiFamily::Al2023, None, Some(0)), 29);
+    assert_eq!(pods(AmiFamily::Bottlerocket, None, Some(10)), 29);
+    assert_eq!(pods(AmiFamily::Windows2022, None, None), 110);
+}
+
+#[test]
+fn max_pods_does_not_move_the_memory_kept_on_al2023() {
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.kubelet.max_pods = Some(110);
+    assert_eq!(mebibytes(&build("m5.large", &settings).overhead.kube_reserved, name::MEMORY), 574);
+}
+
+#[test]
+fn reservations_of_the_kubelet_replace_ours_resource_by_resource() {
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.kubelet.kube_reserved = ResourceList::from([(name::CPU, Quantity::from_milli(200))]);
+    settings.kubelet.system_reserved = ResourceList::from([(name::MEMORY, Quantity::from_mebibytes(50))]);
+    let m5 = build("m5.large", &settings);
+    assert_eq!(m5.allocatable().get(name::CPU).milli(), 1_800);
+    assert_eq!(mebibytes(&m5.allocatable(), name::MEMORY), 6_903 - 50);
+}
+
+#[test]
+fn eviction_thresholds_are_shares_of_the_capacity_or_amounts() {
+    let threshold = |memory: &str, nodefs: &str| {
+        let mut settings = settings(AmiFamily::Al2023);
+        settings.kubelet.eviction_memory_available = Some(memory.parse().unwrap());
+        settings.kubelet.eviction_nodefs_available = Some(nodefs.parse().unwrap());
+        build("m5.large", &settings).overhead.eviction_threshold
+    };
+    let shares = threshold("5%", "10%");
+    // ceil(7577 MiB / 100 x 5) bytes.
+    assert_eq!(shares.get(name::MEMORY).units(), 397_253_018);
+    assert_eq!(mebibytes(&shares, name::EPHEMERAL_STORAGE), 2_048);
+    assert_eq!(threshold("100%", "5%").get(name::MEMORY), Quantity::ZERO);
+    assert_eq!(mebibytes(&threshold("200Mi", "3Gi"), name::MEMORY), 200);
+    assert_eq!(mebibytes(&threshold("200Mi", "3Gi"), name::EPHEMERAL_STORAGE), 3_072);
+}
+
+fn disk(device_name: &str, gib: i64, root_volume: bool) -> BlockDevice {
+    BlockDevice {
+        device_name: Some(device_name.into()),
+        root_volume,
+        volume_size: Some(Quantity::from_mebibytes(gib * 1024)),
+    }
+}
+
+#[test]
+fn the_disk_for_containers_is_the_familys_or_the_one_that_is_mapped() {
+    let gib = |family, block_devices: Vec<BlockDevice>| {
+        let mut settings = settings(family);
+        settings.block_devices = block_devices;
+        mebibytes(&build("m5.large", &settings).capacity, name::EPHEMERAL_STORAGE) / 1024
+    };
+    assert_eq!(gib(AmiFamily::Al2023, vec![]), 20);
+    assert_eq!(gib(AmiFamily::Windows2022, vec![]), 50);
+    assert_eq!(gib(AmiFamily::Custom, vec![]), 20);
+    assert_eq!(gib(AmiFamily::Al2023, vec![disk("/dev/xvda", 80, false)]), 80);
+    assert_eq!(gib(AmiFamily::Al2023, vec![disk("/dev/xvdb", 80, false)]), 20);
+    assert_eq!(gib(AmiFamily::Bottlerocket, vec![disk("/dev/xvda", 4, false), disk("/dev/xvdb", 90, false)]), 90);
+    assert_eq!(gib(AmiFamily::Custom, vec![disk("/dev/a", 30, false), disk("/dev/b", 40, false)]), 40);
+    assert_eq!(gib(AmiFamily::Al2023, vec![disk("/dev/sdz", 70, true), disk("/dev/xvda", 80, false)]), 70);
+}
+
+#[test]
+fn raid0_takes_the_instances_own_disks_where_there_are_any() {
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.instance_store_policy = Some(InstanceStorePolicy::Raid0);
+    let storage = |name: &str| build(name, &settings).capacity.get(name::EPHEMERAL_STORAGE).units();
+    assert_eq!(storage("m5d.large"), 75_000_000_000);
+    assert_eq!(storage("m5.large"), 20 << 30);
+}
+
+#[test]
+fn devices_are_counted() {
+    let has = |kind: &str, resource: &str| build(kind, &settings(AmiFamily::Al2023)).capacity.get(resource).units();
+    assert_eq!(has("p5.48xlarge", resource::NVIDIA_GPU), 8);
+    assert_eq!(has("g4ad.16xlarge", resource::AMD_GPU), 4);
+    assert_eq!(has("dl1.24xlarge", resource::HABANA_GAUDI), 8);
+    assert_eq!(has("trn1.32xlarge", resource::AWS_NEURON), 16);
+    assert_eq!(has("trn1.32xlarge", resource::AWS_NEURON_CORE), 32);
+    assert_eq!(has("p5.48xlarge", resource::AWS_EFA), 32);
+    assert_eq!(has("m5.large", resource::AWS_POD_ENI), 9);
+    // A fraction of a GPU is no GPU that a pod could ask for.
+    assert!(!build("g6f.large", &settings(AmiFamily::Al2023)).capacity.contains(resource::NVIDIA_GPU));
+}
+
+#[test]
+fn windows_nodes_count_addresses_and_know_their_build() {
+    let m5 = build("m5.large", &settings(AmiFamily::Windows2022));
+    assert_eq!(m5.capacity.get(resource::AWS_PRIVATE_IPV4).units(), 9);
+    assert_eq!(label(&m5, labels::OS).as_deref(), Some("windows"));
+    assert_eq!(label(&m5, labels::WINDOWS_BUILD).as_deref(), Some("10.0.20348"));
+    // P is the actual maximum, 110.
+    assert_eq!(mebibytes(&m5.overhead.kube_reserved, name::MEMORY), 11 * 110 + 255);
+    let arm = build("m6g.large", &settings(AmiFamily::Windows2022));
+    assert!(arm.requirements.get(labels::OS).unwrap().is_empty());
+    assert!(arm.offerings.iter().all(|offering| !offering.available));
+}
+
+#[test]
+fn a_label_that_nodes_do_not_get_is_absent_rather_than_open() {
+    let m5 = build("m5.large", &settings(AmiFamily::Al2023));
+    for key in [
+        labels::INSTANCE_GPU_COUNT,
+        labels::INSTANCE_LOCAL_NVME,
+        labels::INSTANCE_ACCELERATOR_NAME,
+        labels::WINDOWS_BUILD,
+        labels::CAPACITY_RESERVATION_ID,
+        labels::PLACEMENT_GROUP_ID,
+        labels::PLACEMENT_GROUP_PARTITION,
+    ] {
+        let wanted = Requirements::from([(key, Requirement::exists())]);
+        assert_eq!(m5.requirements.first_incompatible(&wanted, labels::is_well_known), Some(key));
+    }
+}
+
+#[test]
+fn zones_are_those_with_subnets_that_offer_the_type() {
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.zones = vec![zone('a'), zone('e')];
+    let m5 = build("m5.large", &settings);
+    assert_eq!(label(&m5, labels::ZONE).as_deref(), Some("us-east-1a"));
+    assert_eq!(label(&m5, labels::ZONE_ID).as_deref(), Some("use1-az6"));
+    let available: Vec<_> = m5.offerings.iter().filter(|offering| offering.available).collect();
+    assert_eq!(available.len(), 2);
+    assert!(available.iter().all(|offering| offering.zone == "us-east-1a"));
+    // Nodes in zones that lost their subnet still have a price.
+    assert!(m5.offerings.iter().any(|offering| offering.zone == "us-east-1d" && offering.price > 0.0));
+}
+
+#[test]
+fn spot_costs_less_and_each_type_is_sold_as_ec2_sells_it() {
+    let m5 = build("m5.large", &settings(AmiFamily::Al2023));
+    assert_eq!(m5.cheapest_offering(&Requirements::new()).unwrap().capacity_type, CapacityType::Spot);
+    let on_demand = m5.offerings.iter().filter(|offering| offering.capacity_type == CapacityType::OnDemand);
+    assert!(on_demand.clone().count() == 5 && on_demand.clone().all(|offering| offering.price == 0.096));
+    let metal = build("u-6tb1.56xlarge", &settings(AmiFamily::Al2023));
+    assert!(metal.offerings.iter().all(|offering| offering.capacity_type == CapacityType::OnDemand));
+    assert_eq!(label(&metal, labels::CAPACITY_TYPE).as_deref(), Some("on-demand"));
+}
+
+#[test]
+fn an_offering_without_a_price_is_not_available() {
+    let mut facts = Facts::embedded().unwrap().clone();
+    facts.on_demand_prices.insert("m5.large".into(), 0.0);
+    facts.on_demand_prices.remove("m6i.large");
+    let catalog = Catalog::synthetic(1, &facts);
+    for name in ["m5.large", "m6i.large"] {
+        let kind = instance_type(
+            &catalog,
+            catalog.get(name).unwrap(),
+            &settings(AmiFamily::Al2023),
+            &UnavailableOfferings::default(),
+        );
+        let on_demand = kind.offerings.iter().filter(|offering| offering.capacity_type == CapacityType::OnDemand);
+        assert!(on_demand.clone().count() == 5 && on_demand.clone().all(|offering| !offering.available), "{name}");
+    }
+}
+
+#[test]
+fn what_is_short_is_not_available_and_everything_else_is() {
+    let record = Unavailable {
+        instance_type: Some("m5.large".into()),
+        zone: Some("us-east-1a".into()),
+        capacity_type: Some(CapacityType::Spot),
+        until: Timestamp::from_second(180).unwrap(),
+    };
+    let available = |second| {
+        let short = UnavailableOfferings::new([record.clone()], Timestamp::from_second(second).unwrap());
+        let types = catalog().instance_types(&settings(AmiFamily::Al2023), &short);
+        types.iter().flat_map(|kind| &kind.offerings).filter(|offering| offering.available).count()
+    };
+    assert_eq!(available(0) + 1, available(180));
+}
+
+fn reservation(id: &str, remaining: u32, expiring: bool) -> CapacityReservation {
+    CapacityReservation {
+        id: id.into(),
+        instance_type: "m5.large".into(),
+        zone: "us-east-1b".into(),
+        kind: ReservationKind::Default,
+        interruptible: false,
+        remaining,
+        expiring,
+    }
+}
+
+#[test]
+fn a_reservation_is_an_offering_next_to_free() {
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.capacity_reservations =
+        vec![reservation("cr-1", 3, false), reservation("cr-2", 0, false), reservation("cr-3", 2, true)];
+    let m5 = build("m5.large", &settings);
+    let cheapest = m5.cheapest_offering(&Requirements::new()).unwrap();
+    assert_eq!(cheapest.capacity_type, CapacityType::Reserved);
+    assert_eq!(cheapest.reservation.as_ref().map(|reservation| reservation.remaining), Some(3));
+    assert!(cheapest.price < 1e-7 && cheapest.price > 0.0);
+    let reserved = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["reserved"]))]);
+    assert_eq!(m5.available_offerings(&reserved).count(), 1);
+    // Who asks for one reservation gets neither another one nor plain capacity.
+    let other = Requirements::from([(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(["cr-2"]))]);
+    assert_eq!(m5.available_offerings(&other).count(), 0);
+    assert!(build("m5.xlarge", &settings).offerings.iter().all(|offering| offering.reservation.is_none()));
+}
+
+fn reason(name: &str, change: impl FnOnce(&mut NodeClassSettings)) -> Option<Incompatibility> {
+    let mut settings = settings(AmiFamily::Al2023);
+    change(&mut settings);
+    incompatibility(&catalog().get(name).unwrap().facts, &settings)
+}
+
+#[test]
+fn settings_that_a_type_cannot_meet_are_named() {
+    assert_eq!(reason("a1.large", |_| ()), Some(Incompatibility::AmiFamilyWithoutA1));
+    assert_eq!(reason("a1.large", |settings| settings.ami_family = AmiFamily::Al2), None);
+    let nested = |settings: &mut NodeClassSettings| settings.nested_virtualization = true;
+    assert_eq!(reason("m5.large", nested), Some(Incompatibility::NestedVirtualization));
+    let tracked = |settings: &mut NodeClassSettings| settings.connection_tracking = true;
+    assert_eq!(reason("m5.metal", tracked), Some(Incompatibility::ConnectionTracking));
+    assert_eq!(reason("m5.large", tracked), None);
+    let cluster = |settings: &mut NodeClassSettings| {
+        settings.placement_group = Some(PlacementGroup { id: "pg-1".into(), strategy: "cluster".into() });
+    };
+    assert_eq!(reason("t3.large", cluster), Some(Incompatibility::PlacementStrategy("cluster".into())));
+    assert_eq!(reason("m5.large", cluster), None);
+    let prefixes = |count| move |settings: &mut NodeClassSettings| settings.ip_prefix_count = count;
+    assert_eq!(reason("m5.large", prefixes(9)), None);
+    assert_eq!(reason("m5.large", prefixes(10)), Some(Incompatibility::IpPrefixCount { wanted: 10, maximum: 9 }));
+}
+
+#[test]
+fn network_interfaces_need_cards_and_adapters() {
+    let with = |interfaces: Vec<NetworkInterface>| {
+        move |settings: &mut NodeClassSettings| settings.network_interfaces = interfaces
+    };
+    let interface =
+        |card, device, efa_only| NetworkInterface { network_card_index: card, device_index: device, efa_only };
+    let primary = interface(0, 0, false);
+    assert_eq!(reason("m5.large", with(vec![primary])), None);
+    assert_eq!(reason("m3.large", with(vec![primary])), Some(Incompatibility::NoEna));
+    assert_eq!(reason("m5.large", with(vec![primary, interface(1, 0, false)])), Some(Incompatibility::NetworkCard(1)));
+    assert_eq!(
+        reason("m5.large", with(vec![primary, interface(0, 3, false)])),
+        Some(Incompatibility::DeviceIndex { card: 0, device: 3 })
+    );
+    assert_eq!(
+        reason("m5.large", with(vec![primary, interface(0, 1, true)])),
+        Some(Incompatibility::EfaInterfaces { wanted: 1, maximum: 0 })
+    );
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.network_interfaces = vec![primary, interface(0, 1, true)];
+    let c5n = build("c5n.18xlarge", &settings);
+    assert_eq!(c5n.capacity.get(resource::AWS_EFA).units(), 1);
+    // One of 15 interfaces carries no pods: 14 x 49 + 2.
+    assert_eq!(c5n.capacity.get(name::PODS).units(), 14 * 49 + 2);
+}
+
+proptest! {
+    /// More cpus never leave fewer of them for pods, and what is kept never exceeds 7% of what is there.
+    #[test]
+    fn kept_cpu_grows_slowly(cpus in 1_u32..2_000) {
+        let kept = kube_reserved_cpu_milli(cpus);
+        prop_assert!(kept >= 60 && kept * 100 <= i64::from(cpus) * 1000 * 7);
+        let next = kube_reserved_cpu_milli(cpus + 1);
+        prop_assert!((0..1000).contains(&(next - kept)));
+    }
+
+    /// Whatever pods a node class allows, what pods may use is within the capacity and not negative.
+    #[test]
+    fn allocatable_is_within_capacity(index in 0_usize..1_200, max_pods in proptest::option::of(0_u32..1_000),
+                                      share in 0.0_f64..0.5, bottlerocket: bool) {
+        let mut settings = settings(if bottlerocket { AmiFamily::Bottlerocket } else { AmiFamily::Al2023 });
+        settings.kubelet.max_pods = max_pods;
+        settings.vm_memory_overhead_percent = share;
+        let facts = Facts::embedded().unwrap();
+        let name = facts.instance_types.keys().nth(index).unwrap();
+        let info = &facts.instance_types[name];
+        if let Some(type_facts) = crate::type_facts::TypeFacts::new(info, facts.vpc_limits.get(name), None) {
+            let entry = CatalogType { facts: type_facts, on_demand_price: None, offers: vec![] };
+            let catalog = Catalog { types: vec![], ..Catalog::new(1, &Facts::default(), crate::stored::OnDemandPriceSource::Embedded, None) };
+            let kind = instance_type(&catalog, &entry, &settings, &UnavailableOfferings::default());
+            for (resource, quantity) in kind.allocatable().iter() {
+                prop_assert!(quantity >= Quantity::ZERO && quantity <= kind.capacity.get(resource), "{name} {resource}");
+            }
+        }
+    }
+}
