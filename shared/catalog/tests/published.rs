@@ -1,5 +1,5 @@
 //! Holds every instance type to the labels and allocatable resources that Karpenter publishes for it (AL2023, default
-//! block devices, default settings). `docs/instance-types.md` in this crate explains the differences listed here.
+//! block devices, default settings). `docs/instance-types.md` of this crate explains the differences listed here.
 
 #![allow(clippy::unwrap_used)]
 

@@ -144,34 +144,37 @@ impl Facts {
     }
 }
 
+/// The two shapes of a DescribeInstanceTypes answer.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answer {
+    Entries(Vec<serde_json::Value>),
+    Object {
+        #[serde(rename = "InstanceTypes")]
+        entries: Vec<serde_json::Value>,
+    },
+}
+
 /// Reads a DescribeInstanceTypes answer: a plain array of entries, or the object that the AWS CLI prints.
 ///
 /// # Errors
 ///
 /// When the text is no such answer; names the entry that is wrong.
 pub fn parse_instance_types(json: &[u8]) -> Result<BTreeMap<String, InstanceTypeInfo>, InstanceTypesFileError> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Answer {
-        Entries(Vec<serde_json::Value>),
-        Object {
-            #[serde(rename = "InstanceTypes")]
-            entries: Vec<serde_json::Value>,
-        },
+    // A good array, the usual case, is read in one pass. Anything else takes the slower way that can name the entry.
+    if let Ok(entries) = serde_json::from_slice::<Vec<InstanceTypeInfo>>(json) {
+        return Ok(entries.into_iter().map(|entry| (entry.instance_type.clone(), entry)).collect());
     }
     let (Answer::Entries(entries) | Answer::Object { entries }) =
         serde_json::from_slice(json).map_err(InstanceTypesFileError::Shape)?;
-    entries
-        .into_iter()
-        .enumerate()
-        .map(|(index, entry)| {
-            let name = entry["InstanceType"].as_str().unwrap_or("no InstanceType").to_owned();
-            match serde_json::from_value::<InstanceTypeInfo>(entry) {
-                Ok(info) => Ok((name, info)),
-                Err(source) => Err(InstanceTypesFileError::Entry { index, instance_type: name, source }),
-            }
-        })
-        .collect()
+    let read = |(index, entry): (usize, serde_json::Value)| {
+        let name = entry["InstanceType"].as_str().unwrap_or("no InstanceType").to_owned();
+        match serde_json::from_value::<InstanceTypeInfo>(entry) {
+            Ok(info) => Ok((name, info)),
+            Err(source) => Err(InstanceTypesFileError::Entry { index, instance_type: name, source }),
+        }
+    };
+    entries.into_iter().enumerate().map(read).collect()
 }
 
 #[cfg(test)]
