@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Checks the Terraform module without an account: fmt, validate, `terraform test` with a mocked provider, and checkov.
+
+    .venv/bin/python tests/terraform/run.py
+
+What needs the AWS provider is skipped, loudly, where no mirror of it is found on the machine.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tools.terraform import ROOT, Unavailable, copy_module, placeholder_artifacts, plugin_mirror, terraform  # noqa: E402
+
+
+def step(title: str) -> None:
+    print(f"--- {title}", flush=True)
+
+
+def check_format() -> None:
+    step("terraform fmt")
+    terraform(ROOT / "terraform", "fmt", "-check", "-recursive", "-diff")
+
+
+def check_with_provider(mirror: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="nodeless-terraform-") as scratch:
+        module = copy_module(Path(scratch) / "terraform")
+        artifacts = placeholder_artifacts(Path(scratch) / "artifacts")
+        for directory in (module, module / "examples/complete"):
+            step(f"terraform validate {directory.relative_to(scratch)}")
+            terraform(directory, "init", "-backend=false", f"-plugin-dir={mirror}")
+            terraform(directory, "validate")
+        step("terraform test")
+        print(terraform(module, "test", f"-var=artifacts_directory={artifacts}"))
+
+
+def check_policies() -> None:
+    step("checkov")
+    checkov = Path(sys.executable).with_name("checkov")
+    if not checkov.exists():
+        found = shutil.which("checkov")
+        if found is None:
+            raise SystemExit("checkov is missing: pip install -r tests/requirements.txt")
+        checkov = Path(found)
+    done = subprocess.run(
+        [checkov, "--directory", ROOT / "terraform", "--config-file", ROOT / "tests/terraform/checkov.yaml"],
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit("checkov found what is listed above")
+
+
+def main() -> None:
+    if shutil.which("terraform") is None:
+        print("SKIPPED: fmt, validate and terraform test, because there is no `terraform` on PATH", file=sys.stderr)
+    else:
+        check_format()
+        try:
+            check_with_provider(plugin_mirror())
+        except Unavailable as reason:
+            print(f"SKIPPED: validate and terraform test: {reason}", file=sys.stderr)
+    check_policies()
+    step("done")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except RuntimeError as failure:
+        sys.exit(str(failure))
