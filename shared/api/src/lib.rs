@@ -15,6 +15,7 @@
 //! `kube::Api<DeserializeGuard<NodePool>>` ([`DeserializeGuard`]), which gives each object either decoded or with the
 //! error and its metadata, and leave out only the faulty one.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+#![allow(clippy::duplicated_attributes, reason = "kube's derive repeats the names of attributes by design")]
 
 pub mod common;
 pub mod convert;
@@ -24,6 +25,8 @@ pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodepool;
 mod rules;
+#[cfg(feature = "validation")]
+pub mod schema;
 pub mod slim;
 
 pub use common::{

@@ -169,7 +169,10 @@ fn selector(
             "Exists" => LabelOperator::Exists,
             "DoesNotExist" => LabelOperator::DoesNotExist,
             other => {
-                return Err(FieldError::new(format!("{field}.matchExpressions"), format!("unknown operator {other:?}")));
+                return Err(FieldError::new(
+                    format!("{field}.matchExpressions"),
+                    format!("unknown operator {other:?}"),
+                ));
             }
         };
         Ok(LabelExpression {

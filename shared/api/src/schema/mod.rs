@@ -1,1 +1,108 @@
-//! placeholder
+//! What an API server does to objects of a custom resource: defaulting, pruning, validation.
+//!
+//! [`Schema`] is made from a definition and works on plain JSON. It covers OpenAPI v3 structural schemas and the CEL rules
+//! in `x-kubernetes-validations`; a definition that uses anything else is refused with a message that names it, so
+//! nothing is ever left unchecked. The order of use is that of the API server: [`Schema::prune`], [`Schema::default`],
+//! [`Schema::validate`].
+//!
+//! One difference: the API server spares unchanged fields of an old object from rules that came later (ratcheting). Here
+//! every field is checked on every write.
+
+mod cel;
+mod compile;
+mod defaults;
+mod structural;
+
+use compile::Node;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::Value;
+
+/// Something that is wrong with an object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct FieldError {
+    /// Where: `spec.template.spec.requirements[0].key`; empty for the object itself.
+    pub path: String,
+    /// What, in the words of the API server or of the rule.
+    pub message: String,
+}
+
+/// Why a definition cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the definition {definition} cannot be used: {path}: {problem}")]
+pub struct SchemaError {
+    /// The name of the definition.
+    pub definition: String,
+    /// Where in the schema: `spec.properties.replicas`.
+    pub path: String,
+    /// What is malformed or not supported.
+    pub problem: String,
+}
+
+/// The schema of one version of a custom resource.
+pub struct Schema {
+    root: Node,
+    rules: cel::Rules,
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Schema").finish_non_exhaustive()
+    }
+}
+
+impl Schema {
+    /// The schema of a version in a definition.
+    ///
+    /// # Errors
+    /// When there is no such version or it has no schema, and when the schema or one of its rules is malformed or uses
+    /// something that is not supported.
+    pub fn from_crd(crd: &CustomResourceDefinition, version: &str) -> Result<Self, SchemaError> {
+        let definition = crd.metadata.name.clone().unwrap_or_default();
+        let error = |(path, problem)| SchemaError { definition: definition.clone(), path, problem };
+        let found = crd.spec.versions.iter().find(|candidate| candidate.name == version);
+        let schema = found
+            .and_then(|found| found.schema.as_ref())
+            .and_then(|schema| schema.open_api_v3_schema.as_ref())
+            .ok_or_else(|| error(("spec.versions".to_owned(), format!("there is no schema of version {version:?}"))))?;
+        let schema = serde_json::to_value(schema).map_err(|problem| error((String::new(), problem.to_string())))?;
+        let root = Node::compile(&schema, "").map_err(error)?;
+        let rules = cel::Rules::compile(&schema).map_err(error)?;
+        Ok(Self { root, rules })
+    }
+
+    /// Fills in the defaults of fields that are absent.
+    pub fn default(&self, object: &mut Value) {
+        defaults::apply(&self.root, object);
+    }
+
+    /// Removes fields that the schema does not know. `apiVersion`, `kind` and `metadata` always stay.
+    pub fn prune(&self, object: &mut Value) {
+        let Value::Object(fields) = object else { return };
+        let kept: Vec<_> = ["apiVersion", "kind", "metadata"]
+            .into_iter()
+            .filter_map(|name| fields.remove(name).map(|value| (name.to_owned(), value)))
+            .collect();
+        defaults::prune(&self.root, object);
+        if let Value::Object(fields) = object {
+            fields.extend(kept);
+        }
+    }
+
+    /// Checks an object, pruned and with defaults, to be created (`old` is `None`) or to replace another.
+    ///
+    /// As in the API server, rules are looked at only when the structure is right, since they may rely on it.
+    #[must_use]
+    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        structural::validate(&self.root, new, "", &mut errors);
+        if errors.is_empty() {
+            errors = self.rules.validate(new, old);
+        }
+        errors
+    }
+}
+
+fn join(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}

@@ -1,0 +1,100 @@
+//! CEL rules, by kube's own implementation of Kubernetes' dialect.
+
+use super::compile::Problem;
+use super::{FieldError, join};
+use kube_cel::cel::Program;
+use kube_cel::{CompiledSchema, compile_schema};
+use serde_json::Value;
+
+/// The rules of a schema, compiled.
+pub(super) struct Rules {
+    compiled: CompiledSchema,
+}
+
+/// What rules may call: CEL's own operators, macros and functions, and Kubernetes' libraries for lists, strings and
+/// regular expressions.
+const FUNCTIONS: [&str; 33] = [
+    "all",
+    "bool",
+    "charAt",
+    "contains",
+    "double",
+    "duration",
+    "endsWith",
+    "exists",
+    "exists_one",
+    "filter",
+    "find",
+    "findAll",
+    "has",
+    "indexOf",
+    "int",
+    "join",
+    "lastIndexOf",
+    "lowerAscii",
+    "map",
+    "matches",
+    "max",
+    "min",
+    "replace",
+    "size",
+    "split",
+    "startsWith",
+    "string",
+    "substring",
+    "timestamp",
+    "trim",
+    "uint",
+    "upperAscii",
+    "isSorted",
+];
+
+impl Rules {
+    /// Compiles every rule of a schema, refusing rules that cannot be parsed or call what is not supported.
+    pub(super) fn compile(schema: &Value) -> Result<Self, Problem> {
+        check(schema, "", false)?;
+        Ok(Self { compiled: compile_schema(schema) })
+    }
+
+    /// Evaluates every rule. A rule that fails to evaluate counts as broken, as in the API server.
+    pub(super) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let result = kube_cel::validate_compiled(&self.compiled, new, old);
+        let errors = result.err().into_iter().flatten();
+        errors.map(|error| FieldError { path: error.field_path, message: error.message }).collect()
+    }
+}
+
+/// Checks the rules of a schema and of all below it. Items of a list have no counterpart in the old list, so no rule
+/// there can speak of `oldSelf`.
+fn check(schema: &Value, path: &str, in_list: bool) -> Result<(), Problem> {
+    for rule in schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten() {
+        check_rule(rule, in_list).map_err(|problem| (path.to_owned(), problem))?;
+    }
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        check(property, &join(path, &format!("properties.{name}")), in_list)?;
+    }
+    if let Some(items) = schema.get("items") {
+        check(items, &join(path, "items"), true)?;
+    }
+    if let Some(values) = schema.get("additionalProperties") {
+        check(values, &join(path, "additionalProperties"), in_list)?;
+    }
+    Ok(())
+}
+
+fn check_rule(rule: &Value, in_list: bool) -> Result<(), String> {
+    if let Some(key) = ["messageExpression", "optionalOldSelf"].into_iter().find(|key| rule.get(*key).is_some()) {
+        return Err(format!("{key} of a rule is not supported"));
+    }
+    let text = rule.get("rule").and_then(Value::as_str).ok_or("a rule lacks its expression")?;
+    let program = Program::compile(text).map_err(|error| format!("the rule {text:?} cannot be parsed: {error}"))?;
+    let references = program.references();
+    if in_list && references.has_variable("oldSelf") {
+        return Err(format!("the rule {text:?} speaks of oldSelf within a list, which is not supported"));
+    }
+    let named = |name: &&&str| name.starts_with(|first: char| first.is_ascii_alphabetic());
+    if let Some(unknown) = references.functions().iter().filter(named).find(|name| !FUNCTIONS.contains(name)) {
+        return Err(format!("the rule {text:?} calls {unknown}, which is not supported"));
+    }
+    Ok(())
+}
