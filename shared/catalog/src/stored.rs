@@ -23,7 +23,7 @@ const FORMAT: u8 = 1;
 /// What a catalog may decompress to at most: ten times a large region's. Guards memory against damaged bytes.
 const MAXIMUM_DECOMPRESSED: u64 = 8 << 20;
 
-/// A price in millionths of a dollar an hour. EC2 states on-demand and spot prices to six decimals at most.
+/// A price in millionths of a dollar an hour, the precision of the spot price history; finer prices are rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Price(u64);
 

@@ -57,7 +57,7 @@ pub struct NetworkCard {
     pub maximum_interfaces: u32,
 }
 
-/// Facts of one instance type. Two hundred of these take about as much room as one page of EC2's own answer.
+/// Facts of one instance type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeFacts {
     /// Such as `m5.large`.
