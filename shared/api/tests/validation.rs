@@ -390,7 +390,7 @@ fn definitions_beyond_what_is_covered_are_refused() {
     };
     let rule = |rule: &'static str| {
         refused(&move |spec: &mut Value| {
-            spec["properties"]["weight"]["x-kubernetes-validations"] = json!([{ "rule": rule }])
+            spec["properties"]["weight"]["x-kubernetes-validations"] = json!([{ "rule": rule }]);
         })
     };
     assert!(refused(&|spec| spec["not"] = json!({ "type": "string" })).contains("the keyword not is not supported"));

@@ -36,6 +36,7 @@ struct FieldError {
 }
 
 impl FieldError {
+    #[allow(clippy::needless_pass_by_value, reason = "callers hand over an error or a text that they no longer need")]
     fn new(field: impl Into<String>, problem: impl ToString) -> Self {
         Self { field: field.into(), problem: problem.to_string() }
     }

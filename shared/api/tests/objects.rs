@@ -1,0 +1,289 @@
+//! Objects as they come from a cluster or a manifest, up to the values that planning uses, and back.
+#![allow(clippy::unwrap_used)]
+
+use nodeless_api::convert::{self, validate};
+use nodeless_api::schema::Schema;
+use nodeless_api::{EC2NodeClass, NodeClaim, NodePool, hash, labels, slim};
+use nodeless_model as model;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+fn validated(object: &Value) -> Value {
+    let kind = object["kind"].as_str().unwrap();
+    let crd = nodeless_api::crds().unwrap().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
+    let schema = Schema::from_crd(&crd, "v1").unwrap();
+    let mut defaulted = object.clone();
+    schema.prune(&mut defaulted);
+    assert_eq!(&defaulted, object, "a field is unknown");
+    schema.default(&mut defaulted);
+    assert_eq!(schema.validate(&defaulted, None), [], "{object}");
+    defaulted
+}
+
+fn examples() -> Vec<Value> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../infra/nodepools");
+    let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+        .iter()
+        .flat_map(|file| serde_saphyr::from_multiple(&std::fs::read_to_string(file).unwrap()).unwrap())
+        .collect()
+}
+
+#[test]
+fn the_example_manifests_are_valid_and_lose_nothing() {
+    let examples = examples();
+    assert_eq!(examples.len(), 4);
+    for example in &examples {
+        let object = validated(example);
+        if object["kind"] == "NodePool" {
+            let pool: NodePool = serde_json::from_value(object).unwrap();
+            assert_eq!(validate::node_pool(&pool), Vec::<String>::new());
+            model::NodePool::try_from(&pool).unwrap();
+        } else {
+            let class: EC2NodeClass = serde_json::from_value(object.clone()).unwrap();
+            nodeless_api::nodeclass::kubelet::parse(&class.spec.kubelet).unwrap();
+            assert_eq!(serde_json::to_value(&class.spec).unwrap(), object["spec"]);
+        }
+    }
+}
+
+fn pool(name: &str) -> NodePool {
+    let found = examples().into_iter().find(|it| it["kind"] == "NodePool" && it["metadata"]["name"] == name).unwrap();
+    serde_json::from_value(validated(&found)).unwrap()
+}
+
+#[test]
+fn a_node_pool_becomes_the_models() {
+    let mut object = pool("gpu");
+    let condition = json!([{ "type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z" }]);
+    object.status = Some(serde_json::from_value(json!({ "conditions": condition })).unwrap());
+    let pool = model::NodePool::try_from(&object).unwrap();
+    assert_eq!((pool.name.as_str(), pool.weight, pool.limit_dollars_per_hour), ("gpu", 10, Some(40.0)));
+    assert_eq!(pool.ready, Ok(()));
+    assert_eq!(pool.limits.get("nvidia.com/gpu"), model::Quantity::from_units(8));
+    assert_eq!(pool.template.termination_grace_period, Some(Duration::from_secs(86_400)));
+    assert_eq!(pool.template.expire_after, Some(model::NillableDuration::Never));
+    assert_eq!(pool.template.requirements.get(labels::NODE_POOL).unwrap().single(), Some("gpu"));
+    assert_eq!(pool.template.requirements.get("team").unwrap().single(), Some("research"));
+    assert_eq!(pool.template.requirements.get(labels::INSTANCE_FAMILY).unwrap().min_values(), Some(2));
+    assert_eq!(pool.disruption.budgets[0].window.as_ref().unwrap().duration, Duration::from_secs(36_000));
+    assert_eq!(pool.disruption.budgets[1].nodes, model::node_pool::BudgetNodes::Count(1));
+
+    object.status = None;
+    assert!(model::NodePool::try_from(&object).unwrap().ready.is_err());
+    object.spec.limits.as_mut().unwrap().insert("cpu".into(), "many".into());
+    let error = model::NodePool::try_from(&object).unwrap_err().to_string();
+    assert!(error.starts_with("NodePool gpu: spec.limits.cpu: "), "{error}");
+}
+
+#[test]
+fn rules_that_no_schema_can_express() {
+    let broken = |pointer: &str, value: Value| {
+        let mut object = serde_json::to_value(pool("gpu")).unwrap();
+        *object.pointer_mut(pointer).unwrap() = value;
+        validate::node_pool(&serde_json::from_value(object).unwrap()).join("; ")
+    };
+    let requirements = |key: &str, value: &str| {
+        broken("/spec/template/spec/requirements", json!([{ "key": key, "operator": "In", "values": [value] }]))
+    };
+    assert!(requirements("karpenter.sh/capacity-type", "ondemand").contains("none of"));
+    assert!(requirements("karpenter.k8s.aws/instance-tenancy", "host").contains("none of"));
+    assert!(requirements("sub.karpenter.sh/x", "y").contains("restricted"));
+    assert!(requirements("team", "not a value").contains("no label value"));
+    assert_eq!(requirements("topology.kubernetes.io/zone", "us-east-1a"), "");
+    let twice = json!([{ "key": "a", "effect": "NoSchedule" }, { "key": "a", "value": "b", "effect": "NoSchedule" }]);
+    assert!(broken("/spec/template/spec/taints", twice).contains("duplicate taint"));
+}
+
+#[test]
+fn hashes_follow_what_makes_nodes_drift() {
+    let base = pool("gpu");
+    let mut same = base.clone();
+    same.spec.weight = None;
+    same.spec.template.spec.requirements.clear();
+    same.spec.template.spec.termination_grace_period = Some("1440m".into());
+    assert_eq!(hash::node_pool(&base), hash::node_pool(&same));
+    let mut other = base.clone();
+    other.spec.template.spec.taints.clear();
+    assert_ne!(hash::node_pool(&base), hash::node_pool(&other));
+    let pinned: NodePool = serde_json::from_value(json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "pinned" },
+        "spec": { "template": { "metadata": { "labels": { "team": "a" } }, "spec": {
+            "requirements": [], "taints": [{ "key": "a", "effect": "NoSchedule" }],
+            "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+        } } },
+    }))
+    .unwrap();
+    assert_eq!(hash::node_pool(&pinned), "4966787408306121209", "a changed way of hashing needs a new VERSION");
+
+    let class: EC2NodeClass = serde_json::from_value(validated(&examples()[0])).unwrap();
+    let mut same = class.clone();
+    same.spec.subnet_selector_terms.clear();
+    same.spec.ami_family = class.spec.resolved_ami_family();
+    assert_eq!(hash::ec2_node_class(&class, None), hash::ec2_node_class(&same, None));
+    let mut other = class.clone();
+    other.spec.associate_public_ip_address = Some(false);
+    assert_ne!(hash::ec2_node_class(&class, None), hash::ec2_node_class(&other, None));
+    assert_ne!(hash::ec2_node_class(&class, None), hash::ec2_node_class(&class, Some("certificate")));
+}
+
+fn pod() -> Value {
+    json!({
+        "metadata": {
+            "name": "front-1", "namespace": "web", "uid": "u1", "labels": { "app": "front" },
+            "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b" },
+            "managedFields": [{ "manager": "kubectl" }],
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "front", "uid": "u2", "controller": true }],
+        },
+        "spec": {
+            "containers": [
+                { "name": "a", "image": "x", "resources": { "requests": { "cpu": "500m", "memory": "1Gi" } }, "ports": [{ "containerPort": 80, "hostPort": 8080 }] },
+                { "name": "b", "resources": { "limits": { "cpu": 1 } } },
+            ],
+            "initContainers": [
+                { "name": "sidecar", "restartPolicy": "Always", "resources": { "requests": { "cpu": "100m" } } },
+                { "name": "setup", "resources": { "requests": { "cpu": "1", "memory": "3Gi" } } },
+            ],
+            "overhead": { "cpu": "50m" },
+            "nodeSelector": { "kubernetes.io/arch": "arm64" },
+            "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
+                { "matchExpressions": [{ "key": "team", "operator": "In", "values": ["a"] }] },
+            ] } } },
+            "tolerations": [{ "key": "x", "operator": "Exists", "effect": "NoSchedule" }],
+            "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": { "matchLabels": { "app": "front" } } }],
+            "volumes": [
+                { "name": "data", "persistentVolumeClaim": { "claimName": "data" } },
+                { "name": "scratch", "ephemeral": { "volumeClaimTemplate": { "spec": {} } } },
+                { "name": "config", "configMap": { "name": "c" } },
+            ],
+        },
+        "status": {
+            "phase": "Pending",
+            "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" }],
+        },
+    })
+}
+
+#[test]
+fn a_pod_becomes_the_models() {
+    let slim: slim::Pod = serde_json::from_value(pod()).unwrap();
+    assert_eq!(slim.metadata.managed_fields, None);
+    assert_eq!(slim.metadata.annotations.as_ref().unwrap().len(), 1);
+    let pod = model::Pod::try_from(&slim).unwrap();
+    // Containers and sidecar 1.6 cores; setup beside the sidecar 1.1 cores but 3 GiB; overhead on top.
+    assert_eq!(pod.requests.get("cpu"), model::Quantity::from_milli(1650));
+    assert_eq!(pod.requests.get("memory"), model::Quantity::from_mebibytes(3072));
+    assert_eq!(pod.requests.get("pods"), model::Quantity::from_units(1));
+    assert!(pod.is_provisionable());
+    assert_eq!(pod.owner_kind.as_deref(), Some("ReplicaSet"));
+    assert_eq!(pod.host_ports[0].port, 8080);
+    let claims: Vec<_> = pod.volume_claims.iter().map(|claim| (claim.claim_name.as_str(), claim.ephemeral)).collect();
+    assert_eq!(claims, [("data", false), ("front-1-scratch", true)]);
+    assert!(pod.topology_spread[0].hard && pod.topology_spread[0].honor_node_affinity);
+    assert_eq!(pod.required_node_affinity[0][0].key, "team");
+
+    let mut bad = slim;
+    bad.spec.containers[1].resources.limits.insert("cpu".into(), "much".into());
+    let error = model::Pod::try_from(&bad).unwrap_err().to_string();
+    assert!(error.starts_with("Pod web/front-1: spec.containers[1].resources.limits.cpu: "), "{error}");
+}
+
+#[test]
+fn other_objects_become_the_models() {
+    let node: slim::Node = serde_json::from_value(json!({
+        "metadata": { "name": "ip-10-0-0-1" },
+        "spec": { "providerID": "aws:///us-east-1a/i-1", "taints": [{ "key": "karpenter.sh/unregistered", "effect": "NoExecute" }] },
+        "status": { "allocatable": { "cpu": "3920m", "pods": "58" }, "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z" }] },
+    }))
+    .unwrap();
+    let node = model::Node::try_from(&node).unwrap();
+    assert!(node.is_ready() && node.has_taint(&model::Taint::unregistered()));
+    assert_eq!(node.instance_id(), Some("i-1"));
+
+    let template = json!({ "metadata": { "creationTimestamp": null, "labels": { "app": "agent" } }, "spec": { "containers": [{ "name": "a", "resources": { "limits": { "cpu": "100m" } } }] } });
+    let daemon_set: slim::DaemonSet = serde_json::from_value(
+        json!({ "metadata": { "name": "agent", "namespace": "kube-system" }, "spec": { "template": template } }),
+    )
+    .unwrap();
+    let daemon_set = model::DaemonSet::try_from(&daemon_set).unwrap();
+    assert_eq!(daemon_set.template.requests.get("cpu"), model::Quantity::from_milli(100));
+    assert!(daemon_set.template.is_owned_by_daemon_set());
+
+    let budget = |spec: Value| {
+        let object: slim::PodDisruptionBudget =
+            serde_json::from_value(json!({ "metadata": { "name": "b", "namespace": "web" }, "spec": spec })).unwrap();
+        model::PodDisruptionBudget::try_from(&object).unwrap()
+    };
+    assert!(budget(json!({ "maxUnavailable": 0, "selector": {} })).blocks_always);
+    assert!(budget(json!({ "minAvailable": "100%" })).blocks_always);
+    assert!(!budget(json!({ "minAvailable": 1 })).blocks_always);
+    let none: slim::CsiNode =
+        serde_json::from_value(json!({ "metadata": { "name": "n" }, "spec": { "drivers": null } })).unwrap();
+    assert_eq!(none.spec.drivers, []);
+}
+
+#[test]
+fn a_claim_made_by_karpenter_is_adopted_and_mirrored_again() {
+    let object = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {
+            "name": "default-x7k2p", "uid": "u", "creationTimestamp": "2026-01-02T03:04:05Z",
+            "labels": {
+                "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default", "karpenter.sh/capacity-type": "spot",
+                "node.kubernetes.io/instance-type": "m6g.large", "topology.kubernetes.io/zone": "us-east-1a",
+            },
+            "annotations": { "karpenter.sh/nodepool-hash": "1", "karpenter.sh/nodepool-hash-version": "v3" },
+        },
+        "spec": {
+            "requirements": [{ "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m6g.large", "m6g.xlarge"] }],
+            "resources": { "requests": { "cpu": "1", "memory": "1Gi" } },
+            "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+            "expireAfter": "720h",
+        },
+        "status": {
+            "providerID": "aws:///us-east-1a/i-0abc", "imageID": "ami-1", "nodeName": "ip-10-0-0-1",
+            "capacity": { "cpu": "2", "memory": "8Gi" },
+            "conditions": [
+                { "type": "Launched", "status": "True", "reason": "Launched", "lastTransitionTime": "2026-01-02T03:04:06Z" },
+                { "type": "Registered", "status": "True", "reason": "Registered", "lastTransitionTime": "2026-01-02T03:05:00Z" },
+                { "type": "Initialized", "status": "True", "reason": "Initialized", "lastTransitionTime": "2026-01-02T03:05:10Z" },
+            ],
+        },
+    });
+    let mut object: NodeClaim = serde_json::from_value(validated(&object)).unwrap();
+    let claim = model::NodeClaim::try_from(&object).unwrap();
+    assert_eq!((claim.node_pool.as_str(), claim.phase), ("default", model::Phase::Initialized));
+    let instance = claim.status.instance.as_ref().unwrap();
+    assert_eq!((instance.id.as_str(), instance.capacity_type), ("i-0abc", model::CapacityType::Spot));
+    assert_eq!(claim.spec.expire_after, Some(Duration::from_secs(2_592_000)));
+    assert_eq!(claim.spec.charge.resources.get("nodes"), model::Quantity::from_units(1));
+
+    let mirror = convert::mirror(&claim, Some(&pool("default")));
+    assert_eq!(mirror.spec, object.spec, "the spec of an object in the cluster can never change");
+    assert_eq!(mirror.metadata.labels, object.metadata.labels);
+    let status = mirror.status.as_ref().unwrap();
+    assert_eq!(status.provider_id, object.status.as_ref().unwrap().provider_id);
+    assert_eq!(status.conditions.last().unwrap().type_, "Ready");
+    assert_eq!(status.conditions.last().unwrap().status, nodeless_api::ConditionStatus::True);
+    let mut written = serde_json::to_value(&mirror).unwrap();
+    written["apiVersion"] = json!("karpenter.sh/v1");
+    validated(&written);
+
+    object.metadata.labels.as_mut().unwrap().remove(labels::CAPACITY_TYPE);
+    let error = model::NodeClaim::try_from(&object).unwrap_err().to_string();
+    assert_eq!(error, "NodeClaim default-x7k2p: metadata.labels[karpenter.sh/capacity-type]: it is missing");
+}
+
+#[test]
+fn one_faulty_object_does_not_spoil_a_list() {
+    use nodeless_api::DeserializeGuard;
+    let good = serde_json::to_value(pool("default")).unwrap();
+    let mut bad = good.clone();
+    bad["metadata"]["name"] = json!("from-the-future");
+    bad["spec"]["disruption"]["consolidationPolicy"] = json!("WhenTheMoonIsFull");
+    let list: Vec<DeserializeGuard<NodePool>> = serde_json::from_value(json!([good, bad])).unwrap();
+    assert!(list[0].0.is_ok());
+    assert_eq!(list[1].0.as_ref().unwrap_err().metadata.name.as_deref(), Some("from-the-future"));
+}
