@@ -13,7 +13,11 @@ fn the_files_are_what_is_generated() {
     for (name, content) in files {
         let path = directory.join(&name);
         let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(kept == content, "infra/crds/{name} is stale: run `cargo run -p nodeless -- crds --write infra/crds`");
+        assert!(
+            kept == content,
+            "infra/crds/{name} is stale: run `cargo run -p nodeless -- crds --write infra/crds`, or \
+             `cargo run -p nodeless-api --features yaml --example crds -- infra/crds`, which does the same"
+        );
     }
 }
 

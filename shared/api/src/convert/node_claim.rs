@@ -14,6 +14,9 @@ use nodeless_model as model;
 ///
 /// `pool` is the NodePool, if it still exists; it then owns the object. The object carries the finalizer
 /// `karpenter.sh/termination`, and status, which is written separately through the status subresource.
+///
+/// Create the object with the spec, but never send the spec again: it cannot change, and for a claim that was adopted it
+/// may be written differently here (`Gt 4` as `Gte 5`) while meaning the same.
 #[must_use]
 pub fn mirror(claim: &model::NodeClaim, pool: Option<&NodePool>) -> NodeClaim {
     let mut all_labels = claim.node_labels();
