@@ -1,1 +1,36 @@
-//! To be built.
+//! The life of a NodeClaim as a pure step: what we want and what was observed in, the next record and effects out.
+//!
+//! A record is written before the effects of the step that made it are run, and only if nobody wrote meanwhile. Every
+//! effect may be repeated. So a crash anywhere is repaired by the next [`step()`], from observation alone:
+//!
+//! ```text
+//! Reserved -> Launched -> Registered -> Initialized -> Draining -> Terminating -> Gone
+//!     \__________\____________\______________________/^     a claim may begin to leave at any point
+//! ```
+//!
+//! What could not be read is [`Seen::Unknown`], and no step is destructive on something unknown: it waits.
+//! [`collect()`] compares claims, instances and nodes as wholes, and finds what no single claim can: orphans, and nodes to
+//! adopt.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod adopt;
+pub mod collect;
+pub mod drain;
+pub mod effect;
+mod ending;
+mod joining;
+mod launch;
+pub mod observation;
+pub mod settings;
+mod step;
+mod time;
+
+pub use collect::{Collection, World, collect};
+pub use effect::{Effect, LaunchResult, Learned, Step};
+pub use launch::{absorb, prepare, result_for};
+pub use observation::{Needs, NodeClassState, Observation, Seen};
+pub use settings::Settings;
+pub use step::{begin_termination, claim_event, step};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! Records for instances that somebody else made, such as Karpenter, or whose record was lost.
+
+use jiff::Timestamp;
+use nodeless_model::claim::{Charge, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::{
+    ConditionStatus, Instance, Node, NodeClaim, NodePool, Phase, Quantity, Requirements, StringMap, Taint, labels,
+};
+use std::collections::BTreeSet;
+
+/// The letters of generated names, without those that are easily confused, as Kubernetes has them.
+const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A record for an instance, such that nothing about its node changes: its labels, annotations and taints are taken to be
+/// what was wanted. `None` when the instance's tags do not say to which NodePool it belongs.
+///
+/// Its age at which it expires and the time that its drain may take come from its NodeClaim object; without one, from its
+/// NodePool.
+#[must_use]
+pub fn adopted(
+    instance: &Instance,
+    node: Option<&Node>,
+    mirror: Option<&MirroredClaim>,
+    node_pools: &[NodePool],
+    taken: &BTreeSet<String>,
+    now: Timestamp,
+) -> Option<NodeClaim> {
+    let value = |key: &str| {
+        node.and_then(|node| node.labels.get(key))
+            .or_else(|| instance.tags.get(key))
+            .filter(|value| !value.is_empty())
+            .cloned()
+    };
+    let node_pool = value(labels::NODE_POOL)?;
+    let pool = node_pools.iter().find(|pool| pool.name == node_pool);
+    let node_class = value(labels::EC2_NODE_CLASS).or_else(|| pool.map(|pool| pool.template.node_class.clone()))?;
+    let name = match mirror {
+        Some(mirror) => mirror.name.clone(),
+        None => free_name(&node_pool, instance, taken),
+    };
+    let created = mirror.and_then(|mirror| mirror.created).unwrap_or(instance.launched);
+    let (expire_after, termination_grace_period) = match (mirror, pool) {
+        (Some(mirror), _) => (mirror.expire_after, mirror.termination_grace_period),
+        (None, Some(pool)) => (
+            pool.template.expire_after.and_then(nodeless_model::NillableDuration::duration),
+            pool.template.termination_grace_period,
+        ),
+        (None, None) => (None, None),
+    };
+    let node_labels = labels_of(instance, node, &node_pool, &node_class);
+    let mut claim = NodeClaim {
+        name,
+        uid: mirror.and_then(|mirror| mirror.record_uid.clone()).unwrap_or_else(|| format!("adopted-{}", instance.id)),
+        node_pool,
+        node_class,
+        created,
+        version: 0,
+        spec: NodeClaimSpec {
+            requirements: Requirements::from_labels(&node_labels),
+            instance_types: vec![instance.instance_type.clone()],
+            annotations: node.map(own_annotations).unwrap_or_default(),
+            taints: node.map(lasting_taints).unwrap_or_default(),
+            expire_after,
+            termination_grace_period,
+            charge: charge(node),
+            labels: node_labels,
+            ..NodeClaimSpec::default()
+        },
+        phase: phase(node),
+        status: NodeClaimStatus {
+            instance: Some(launched(instance)),
+            capacity: node.map(|node| node.capacity.clone()).unwrap_or_default(),
+            allocatable: node.map(|node| node.allocatable.clone()).unwrap_or_default(),
+            node_name: node.filter(|node| node.is_registered()).map(|node| node.name.clone()),
+            last_pod_event: Some(now),
+            ..NodeClaimStatus::default()
+        },
+    };
+    set_conditions(&mut claim, now);
+    Some(claim)
+}
+
+/// The name that the instance was tagged with if that is free, else one made from its id.
+fn free_name(node_pool: &str, instance: &Instance, taken: &BTreeSet<String>) -> String {
+    let tagged = instance.tags.get(labels::NODE_CLAIM_TAG).filter(|name| !name.is_empty() && !taken.contains(*name));
+    if let Some(name) = tagged {
+        return name.clone();
+    }
+    // FNV-1a, because it is stable and needs nothing; a name that is taken moves on to the next.
+    let mut hash = instance
+        .id
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    loop {
+        let name = format!("{node_pool}-{}", suffix(hash));
+        if !taken.contains(&name) {
+            return name;
+        }
+        hash = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// Five letters of a number: the end of a generated name.
+#[must_use]
+pub fn suffix(number: u64) -> String {
+    let base = LETTERS.len() as u64;
+    let letter = |position: u32| {
+        let digit = number / base.pow(position) % base;
+        usize::try_from(digit).ok().and_then(|digit| LETTERS.get(digit)).map_or('b', |letter| char::from(*letter))
+    };
+    (0..5).map(letter).collect()
+}
+
+/// The labels of its node, as far as a launch or NodePool fixes them; of an instance without a node, what EC2 says.
+fn labels_of(instance: &Instance, node: Option<&Node>, node_pool: &str, node_class: &str) -> StringMap {
+    let bookkeeping = [labels::HOSTNAME, labels::REGISTERED, labels::INITIALIZED, labels::EXCLUDE_FROM_LOAD_BALANCERS];
+    let is_alias = |key: &str| labels::normalize(key) != key;
+    let mut known: StringMap = node
+        .into_iter()
+        .flat_map(|node| &node.labels)
+        .filter(|(key, _)| !bookkeeping.contains(&key.as_str()) && !is_alias(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    for (key, value) in [
+        (labels::NODE_POOL, node_pool),
+        (labels::EC2_NODE_CLASS, node_class),
+        (labels::INSTANCE_TYPE, &instance.instance_type),
+        (labels::ZONE, &instance.zone),
+        (labels::CAPACITY_TYPE, instance.capacity_type.as_str()),
+    ] {
+        known.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    }
+    known
+}
+
+/// The annotations of a node that came from its claim: the hashes by which drift is found.
+fn own_annotations(node: &Node) -> StringMap {
+    let ours = |key: &str| key.starts_with("karpenter.sh/") || key.starts_with("karpenter.k8s.aws/");
+    let momentary = [labels::TERMINATION_TIMESTAMP, labels::DO_NOT_DISRUPT];
+    let kept = node.annotations.iter().filter(|(key, _)| ours(key) && !momentary.contains(&key.as_str()));
+    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn lasting_taints(node: &Node) -> Vec<Taint> {
+    let momentary = |taint: &Taint| {
+        taint.is_ephemeral()
+            || taint.key == labels::DISRUPTED_TAINT
+            || taint.key.starts_with("node.kubernetes.io/")
+            || taint.key.starts_with("node.cloudprovider.kubernetes.io/")
+    };
+    node.taints.iter().filter(|taint| !momentary(taint)).cloned().collect()
+}
+
+fn charge(node: Option<&Node>) -> Charge {
+    let resources = node.map(|node| node.capacity.clone()).unwrap_or_default();
+    Charge { resources: resources.with("nodes", Quantity::from_units(1)), dollars_per_hour: 0.0 }
+}
+
+fn phase(node: Option<&Node>) -> Phase {
+    match node {
+        Some(node) if node.is_initialized() => Phase::Initialized,
+        Some(node) if node.is_registered() => Phase::Registered,
+        _ => Phase::Launched,
+    }
+}
+
+fn launched(instance: &Instance) -> LaunchedInstance {
+    LaunchedInstance {
+        id: instance.id.clone(),
+        instance_type: instance.instance_type.clone(),
+        zone: instance.zone.clone(),
+        capacity_type: instance.capacity_type,
+        price: 0.0,
+        image_id: instance.image_id.clone(),
+        private_dns_name: instance.private_dns_name.clone(),
+        reservation_id: instance.reservation_id.clone(),
+        launched: instance.launched,
+    }
+}
+
+fn set_conditions(claim: &mut NodeClaim, now: Timestamp) {
+    let phase = claim.phase;
+    for (kind, reached) in [
+        (condition::LAUNCHED, Phase::Launched),
+        (condition::REGISTERED, Phase::Registered),
+        (condition::INITIALIZED, Phase::Initialized),
+    ] {
+        if phase >= reached {
+            claim.set_condition(kind, ConditionStatus::True, kind, "adopted", now);
+        } else {
+            claim.set_condition(kind, ConditionStatus::Unknown, "NodeNotFound", "adopted", now);
+        }
+    }
+    crate::joining::set_ready(claim, now);
+}

@@ -1,0 +1,211 @@
+//! Comparing all claims with EC2 and the cluster, to find what no single claim can see.
+
+use crate::adopt::adopted;
+use crate::settings::Settings;
+use crate::time::elapsed;
+use jiff::Timestamp;
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All claims, instances and nodes. Read in this order: instances, nodes and NodeClaim objects first, claims last, so that
+/// nothing that was just made looks as if it had no claim.
+#[derive(Clone, Copy, Debug)]
+pub struct World<'a> {
+    /// All claims.
+    pub claims: &'a [NodeClaim],
+    /// All instances with this cluster's tags, other than terminated ones.
+    pub instances: &'a [Instance],
+    /// All nodes that carry a NodePool's label.
+    pub nodes: &'a [Node],
+    /// All NodeClaim objects.
+    pub mirrors: &'a [MirroredClaim],
+    /// All NodePools that could be decoded, for what adopted claims cannot be asked.
+    pub node_pools: &'a [NodePool],
+}
+
+/// Something that no claim looks after.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Collection {
+    /// An instance with a node or NodeClaim that we have no record of: keep it, and write this record.
+    Adopt(Box<NodeClaim>),
+    /// An instance that nobody wants and no node answers for: terminate it.
+    TerminateInstance {
+        /// The instance id.
+        id: String,
+        /// Why, in words.
+        why: String,
+    },
+    /// A claim whose instance is gone: it begins to leave.
+    BeginTermination {
+        /// The claim's name.
+        claim: String,
+        /// Why.
+        reason: TerminationReason,
+        /// Why, in words.
+        message: String,
+    },
+    /// A node without claim, instance or kubelet, held only by its finalizer: let it go.
+    ReleaseNode {
+        /// The node's name.
+        name: String,
+        /// The node's uid.
+        uid: String,
+    },
+    /// A NodeClaim object of ours without a record.
+    RemoveMirror {
+        /// The name.
+        name: String,
+    },
+}
+
+/// Everything that no claim looks after. Doing all of it, or part of it twice, is safe: the next look finds the rest.
+#[must_use]
+pub fn collect(world: &World<'_>, now: Timestamp, settings: &Settings) -> Vec<Collection> {
+    let mut found = Vec::new();
+    let claimed: BTreeSet<&str> = world
+        .claims
+        .iter()
+        .filter_map(|claim| claim.status.instance.as_ref())
+        .map(|instance| instance.id.as_str())
+        .collect();
+    let nodes = nodes_by_instance(world.nodes);
+    let mut names: BTreeSet<String> = world.claims.iter().map(|claim| claim.name.clone()).collect();
+    let mut adopted_mirrors = BTreeSet::new();
+    let mut unclaimed: Vec<&Instance> = world
+        .instances
+        .iter()
+        .filter(|instance| instance.is_alive() && !claimed.contains(instance.id.as_str()))
+        .collect();
+    unclaimed.sort_by(|a, b| a.id.cmp(&b.id));
+    for instance in unclaimed {
+        let node = nodes.get(instance.id.as_str()).copied();
+        match fate(world, instance, node, now, settings) {
+            Fate::Wait => {}
+            Fate::Terminate(why) => found.push(Collection::TerminateInstance { id: instance.id.clone(), why }),
+            Fate::Adopt(mirror) => {
+                if let Some(claim) = adopted(instance, node, mirror, world.node_pools, &names, now) {
+                    names.insert(claim.name.clone());
+                    adopted_mirrors.extend(mirror.map(|mirror| mirror.name.clone()));
+                    found.push(Collection::Adopt(Box::new(claim)));
+                }
+            }
+        }
+    }
+    let present: BTreeSet<&str> = world.instances.iter().map(|instance| instance.id.as_str()).collect();
+    found.extend(world.claims.iter().filter_map(|claim| lost(claim, &present, &nodes, now, settings)));
+    found.extend(
+        world
+            .nodes
+            .iter()
+            .filter(|node| is_abandoned(node, &present, &claimed))
+            .map(|node| Collection::ReleaseNode { name: node.name.clone(), uid: node.uid.clone() }),
+    );
+    let unheld = |mirror: &&MirroredClaim| {
+        let has_instance = mirror
+            .provider_id
+            .as_deref()
+            .and_then(nodeless_model::node::instance_id)
+            .is_some_and(|id| present.contains(id));
+        mirror.record_uid.is_some()
+            && !names.contains(&mirror.name)
+            && !adopted_mirrors.contains(&mirror.name)
+            && !has_instance
+    };
+    found.extend(
+        world.mirrors.iter().filter(unheld).map(|mirror| Collection::RemoveMirror { name: mirror.name.clone() }),
+    );
+    found
+}
+
+fn nodes_by_instance(nodes: &[Node]) -> BTreeMap<&str, &Node> {
+    nodes.iter().filter_map(|node| Some((node.instance_id()?, node))).collect()
+}
+
+/// What is to become of an instance without a claim.
+enum Fate<'a> {
+    Wait,
+    Adopt(Option<&'a MirroredClaim>),
+    Terminate(String),
+}
+
+/// Tells an orphan to terminate from a node to adopt. In doubt, an instance stays:
+///
+/// 1. Its node was recognised once (`karpenter.sh/registered`): adopt. Pods may run there.
+/// 2. A NodeClaim object names it, by provider id or by the instance's `karpenter.sh/nodeclaim` tag: adopt.
+/// 3. It is younger than `orphan_age`, or belongs to the launch group of a claim without instance, or to a NodePool for
+///    which another controller is just launching (a NodeClaim object, not ours, without provider id): wait.
+/// 4. There are no claims at all: the table was lost, or we have just taken over. Adopt everything; what never joins is
+///    ended by the registration timeout.
+/// 5. Otherwise nothing in the table or the cluster knows it: terminate.
+fn fate<'a>(
+    world: &World<'a>,
+    instance: &Instance,
+    node: Option<&Node>,
+    now: Timestamp,
+    settings: &Settings,
+) -> Fate<'a> {
+    let tag = |key: &str| instance.tags.get(key).map(String::as_str);
+    let named = tag(labels::NODE_CLAIM_TAG);
+    let mirror = world.mirrors.iter().find(|mirror| {
+        let provider = mirror.provider_id.as_deref().and_then(nodeless_model::node::instance_id);
+        provider == Some(instance.id.as_str()) || (provider.is_none() && named == Some(mirror.name.as_str()))
+    });
+    // A record of that name with another instance, or none yet, would be overwritten by adopting its NodeClaim object.
+    let mirror_is_taken = mirror.is_some_and(|mirror| world.claims.iter().any(|claim| claim.name == mirror.name));
+    if node.is_some_and(Node::is_registered) {
+        return Fate::Adopt(mirror.filter(|_| !mirror_is_taken));
+    }
+    if mirror.is_some() && !mirror_is_taken {
+        return Fate::Adopt(mirror);
+    }
+    let group = tag(labels::LAUNCH_GROUP_TAG);
+    let launching_here = world.claims.iter().any(|claim| {
+        claim.status.instance.is_none()
+            && claim.phase != Phase::Gone
+            && group.is_some()
+            && claim.spec.launch_group.as_ref().map(|group| group.id.as_str()) == group
+    });
+    let launching_elsewhere = world.mirrors.iter().any(|mirror| {
+        let of_this_pool = tag(labels::NODE_POOL).is_some_and(|pool| is_name_of_pool(&mirror.name, pool));
+        mirror.record_uid.is_none() && mirror.provider_id.is_none() && of_this_pool
+    });
+    if elapsed(instance.launched, now) < settings.orphan_age || launching_here || launching_elsewhere {
+        return Fate::Wait;
+    }
+    if world.claims.is_empty() {
+        return Fate::Adopt(None);
+    }
+    Fate::Terminate("no claim, NodeClaim or recognised Node knows it".to_owned())
+}
+
+/// Whether a NodeClaim was named after a NodePool, `POOL-xxxxx`.
+fn is_name_of_pool(name: &str, pool: &str) -> bool {
+    name.strip_prefix(pool).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| !rest.contains('-'))
+}
+
+/// A claim whose node had joined and whose instance is not listed any more, unless its node still answers.
+fn lost(
+    claim: &NodeClaim,
+    present: &BTreeSet<&str>,
+    nodes: &BTreeMap<&str, &Node>,
+    now: Timestamp,
+    settings: &Settings,
+) -> Option<Collection> {
+    let instance = claim.status.instance.as_ref()?;
+    let joined = matches!(claim.phase, Phase::Registered | Phase::Initialized);
+    let listed = present.contains(instance.id.as_str()) || elapsed(instance.launched, now) < settings.visible_after;
+    let answers = nodes.get(instance.id.as_str()).is_some_and(|node| node.is_ready());
+    (joined && !listed && !answers).then(|| Collection::BeginTermination {
+        claim: claim.name.clone(),
+        reason: TerminationReason::InstanceMissing,
+        message: format!("the instance {} is gone", instance.id),
+    })
+}
+
+/// A node that only its finalizer keeps: recognised once, not ready, its instance and claim gone.
+fn is_abandoned(node: &Node, present: &BTreeSet<&str>, claimed: &BTreeSet<&str>) -> bool {
+    let held = node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER);
+    held && !node.is_ready() && node.instance_id().is_some_and(|id| !present.contains(id) && !claimed.contains(id))
+}

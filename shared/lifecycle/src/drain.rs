@@ -1,0 +1,91 @@
+//! Which pods of a leaving node to evict now, by Karpenter's rules.
+
+use crate::settings::Settings;
+use crate::time::{after, elapsed};
+use jiff::Timestamp;
+use nodeless_model::object::PodRef;
+use nodeless_model::taint::first_untolerated;
+use nodeless_model::{Pod, Taint, duration, labels};
+use std::time::Duration;
+
+/// What to do with the pods of one node now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drain {
+    /// To be evicted, honouring budgets.
+    pub evict: Vec<PodRef>,
+    /// To be deleted past all budgets, each with so many seconds to stop.
+    pub delete: Vec<(PodRef, u32)>,
+    /// How many pods the drain still waits for, those included.
+    pub waiting: usize,
+    /// Pods, `namespace/name`, that hold the drain up by `karpenter.sh/do-not-disrupt`.
+    pub protected: Vec<String>,
+}
+
+/// The pods that a drain moves in turn: a group only when those before it have gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    Ordinary,
+    OrdinaryDaemon,
+    Critical,
+    CriticalDaemon,
+}
+
+/// What to do with these pods now, given when draining ends by force.
+#[must_use]
+pub fn drain(pods: &[Pod], deadline: Option<Timestamp>, now: Timestamp, settings: &Settings) -> Drain {
+    let waiting: Vec<&Pod> = pods.iter().filter(|pod| is_waited_for(pod, now, settings)).collect();
+    let mut plan = Drain { waiting: waiting.len(), ..Drain::default() };
+    let turn = waiting.iter().map(|pod| group(pod)).min();
+    for pod in waiting {
+        if let Some(grace) = deadline.and_then(|deadline| forced_grace(pod, deadline, now)) {
+            plan.delete.push((PodRef::from(pod), grace));
+        } else if pod.is_terminating() || Some(group(pod)) != turn {
+            // On its way out, or not its turn yet.
+        } else if is_protected(pod, now) {
+            plan.protected.push(pod.key());
+        } else {
+            plan.evict.push(PodRef::from(pod));
+        }
+    }
+    plan
+}
+
+/// Whether the node's end has to wait for a pod. It does not for pods that tolerate the disrupted taint (they chose to
+/// stay), static pods, those that have ended, and those whose kubelet seems to be gone.
+fn is_waited_for(pod: &Pod, now: Timestamp, settings: &Settings) -> bool {
+    let stuck = pod.deletion_timestamp.is_some_and(|end| elapsed(end, now) > settings.stuck_pod_after);
+    let stays = first_untolerated(&[Taint::disrupted()], &pod.tolerations).is_none();
+    !pod.is_terminal() && !pod.is_owned_by_node() && !stays && !stuck
+}
+
+fn group(pod: &Pod) -> Group {
+    match (pod.is_critical(), pod.is_owned_by_daemon_set()) {
+        (false, false) => Group::Ordinary,
+        (false, true) => Group::OrdinaryDaemon,
+        (true, false) => Group::Critical,
+        (true, true) => Group::CriticalDaemon,
+    }
+}
+
+/// The seconds that a pod gets when it has to be deleted by force now: what is left until the deadline, at least one. A
+/// pod without a grace period of its own is never forced, and one that ends before the deadline anyway is left alone.
+fn forced_grace(pod: &Pod, deadline: Timestamp, now: Timestamp) -> Option<u32> {
+    let own = Duration::from_secs(u64::try_from(pod.termination_grace_period_seconds?).unwrap_or(0));
+    let threshold = deadline.checked_sub(own).unwrap_or(Timestamp::MIN);
+    if now <= threshold || pod.deletion_timestamp.is_some_and(|end| end <= deadline) {
+        return None;
+    }
+    Some(u32::try_from(elapsed(now, deadline).as_secs()).unwrap_or(u32::MAX).max(1))
+}
+
+/// Whether a pod asks not to be disrupted: for ever with `true`, or for so long since it started. What is neither is
+/// ignored, as in Karpenter.
+#[must_use]
+pub fn is_protected(pod: &Pod, now: Timestamp) -> bool {
+    match pod.annotations.get(labels::DO_NOT_DISRUPT).map(String::as_str) {
+        None => false,
+        Some("true") => true,
+        Some(text) => duration::parse_go_duration(text)
+            .is_ok_and(|wanted| pod.start_time.or(pod.created).is_none_or(|start| now < after(start, wanted))),
+    }
+}

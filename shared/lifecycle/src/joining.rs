@@ -1,0 +1,221 @@
+//! From launched through registered to initialised, and what is kept up after that.
+
+use crate::effect::{Effect, Step};
+use crate::observation::{Observation, Seen};
+use crate::settings::Settings;
+use crate::step::{leave, node_event, patience};
+use crate::time::elapsed;
+use jiff::Timestamp;
+use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::object::{MirroredClaim, NodePatch};
+use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, StringMap, Taint, labels};
+use std::time::Duration;
+
+/// How long to wait for a node that is joining: it takes half a minute or so.
+fn joining_delay(claim: &NodeClaim, now: Timestamp) -> Duration {
+    let since = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
+    patience(elapsed(since, now), Duration::from_secs(3), Duration::from_mins(1))
+}
+
+/// A claim whose node has not joined yet.
+pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    let delay = joining_delay(claim, now);
+    let nodes = match &seen.nodes {
+        Seen::Known(nodes) => nodes,
+        Seen::Unknown(why) => return step.wait_for("its node", why, delay),
+    };
+    if let [node] = nodes.as_slice()
+        && is_recognised(node)
+    {
+        step.claim.phase = Phase::Registered;
+        step.claim.status.node_name = Some(node.name.clone());
+        step.claim.status.last_pod_event.get_or_insert(now);
+        step.claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", now);
+        step.claim.set_condition(
+            condition::INITIALIZED,
+            ConditionStatus::Unknown,
+            "NodeNotReady",
+            "Node not ready",
+            now,
+        );
+        return step.again();
+    }
+    let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
+    if elapsed(since, now) >= settings.registration_timeout {
+        return leave(claim, seen, TerminationReason::RegistrationTimeout, "its node did not join in time", now);
+    }
+    match nodes.as_slice() {
+        [] => {
+            step.claim.set_condition(
+                condition::REGISTERED,
+                ConditionStatus::Unknown,
+                "NodeNotFound",
+                "Node not found",
+                since,
+            );
+            step.after(delay)
+        }
+        [node] => match &seen.mirror {
+            Seen::Unknown(why) => step.wait_for("its NodeClaim object", why, delay),
+            Seen::Known(None) => {
+                step.effects.push(Effect::MirrorClaim);
+                step.again()
+            }
+            Seen::Known(Some(mirror)) => recognise(step, node, mirror).again(),
+        },
+        several => {
+            let names: Vec<&str> = several.iter().map(|node| node.name.as_str()).collect();
+            let message = format!("several Nodes have its provider id: {}", names.join(", "));
+            // The timeout goes on counting from when the node was first looked for.
+            step.claim.set_condition(
+                condition::REGISTERED,
+                ConditionStatus::False,
+                "MultipleNodesFound",
+                &message,
+                since,
+            );
+            step.after(delay)
+        }
+    }
+}
+
+/// Whether a node bears every mark of being recognised.
+fn is_recognised(node: &Node) -> bool {
+    node.is_registered()
+        && !node.has_taint(&Taint::unregistered())
+        && node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER)
+}
+
+/// Puts the marks of a recognised node onto it: the claim's labels, annotations and taints, the finalizer and the owner.
+fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
+    let unregistered = Taint::unregistered();
+    if !node.is_registered() && !node.has_taint(&unregistered) {
+        let message = "it joined without the taint karpenter.sh/unregistered, so pods may have come too early";
+        step.events.push(node_event(node, true, "UnregisteredTaintMissing", message));
+    }
+    let claim = &step.claim;
+    let mut wanted = claim.node_labels();
+    wanted.insert(labels::REGISTERED.to_owned(), "true".to_owned());
+    let kubelet_sets_taints = node.has_label(labels::DO_NOT_SYNC_TAINTS, "true");
+    let taints = claim.spec.taints.iter().chain(&claim.spec.startup_taints);
+    let patch = NodePatch {
+        labels: wanted,
+        annotations: claim.spec.annotations.clone(),
+        add_taints: taints.filter(|taint| !kubelet_sets_taints && !node.has_taint(taint)).cloned().collect(),
+        remove_taints: vec![unregistered],
+        add_finalizer: Some(labels::TERMINATION_FINALIZER.to_owned()),
+        owner: Some((mirror.name.clone(), mirror.uid.clone())),
+        ..NodePatch::default()
+    };
+    step.effects.push(patch_node(node, patch));
+    step
+}
+
+/// A claim whose node has joined but was not ready for pods yet.
+pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    tag(&mut step, seen, settings);
+    let delay = joining_delay(claim, now);
+    let nodes = match &seen.nodes {
+        Seen::Known(nodes) => nodes,
+        Seen::Unknown(why) => return step.wait_for("its node", why, delay),
+    };
+    let [node] = nodes.as_slice() else {
+        let message = format!("{} Nodes have its provider id", nodes.len());
+        step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, "NodeNotFound", &message, now);
+        return step.after(delay);
+    };
+    if node.is_initialized() {
+        step.claim.phase = Phase::Initialized;
+        step.claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", now);
+        return step;
+    }
+    if let Some((reason, message)) = not_initialised_because(claim, node) {
+        step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
+        return step.after(delay);
+    }
+    let initialised = StringMap::from([(labels::INITIALIZED.to_owned(), "true".to_owned())]);
+    step.effects.push(patch_node(node, NodePatch { labels: initialised, ..NodePatch::default() }));
+    step.again()
+}
+
+/// What a node still lacks before it counts as ready for pods, in Karpenter's order.
+fn not_initialised_because(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
+    if !node.is_ready() {
+        return Some(("NodeNotReady", "Node status is not Ready".to_owned()));
+    }
+    if let Some(taint) = claim.spec.startup_taints.iter().find(|taint| node.has_taint(taint)) {
+        return Some(("StartupTaintsExist", format!("Startup taint {taint} still exists")));
+    }
+    if let Some(taint) = node.taints.iter().find(|taint| taint.is_ephemeral()) {
+        return Some(("KnownEphemeralTaintsExist", format!("Ephemeral taint {taint} still exists")));
+    }
+    let missing =
+        claim.spec.requests.iter().find(|(name, wanted)| !wanted.is_zero() && node.allocatable.get(name).is_zero());
+    missing.map(|(name, _)| ("ResourceNotRegistered", format!("Resource {name} was requested but not registered")))
+}
+
+/// A claim whose node is ready for pods.
+pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    tag(&mut step, seen, settings);
+    // A claim is marked as leaving before its node is tainted. So a taint on the node of a claim that stays is left over
+    // from a disruption that Karpenter began and nobody will finish.
+    for node in seen.nodes.known().into_iter().flatten() {
+        if node.has_taint(&Taint::disrupted()) {
+            let marked = node.has_label(labels::EXCLUDE_FROM_LOAD_BALANCERS, "karpenter");
+            let remove_labels = marked.then(|| labels::EXCLUDE_FROM_LOAD_BALANCERS.to_owned()).into_iter().collect();
+            let patch = NodePatch { remove_taints: vec![Taint::disrupted()], remove_labels, ..NodePatch::default() };
+            step.effects.push(patch_node(node, patch));
+        }
+    }
+    step
+}
+
+/// Tags the instance with its node and claim, once it has a node. A `Name` that the user chose is left alone.
+fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
+    let Some(Some(instance)) = seen.instance.known() else { return };
+    let tags = missing_tags(&step.claim, instance, settings);
+    if !tags.is_empty() {
+        step.effects.push(Effect::TagInstance { id: instance.id.clone(), tags });
+    }
+}
+
+fn missing_tags(claim: &NodeClaim, instance: &Instance, settings: &Settings) -> StringMap {
+    let mut wanted = StringMap::from([
+        (labels::NODE_CLAIM_TAG.to_owned(), claim.name.clone()),
+        (labels::CLUSTER_NAME_TAG.to_owned(), settings.cluster_name.clone()),
+    ]);
+    if let Some(node) = &claim.status.node_name
+        && !instance.tags.contains_key("Name")
+    {
+        wanted.insert("Name".to_owned(), node.clone());
+    }
+    wanted.retain(|key, value| instance.tags.get(key) != Some(value));
+    wanted
+}
+
+pub(crate) fn patch_node(node: &Node, patch: NodePatch) -> Effect {
+    Effect::PatchNode { name: node.name.clone(), uid: node.uid.clone(), patch: Box::new(patch) }
+}
+
+/// Sets the Ready condition from those that it is made of.
+pub(crate) fn set_ready(claim: &mut NodeClaim, now: Timestamp) {
+    let parts = [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED];
+    let missing = parts.into_iter().find(|kind| !claim.has_condition(kind));
+    let (status, reason, message) = match missing {
+        None => (ConditionStatus::True, "Ready".to_owned(), String::new()),
+        Some(kind) => {
+            let present = claim.condition(kind);
+            let status = present.map_or(ConditionStatus::Unknown, |condition| condition.status);
+            (status, format!("Not{kind}"), present.map_or(String::new(), |condition| condition.message.clone()))
+        }
+    };
+    if claim
+        .condition(condition::READY)
+        .is_none_or(|ready| ready.status != status || ready.reason != reason || ready.message != message)
+    {
+        claim.set_condition(condition::READY, status, &reason, &message, now);
+    }
+}

@@ -1,0 +1,215 @@
+//! From reserved to launched.
+
+use crate::effect::{Effect, LaunchResult, Learned, Step};
+use crate::observation::{NodeClassState, Observation, Seen};
+use crate::settings::Settings;
+use crate::step::leave;
+use crate::time::{after, elapsed};
+use jiff::Timestamp;
+use nodeless_model::claim::{Charge, LaunchedInstance, TerminationReason, condition};
+use nodeless_model::instance::{LaunchOutcome, OfferingFailure};
+use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity};
+use std::time::Duration;
+
+/// EC2's code for a client token that came with other parameters before: that call was accepted, its answer lost.
+const TOKEN_USED: &str = "IdempotentParameterMismatch";
+/// The longest message that a condition carries, in characters, as in Karpenter.
+const MESSAGE_LENGTH: usize = 300;
+
+/// Gives a claim that has just been decided the conditions that it starts with.
+pub fn prepare(claim: &mut NodeClaim) {
+    let created = claim.created;
+    for kind in [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED] {
+        claim.set_condition(kind, ConditionStatus::Unknown, "AwaitingReconciliation", "", created);
+    }
+    crate::joining::set_ready(claim, created);
+}
+
+/// Whether EC2 has said that it answered a launch of this group before, with an answer that never reached the record.
+pub(crate) fn answer_was_lost(claim: &NodeClaim) -> bool {
+    claim.condition(condition::LAUNCHED).is_some_and(|launched| launched.reason == TOKEN_USED)
+}
+
+/// A claim that has no instance yet.
+pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    let since = claim.condition(condition::LAUNCHED).map_or(claim.created, |launched| launched.last_transition_time);
+    if elapsed(since, now) >= settings.launch_timeout {
+        let why = claim.condition(condition::LAUNCHED).map_or("", |launched| &launched.message);
+        return leave(
+            claim,
+            seen,
+            TerminationReason::LaunchTimeout,
+            &format!("it could not be launched in time; {why}"),
+            now,
+        );
+    }
+    let node_class = &claim.node_class;
+    let not_ready = |why: &str| {
+        leave(claim, seen, TerminationReason::NodeClassNotReady, &format!("the EC2NodeClass {node_class} {why}"), now)
+    };
+    match &seen.node_class {
+        Seen::Unknown(why) => {
+            return step.wait_for(&format!("the EC2NodeClass {node_class}"), why, retry_delay(claim));
+        }
+        Seen::Known(NodeClassState::Missing) => return not_ready("does not exist"),
+        Seen::Known(NodeClassState::Terminating) => return not_ready("is being deleted"),
+        Seen::Known(NodeClassState::NotReady { message }) => return not_ready(&format!("is not ready: {message}")),
+        Seen::Known(NodeClassState::NotYetKnown) => {
+            let message = format!("the EC2NodeClass {node_class} has not been resolved yet");
+            launch_unknown(&mut step.claim, "NodeClassReadinessUnknown", &message, now);
+            return step.after(retry_delay(claim));
+        }
+        Seen::Known(NodeClassState::Ready) => {}
+    }
+    if !answer_was_lost(claim) {
+        step.effects.push(Effect::Launch);
+        return step.after(retry_delay(claim));
+    }
+    match &seen.launch_group {
+        Seen::Unknown(why) => step.wait_for("the instances of its launch group", why, retry_delay(claim)),
+        Seen::Known(instances) if instances.is_empty() => {
+            let message = "an earlier launch with the same client token started no instance";
+            leave(claim, seen, TerminationReason::InsufficientCapacity, message, now)
+        }
+        Seen::Known(instances) => {
+            let mut instances = instances.clone();
+            instances.sort_by(|a, b| a.id.cmp(&b.id));
+            step.effects.push(Effect::Recover { instances });
+            step.after(retry_delay(claim))
+        }
+    }
+}
+
+/// The part of a launch's outcome that belongs to one claim; `learn` says what the catalog knows about its instance.
+///
+/// The instances, in the order of their ids, belong to the members of the group in the order of their indices.
+pub fn result_for(
+    claim: &NodeClaim,
+    outcome: &LaunchOutcome,
+    learn: impl FnOnce(&Instance) -> Learned,
+) -> LaunchResult {
+    let index = claim.spec.launch_group.as_ref().map_or(0, |group| group.index);
+    let mut instances: Vec<&Instance> = outcome.instances.iter().collect();
+    instances.sort_by(|a, b| a.id.cmp(&b.id));
+    match usize::try_from(index).ok().and_then(|index| instances.get(index).copied()) {
+        Some(instance) => {
+            LaunchResult::Launched { learned: Box::new(learn(instance)), instance: Box::new(instance.clone()) }
+        }
+        None => {
+            LaunchResult::NothingLaunched { failures: outcome.failures.clone(), others_launched: !instances.is_empty() }
+        }
+    }
+}
+
+/// The step that follows from what a launch came to. Safe to repeat, and safe for a claim that began to leave while the
+/// launch was on its way: its instance is then recorded so that it is terminated.
+#[must_use]
+pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = match result {
+        LaunchResult::Launched { instance, learned } => launched(claim, instance, learned, now),
+        _ if claim.phase != Phase::Reserved => Step::stay(claim),
+        LaunchResult::NothingLaunched { failures, others_launched } => {
+            nothing_launched(claim, failures, *others_launched, now, settings)
+        }
+        LaunchResult::NoOffering { message } => no_capacity(claim, message, now),
+        LaunchResult::Failed { code, message } => {
+            let reason = if code.is_empty() { "LaunchFailed" } else { code };
+            try_again(claim, reason, message, now)
+        }
+    };
+    crate::joining::set_ready(&mut step.claim, now);
+    if step.claim != *claim && claim.phase != Phase::Gone {
+        step.effects.push(Effect::MirrorClaim);
+    }
+    step
+}
+
+fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Timestamp) -> Step {
+    let mut step = Step::stay(claim);
+    if claim.status.instance.is_some() || claim.phase == Phase::Gone {
+        return step;
+    }
+    let next = &mut step.claim;
+    next.status.instance = Some(LaunchedInstance {
+        id: instance.id.clone(),
+        instance_type: instance.instance_type.clone(),
+        zone: instance.zone.clone(),
+        capacity_type: instance.capacity_type,
+        price: learned.price,
+        image_id: instance.image_id.clone(),
+        private_dns_name: instance.private_dns_name.clone(),
+        reservation_id: instance.reservation_id.clone(),
+        launched: instance.launched,
+    });
+    next.status.labels.clone_from(&learned.labels);
+    next.status.capacity.clone_from(&learned.capacity);
+    next.status.allocatable.clone_from(&learned.allocatable);
+    next.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", now);
+    if next.phase == Phase::Reserved {
+        next.phase = Phase::Launched;
+        next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", now);
+    }
+    if !learned.capacity.is_empty() {
+        let resources = learned.capacity.clone().with("nodes", Quantity::from_units(1));
+        step.charge = Some(Charge { resources, dollars_per_hour: learned.price });
+    }
+    step.after(Duration::from_secs(5))
+}
+
+fn nothing_launched(
+    claim: &NodeClaim,
+    failures: &[OfferingFailure],
+    others_launched: bool,
+    now: Timestamp,
+    settings: &Settings,
+) -> Step {
+    let mend = failures.iter().find(|failure| !failure.lacks_capacity).filter(|_| !others_launched);
+    let mut step = match mend {
+        Some(failure) => {
+            let mut step = try_again(claim, &failure.code, &failure.message, now);
+            step.claim.status.launches_spent += 1;
+            step
+        }
+        None => {
+            let told = failures.first().map_or("EC2 had none of the offerings".to_owned(), |failure| {
+                format!("{} {} in {}: {}", failure.instance_type, failure.capacity_type, failure.zone, failure.message)
+            });
+            no_capacity(claim, &told, now)
+        }
+    };
+    let lacking: Vec<OfferingFailure> = failures.iter().filter(|failure| failure.lacks_capacity).cloned().collect();
+    if !lacking.is_empty() {
+        let until = after(now, settings.unavailable_for);
+        step.effects.insert(0, Effect::MarkUnavailable { failures: lacking, until });
+    }
+    step
+}
+
+fn no_capacity(claim: &NodeClaim, message: &str, now: Timestamp) -> Step {
+    let message: String = message.chars().take(MESSAGE_LENGTH).collect();
+    leave(claim, &Observation::default(), TerminationReason::InsufficientCapacity, &message, now)
+}
+
+fn try_again(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> Step {
+    let mut step = Step::stay(claim);
+    step.claim.status.launch_attempts = claim.status.launch_attempts.saturating_add(1);
+    launch_unknown(&mut step.claim, reason, message, now);
+    let delay = retry_delay(&step.claim);
+    step.after(delay)
+}
+
+fn launch_unknown(claim: &mut NodeClaim, reason: &str, message: &str, now: Timestamp) {
+    let message: String = message.chars().take(MESSAGE_LENGTH).collect();
+    if claim.condition(condition::LAUNCHED).is_none() {
+        // The timeout counts from this condition's transition, so it must not begin later than the claim itself.
+        claim.set_condition(condition::LAUNCHED, ConditionStatus::Unknown, reason, &message, claim.created);
+    } else {
+        claim.set_condition(condition::LAUNCHED, ConditionStatus::Unknown, reason, &message, now);
+    }
+}
+
+/// Doubles from a second to a minute with each try in vain.
+fn retry_delay(claim: &NodeClaim) -> Duration {
+    Duration::from_secs(1 << claim.status.launch_attempts.min(6)).min(Duration::from_mins(1))
+}

@@ -1,0 +1,119 @@
+//! What was read for one step.
+
+use nodeless_model::object::{MirroredClaim, VolumeAttachment};
+use nodeless_model::{Instance, Node, NodeClaim, Phase, Pod};
+
+/// Something that was read, or the reason why it was not.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen<T> {
+    /// It was read.
+    Known(T),
+    /// It was not, and here is why.
+    Unknown(String),
+}
+
+impl<T> Default for Seen<T> {
+    fn default() -> Self {
+        Self::Unknown("it was not looked at".to_owned())
+    }
+}
+
+impl<T> Seen<T> {
+    /// What was read, if it was.
+    #[must_use]
+    pub const fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+impl<T, E: std::fmt::Display> From<Result<T, E>> for Seen<T> {
+    fn from(result: Result<T, E>) -> Self {
+        match result {
+            Ok(value) => Self::Known(value),
+            Err(error) => Self::Unknown(error.to_string()),
+        }
+    }
+}
+
+/// Whether instances may be launched from an EC2NodeClass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeClassState {
+    /// They may.
+    Ready,
+    /// It is not ready, or its status is of an older generation.
+    NotReady {
+        /// What is wrong.
+        message: String,
+    },
+    /// Nobody has said yet whether it is ready.
+    NotYetKnown,
+    /// There is no such EC2NodeClass.
+    Missing,
+    /// It is being deleted.
+    Terminating,
+}
+
+/// What was read about one claim. What a phase does not [need](Needs) may be left unknown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// Its EC2NodeClass.
+    pub node_class: Seen<NodeClassState>,
+    /// Whether its NodePool exists, be it valid or not.
+    pub node_pool_exists: Seen<bool>,
+    /// Its instance; `None` when EC2 does not know that id.
+    pub instance: Seen<Option<Instance>>,
+    /// The instances that carry the tag of its launch group.
+    pub launch_group: Seen<Vec<Instance>>,
+    /// The nodes with its provider id.
+    pub nodes: Seen<Vec<Node>>,
+    /// The pods on these nodes.
+    pub pods: Seen<Vec<Pod>>,
+    /// The volumes attached to these nodes that a drain waits for.
+    pub volume_attachments: Seen<Vec<VolumeAttachment>>,
+    /// Its NodeClaim object.
+    pub mirror: Seen<Option<MirroredClaim>>,
+}
+
+/// Which parts of an [`Observation`] a step will look at, so that nothing else is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each names one independent read")]
+pub struct Needs {
+    /// The EC2NodeClass.
+    pub node_class: bool,
+    /// Whether the NodePool exists.
+    pub node_pool: bool,
+    /// The instance.
+    pub instance: bool,
+    /// The instances of the launch group.
+    pub launch_group: bool,
+    /// The nodes.
+    pub nodes: bool,
+    /// The pods on the nodes.
+    pub pods: bool,
+    /// The volumes attached to the nodes.
+    pub volume_attachments: bool,
+    /// The NodeClaim object.
+    pub mirror: bool,
+}
+
+impl Needs {
+    /// What the next step of a claim looks at.
+    #[must_use]
+    pub fn of(claim: &NodeClaim) -> Self {
+        let launched = claim.status.instance.is_some();
+        let present = !claim.phase.is_leaving();
+        Self {
+            node_class: claim.phase == Phase::Reserved,
+            node_pool: present,
+            instance: launched && claim.phase != Phase::Gone,
+            launch_group: claim.phase == Phase::Reserved && crate::launch::answer_was_lost(claim),
+            nodes: launched,
+            pods: launched && claim.phase == Phase::Draining,
+            volume_attachments: launched && claim.phase == Phase::Draining,
+            mirror: present,
+        }
+    }
+}

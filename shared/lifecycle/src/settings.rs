@@ -1,0 +1,41 @@
+//! What may be set about the life of claims.
+
+use std::time::Duration;
+
+/// Times and names that steps go by. The defaults are Karpenter's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The cluster's name, for tags.
+    pub cluster_name: String,
+    /// How long a launch is tried.
+    pub launch_timeout: Duration,
+    /// How long a launched instance may take to join as a node.
+    pub registration_timeout: Duration,
+    /// How long an offering that EC2 did not have is not asked for.
+    pub unavailable_for: Duration,
+    /// How long a drain takes at least, so that endpoints have gone before the instance goes.
+    pub minimum_drain: Duration,
+    /// How long EC2 may fail to list an instance that it has just launched.
+    pub visible_after: Duration,
+    /// How old an instance without a claim must be to count as an orphan.
+    pub orphan_age: Duration,
+    /// How long past the end of its grace period a pod may linger before it no longer holds up a drain.
+    pub stuck_pod_after: Duration,
+}
+
+impl Settings {
+    /// Karpenter's times for this cluster.
+    #[must_use]
+    pub fn new(cluster_name: impl Into<String>) -> Self {
+        Self {
+            cluster_name: cluster_name.into(),
+            launch_timeout: Duration::from_mins(5),
+            registration_timeout: Duration::from_mins(15),
+            unavailable_for: Duration::from_mins(3),
+            minimum_drain: Duration::from_secs(5),
+            visible_after: Duration::from_mins(2),
+            orphan_age: Duration::from_secs(30),
+            stuck_pod_after: Duration::from_mins(1),
+        }
+    }
+}
