@@ -1,6 +1,7 @@
 //! What stands in the account before the first instance: network, images, profiles, and how long things take.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -177,7 +178,7 @@ pub struct Account {
     /// Twelve digits.
     pub id: String,
     /// What the region sells.
-    pub facts: RegionFacts,
+    pub facts: Arc<RegionFacts>,
     /// Virtual networks.
     pub vpcs: Vec<Vpc>,
     /// Subnets.
@@ -210,7 +211,7 @@ impl Account {
     pub fn empty(id: &str, facts: RegionFacts) -> Self {
         Self {
             id: id.to_owned(),
-            facts,
+            facts: Arc::new(facts),
             vpcs: Vec::new(),
             subnets: Vec::new(),
             security_groups: Vec::new(),
@@ -241,7 +242,8 @@ impl Account {
         });
         let discovery = Tags::from([("karpenter.sh/discovery".to_owned(), cluster.to_owned())]);
         account.tags.insert(group_id, discovery.clone());
-        for (index, zone) in account.facts.zones.iter().enumerate().take(16) {
+        let zones = account.facts.zones.clone();
+        for (index, zone) in zones.iter().enumerate().take(16) {
             let subnet_id = format!("subnet-0a{index:015x}");
             account.tags.insert(subnet_id.clone(), discovery.clone());
             account.subnets.push(Subnet {

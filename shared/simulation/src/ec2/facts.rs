@@ -15,7 +15,7 @@ pub struct Zone {
 }
 
 /// One instance type as the region sells it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TypeFacts {
     /// The DescribeInstanceTypes entry, in the SDK's member names (`VCpuInfo.DefaultVCpus` and so on).
     pub description: Value,

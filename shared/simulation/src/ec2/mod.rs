@@ -19,8 +19,10 @@ mod launch;
 mod launch_templates;
 pub mod requests;
 mod run;
+mod services;
 mod state;
 mod tags;
+mod wire;
 
 pub use account::{
     Account, CapacityReservation, Cluster, Image, InstanceProfile, SecurityGroup, Subnet, Tags, Timing, Vpc,
@@ -35,6 +37,7 @@ pub use instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering};
 pub use launch_templates::{LaunchTemplate, LaunchTemplateVersion};
 pub use run::TerminatedInstance;
 pub use state::Ec2;
+pub use wire::{aws_router, aws_router_with_clock};
 
 #[cfg(test)]
 mod tests;

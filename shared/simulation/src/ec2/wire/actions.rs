@@ -1,0 +1,194 @@
+//! EC2's actions: parameters in, the content of the answer out.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::super::describe::Page;
+use super::super::error::Ec2Error;
+use super::super::requests::Describe;
+use super::super::state::Ec2;
+use super::encode;
+use super::names::{launch_template_member, to_wire};
+use super::query::Node;
+
+/// EC2's error for an action that it does not know.
+pub(crate) fn invalid_action(action: &str) -> Ec2Error {
+    Ec2Error::new("InvalidAction", format!("The action {action} is not valid for this web service."))
+}
+
+/// A page of a describe call: the list under its name, and the token.
+fn paged<T>(list: &str, (entries, token): Page<T>, encode: impl FnMut(T) -> Value) -> Value {
+    let mut content = serde_json::Map::new();
+    content.insert(list.to_owned(), entries.into_iter().map(encode).collect());
+    content.insert("nextToken".to_owned(), token.map_or(Value::Null, Value::String));
+    Value::Object(content)
+}
+
+/// What was changed or not, in calls whose answer is only that.
+fn done(_: impl Serialize) -> Value {
+    json!({ "return": true })
+}
+
+/// The describe calls, whose parameters are read before the call is chosen.
+const DESCRIBES: &[&str] = &[
+    "DescribeAvailabilityZones",
+    "DescribeCapacityReservations",
+    "DescribeImages",
+    "DescribeInstanceStatus",
+    "DescribeInstanceTypeOfferings",
+    "DescribeInstanceTypes",
+    "DescribeInstances",
+    "DescribeLaunchTemplateVersions",
+    "DescribeLaunchTemplates",
+    "DescribeSecurityGroups",
+    "DescribeSpotPriceHistory",
+    "DescribeSubnets",
+    "DescribeTags",
+    "DescribeVpcs",
+];
+
+/// Runs one action.
+pub(crate) fn run(ec2: &Ec2, action: &str, mut parameters: Node) -> Result<Value, Ec2Error> {
+    if action.starts_with("Describe") {
+        if !DESCRIBES.contains(&action) {
+            return Err(invalid_action(action));
+        }
+        return describe(ec2, action, &parameters.read()?);
+    }
+    parameters.rename_below("LaunchTemplateData", &launch_template_member);
+    let parameters = parameters;
+    match action {
+        "CreateFleet" => ec2.create_fleet(&parameters.read()?).map(|answer| encode::fleet(&answer)),
+        "RunInstances" => {
+            let launched = ec2.run_instances(&parameters.read()?)?;
+            let reservations = encode::reservation_set(&ec2.account(), &launched);
+            Ok(reservations.get(0).cloned().unwrap_or_default())
+        }
+        "TerminateInstances" => {
+            let terminated = ec2.terminate_instances(&parameters.read()?)?;
+            let entries = terminated.into_iter().map(|instance| {
+                json!({
+                    "instanceId": instance.instance_id,
+                    "currentState": encode::state(instance.current),
+                    "previousState": encode::state(instance.previous),
+                })
+            });
+            Ok(json!({ "instancesSet": entries.collect::<Value>() }))
+        }
+        "CreateTags" => ec2.create_tags(&parameters.read()?).map(done),
+        "DeleteTags" => ec2.delete_tags(&parameters.read()?).map(done),
+        "CreateLaunchTemplate" => {
+            let template = ec2.create_launch_template(&parameters.read()?)?;
+            Ok(json!({ "launchTemplate": encode::launch_template(&ec2.account(), &template) }))
+        }
+        "CreateLaunchTemplateVersion" => {
+            let template = ec2.create_launch_template_version(&parameters.read()?)?;
+            let account = ec2.account();
+            let newest = template.versions.last();
+            let newest = newest.map(|version| encode::launch_template_version(&account, &template, version));
+            Ok(json!({ "launchTemplateVersion": newest }))
+        }
+        "DeleteLaunchTemplate" => {
+            let template = ec2.delete_launch_template(&parameters.read()?)?;
+            Ok(json!({ "launchTemplate": encode::launch_template(&ec2.account(), &template) }))
+        }
+        other => Err(invalid_action(other)),
+    }
+}
+
+fn describe(ec2: &Ec2, action: &str, request: &Describe) -> Result<Value, Ec2Error> {
+    match action {
+        "DescribeInstances" => {
+            let (instances, token) = ec2.describe_instances(request)?;
+            let reservations = encode::reservation_set(&ec2.account(), &instances);
+            Ok(json!({ "reservationSet": reservations, "nextToken": token }))
+        }
+        "DescribeInstanceStatus" => {
+            let found = ec2.describe_instance_status(request)?;
+            Ok(paged("instanceStatusSet", found, |instance| encode::instance_status(&instance)))
+        }
+        "DescribeTags" => Ok(paged("tagSet", ec2.describe_tags(request)?, |tag| {
+            json!({
+                "resourceId": tag.resource_id,
+                "resourceType": tag.resource_type,
+                "key": tag.key,
+                "value": tag.value,
+            })
+        })),
+        "DescribeLaunchTemplates" => {
+            let found = ec2.describe_launch_templates(request)?;
+            let account = ec2.account();
+            Ok(paged("launchTemplates", found, |template| encode::launch_template(&account, &template)))
+        }
+        "DescribeLaunchTemplateVersions" => {
+            let found = ec2.describe_launch_template_versions(request)?;
+            let account = ec2.account();
+            Ok(paged("launchTemplateVersionSet", found, |(template, version)| {
+                encode::launch_template_version(&account, &template, &version)
+            }))
+        }
+        _ => describe_region(ec2, action, request),
+    }
+}
+
+fn describe_region(ec2: &Ec2, action: &str, request: &Describe) -> Result<Value, Ec2Error> {
+    let account = ec2.account();
+    match action {
+        "DescribeVpcs" => Ok(paged("vpcSet", ec2.describe_vpcs(request)?, |found| encode::vpc(&account, &found))),
+        "DescribeSubnets" => {
+            Ok(paged("subnetSet", ec2.describe_subnets(request)?, |found| encode::subnet(&account, &found)))
+        }
+        "DescribeSecurityGroups" => {
+            let found = ec2.describe_security_groups(request)?;
+            Ok(paged("securityGroupInfo", found, |found| encode::security_group(&account, &found)))
+        }
+        "DescribeImages" => {
+            Ok(paged("imagesSet", ec2.describe_images(request)?, |found| encode::image(&account, &found)))
+        }
+        "DescribeCapacityReservations" => {
+            let found = ec2.describe_capacity_reservations(request)?;
+            let now = ec2.now();
+            Ok(paged("capacityReservationSet", found, |found| encode::capacity_reservation(&account, now, &found)))
+        }
+        "DescribeAvailabilityZones" => {
+            let zones = ec2.describe_availability_zones(request)?.into_iter().map(|zone| {
+                json!({
+                    "zoneName": zone.name,
+                    "zoneId": zone.id,
+                    "zoneState": "available",
+                    "zoneType": "availability-zone",
+                    "regionName": account.facts.region,
+                    "groupName": account.facts.region,
+                    "networkBorderGroup": account.facts.region,
+                    "optInStatus": "opt-in-not-required",
+                    "messageSet": [],
+                })
+            });
+            Ok(json!({ "availabilityZoneInfo": zones.collect::<Value>() }))
+        }
+        "DescribeInstanceTypes" => Ok(paged("instanceTypeSet", ec2.describe_instance_types(request)?, to_wire)),
+        "DescribeInstanceTypeOfferings" => {
+            let found = ec2.describe_instance_type_offerings(request)?;
+            Ok(paged("instanceTypeOfferingSet", found, |offering| {
+                json!({
+                    "instanceType": offering.instance_type,
+                    "locationType": offering.location_type,
+                    "location": offering.location,
+                })
+            }))
+        }
+        "DescribeSpotPriceHistory" => {
+            let now = encode::time(ec2.now());
+            Ok(paged("spotPriceHistorySet", ec2.describe_spot_price_history(request)?, |spot| {
+                json!({
+                    "instanceType": spot.instance_type,
+                    "availabilityZone": spot.zone,
+                    "productDescription": spot.product_description,
+                    "spotPrice": format!("{:.6}", spot.price),
+                    "timestamp": now,
+                })
+            }))
+        }
+        other => Err(invalid_action(other)),
+    }
+}

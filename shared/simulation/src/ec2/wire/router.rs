@@ -1,0 +1,150 @@
+//! One port for all services: which one is meant is in the signature's scope, the target header, or the path.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, Response};
+use jiff::Timestamp;
+
+use super::super::error::Ec2Error;
+use super::super::services::{eks, iam, pricing, ssm, sts};
+use super::super::state::Ec2;
+use super::actions::{invalid_action, run};
+use super::answer::{Protocol, respond};
+use super::query::Node;
+
+/// The largest request that is read, in bytes. EC2's own limit is far below.
+const BODY_LIMIT: usize = 4 << 20;
+
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+#[derive(Clone)]
+struct Server {
+    ec2: Ec2,
+    clock: Option<Clock>,
+    requests: Arc<AtomicU64>,
+}
+
+/// EC2, EKS, SSM, Pricing, IAM and STS of the account on one port; `AWS_ENDPOINT_URL` or its per-service forms may all
+/// point there. Signatures are not checked. Time stands still unless someone calls [`Ec2::advance_to`].
+pub fn aws_router(ec2: Ec2) -> Router {
+    router(ec2, None)
+}
+
+/// The same, with a clock that is read at every request: what is due until then happens before the call.
+pub fn aws_router_with_clock(ec2: Ec2, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Router {
+    router(ec2, Some(Arc::new(clock)))
+}
+
+fn router(ec2: Ec2, clock: Option<Clock>) -> Router {
+    let server = Server { ec2, clock, requests: Arc::default() };
+    Router::new().fallback(answer).with_state(server)
+}
+
+async fn answer(State(server): State<Server>, request: Request) -> Response<Body> {
+    let number = server.requests.fetch_add(1, Ordering::Relaxed) + 1;
+    let request_id = format!("00000000-0000-4000-9000-{number:012x}");
+    let (parts, body) = request.into_parts();
+    if let Some(clock) = &server.clock {
+        server.ec2.advance_to(clock());
+    }
+    match to_bytes(body, BODY_LIMIT).await {
+        Ok(body) => dispatch(&server.ec2, &request_id, &parts, &body),
+        Err(error) => {
+            let error = Ec2Error::new("InvalidRequest", format!("The request cannot be read: {error}"));
+            respond(Protocol::Ec2, "", &request_id, Err(error))
+        }
+    }
+}
+
+/// Answers one request.
+pub(super) fn dispatch(ec2: &Ec2, request_id: &str, parts: &Parts, body: &[u8]) -> Response<Body> {
+    if let Some(target) = parts.headers.get("x-amz-target").and_then(|target| target.to_str().ok()) {
+        let action = target.rsplit('.').next().unwrap_or_default();
+        let result = json_call(ec2, target, action, body);
+        return respond(Protocol::Json, action, request_id, result);
+    }
+    let path = parts.uri.path();
+    if path != "/" && !path.is_empty() {
+        let result = match (&parts.method, path.strip_prefix("/clusters")) {
+            (&Method::GET, Some("" | "/")) => eks::list_clusters(ec2),
+            (&Method::GET, Some(name)) if !name[1..].contains('/') => eks::describe_cluster(ec2, &name[1..]),
+            (method, _) => Err(unknown_operation(&format!("{method} {path}"))),
+        };
+        return respond(Protocol::Rest, "", request_id, result);
+    }
+    let form = if body.is_empty() { parts.uri.query().unwrap_or_default().as_bytes() } else { body };
+    let (action, parameters) = match Node::parse(form) {
+        Ok((Some(action), parameters)) => (action, parameters),
+        Ok((None, _)) => {
+            let error = Ec2Error::new("MissingAction", "The request must contain the parameter Action.");
+            return respond(Protocol::Ec2, "", request_id, Err(error));
+        }
+        Err(error) => return respond(Protocol::Ec2, "", request_id, Err(error)),
+    };
+    let (protocol, result) = match service(&parts.headers, parts.uri.query().unwrap_or_default(), &action) {
+        Service::Ec2 => (Protocol::Ec2, run(ec2, &action, parameters)),
+        Service::Iam => (Protocol::Query(iam::NAMESPACE), iam::call(ec2, &action, &parameters)),
+        Service::Sts => (Protocol::Query(sts::NAMESPACE), sts::call(ec2, &action)),
+        Service::Other(name) => {
+            let message = format!("The simulated account has no service {name}, which {action} was signed for.");
+            (Protocol::Ec2, Err(Ec2Error::new("InvalidAction", message)))
+        }
+    };
+    respond(protocol, &action, request_id, result)
+}
+
+fn json_call(ec2: &Ec2, target: &str, action: &str, body: &[u8]) -> Result<serde_json::Value, Ec2Error> {
+    let body = if body.is_empty() { b"{}" } else { body };
+    let parameters = serde_json::from_slice(body)
+        .map_err(|error| Ec2Error::new("SerializationException", format!("The request is no JSON: {error}")))?;
+    if target.starts_with("AmazonSSM.") {
+        ssm::call(ec2, action, &parameters)
+    } else if target.starts_with("AWSPriceListService.") {
+        pricing::call(ec2, action, &parameters)
+    } else {
+        Err(unknown_operation(target))
+    }
+}
+
+/// The error of the JSON and REST protocols for an operation that is not served.
+pub(crate) fn unknown_operation(operation: &str) -> Ec2Error {
+    let message = format!("The simulated account does not serve {operation}.");
+    Ec2Error::new("UnknownOperationException", message).with_status(404)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Service {
+    Ec2,
+    Iam,
+    Sts,
+    Other(String),
+}
+
+/// The service that a query request is for: the scope of its signature says it; without one, the action does.
+fn service(headers: &HeaderMap, query: &str, action: &str) -> Service {
+    let authorization = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let presigned = form_urlencoded::parse(query.as_bytes())
+        .find(|(name, _)| name == "X-Amz-Credential")
+        .map(|(_, value)| value.into_owned());
+    let scope = authorization.split_once("Credential=").map(|(_, rest)| rest.to_owned()).or(presigned);
+    let scope = scope.as_deref().and_then(|scope| scope.split([',', ' ']).next()?.split('/').nth(3));
+    match scope {
+        Some("ec2") => Service::Ec2,
+        Some("iam") => Service::Iam,
+        Some("sts") => Service::Sts,
+        Some(other) => Service::Other(other.to_owned()),
+        None if action.contains("InstanceProfile") => Service::Iam,
+        None if action == "GetCallerIdentity" => Service::Sts,
+        None => Service::Ec2,
+    }
+}
+
+/// The answer of a query service to an action that it does not know.
+pub(crate) fn unknown_action(action: &str) -> Ec2Error {
+    invalid_action(action)
+}
