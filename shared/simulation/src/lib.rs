@@ -2,3 +2,4 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod ec2;
+pub mod kubernetes;

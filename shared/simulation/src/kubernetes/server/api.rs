@@ -1,0 +1,606 @@
+//! [`ApiServer`]: the handle that controllers and the HTTP face share.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, watch};
+
+use super::admission::{self, Call};
+use super::garbage::{self, DeleteOptions};
+use super::patch::{apply, json as json_patch, merge, strategic};
+use super::resource::{Definition, EVENTS, PODS, Resource, text};
+use super::selectors::{FieldSelector, LabelSelector};
+use super::status::Status;
+use super::store::{Change, ChangeKind, ObjectKey, Store};
+use super::writes::{self, Part, Request};
+use super::{bootstrap, events, eviction, scale};
+
+/// Where the time comes from.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How to set up an [`ApiServer`].
+#[derive(Clone)]
+pub struct Options {
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// Seed of uids and generated names.
+    pub seed: u64,
+    /// How many changes are kept for watches; older resourceVersions are gone (410).
+    pub history: usize,
+    /// The bearer token that HTTP requests have to carry; any, or none, when unset.
+    pub token: Option<String>,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Options")
+            .field("seed", &self.seed)
+            .field("history", &self.history)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// The usual settings with a clock: seed 0, a history of 100,000 changes, no token.
+    pub fn with_clock(clock: Clock) -> Self {
+        Self { clock, seed: 0, history: 100_000, token: None }
+    }
+}
+
+/// How to create.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CreateOptions {
+    /// Who owns the fields; nobody when unset.
+    pub field_manager: Option<String>,
+    /// Only say what would be created.
+    pub dry_run: bool,
+}
+
+/// How to update.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpdateOptions {
+    /// Who owns the fields that change.
+    pub field_manager: Option<String>,
+    /// Only say what would be stored.
+    pub dry_run: bool,
+}
+
+/// The kinds of patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own merge, which knows keyed lists. Built-in kinds only.
+    Strategic,
+    /// Server-side apply; needs a field manager.
+    Apply,
+}
+
+/// How to patch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PatchOptions {
+    /// Who owns the fields that change; required by apply.
+    pub field_manager: Option<String>,
+    /// Apply takes over fields that others own.
+    pub force: bool,
+    /// Only say what would be stored.
+    pub dry_run: bool,
+}
+
+/// What to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    /// One namespace; all of them when unset.
+    pub namespace: Option<String>,
+    /// Only objects with such labels.
+    pub labels: LabelSelector,
+    /// Only objects with such fields, in the spelling of `kubectl --field-selector`.
+    pub fields: String,
+}
+
+impl ListOptions {
+    /// All objects of one namespace.
+    pub fn namespace(namespace: impl Into<String>) -> Self {
+        Self { namespace: Some(namespace.into()), ..Self::default() }
+    }
+
+    /// All objects whose labels match, in the spelling of `kubectl -l`.
+    ///
+    /// # Errors
+    /// A bad request, when the text is no selector.
+    pub fn labels(selector: &str) -> Result<Self, Status> {
+        Ok(Self { labels: LabelSelector::parse(selector)?, ..Self::default() })
+    }
+}
+
+/// The objects listed, ordered by namespace and name, and the revision they were listed at.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// The revision to watch from.
+    pub revision: u64,
+    /// The objects.
+    pub items: Vec<Arc<Value>>,
+}
+
+/// How many reviews of in-process writes may wait for [`ApiServer::run_reviews`].
+const WAITING_REVIEWS: usize = 10_000;
+
+struct Shared {
+    store: Mutex<Store>,
+    clock: Clock,
+    revisions: watch::Sender<u64>,
+    reviews: Mutex<VecDeque<Call>>,
+    reviews_waiting: Notify,
+    token: Option<String>,
+}
+
+/// A Kubernetes API server in memory. Clones share one state.
+#[derive(Clone)]
+pub struct ApiServer {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ApiServer").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+impl ApiServer {
+    /// A server that holds what every new cluster holds: namespaces, priority classes, the `kubernetes` and `kube-dns`
+    /// services.
+    ///
+    /// # Errors
+    /// When one of these objects is refused, which would be a fault of this crate.
+    pub fn new(options: Options) -> Result<Self, Status> {
+        let Options { clock, seed, history, token } = options;
+        let mut store = Store::new(seed, history);
+        bootstrap::fill(&mut store, Request { now: clock(), manager: None, dry_run: false })?;
+        let (revisions, _) = watch::channel(store.revision);
+        let shared = Shared {
+            store: Mutex::new(store),
+            clock,
+            revisions,
+            reviews: Mutex::default(),
+            reviews_waiting: Notify::new(),
+            token,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The time of the server's clock.
+    pub fn now(&self) -> Timestamp {
+        (self.shared.clock)()
+    }
+
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.shared.token.as_deref()
+    }
+
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
+        self.shared.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
+        let now = self.now();
+        let mut store = self.store();
+        let result = change(&mut store, now);
+        let revision = store.revision;
+        drop(store);
+        self.shared.revisions.send_if_modified(|current| std::mem::replace(current, revision) != revision);
+        result
+    }
+
+    /// The revision of the latest change. It only grows.
+    pub fn revision(&self) -> u64 {
+        *self.shared.revisions.borrow()
+    }
+
+    /// A receiver that learns of every new revision, to wait on in async code.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.shared.revisions.subscribe()
+    }
+
+    /// The changes after a revision, oldest first; of one resource, or of all.
+    ///
+    /// # Errors
+    /// Expired (410), when the history does not reach back that far: list, then watch from the list's revision.
+    pub fn watch_since(&self, resource: Option<&Resource>, revision: u64) -> Result<Vec<Change>, Status> {
+        let store = self.store();
+        let key = resource.map(Resource::storage_key);
+        let changes = store.since(revision)?;
+        Ok(changes.filter(|it| key.as_ref().is_none_or(|key| it.resource.storage_key() == *key)).cloned().collect())
+    }
+
+    /// Forgets all history, so that watches from older revisions are told to list again (410).
+    pub fn compact(&self) {
+        self.store().compact();
+    }
+
+    /// Reads an object. The namespace is empty for cluster-scoped resources.
+    ///
+    /// # Errors
+    /// Not found.
+    pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
+        let store = self.store();
+        let definition = store.definition_of(resource)?;
+        let key = object_key(&definition, namespace, name);
+        let object = store.get(&resource.storage_key(), &key).ok_or_else(|| Status::not_found(resource, name))?;
+        Ok(events::to_version(&definition, object))
+    }
+
+    /// Lists objects.
+    ///
+    /// # Errors
+    /// An unknown resource, or a field that it cannot be selected by.
+    pub fn list(&self, resource: &Resource, options: &ListOptions) -> Result<List, Status> {
+        let store = self.store();
+        let definition = store.definition_of(resource)?;
+        let fields = FieldSelector::parse(&definition, &options.fields)?;
+        let namespace = options.namespace.as_deref().filter(|_| resource.namespaced);
+        let items = store
+            .iter(&resource.storage_key(), namespace)
+            .filter(|(_, object)| options.labels.matches(object) && fields.matches(object))
+            .map(|(_, object)| events::to_version(&definition, object))
+            .collect();
+        Ok(List { revision: store.revision, items })
+    }
+
+    /// Creates an object; its namespace is in its metadata.
+    ///
+    /// # Errors
+    /// Whatever the API server would say: invalid, already exists, no such namespace.
+    pub fn create(&self, resource: &Resource, object: Value, options: &CreateOptions) -> Result<Arc<Value>, Status> {
+        let CreateOptions { field_manager, dry_run } = options;
+        let (created, calls) = self.write(|store, now| {
+            let definition = store.definition_of(resource)?;
+            let request = Request { now, manager: field_manager.as_deref(), dry_run: *dry_run };
+            let created = writes::create(store, &definition, object, request)?;
+            let calls = review_of_event(store, &definition, "CREATE", &created, &Value::Null, *dry_run);
+            Ok((events::to_version(&definition, &created), calls))
+        })?;
+        self.enqueue_reviews(calls);
+        Ok(created)
+    }
+
+    /// Replaces an object, but for its status where that is a subresource. A `resourceVersion` in it has to be current.
+    ///
+    /// # Errors
+    /// Whatever the API server would say: not found, conflict, invalid.
+    pub fn update(&self, resource: &Resource, object: Value, options: &UpdateOptions) -> Result<Arc<Value>, Status> {
+        self.update_part(resource, object, Part::Object, options)
+    }
+
+    /// Replaces the status of an object.
+    ///
+    /// # Errors
+    /// Whatever the API server would say: not found, conflict, invalid.
+    pub fn update_status(
+        &self,
+        resource: &Resource,
+        object: Value,
+        options: &UpdateOptions,
+    ) -> Result<Arc<Value>, Status> {
+        if !self.store().definition_of(resource)?.status {
+            return Err(Status::no_such_resource());
+        }
+        self.update_part(resource, object, Part::Status, options)
+    }
+
+    pub(crate) fn update_part(
+        &self,
+        resource: &Resource,
+        object: Value,
+        part: Part,
+        options: &UpdateOptions,
+    ) -> Result<Arc<Value>, Status> {
+        let UpdateOptions { field_manager, dry_run } = options;
+        let (updated, calls) = self.write(|store, now| {
+            let definition = store.definition_of(resource)?;
+            let key = object_key(&definition, text(&object, "/metadata/namespace"), text(&object, "/metadata/name"));
+            let old = store.get(&resource.storage_key(), &key).cloned();
+            let request = Request { now, manager: field_manager.as_deref(), dry_run: *dry_run };
+            let updated = writes::update(store, &definition, &key, object, part, request)?;
+            let calls = match old.filter(|old| old != &updated) {
+                Some(old) => review_of_event(store, &definition, "UPDATE", &updated, &old, *dry_run),
+                None => Vec::new(),
+            };
+            Ok((events::to_version(&definition, &updated), calls))
+        })?;
+        self.enqueue_reviews(calls);
+        Ok(updated)
+    }
+
+    /// Patches an object, or its `status` or `scale` (which then is what the patch applies to, and what is returned).
+    ///
+    /// # Errors
+    /// Whatever the API server would say: not found, conflict, invalid, a patch that does not apply.
+    #[allow(clippy::too_many_arguments)]
+    pub fn patch(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        subresource: Option<&str>,
+        kind: PatchType,
+        patch: &Value,
+        options: &PatchOptions,
+    ) -> Result<Arc<Value>, Status> {
+        let (patched, calls) = self.write(|store, now| {
+            let definition = store.definition_of(resource)?;
+            let key = object_key(&definition, namespace, name);
+            let old = store.get(&resource.storage_key(), &key).cloned();
+            let request = Request { now, manager: options.field_manager.as_deref(), dry_run: options.dry_run };
+            let patched = patch_in(store, &definition, &key, subresource, kind, patch, options.force, request)?;
+            let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
+            let before = old.as_deref().cloned().unwrap_or_default();
+            let calls = if old.as_ref() == Some(&patched) {
+                Vec::new()
+            } else {
+                review_of_event(store, &definition, operation, &patched, &before, options.dry_run)
+            };
+            let shown = match subresource {
+                Some("scale") => Arc::new(scale::read(&definition, &patched)?),
+                _ => events::to_version(&definition, &patched),
+            };
+            Ok((shown, calls))
+        })?;
+        self.enqueue_reviews(calls);
+        Ok(patched)
+    }
+
+    /// Deletes an object, or marks it as being deleted when it has a grace period or finalizers. Returns its last state.
+    ///
+    /// # Errors
+    /// Not found, or a precondition that fails.
+    pub fn delete(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Arc<Value>, Status> {
+        self.delete_or_mark(resource, namespace, name, options).map(|(object, _)| object)
+    }
+
+    /// As [`ApiServer::delete`], also saying whether the object is gone.
+    pub(crate) fn delete_or_mark(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<(Arc<Value>, bool), Status> {
+        self.write(|store, now| {
+            let definition = store.definition_of(resource)?;
+            let stored = store.definition_for_storage(&resource.storage_key()).unwrap_or(definition.clone());
+            let key = object_key(&definition, namespace, name);
+            let (object, gone) = garbage::delete(store, &stored, &key, options, now)?;
+            Ok((events::to_version(&definition, &object), gone))
+        })
+    }
+
+    /// Evicts a pod, if its PodDisruptionBudget allows it.
+    ///
+    /// # Errors
+    /// 429 when the budget does not allow it, 500 when there are several budgets, not found, a failed precondition.
+    pub fn evict(&self, namespace: &str, pod: &str, options: &DeleteOptions) -> Result<(), Status> {
+        let key = (namespace.to_owned(), pod.to_owned());
+        self.write(|store, now| eviction::evict(store, &key, options, now))
+    }
+
+    /// Recomputes the status of every PodDisruptionBudget from the pods: the work of the disruption controller.
+    /// Evictions need it; call it whenever pods or budgets have changed.
+    ///
+    /// # Errors
+    /// A budget with a selector that makes no sense.
+    pub fn refresh_disruption_budgets(&self) -> Result<(), Status> {
+        self.write(eviction::refresh_budgets)
+    }
+
+    /// Assigns a pod to a node, as a scheduler does.
+    ///
+    /// # Errors
+    /// Not found; a conflict when the pod has a node already or is being deleted.
+    pub fn bind(&self, namespace: &str, pod: &str, node: &str) -> Result<(), Status> {
+        let key = (namespace.to_owned(), pod.to_owned());
+        self.write(|store, now| bind_in(store, &key, node, now))
+    }
+
+    fn enqueue_reviews(&self, calls: Vec<Call>) {
+        if calls.is_empty() {
+            return;
+        }
+        let mut waiting = self.shared.reviews.lock().unwrap_or_else(PoisonError::into_inner);
+        for call in calls {
+            if waiting.len() == WAITING_REVIEWS {
+                waiting.pop_front();
+                tracing::warn!("an admission review was dropped: nothing runs ApiServer::run_reviews");
+            }
+            waiting.push_back(call);
+        }
+        self.shared.reviews_waiting.notify_one();
+    }
+
+    /// Sends the admission reviews of Events that in-process controllers wrote, for ever. Such a write does not wait
+    /// for the answer, so a webhook learns of it and cannot refuse it; writes over HTTP do wait.
+    pub async fn run_reviews(&self) {
+        loop {
+            let next = self.shared.reviews.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            match next {
+                Some(call) => {
+                    // Each on its own: a slow webhook must not hold up the others.
+                    tokio::spawn(async move {
+                        if let Err(error) = admission::send(&call).await {
+                            tracing::warn!(webhook = call.webhook, %error, "a refusal came after the write");
+                        }
+                    });
+                }
+                None => self.shared.reviews_waiting.notified().await,
+            }
+        }
+    }
+}
+
+/// The webhook calls for an Event that was written in the process. Other kinds are reviewed over HTTP only.
+fn review_of_event(
+    store: &mut Store,
+    definition: &Definition,
+    operation: &str,
+    object: &Value,
+    old: &Value,
+    dry_run: bool,
+) -> Vec<Call> {
+    if definition.resource.storage_key() != EVENTS.storage_key() || dry_run {
+        return Vec::new();
+    }
+    admission::calls(store, definition, operation, object, old, dry_run)
+}
+
+pub(crate) fn object_key(definition: &Definition, namespace: &str, name: &str) -> ObjectKey {
+    let namespace = if definition.resource.namespaced { namespace } else { "" };
+    (namespace.to_owned(), name.to_owned())
+}
+
+#[allow(clippy::too_many_arguments)]
+fn patch_in(
+    store: &mut Store,
+    definition: &Definition,
+    key: &ObjectKey,
+    subresource: Option<&str>,
+    kind: PatchType,
+    patch: &Value,
+    force: bool,
+    request: Request<'_>,
+) -> Result<Arc<Value>, Status> {
+    let resource = &definition.resource;
+    let (namespace, name) = key;
+    let current = store.get(&resource.storage_key(), key).map(|object| events::to_version(definition, object));
+    if kind == PatchType::Apply {
+        return apply_in(store, definition, key, current.as_deref(), subresource, patch, force, request);
+    }
+    let current = current.ok_or_else(|| Status::not_found(resource, name))?;
+    let base = match subresource {
+        Some("scale") => scale::read(definition, &current)?,
+        _ => current.as_ref().clone(),
+    };
+    let patched = match kind {
+        PatchType::Json => json_patch::patch(resource, name, &base, patch)?,
+        PatchType::Merge => merge::patch(&base, patch),
+        PatchType::Strategic if definition.custom.is_some() => {
+            let text = "the body of the request was in an unknown format - accepted media types include: \
+                application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+            return Err(Status::new(415, "UnsupportedMediaType", text));
+        }
+        PatchType::Strategic | PatchType::Apply => strategic::patch(definition, &base, patch)?,
+    };
+    let given = text(&patched, "/metadata/namespace");
+    if resource.namespaced && given != namespace {
+        return Err(Status::bad_request("the namespace of the provided object does not match the namespace sent"));
+    }
+    let (object, part) = match subresource {
+        None => (patched, Part::Object),
+        Some("status") if definition.status => (patched, Part::Status),
+        Some("scale") => (scale::write(definition, &current, &patched)?, Part::Whole("scale")),
+        Some(_) => return Err(Status::method_not_allowed()),
+    };
+    writes::update(store, definition, key, object, part, request)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn apply_in(
+    store: &mut Store,
+    definition: &Definition,
+    key: &ObjectKey,
+    current: Option<&Value>,
+    subresource: Option<&str>,
+    configuration: &Value,
+    force: bool,
+    request: Request<'_>,
+) -> Result<Arc<Value>, Status> {
+    let manager = request.manager.filter(|manager| !manager.is_empty()).ok_or_else(|| {
+        let error = super::status::FieldError::required("fieldManager", "is required for apply patch");
+        Status::invalid(&definition.resource, &key.1, vec![error])
+    })?;
+    let resource = &definition.resource;
+    let given = (text(configuration, "/apiVersion"), text(configuration, "/kind"));
+    if given != (resource.api_version().as_str(), resource.kind.as_ref()) {
+        let text = format!("apply: the configuration has to be of {} {}", resource.api_version(), resource.kind);
+        return Err(Status::bad_request(text));
+    }
+    let mut configuration = configuration.clone();
+    if let Some(metadata) = configuration["metadata"].as_object_mut() {
+        metadata.retain(|_, value| !value.is_null());
+    }
+    let part = match subresource {
+        None => Part::Whole("apply"),
+        Some("status") if definition.status => Part::Status,
+        Some(_) => return Err(Status::method_not_allowed()),
+    };
+    let sub = subresource.unwrap_or_default();
+    match (definition.status, subresource) {
+        (true, None) => {
+            configuration.as_object_mut().and_then(|map| map.remove("status"));
+        }
+        (_, Some(_)) => {
+            if let Some(map) = configuration.as_object_mut() {
+                map.remove("spec");
+            }
+        }
+        _ => {}
+    }
+    let writer = apply::Writer { manager, subresource: sub, now: request.now };
+    match current {
+        Some(current) => {
+            let mut merged = apply::apply(definition, current, &configuration, writer, force)?;
+            let version = text(&configuration, "/metadata/resourceVersion");
+            let version = if version.is_empty() { text(current, "/metadata/resourceVersion") } else { version };
+            merged["metadata"]["resourceVersion"] = json!(version);
+            let quiet = Request { manager: None, ..request };
+            writes::update(store, definition, key, merged, part, quiet)
+        }
+        None if subresource.is_some() => Err(Status::not_found(resource, &key.1)),
+        None => {
+            configuration["metadata"]["name"] = json!(key.1);
+            if resource.namespaced {
+                configuration["metadata"]["namespace"] = json!(key.0);
+            }
+            let empty = json!({"metadata": {}});
+            let merged = apply::apply(definition, &empty, &configuration, writer, force)?;
+            writes::create(store, definition, merged, request)
+        }
+    }
+}
+
+fn bind_in(store: &mut Store, key: &ObjectKey, node: &str, now: Timestamp) -> Result<(), Status> {
+    let definition = store.definition_of(&PODS)?;
+    let mut pod = store.get(&PODS.storage_key(), key).ok_or_else(|| Status::not_found(&PODS, &key.1))?.as_ref().clone();
+    let refuse = |detail: String| {
+        let text = format!("Operation cannot be fulfilled on pods/binding {:?}: {detail}", key.1);
+        Status::new(409, "Conflict", text).about(&PODS, &key.1)
+    };
+    if node.is_empty() {
+        return Err(Status::bad_request("target.name: Required value"));
+    }
+    if pod.pointer("/metadata/deletionTimestamp").is_some() {
+        return Err(refuse(format!("pod {} is being deleted, cannot be assigned to a host", key.1)));
+    }
+    let current = text(&pod, "/spec/nodeName");
+    if !current.is_empty() {
+        return Err(refuse(format!("pod {} is already assigned to node {current:?}", key.1)));
+    }
+    pod["spec"]["nodeName"] = json!(node);
+    let scheduled = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
+        "lastTransitionTime": apply::seconds(now)});
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions: Vec<Value> = conditions.into_iter().filter(|it| it["type"] != "PodScheduled").collect();
+    conditions.push(scheduled);
+    pod["status"]["conditions"] = Value::Array(conditions);
+    store.commit(&definition, ChangeKind::Modified, pod);
+    Ok(())
+}

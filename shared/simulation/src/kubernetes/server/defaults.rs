@@ -1,0 +1,275 @@
+//! The defaults of built-in kinds, as far as clients and controllers rely on them.
+
+use serde_json::{Map, Value, json};
+
+use super::resource::{Definition, text};
+
+/// Sets a field when it is missing or null. Does nothing when the parent is no object.
+fn default(object: &mut Value, field: &str, value: Value) {
+    if let Some(map) = object.as_object_mut() {
+        let slot = map.entry(field.to_owned()).or_insert(Value::Null);
+        if slot.is_null() {
+            *slot = value;
+        }
+    }
+}
+
+fn defaults(object: &mut Value, values: Value) {
+    if let Value::Object(values) = values {
+        for (field, value) in values {
+            default(object, &field, value);
+        }
+    }
+}
+
+/// Applies the defaults of the object's kind.
+pub(crate) fn apply(definition: &Definition, object: &mut Value) {
+    if definition.custom.is_some() {
+        return;
+    }
+    let kind = definition.resource.kind.as_ref();
+    if matches!(kind, "Pod" | "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" | "CronJob" | "Service")
+    {
+        default(object, "spec", json!({}));
+    }
+    match kind {
+        "Pod" => {
+            pod_spec(&mut object["spec"]);
+            default(object, "status", json!({}));
+            pod_status(object);
+        }
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController" => workload(kind, object),
+        "Job" => job(object),
+        "CronJob" => {
+            let values = json!({"concurrencyPolicy": "Allow", "suspend": false, "successfulJobsHistoryLimit": 3,
+                "failedJobsHistoryLimit": 1});
+            defaults(&mut object["spec"], values);
+        }
+        "Service" => service(&mut object["spec"]),
+        "Node" => {
+            default(object, "spec", json!({}));
+            default(object, "status", json!({}));
+        }
+        "Namespace" => namespace(object),
+        "Secret" => secret(object),
+        "StorageClass" => {
+            defaults(object, json!({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}));
+        }
+        "PersistentVolume" => {
+            default(object, "status", json!({"phase": "Pending"}));
+            let values = json!({"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"});
+            defaults(&mut object["spec"], values);
+        }
+        "PersistentVolumeClaim" => {
+            default(object, "status", json!({"phase": "Pending"}));
+            default(&mut object["spec"], "volumeMode", json!("Filesystem"));
+        }
+        "PriorityClass" => {
+            defaults(object, json!({"preemptionPolicy": "PreemptLowerPriority", "globalDefault": false}));
+        }
+        "ValidatingWebhookConfiguration" => webhooks(object),
+        "CustomResourceDefinition" => custom_resource_definition(object),
+        "Event" => event(object),
+        _ => {}
+    }
+}
+
+fn workload(kind: &str, object: &mut Value) {
+    let spec = &mut object["spec"];
+    if kind != "DaemonSet" {
+        default(spec, "replicas", json!(1));
+    }
+    let rolling = json!({"maxSurge": "25%", "maxUnavailable": "25%"});
+    match kind {
+        "Deployment" => {
+            defaults(spec, json!({"revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, "strategy": {}}));
+            default(&mut spec["strategy"], "type", json!("RollingUpdate"));
+            if spec["strategy"]["type"] == "RollingUpdate" {
+                default(&mut spec["strategy"], "rollingUpdate", json!({}));
+                defaults(&mut spec["strategy"]["rollingUpdate"], rolling);
+            }
+        }
+        "StatefulSet" => {
+            let values = json!({"revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady",
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+                "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}});
+            defaults(spec, values);
+        }
+        "DaemonSet" => {
+            let values = json!({"revisionHistoryLimit": 10, "updateStrategy":
+                {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}});
+            defaults(spec, values);
+        }
+        _ => {}
+    }
+    if spec.get("template").is_some_and(Value::is_object) {
+        template(&mut spec["template"]);
+    }
+}
+
+fn template(template: &mut Value) {
+    default(template, "metadata", json!({}));
+    if template.get("spec").is_some_and(Value::is_object) {
+        pod_spec(&mut template["spec"]);
+    }
+}
+
+fn job(object: &mut Value) {
+    let uid = text(object, "/metadata/uid").to_owned();
+    let name = text(object, "/metadata/name").to_owned();
+    let spec = &mut object["spec"];
+    let values = json!({"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": false,
+        "podReplacementPolicy": "TerminatingOrFailed", "manualSelector": false});
+    defaults(spec, values);
+    if spec["parallelism"] == 1 {
+        default(spec, "completions", json!(1));
+    }
+    if spec["manualSelector"] != true && spec.get("selector").is_none() && !uid.is_empty() {
+        spec["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+        if spec.get("template").is_some_and(Value::is_object) {
+            default(&mut spec["template"], "metadata", json!({}));
+            default(&mut spec["template"]["metadata"], "labels", json!({}));
+            let labels = json!({"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name,
+                "controller-uid": uid, "job-name": name});
+            defaults(&mut spec["template"]["metadata"]["labels"], labels);
+        }
+    }
+    if spec.get("template").is_some_and(Value::is_object) {
+        template(&mut spec["template"]);
+    }
+}
+
+/// Defaults of a pod's specification.
+fn pod_spec(spec: &mut Value) {
+    let values = json!({"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "terminationGracePeriodSeconds": 30,
+        "schedulerName": "default-scheduler", "securityContext": {}});
+    defaults(spec, values);
+    for list in ["containers", "initContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            container_defaults(container);
+        }
+    }
+    for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
+        for (source, mode) in [("secret", 420), ("configMap", 420), ("projected", 420), ("downwardAPI", 420)] {
+            if let Some(source) = volume.get_mut(source) {
+                default(source, "defaultMode", json!(mode));
+            }
+        }
+        if let Some(path) = volume.get_mut("hostPath") {
+            default(path, "type", json!(""));
+        }
+    }
+}
+
+fn container_defaults(container: &mut Value) {
+    let image = text(container, "/image");
+    let tag = image.rsplit('/').next().unwrap_or_default().split_once(':').map(|(_, tag)| tag);
+    let policy = if tag.is_none_or(|tag| tag == "latest") && !image.contains('@') { "Always" } else { "IfNotPresent" };
+    let values = json!({"imagePullPolicy": policy, "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File", "resources": {}});
+    defaults(container, values);
+    for port in container.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        default(port, "protocol", json!("TCP"));
+    }
+    if let Some(limits) = container.pointer("/resources/limits").and_then(Value::as_object).cloned() {
+        default(&mut container["resources"], "requests", json!({}));
+        defaults(&mut container["resources"]["requests"], Value::Object(limits));
+    }
+}
+
+fn pod_status(object: &mut Value) {
+    let class = quality_of_service(&object["spec"]);
+    default(&mut object["status"], "phase", json!("Pending"));
+    default(&mut object["status"], "qosClass", json!(class));
+}
+
+/// `Guaranteed`, `Burstable` or `BestEffort`, from the requests and limits of cpu and memory.
+fn quality_of_service(spec: &Value) -> &'static str {
+    let containers = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|list| spec.get(list).and_then(Value::as_array).into_iter().flatten());
+    let (mut any, mut guaranteed) = (false, true);
+    for container in containers {
+        for resource in ["cpu", "memory"] {
+            let request = container.pointer(&format!("/resources/requests/{resource}"));
+            let limit = container.pointer(&format!("/resources/limits/{resource}"));
+            any |= request.is_some() || limit.is_some();
+            guaranteed &= limit.is_some() && request.is_none_or(|request| Some(request) == limit);
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+fn service(spec: &mut Value) {
+    let values = json!({"type": "ClusterIP", "sessionAffinity": "None"});
+    defaults(spec, values);
+    if spec["type"] != "ExternalName" {
+        let values = json!({"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster"});
+        defaults(spec, values);
+        if let Some(address) = spec.get("clusterIP").cloned() {
+            default(spec, "clusterIPs", json!([address]));
+        }
+    }
+    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        let number = port.get("port").cloned().unwrap_or_default();
+        defaults(port, json!({"protocol": "TCP", "targetPort": number}));
+    }
+}
+
+fn namespace(object: &mut Value) {
+    let name = object["metadata"]["name"].clone();
+    default(&mut object["metadata"], "labels", json!({}));
+    object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+    default(object, "spec", json!({}));
+    if object.pointer("/metadata/deletionTimestamp").is_none() {
+        default(&mut object["spec"], "finalizers", json!(["kubernetes"]));
+    }
+    default(object, "status", json!({}));
+    default(&mut object["status"], "phase", json!("Active"));
+}
+
+fn secret(object: &mut Value) {
+    use base64::Engine as _;
+    default(object, "type", json!("Opaque"));
+    let plain = object.as_object_mut().and_then(|map| map.remove("stringData"));
+    if let Some(Value::Object(plain)) = plain {
+        default(object, "data", json!({}));
+        for (key, value) in plain {
+            let encoded = base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or_default());
+            object["data"][key] = json!(encoded);
+        }
+    }
+}
+
+fn webhooks(object: &mut Value) {
+    for webhook in object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+        let values = json!({"failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 10,
+            "namespaceSelector": {}, "objectSelector": {}});
+        defaults(webhook, values);
+        for rule in webhook.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten() {
+            default(rule, "scope", json!("*"));
+        }
+    }
+}
+
+fn custom_resource_definition(object: &mut Value) {
+    default(&mut object["spec"], "conversion", json!({"strategy": "None"}));
+    let kind = text(object, "/spec/names/kind").to_owned();
+    let names = &mut object["spec"]["names"];
+    default(names, "singular", json!(kind.to_lowercase()));
+    default(names, "listKind", json!(format!("{kind}List")));
+}
+
+fn event(object: &mut Value) {
+    for field in ["source", "involvedObject"] {
+        default(object, field, Value::Object(Map::new()));
+    }
+    for field in ["reportingComponent", "reportingInstance"] {
+        default(object, field, json!(""));
+    }
+}

@@ -1,0 +1,31 @@
+//! An API server in memory: a deterministic object store with the semantics of Kubernetes, and its HTTP face.
+//!
+//! Controllers in the same process use [`ApiServer`]'s methods, which are synchronous; `kubectl` and client libraries
+//! use [`ApiServer::router`]. Uids, generated names and revisions depend on the seed and the order of calls only, and
+//! time on the [`Clock`] only, so a run can be repeated.
+
+mod admission;
+mod api;
+mod bootstrap;
+mod custom;
+mod defaults;
+mod events;
+mod eviction;
+mod garbage;
+mod patch;
+pub mod resource;
+mod scale;
+mod schema;
+mod selectors;
+mod status;
+mod store;
+mod structure;
+mod validation;
+mod writes;
+
+pub use api::{ApiServer, Clock, CreateOptions, List, ListOptions, Options, PatchOptions, PatchType, UpdateOptions};
+pub use garbage::{DeleteOptions, Preconditions, Propagation};
+pub use resource::Resource;
+pub use selectors::LabelSelector;
+pub use status::{Cause, FieldError, Status};
+pub use store::{Change, ChangeKind};

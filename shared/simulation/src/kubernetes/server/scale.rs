@@ -1,0 +1,57 @@
+//! The scale subresource: replicas of whatever can be scaled, in one shape.
+
+use serde_json::{Value, json};
+
+use super::resource::{Definition, Scale, text};
+use super::selectors::LabelSelector;
+use super::status::{FieldError, Status};
+
+fn paths(definition: &Definition) -> Result<&Scale, Status> {
+    definition.scale.as_ref().ok_or_else(Status::no_such_resource)
+}
+
+/// The `autoscaling/v1` Scale of an object.
+pub(crate) fn read(definition: &Definition, object: &Value) -> Result<Value, Status> {
+    let paths = paths(definition)?;
+    let count = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
+    let mut status = json!({"replicas": count(&paths.status_replicas)});
+    let selector = paths.selector.as_deref().and_then(|pointer| object.pointer(pointer));
+    match selector {
+        Some(Value::String(text)) => status["selector"] = json!(text),
+        Some(selector) => {
+            if let Some(selector) = LabelSelector::from_object(selector)? {
+                status["selector"] = json!(selector.to_text());
+            }
+        }
+        None => {}
+    }
+    let mut metadata = json!({});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(field) {
+            metadata[field] = value.clone();
+        }
+    }
+    Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
+        "spec": {"replicas": count(&paths.spec_replicas)}, "status": status}))
+}
+
+/// The object with the replicas of a Scale.
+pub(crate) fn write(definition: &Definition, object: &Value, scale: &Value) -> Result<Value, Status> {
+    let paths = paths(definition)?;
+    let wanted = scale.pointer("/spec/replicas").cloned().unwrap_or(json!(0));
+    if !wanted.as_i64().is_some_and(|count| count >= 0) {
+        let error = FieldError::invalid("spec.replicas", &wanted, "must be greater than or equal to 0");
+        return Err(Status::invalid(&definition.resource, text(object, "/metadata/name"), vec![error]));
+    }
+    let mut scaled = object.clone();
+    let (parent, field) = paths.spec_replicas.rsplit_once('/').ok_or_else(Status::no_such_resource)?;
+    if let Some(parent) = scaled.pointer_mut(parent) {
+        parent[field] = wanted;
+    }
+    // A Scale without resourceVersion is an update of whatever is there.
+    let version = text(scale, "/metadata/resourceVersion");
+    if !version.is_empty() {
+        scaled["metadata"]["resourceVersion"] = json!(version);
+    }
+    Ok(scaled)
+}

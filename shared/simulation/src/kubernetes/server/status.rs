@@ -1,0 +1,216 @@
+//! The error of every operation: a `metav1.Status`, as the API server would send it.
+
+use serde_json::{Value, json};
+
+use super::resource::Resource;
+
+/// One cause inside a [`Status`], such as an invalid field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Machine-readable reason, for example `FieldValueInvalid` or `DisruptionBudget`.
+    pub reason: String,
+    /// What is wrong, for a person.
+    pub message: String,
+    /// Path of the field, when the cause is about one.
+    pub field: Option<String>,
+}
+
+/// A refused or failed request. Displays its message; [`Status::to_value`] gives the `metav1.Status` object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Status {
+    /// HTTP status code.
+    pub code: u16,
+    /// Machine-readable reason, for example `NotFound` or `Conflict`.
+    pub reason: &'static str,
+    /// What happened, for a person.
+    pub message: String,
+    /// Name of the object concerned.
+    pub name: Option<String>,
+    /// API group of the object concerned.
+    pub group: Option<String>,
+    /// Plural name of the resource concerned (kind, in errors about validity).
+    pub kind: Option<String>,
+    /// Detailed causes.
+    pub causes: Vec<Cause>,
+    /// Seconds after which a retry may succeed.
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Path of the field, for example `spec.containers[0].name`.
+    pub field: String,
+    /// Machine-readable reason, for example `FieldValueRequired`.
+    pub reason: &'static str,
+    /// The whole message without the field path.
+    pub message: String,
+}
+
+impl FieldError {
+    /// A field that has to be set and is not.
+    pub fn required(field: impl Into<String>, detail: &str) -> Self {
+        let message = if detail.is_empty() { "Required value".into() } else { format!("Required value: {detail}") };
+        Self { field: field.into(), reason: "FieldValueRequired", message }
+    }
+
+    /// A field whose value is not acceptable.
+    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        Self { field: field.into(), reason: "FieldValueInvalid", message: format!("Invalid value: {value}: {detail}") }
+    }
+
+    /// A field that may not be set, or not be changed.
+    pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
+        Self { field: field.into(), reason: "FieldValueForbidden", message: format!("Forbidden: {detail}") }
+    }
+
+    /// A field whose value is not one of those supported.
+    pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        let supported = supported.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(", ");
+        let message = format!("Unsupported value: {value}: supported values: {supported}");
+        Self { field: field.into(), reason: "FieldValueNotSupported", message }
+    }
+}
+
+impl Status {
+    /// An error with the given code, reason and message and no details.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            name: None,
+            group: None,
+            kind: None,
+            causes: Vec::new(),
+            retry_after_seconds: None,
+        }
+    }
+
+    /// Adds which object the error is about.
+    #[must_use]
+    pub fn about(mut self, resource: &Resource, name: &str) -> Self {
+        self.name = (!name.is_empty()).then(|| name.to_owned());
+        self.group = (!resource.group.is_empty()).then(|| resource.group.to_string());
+        self.kind = Some(resource.plural.to_string());
+        self
+    }
+
+    /// Adds a cause that is not about a field.
+    #[must_use]
+    pub fn caused_by(mut self, reason: &str, message: impl Into<String>) -> Self {
+        self.causes.push(Cause { reason: reason.into(), message: message.into(), field: None });
+        self
+    }
+
+    /// Adds the seconds after which to retry.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after_seconds = Some(seconds);
+        self
+    }
+
+    /// The object does not exist.
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} {name:?} not found", resource.qualified_plural());
+        Self::new(404, "NotFound", message).about(resource, name)
+    }
+
+    /// Nothing is served at this path.
+    pub fn no_such_resource() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// The object exists already.
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} {name:?} already exists", resource.qualified_plural());
+        Self::new(409, "AlreadyExists", message).about(resource, name)
+    }
+
+    /// The object was changed in the meantime, or a precondition fails.
+    pub fn conflict(resource: &Resource, name: &str, detail: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {detail}", resource.qualified_plural());
+        Self::new(409, "Conflict", message).about(resource, name)
+    }
+
+    /// The resourceVersion sent is not the latest.
+    pub fn stale(resource: &Resource, name: &str) -> Self {
+        let detail = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, detail)
+    }
+
+    /// The request makes no sense.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// The request is understood and refused.
+    pub fn forbidden(resource: &Resource, name: &str, detail: &str) -> Self {
+        let message = format!("{} {name:?} is forbidden: {detail}", resource.qualified_plural());
+        Self::new(403, "Forbidden", message).about(resource, name)
+    }
+
+    /// The object is not valid.
+    pub fn invalid(resource: &Resource, name: &str, errors: Vec<FieldError>) -> Self {
+        let texts: Vec<String> = errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+        let list = if texts.len() == 1 { texts[0].clone() } else { format!("[{}]", texts.join(", ")) };
+        let kind = if resource.group.is_empty() {
+            resource.kind.to_string()
+        } else {
+            format!("{}.{}", resource.kind, resource.group)
+        };
+        let mut status = Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {list}")).about(resource, name);
+        status.kind = Some(resource.kind.to_string());
+        status.causes = errors
+            .into_iter()
+            .map(|error| Cause { reason: error.reason.into(), message: error.message, field: Some(error.field) })
+            .collect();
+        status
+    }
+
+    /// The resourceVersion or continue token is older than the history kept.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// The resource exists and does not take this verb.
+    pub fn method_not_allowed() -> Self {
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    }
+
+    /// The `metav1.Status` object.
+    pub fn to_value(&self) -> Value {
+        let mut details = serde_json::Map::new();
+        for (key, value) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind)] {
+            if let Some(value) = value {
+                details.insert(key.into(), json!(value));
+            }
+        }
+        if !self.causes.is_empty() {
+            let causes: Vec<Value> = self.causes.iter().map(Cause::to_value).collect();
+            details.insert("causes".into(), Value::Array(causes));
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            details.insert("retryAfterSeconds".into(), json!(seconds));
+        }
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        if !details.is_empty() {
+            status["details"] = Value::Object(details);
+        }
+        status
+    }
+}
+
+impl Cause {
+    fn to_value(&self) -> Value {
+        let mut cause = json!({"reason": self.reason, "message": self.message});
+        if let Some(field) = &self.field {
+            cause["field"] = json!(field);
+        }
+        cause
+    }
+}

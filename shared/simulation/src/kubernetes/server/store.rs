@@ -1,0 +1,247 @@
+//! The objects, their history, and the indices over them. Knows nothing of validity, only of revisions.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::resource::{Definition, Resource, StorageKey, built_in, text};
+use super::status::Status;
+
+/// Namespace (empty for cluster-scoped objects) and name.
+pub(crate) type ObjectKey = (String, String);
+
+/// What a [`Change`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// The object is new.
+    Added,
+    /// The object was replaced by a newer state of itself.
+    Modified,
+    /// The object is gone.
+    Deleted,
+}
+
+/// One change to one object. Every change has a revision of its own.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The revision that the change made, also the object's `resourceVersion`.
+    pub revision: u64,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The resource, in its storage version (events always as core/v1).
+    pub resource: Resource,
+    /// The object after the change; for a deletion its last state with the revision of the deletion.
+    pub object: Arc<Value>,
+    /// The object before the change.
+    pub previous: Option<Arc<Value>>,
+}
+
+impl Change {
+    /// Namespace of the object; empty for cluster-scoped ones.
+    pub fn namespace(&self) -> &str {
+        text(&self.object, "/metadata/namespace")
+    }
+
+    /// Name of the object.
+    pub fn name(&self) -> &str {
+        text(&self.object, "/metadata/name")
+    }
+}
+
+pub(crate) struct Store {
+    pub(crate) revision: u64,
+    generated: u64,
+    seed: u64,
+    objects: HashMap<StorageKey, BTreeMap<ObjectKey, Arc<Value>>>,
+    history: VecDeque<Change>,
+    history_limit: usize,
+    by_uid: HashMap<String, (StorageKey, ObjectKey)>,
+    dependents: HashMap<String, BTreeSet<(StorageKey, ObjectKey)>>,
+    definitions: BTreeMap<(String, String, String), Arc<Definition>>,
+}
+
+impl Store {
+    pub(crate) fn new(seed: u64, history_limit: usize) -> Self {
+        let mut store = Self {
+            revision: 1,
+            generated: 0,
+            seed,
+            objects: HashMap::new(),
+            history: VecDeque::new(),
+            history_limit: history_limit.max(1),
+            by_uid: HashMap::new(),
+            dependents: HashMap::new(),
+            definitions: BTreeMap::new(),
+        };
+        for definition in built_in() {
+            store.register(definition);
+        }
+        store
+    }
+
+    pub(crate) fn register(&mut self, definition: Definition) {
+        let resource = &definition.resource;
+        let key = (resource.group.to_string(), resource.version.to_string(), resource.plural.to_string());
+        self.definitions.insert(key, Arc::new(definition));
+    }
+
+    pub(crate) fn unregister_custom(&mut self, group: &str, plural: &str) {
+        self.definitions
+            .retain(|_, it| it.custom.is_none() || it.resource.group != group || it.resource.plural != plural);
+    }
+
+    pub(crate) fn definition(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Definition>> {
+        self.definitions.get(&(group.to_owned(), version.to_owned(), plural.to_owned())).cloned()
+    }
+
+    pub(crate) fn definition_of(&self, resource: &Resource) -> Result<Arc<Definition>, Status> {
+        self.definition(&resource.group, &resource.version, &resource.plural).ok_or_else(Status::no_such_resource)
+    }
+
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.definitions.values()
+    }
+
+    /// The definition that objects of this storage key are kept in.
+    pub(crate) fn definition_for_storage(&self, key: &StorageKey) -> Option<Arc<Definition>> {
+        let mut found =
+            self.definitions.values().filter(|it| it.resource.group == key.group && it.resource.plural == key.plural);
+        let first = found.next()?;
+        let stored = |it: &&Arc<Definition>| it.custom.as_ref().is_none_or(|custom| custom.storage);
+        Some(if stored(&first) { first } else { found.find(stored).unwrap_or(first) }.clone())
+    }
+
+    /// A number that looks random and depends on the seed and the count of numbers asked for only (splitmix64).
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.generated += 1;
+        let mut value = self.seed.wrapping_add(self.generated.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        value ^ (value >> 31)
+    }
+
+    pub(crate) fn next_uid(&mut self) -> String {
+        let (high, low) = (self.next_number(), self.next_number());
+        format!(
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xfff,
+            0x8000 | ((low >> 48) & 0x3fff),
+            low & 0xffff_ffff_ffff
+        )
+    }
+
+    pub(crate) fn get(&self, key: &StorageKey, object: &ObjectKey) -> Option<&Arc<Value>> {
+        self.objects.get(key)?.get(object)
+    }
+
+    pub(crate) fn by_uid(&self, uid: &str) -> Option<&(StorageKey, ObjectKey)> {
+        self.by_uid.get(uid)
+    }
+
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<(StorageKey, ObjectKey)> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// Objects in the order of namespace and name; of one namespace, or of all.
+    pub(crate) fn iter<'a>(
+        &'a self,
+        key: &StorageKey,
+        namespace: Option<&'a str>,
+    ) -> Box<dyn Iterator<Item = (&'a ObjectKey, &'a Arc<Value>)> + 'a> {
+        let Some(objects) = self.objects.get(key) else { return Box::new(std::iter::empty()) };
+        match namespace {
+            None => Box::new(objects.iter()),
+            Some(namespace) => Box::new(
+                objects
+                    .range((namespace.to_owned(), String::new())..)
+                    .take_while(move |((other, _), _)| other == namespace),
+            ),
+        }
+    }
+
+    pub(crate) fn storage_keys(&self) -> Vec<StorageKey> {
+        let mut keys: Vec<_> = self.objects.iter().filter(|(_, map)| !map.is_empty()).map(|(key, _)| key).collect();
+        keys.sort();
+        keys.into_iter().cloned().collect()
+    }
+
+    /// All objects of a resource as they were at an older revision.
+    pub(crate) fn snapshot(&self, key: &StorageKey, revision: u64) -> Result<BTreeMap<ObjectKey, Arc<Value>>, Status> {
+        let mut objects = self.objects.get(key).cloned().unwrap_or_default();
+        for change in self.since(revision)?.rev().filter(|change| change.resource.storage_key() == *key) {
+            let object = (change.namespace().to_owned(), change.name().to_owned());
+            match &change.previous {
+                Some(previous) => objects.insert(object, previous.clone()),
+                None => objects.remove(&object),
+            };
+        }
+        Ok(objects)
+    }
+
+    /// The changes after a revision, oldest first.
+    pub(crate) fn since(&self, revision: u64) -> Result<impl DoubleEndedIterator<Item = &Change>, Status> {
+        let oldest = self.revision - self.history.len() as u64;
+        if revision < oldest {
+            return Err(Status::expired(format!("too old resource version: {revision} ({oldest})")));
+        }
+        let skip = usize::try_from(revision - oldest).unwrap_or(usize::MAX).min(self.history.len());
+        Ok(self.history.range(skip..))
+    }
+
+    /// Stores an object, or its removal, as a new revision, and returns the object with its resourceVersion.
+    pub(crate) fn commit(&mut self, definition: &Definition, kind: ChangeKind, mut object: Value) -> Arc<Value> {
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        let storage = definition.resource.storage_key();
+        let key = (text(&object, "/metadata/namespace").to_owned(), text(&object, "/metadata/name").to_owned());
+        let object = Arc::new(object);
+        let map = self.objects.entry(storage.clone()).or_default();
+        let previous = match kind {
+            ChangeKind::Deleted => map.remove(&key),
+            ChangeKind::Added | ChangeKind::Modified => map.insert(key.clone(), object.clone()),
+        };
+        self.index(&storage, &key, previous.as_deref(), (kind != ChangeKind::Deleted).then_some(&object));
+        if self.history.len() == self.history_limit {
+            self.history.pop_front();
+        }
+        let resource = definition.resource.clone();
+        self.history.push_back(Change { revision: self.revision, kind, resource, object: object.clone(), previous });
+        object
+    }
+
+    fn index(&mut self, storage: &StorageKey, key: &ObjectKey, old: Option<&Value>, new: Option<&Arc<Value>>) {
+        let entry = (storage.clone(), key.clone());
+        if let Some(old) = old {
+            if new.is_none() {
+                self.by_uid.remove(text(old, "/metadata/uid"));
+            }
+            for owner in owner_uids(old) {
+                if let Some(set) = self.dependents.get_mut(owner) {
+                    set.remove(&entry);
+                    if set.is_empty() {
+                        self.dependents.remove(owner);
+                    }
+                }
+            }
+        }
+        if let Some(new) = new {
+            self.by_uid.insert(text(new, "/metadata/uid").to_owned(), entry.clone());
+            for owner in owner_uids(new) {
+                self.dependents.entry(owner.to_owned()).or_default().insert(entry.clone());
+            }
+        }
+    }
+
+    /// Forgets all history, so that every older resourceVersion is gone.
+    pub(crate) fn compact(&mut self) {
+        self.history.clear();
+    }
+}
+
+pub(crate) fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    owners.into_iter().flatten().map(|owner| text(owner, "/uid"))
+}

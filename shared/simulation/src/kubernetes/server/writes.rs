@@ -1,0 +1,454 @@
+//! Creating and updating objects.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::events;
+use super::patch::apply::{Writer, seconds, track_update};
+use super::resource::{
+    CUSTOM_RESOURCE_DEFINITIONS, Definition, NAMESPACES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS, SERVICES, text,
+};
+use super::status::Status;
+use super::store::{ChangeKind, ObjectKey, Store};
+use super::{custom, defaults, garbage, schema, validation};
+
+/// What every write carries: the time, and who writes (`None` leaves field ownership untracked).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) manager: Option<&'a str>,
+    pub(crate) dry_run: bool,
+}
+
+/// What part of an object a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Everything but the status, where that is a subresource.
+    Object,
+    /// The status alone.
+    Status,
+    /// Everything, as the control plane's own parts write (scale, binding, finalize).
+    Whole(&'static str),
+}
+
+impl Part {
+    fn subresource(self) -> &'static str {
+        match self {
+            Self::Object => "",
+            Self::Status => "status",
+            Self::Whole(name) => name,
+        }
+    }
+}
+
+/// Checks that the object is of the resource's kind, and makes its metadata an object.
+fn check_kind(definition: &Definition, object: &mut Value) -> Result<(), Status> {
+    let resource = &definition.resource;
+    let Some(map) = object.as_object_mut() else {
+        return Err(Status::bad_request("the body of the request has to be an object"));
+    };
+    let wanted = (resource.api_version(), resource.kind.to_string());
+    let given = |map: &Map<String, Value>, field: &str| map.get(field).and_then(Value::as_str).map(str::to_owned);
+    let version = given(map, "apiVersion").unwrap_or_else(|| wanted.0.clone());
+    let kind = given(map, "kind").unwrap_or_else(|| wanted.1.clone());
+    if version != wanted.0 || kind != wanted.1 {
+        let text = format!(
+            "{kind} in version {version:?} cannot be handled as a {}: expected apiVersion {:?} and kind {:?}",
+            wanted.1, wanted.0, wanted.1
+        );
+        return Err(Status::bad_request(text));
+    }
+    map.insert("apiVersion".into(), json!(version));
+    map.insert("kind".into(), json!(kind));
+    if !map.get("metadata").is_some_and(Value::is_object) {
+        map.insert("metadata".into(), json!({}));
+    }
+    // A null is as good as a field that is not there.
+    if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|_, value| !value.is_null());
+    }
+    Ok(())
+}
+
+const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Gives an object that has only a `generateName` its name.
+pub(crate) fn generate_name(store: &mut Store, object: &mut Value) {
+    let prefix = text(object, "/metadata/generateName").to_owned();
+    if !text(object, "/metadata/name").is_empty() || prefix.is_empty() {
+        return;
+    }
+    let mut number = store.next_number();
+    let mut name: String = prefix.chars().take(58).collect();
+    for _ in 0..5 {
+        let index = usize::try_from(number % NAME_ALPHABET.len() as u64).unwrap_or_default();
+        name.push(char::from(NAME_ALPHABET[index]));
+        number /= NAME_ALPHABET.len() as u64;
+    }
+    object["metadata"]["name"] = json!(name);
+}
+
+/// Creates an object.
+pub(crate) fn create(
+    store: &mut Store,
+    definition: &Definition,
+    object: Value,
+    request: Request<'_>,
+) -> Result<Arc<Value>, Status> {
+    let (canonical, mut object) = events::to_storage(store, definition, object)?;
+    let definition = canonical.as_ref();
+    check_kind(definition, &mut object)?;
+    place(store, definition, &mut object)?;
+    if !text(&object, "/metadata/resourceVersion").is_empty() {
+        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    generate_name(store, &mut object);
+    let uid = store.next_uid();
+    let metadata = &mut object["metadata"];
+    if let Some(map) = metadata.as_object_mut() {
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "resourceVersion"] {
+            map.remove(field);
+        }
+    }
+    metadata["uid"] = json!(uid);
+    metadata["creationTimestamp"] = json!(seconds(request.now));
+    if definition.generation {
+        metadata["generation"] = json!(1);
+    }
+    reset_status(definition, &mut object);
+    defaults::apply(definition, &mut object);
+    admit(store, definition, &mut object)?;
+    let name = text(&object, "/metadata/name").to_owned();
+    check(definition, &name, &mut object, None)?;
+    let resource = &definition.resource;
+    let key = (text(&object, "/metadata/namespace").to_owned(), name.clone());
+    if store.get(&resource.storage_key(), &key).is_some() {
+        return Err(Status::already_exists(resource, &name));
+    }
+    if let Some(manager) = request.manager {
+        let applied = object.pointer("/metadata/managedFields").is_some();
+        if !applied {
+            track_update(definition, None, &mut object, Writer { manager, subresource: "", now: request.now });
+        }
+    }
+    if definition.resource == CUSTOM_RESOURCE_DEFINITIONS {
+        custom::established(&mut object, request.now);
+    }
+    if request.dry_run {
+        return Ok(Arc::new(object));
+    }
+    let created = store.commit(definition, ChangeKind::Added, object);
+    after_write(store, definition, &created, request);
+    garbage::collect_if_orphaned(store, definition, &created, request.now);
+    Ok(created)
+}
+
+/// Checks the namespace, or removes what a cluster-scoped object has of one.
+fn place(store: &Store, definition: &Definition, object: &mut Value) -> Result<(), Status> {
+    let resource = &definition.resource;
+    if !resource.namespaced {
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("namespace");
+        }
+        return Ok(());
+    }
+    if text(object, "/metadata/namespace").is_empty() {
+        object["metadata"]["namespace"] = json!("default");
+    }
+    let name = text(object, "/metadata/namespace");
+    let key: ObjectKey = (String::new(), name.to_owned());
+    let namespace = store.get(&NAMESPACES.storage_key(), &key).ok_or_else(|| Status::not_found(&NAMESPACES, name))?;
+    if namespace.pointer("/metadata/deletionTimestamp").is_some() {
+        let detail = format!("unable to create new content in namespace {name} because it is being terminated");
+        return Err(Status::forbidden(resource, text(object, "/metadata/name"), &detail)
+            .caused_by("NamespaceTerminating", format!("namespace {name} is being terminated")));
+    }
+    Ok(())
+}
+
+/// A new object starts without status; only nodes report theirs while they register.
+fn reset_status(definition: &Definition, object: &mut Value) {
+    let keeps = !definition.status || definition.resource.kind == "Node" && definition.custom.is_none();
+    if let (false, Some(map)) = (keeps, object.as_object_mut()) {
+        let status = map.remove("status");
+        if status.is_some() && definition.custom.is_none() {
+            map.insert("status".into(), json!({}));
+        }
+    }
+}
+
+/// What the built-in admission plugins add: priorities, default tolerations, service addresses.
+fn admit(store: &mut Store, definition: &Definition, object: &mut Value) -> Result<(), Status> {
+    if definition.resource == PODS {
+        priority(store, object)?;
+        let spec = &mut object["spec"];
+        if spec.get("serviceAccountName").is_none() {
+            spec["serviceAccountName"] = json!("default");
+        }
+        default_tolerations(spec);
+    }
+    if definition.resource == SERVICES {
+        let spec = &mut object["spec"];
+        let wants = spec["type"] != "ExternalName" && text(spec, "/clusterIP").is_empty();
+        if wants {
+            let number = store.iter(&SERVICES.storage_key(), None).count() + 100;
+            let address = format!("10.100.{}.{}", number / 250, number % 250 + 1);
+            spec["clusterIP"] = json!(address);
+            spec["clusterIPs"] = json!([address]);
+        }
+    }
+    Ok(())
+}
+
+fn priority(store: &Store, pod: &mut Value) -> Result<(), Status> {
+    let key = PRIORITY_CLASSES.storage_key();
+    let name = text(pod, "/spec/priorityClassName").to_owned();
+    let class = if name.is_empty() {
+        store.iter(&key, None).map(|(_, class)| class).find(|class| class["globalDefault"] == true).cloned()
+    } else {
+        let class = store.get(&key, &(String::new(), name.clone())).cloned();
+        if class.is_none() {
+            let detail = format!("no PriorityClass with name {name} was found");
+            return Err(Status::forbidden(&PODS, text(pod, "/metadata/name"), &detail));
+        }
+        class
+    };
+    let spec = &mut pod["spec"];
+    spec["priority"] = class.as_ref().map_or(json!(0), |class| class["value"].clone());
+    spec["preemptionPolicy"] =
+        class.as_ref().map_or(json!("PreemptLowerPriority"), |class| class["preemptionPolicy"].clone());
+    if let Some(class) = class {
+        spec["priorityClassName"] = class["metadata"]["name"].clone();
+    }
+    Ok(())
+}
+
+fn default_tolerations(spec: &mut Value) {
+    let mut list = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = list.iter().any(|toleration| {
+            let (own, effect) = (text(toleration, "/key"), text(toleration, "/effect"));
+            (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+        });
+        if !tolerated {
+            list.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+        }
+    }
+    spec["tolerations"] = Value::Array(list);
+}
+
+/// Validates a whole object, after its schema's defaults and pruning for a custom resource.
+fn check(definition: &Definition, name: &str, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+    let mut errors = validation::metadata(definition, object);
+    if let Some(custom) = &definition.custom {
+        schema::default_and_prune(custom, object);
+        errors.extend(schema::validate(custom, object, old));
+    }
+    errors.extend(validation::object(definition, object));
+    if let Some(old) = old {
+        errors.extend(validation::update(definition, old, object));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&definition.resource, name, errors)) }
+}
+
+/// Replaces an object, or a part of it, by a newer state.
+pub(crate) fn update(
+    store: &mut Store,
+    definition: &Definition,
+    key: &ObjectKey,
+    object: Value,
+    part: Part,
+    request: Request<'_>,
+) -> Result<Arc<Value>, Status> {
+    let (canonical, mut object) = events::to_storage(store, definition, object)?;
+    let definition = canonical.as_ref();
+    check_kind(definition, &mut object)?;
+    let resource = &definition.resource;
+    let (namespace, name) = key;
+    let old = store.get(&resource.storage_key(), key).cloned().ok_or_else(|| Status::not_found(resource, name))?;
+    check_identity(definition, namespace, name, &old, &object)?;
+    let mut old_comparable = old.as_ref().clone();
+    old_comparable["apiVersion"] = json!(resource.api_version());
+    carry_over(definition, &old_comparable, &mut object, part);
+    if part != Part::Status {
+        defaults::apply(definition, &mut object);
+    }
+    check(definition, name, &mut object, Some(&old_comparable))?;
+    check_finalizers(definition, name, &old, &object)?;
+    if definition.resource == CUSTOM_RESOURCE_DEFINITIONS && part == Part::Object {
+        custom::established(&mut object, request.now);
+    }
+    if definition.generation && specification_changed(definition, &old_comparable, &object) {
+        let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        object["metadata"]["generation"] = json!(generation + 1);
+    }
+    let tracked = old.pointer("/metadata/managedFields").is_some() || request.manager.is_some();
+    if tracked && part != Part::Whole("apply") {
+        let manager = request.manager.unwrap_or("kube-controller-manager");
+        let writer = Writer { manager, subresource: part.subresource(), now: request.now };
+        track_update(definition, Some(&old_comparable), &mut object, writer);
+    }
+    if request.dry_run {
+        return Ok(Arc::new(object));
+    }
+    if object == old_comparable {
+        return Ok(old);
+    }
+    if garbage::is_finished(&object) {
+        return Ok(garbage::remove(store, definition, object, request.now));
+    }
+    let updated = store.commit(definition, ChangeKind::Modified, object);
+    after_write(store, definition, &updated, request);
+    Ok(updated)
+}
+
+fn check_identity(
+    definition: &Definition,
+    namespace: &str,
+    name: &str,
+    old: &Value,
+    new: &Value,
+) -> Result<(), Status> {
+    let resource = &definition.resource;
+    let given = text(new, "/metadata/name");
+    if !given.is_empty() && given != name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    let given = text(new, "/metadata/namespace");
+    if resource.namespaced && !given.is_empty() && given != namespace {
+        return Err(Status::bad_request(format!(
+            "the namespace of the object ({given}) does not match the namespace on the request ({namespace})"
+        )));
+    }
+    let (given, own) = (text(new, "/metadata/uid"), text(old, "/metadata/uid"));
+    if !given.is_empty() && given != own {
+        let detail = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {own}");
+        return Err(Status::conflict(resource, name, &detail));
+    }
+    let given = text(new, "/metadata/resourceVersion");
+    if !given.is_empty() && given != text(old, "/metadata/resourceVersion") {
+        return Err(Status::stale(resource, name));
+    }
+    if given.is_empty() && definition.custom.is_some() {
+        let error = super::status::FieldError::invalid(
+            "metadata.resourceVersion",
+            &json!(0),
+            "must be specified for an update",
+        );
+        return Err(Status::invalid(resource, name, vec![error]));
+    }
+    Ok(())
+}
+
+/// Restores what this write may not change.
+fn carry_over(definition: &Definition, old: &Value, new: &mut Value, part: Part) {
+    let own = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+        "resourceVersion",
+    ];
+    for field in own {
+        copy_field(&old["metadata"], &mut new["metadata"], field);
+    }
+    if new["metadata"].get("managedFields").is_none() {
+        copy_field(&old["metadata"], &mut new["metadata"], "managedFields");
+    }
+    match part {
+        Part::Object if definition.status => copy_field(old, new, "status"),
+        Part::Object | Part::Whole(_) => {}
+        Part::Status => {
+            let status = new.get("status").cloned();
+            let metadata = new["metadata"].take();
+            *new = old.clone();
+            match status {
+                Some(status) => new["status"] = status,
+                None => {
+                    new.as_object_mut().and_then(|map| map.remove("status"));
+                }
+            }
+            // Status updates of built-in kinds may change labels and annotations as well (kubelets do).
+            if definition.custom.is_none() {
+                for field in ["labels", "annotations"] {
+                    copy_field(&metadata, &mut new["metadata"], field);
+                }
+            }
+            copy_field(&metadata, &mut new["metadata"], "managedFields");
+        }
+    }
+}
+
+fn copy_field(from: &Value, to: &mut Value, field: &str) {
+    match (from.get(field), to.as_object_mut()) {
+        (Some(value), Some(map)) => {
+            map.insert(field.to_owned(), value.clone());
+        }
+        (None, Some(map)) => {
+            map.remove(field);
+        }
+        (_, None) => {}
+    }
+}
+
+fn check_finalizers(definition: &Definition, name: &str, old: &Value, new: &Value) -> Result<(), Status> {
+    if old.pointer("/metadata/deletionTimestamp").is_none() {
+        return Ok(());
+    }
+    let list =
+        |object: &Value| object.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+    let before = list(old);
+    let added: Vec<Value> = list(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
+    if added.is_empty() {
+        return Ok(());
+    }
+    let detail = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers {}",
+        Value::Array(added)
+    );
+    let error = super::status::FieldError::forbidden("metadata.finalizers", &detail);
+    Err(Status::invalid(&definition.resource, name, vec![error]))
+}
+
+fn specification_changed(definition: &Definition, old: &Value, new: &Value) -> bool {
+    let ignored = |field: &str| match field {
+        "metadata" | "apiVersion" | "kind" => true,
+        "status" => definition.status,
+        _ => false,
+    };
+    let fields = |object: &Value| {
+        let map = object.as_object().into_iter().flatten().filter(|(field, _)| !ignored(field));
+        map.map(|(field, value)| (field.clone(), value.clone())).collect::<Map<_, _>>()
+    };
+    fields(old) != fields(new)
+}
+
+/// What follows from a stored object: resources that a definition declares, contents of a new namespace.
+fn after_write(store: &mut Store, definition: &Definition, object: &Value, request: Request<'_>) {
+    if definition.resource == CUSTOM_RESOURCE_DEFINITIONS {
+        store.unregister_custom(text(object, "/spec/group"), text(object, "/spec/names/plural"));
+        for definition in custom::definitions(object) {
+            store.register(definition);
+        }
+    }
+    if definition.resource == NAMESPACES && object.pointer("/metadata/deletionTimestamp").is_none() {
+        let name = text(object, "/metadata/name").to_owned();
+        let key = (name.clone(), "default".to_owned());
+        if store.get(&SERVICE_ACCOUNTS.storage_key(), &key).is_none() {
+            let account = json!({"metadata": {"name": "default", "namespace": name}});
+            if let Ok(definition) = store.definition_of(&SERVICE_ACCOUNTS) {
+                if let Err(error) = create(store, &definition, account, request) {
+                    tracing::warn!(%error, "the default service account of a namespace could not be made");
+                }
+            }
+        }
+    }
+}
