@@ -1,0 +1,360 @@
+//! Launching, describing, tagging and terminating instances.
+
+use crate::fleet::{self, FleetPlan};
+use crate::template::{LAUNCH_GROUP_TAG, TemplateError, TemplateSpec, Variant, instance_tags};
+use crate::{ClusterDetails, instance, requests};
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_sdk_ec2::Client;
+use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
+use aws_sdk_ec2::types::{Filter, ResourceType};
+use jiff::Timestamp;
+use nodeless_aws::port_error;
+use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
+use nodeless_model::{StringMap, labels};
+use nodeless_ports::cloud::LaunchRequest;
+use nodeless_ports::{Cloud, ErrorKind, PortError};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// EC2 takes at most 200 values in a filter, and at most 1,000 ids in a call; 200 serve both.
+const IDS_A_CALL: usize = 200;
+/// Codes of CreateFleet that mean "not here, not now" rather than "not like this".
+const LACKS_CAPACITY: [&str; 8] = [
+    "InsufficientInstanceCapacity",
+    "MaxSpotInstanceCountExceeded",
+    "VcpuLimitExceeded",
+    "UnfulfillableCapacity",
+    "Unsupported",
+    "InsufficientFreeAddressesInSubnet",
+    "MaxFleetCountExceeded",
+    "ReservationCapacityExceeded",
+];
+/// The tag by which a launch template says when it was last used, as a day; see [`Cloud::delete_unused_launch_templates`].
+const LAST_USED_TAG: &str = "nodeless.sh/last-used";
+const TEMPLATE_PREFIX: &str = "nodeless/";
+
+/// EC2 as the life of a claim needs it.
+#[derive(Clone, Debug)]
+pub struct Ec2Cloud {
+    client: Client,
+    cluster: ClusterDetails,
+    /// Names of launch templates known to exist, with the day on which each was last marked as used.
+    known_templates: Arc<Mutex<BTreeMap<String, String>>>,
+}
+
+impl Ec2Cloud {
+    /// EC2 for the nodes of this cluster.
+    #[must_use]
+    pub fn new(config: &SdkConfig, cluster: ClusterDetails) -> Self {
+        Self { client: Client::new(config), cluster, known_templates: Arc::default() }
+    }
+
+    /// Makes sure that the launch template of each variant exists, and returns their names.
+    async fn templates(
+        &self,
+        request: &LaunchRequest<'_>,
+        plan: &FleetPlan,
+    ) -> Result<BTreeMap<Variant, String>, PortError> {
+        let mut names = BTreeMap::new();
+        for variant in plan.groups.keys() {
+            let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant)
+                .map_err(|error| template_error(&error))?;
+            let name = spec.name();
+            self.ensure_template(&name, &spec).await?;
+            names.insert(variant.clone(), name);
+        }
+        Ok(names)
+    }
+
+    async fn ensure_template(&self, name: &str, spec: &TemplateSpec) -> Result<(), PortError> {
+        const OPERATION: &str = "EC2 CreateLaunchTemplate";
+        let today = Timestamp::now().strftime("%Y-%m-%d").to_string();
+        let known = self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if known.as_deref() == Some(today.as_str()) {
+            return Ok(());
+        }
+        let mut tags = spec.tags.clone();
+        tags.insert(LAST_USED_TAG.to_owned(), today.clone());
+        let created = self
+            .client
+            .create_launch_template()
+            .launch_template_name(name)
+            .launch_template_data(requests::template_data(spec)?)
+            .tag_specifications(requests::tag_specification(ResourceType::LaunchTemplate, &tags))
+            .send()
+            .await
+            .map_err(|error| port_error(OPERATION, &error));
+        match created {
+            Ok(_) => {}
+            Err(error) if error.code == "InvalidLaunchTemplateName.AlreadyExistsException" => {
+                self.mark_used(name, &today).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), today);
+        Ok(())
+    }
+
+    async fn mark_used(&self, name: &str, today: &str) -> Result<(), PortError> {
+        let answer = self
+            .client
+            .describe_launch_templates()
+            .launch_template_names(name)
+            .send()
+            .await
+            .map_err(|error| port_error("EC2 DescribeLaunchTemplates", &error))?;
+        let Some(template) = answer.launch_templates().first() else { return Ok(()) };
+        let marked = template.tags().iter().any(|tag| tag.key() == Some(LAST_USED_TAG) && tag.value() == Some(today));
+        match template.launch_template_id() {
+            Some(id) if !marked => {
+                let tags = StringMap::from([(LAST_USED_TAG.to_owned(), today.to_owned())]);
+                self.tag(id, &tags).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn forget_templates(&self) {
+        self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    async fn create_fleet(
+        &self,
+        request: &LaunchRequest<'_>,
+        plan: &FleetPlan,
+        templates: &BTreeMap<Variant, String>,
+    ) -> Result<CreateFleetOutput, PortError> {
+        let group = request.claim.spec.launch_group.as_ref();
+        let count = group.map_or(1, |group| group.size);
+        let token = group.map_or(request.claim.uid.as_str(), |group| group.id.as_str());
+        let tags = instance_tags(&self.cluster, request.claim, &request.node_class.spec.tags);
+        let call = self
+            .client
+            .create_fleet()
+            .client_token(token)
+            .set_context(request.node_class.spec.context.clone())
+            .tag_specifications(requests::tag_specification(ResourceType::Instance, &tags))
+            .tag_specifications(requests::tag_specification(ResourceType::Volume, &tags))
+            .tag_specifications(requests::tag_specification(ResourceType::Fleet, &tags));
+        requests::fleet(call, plan, templates, i32::try_from(count).unwrap_or(i32::MAX))
+            .send()
+            .await
+            .map_err(|error| port_error("EC2 CreateFleet", &error))
+    }
+
+    /// The instances of an earlier call with the same token, found by their tag.
+    async fn instances_of_group(&self, group_id: &str) -> Result<Vec<Instance>, PortError> {
+        self.describe(vec![
+            filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]),
+            filter(&format!("tag:{LAUNCH_GROUP_TAG}"), [group_id]),
+        ])
+        .await
+    }
+
+    async fn describe(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, PortError> {
+        let mut instances = Vec::new();
+        let mut pages =
+            self.client.describe_instances().set_filters(Some(filters)).into_paginator().page_size(1000).send();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| port_error("EC2 DescribeInstances", &error))?;
+            for reservation in page.reservations() {
+                for instance in reservation.instances() {
+                    instances.push(instance::read(instance)?);
+                }
+            }
+        }
+        instances.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(instances)
+    }
+}
+
+#[async_trait]
+impl Cloud for Ec2Cloud {
+    async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
+        if request.claim.spec.requests.contains("vpc.amazonaws.com/efa") {
+            let message = format!(
+                "claim {} asks for vpc.amazonaws.com/efa; EFA interfaces are not supported yet",
+                request.claim.name
+            );
+            return Err(PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", message));
+        }
+        let plan = fleet::plan(request.node_class, request.candidates)
+            .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))?;
+        let templates = self.templates(&request, &plan).await?;
+        let mut result = self.create_fleet(&request, &plan, &templates).await;
+        if let Err(error) = &result
+            && error.code.starts_with("InvalidLaunchTemplate")
+        {
+            // Somebody deleted a template that we knew: make it again, once.
+            self.forget_templates();
+            self.templates(&request, &plan).await?;
+            result = self.create_fleet(&request, &plan, &templates).await;
+        }
+        match result {
+            Ok(output) => outcome(&output, &plan),
+            Err(error) if error.code == "IdempotentParameterMismatch" => {
+                // An earlier call with this token was made from older prices or images. Its instances are the answer.
+                let group = request.claim.spec.launch_group.as_ref();
+                let id = group.map_or(request.claim.uid.as_str(), |group| group.id.as_str());
+                let instances = self.instances_of_group(id).await?;
+                if instances.is_empty() { Err(error) } else { Ok(LaunchOutcome { instances, failures: Vec::new() }) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
+        // A filter leaves out what EC2 does not know; asking by id would fail for all because of one.
+        let mut instances = Vec::new();
+        for chunk in ids.chunks(IDS_A_CALL) {
+            instances.extend(self.describe(vec![filter("instance-id", chunk.iter().map(String::as_str))]).await?);
+        }
+        Ok(instances)
+    }
+
+    async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
+        let instances = self
+            .describe(vec![
+                filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]),
+                filter("tag-key", [labels::NODE_POOL]),
+                filter("tag-key", [labels::EC2_NODE_CLASS]),
+                filter("instance-state-name", ["pending", "running", "stopping", "stopped", "shutting-down"]),
+            ])
+            .await?;
+        Ok(instances)
+    }
+
+    async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {
+        let known = self.instances(ids).await?;
+        let alive: Vec<String> = known.into_iter().filter(Instance::is_alive).map(|instance| instance.id).collect();
+        for chunk in alive.chunks(IDS_A_CALL) {
+            self.client
+                .terminate_instances()
+                .set_instance_ids(Some(chunk.to_vec()))
+                .send()
+                .await
+                .map_err(|error| port_error("EC2 TerminateInstances", &error))?;
+        }
+        Ok(())
+    }
+
+    async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
+        self.client
+            .create_tags()
+            .resources(id)
+            .set_tags(Some(requests::tags(tags)))
+            .send()
+            .await
+            .map_err(|error| port_error("EC2 CreateTags", &error))?;
+        Ok(())
+    }
+
+    async fn delete_unused_launch_templates(&self, since: Timestamp) -> Result<Vec<String>, PortError> {
+        let since = since.strftime("%Y-%m-%d").to_string();
+        let mut deleted = Vec::new();
+        let mut pages = self
+            .client
+            .describe_launch_templates()
+            .filters(filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]))
+            .into_paginator()
+            .send();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| port_error("EC2 DescribeLaunchTemplates", &error))?;
+            for template in page.launch_templates() {
+                let name = template.launch_template_name().unwrap_or_default();
+                let last_used = template.tags().iter().find(|tag| tag.key() == Some(LAST_USED_TAG));
+                // Days in this form compare as texts. Templates that Karpenter made have other names and no such tag.
+                let unused = last_used.and_then(|tag| tag.value()).is_some_and(|day| day < since.as_str());
+                if !name.starts_with(TEMPLATE_PREFIX) || !unused {
+                    continue;
+                }
+                let result = self.client.delete_launch_template().launch_template_name(name).send().await;
+                match result.map_err(|error| port_error("EC2 DeleteLaunchTemplate", &error)) {
+                    Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+                    _ => deleted.push(name.to_owned()),
+                }
+            }
+        }
+        self.forget_templates();
+        Ok(deleted)
+    }
+}
+
+fn filter<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Filter {
+    Filter::builder().name(name).set_values(Some(values.into_iter().map(str::to_owned).collect())).build()
+}
+
+fn template_error(error: &TemplateError) -> PortError {
+    PortError::new(ErrorKind::Invalid, "EC2 CreateLaunchTemplate", error.to_string())
+}
+
+/// Reads CreateFleet's answer. Where EC2 leaves a detail out, the override that it names is looked up in the plan.
+fn outcome(output: &CreateFleetOutput, plan: &FleetPlan) -> Result<LaunchOutcome, PortError> {
+    let now = Timestamp::now();
+    let mut outcome = LaunchOutcome::default();
+    let mut seen = HashSet::new();
+    for fleet in output.instances() {
+        let overrides = fleet.launch_template_and_overrides().and_then(|both| both.overrides());
+        let instance_type = fleet.instance_type().map(|kind| kind.as_str().to_owned());
+        let zone = fleet
+            .availability_zone()
+            .or_else(|| overrides.and_then(|o| o.availability_zone()))
+            .map(str::to_owned)
+            .or_else(|| zone_of_subnet(plan, overrides.and_then(|o| o.subnet_id())));
+        let (Some(instance_type), Some(zone)) = (instance_type, zone) else {
+            let message = "an instance came without its type or zone; the next look finds it by its tag";
+            return Err(PortError::new(ErrorKind::Unavailable, "EC2 CreateFleet", message));
+        };
+        for id in fleet.instance_ids() {
+            outcome.instances.push(Instance {
+                id: id.clone(),
+                state: InstanceState::Pending,
+                instance_type: instance_type.clone(),
+                zone: zone.clone(),
+                capacity_type: plan.capacity_type,
+                image_id: image_of(plan, &instance_type, &zone),
+                subnet_id: overrides.and_then(|o| o.subnet_id()).map(str::to_owned),
+                security_group_ids: Vec::new(),
+                private_dns_name: None,
+                reservation_id: plan.groups.keys().find_map(|variant| variant.reservation_id.clone()),
+                launched: now,
+                tags: StringMap::new(),
+            });
+        }
+    }
+    outcome.instances.sort_by(|a, b| a.id.cmp(&b.id));
+    for error in output.errors() {
+        let overrides = error.launch_template_and_overrides().and_then(|both| both.overrides());
+        let code = error.error_code().unwrap_or("Unknown").to_owned();
+        let failure = OfferingFailure {
+            instance_type: overrides
+                .and_then(|o| o.instance_type())
+                .map_or_else(String::new, |t| t.as_str().to_owned()),
+            zone: overrides
+                .and_then(|o| o.availability_zone().map(str::to_owned))
+                .or_else(|| zone_of_subnet(plan, overrides.and_then(|o| o.subnet_id())))
+                .unwrap_or_default(),
+            capacity_type: plan.capacity_type,
+            lacks_capacity: LACKS_CAPACITY.contains(&code.as_str()),
+            message: error.error_message().unwrap_or_default().to_owned(),
+            code,
+        };
+        // EC2 repeats itself once for each launch template that names the same type and zone.
+        if seen.insert((failure.instance_type.clone(), failure.zone.clone(), failure.code.clone())) {
+            outcome.failures.push(failure);
+        }
+    }
+    Ok(outcome)
+}
+
+fn zone_of_subnet(plan: &FleetPlan, subnet: Option<&str>) -> Option<String> {
+    let subnet = subnet?;
+    plan.groups.values().flatten().find(|entry| entry.subnet_id == subnet).map(|entry| entry.zone.clone())
+}
+
+fn image_of(plan: &FleetPlan, instance_type: &str, zone: &str) -> String {
+    let has = |entry: &fleet::FleetOverride| entry.instance_type == instance_type && entry.zone == zone;
+    let group = plan.groups.iter().find(|(_, overrides)| overrides.iter().any(has));
+    group.map(|(variant, _)| variant.image_id.clone()).unwrap_or_default()
+}

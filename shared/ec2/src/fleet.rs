@@ -1,0 +1,184 @@
+//! What one CreateFleet call asks for, decided from the candidates: which capacity type, which types, where.
+
+use crate::template::Variant;
+use nodeless_api::EC2NodeClass;
+use nodeless_api::nodeclass::{Ami, Subnet};
+use nodeless_model::requirement::RequirementTerm;
+use nodeless_model::{CapacityType, Operator, Requirements, labels};
+use nodeless_ports::cloud::LaunchCandidate;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// EC2 considers at most so many instance types well; Karpenter cuts its list at the same number.
+const MAXIMUM_TYPES: usize = 60;
+
+/// A call of CreateFleet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetPlan {
+    /// How the instances are bought: the first of reserved, spot and on-demand that has a candidate.
+    pub capacity_type: CapacityType,
+    /// For each launch template what may be launched with it, cheapest first.
+    pub groups: BTreeMap<Variant, Vec<FleetOverride>>,
+}
+
+/// One instance type in one subnet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetOverride {
+    /// The instance type.
+    pub instance_type: String,
+    /// The zone, by name.
+    pub zone: String,
+    /// The subnet.
+    pub subnet_id: String,
+    /// Dollars per hour.
+    pub price: f64,
+}
+
+/// Why nothing can be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FleetError {
+    /// No candidates at all.
+    #[error("no instance type and offering is left to launch")]
+    NoCandidates,
+    /// No image fits.
+    #[error(
+        "EC2NodeClass {class}: none of its {images} AMIs fits {instance_type} ({architecture}); change spec.amiSelectorTerms \
+         or the NodePool's requirements"
+    )]
+    NoImage {
+        /// The class.
+        class: String,
+        /// How many AMIs it has.
+        images: usize,
+        /// A type that was asked for.
+        instance_type: String,
+        /// Its architecture.
+        architecture: String,
+    },
+    /// No subnet fits.
+    #[error("EC2NodeClass {class}: no subnet in any of the zones {zones}; change spec.subnetSelectorTerms")]
+    NoSubnet {
+        /// The class.
+        class: String,
+        /// The zones that were asked for.
+        zones: String,
+    },
+}
+
+/// Decides what to ask for.
+///
+/// # Errors
+/// See [`FleetError`]: what the class would need for any of the candidates.
+pub fn plan(class: &EC2NodeClass, candidates: &[LaunchCandidate]) -> Result<FleetPlan, FleetError> {
+    let name = || class.metadata.name.clone().unwrap_or_default();
+    let status = class.status.clone().unwrap_or_default();
+    let chosen = choose(candidates);
+    let first = *chosen.first().ok_or(FleetError::NoCandidates)?;
+
+    let in_a_subnet: Vec<(&LaunchCandidate, &Subnet)> =
+        chosen.iter().filter_map(|&candidate| Some((candidate, subnet(&status.subnets, &candidate.zone)?))).collect();
+    if in_a_subnet.is_empty() {
+        let zones: BTreeSet<&str> = chosen.iter().map(|candidate| candidate.zone.as_str()).collect();
+        return Err(FleetError::NoSubnet { class: name(), zones: zones.into_iter().collect::<Vec<_>>().join(", ") });
+    }
+
+    let mut groups: BTreeMap<Variant, Vec<FleetOverride>> = BTreeMap::new();
+    for (candidate, subnet) in in_a_subnet {
+        let Some(image) = status.amis.iter().find(|image| fits(image, candidate)) else { continue };
+        let variant = Variant {
+            image_id: image.id.clone(),
+            max_pods: candidate.max_pods,
+            reservation_id: candidate.reservation_id.clone(),
+        };
+        groups.entry(variant).or_default().push(FleetOverride {
+            instance_type: candidate.instance_type.clone(),
+            zone: candidate.zone.clone(),
+            subnet_id: subnet.id.clone(),
+            price: candidate.price,
+        });
+    }
+    if groups.is_empty() {
+        return Err(FleetError::NoImage {
+            class: name(),
+            images: status.amis.len(),
+            instance_type: first.instance_type.clone(),
+            architecture: first.architecture.clone(),
+        });
+    }
+    Ok(FleetPlan { capacity_type: first.capacity_type, groups })
+}
+
+/// The candidates of one capacity type, cheapest first, cut to what EC2 considers.
+fn choose(candidates: &[LaunchCandidate]) -> Vec<&LaunchCandidate> {
+    let of = |kind| candidates.iter().filter(move |candidate| candidate.capacity_type == kind);
+    let kinds = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
+    let Some(kind) = kinds.into_iter().find(|kind| of(*kind).next().is_some()) else { return Vec::new() };
+    let mut chosen: Vec<&LaunchCandidate> = of(kind).collect();
+    if kind == CapacityType::Reserved {
+        // A template targets one reservation, so a launch into one must not be spread over several.
+        chosen.sort_by(|a, b| by_price(a, b));
+        let reservation = chosen.first().and_then(|first| first.reservation_id.clone());
+        chosen.retain(|candidate| candidate.reservation_id == reservation);
+    }
+    if kind == CapacityType::Spot
+        && let Some(on_demand) = of(CapacityType::OnDemand).map(|candidate| candidate.price).min_by(f64::total_cmp)
+        && chosen.iter().any(|candidate| candidate.price <= on_demand)
+    {
+        // Spot that costs more than on-demand has only its disadvantages.
+        chosen.retain(|candidate| candidate.price <= on_demand);
+    }
+    if chosen.iter().any(|candidate| !is_exotic(candidate)) {
+        chosen.retain(|candidate| !is_exotic(candidate));
+    }
+    chosen.sort_by(|a, b| by_price(a, b));
+    let mut types: Vec<&str> = Vec::new();
+    for candidate in &chosen {
+        if !types.contains(&candidate.instance_type.as_str()) {
+            types.push(&candidate.instance_type);
+        }
+    }
+    types.truncate(MAXIMUM_TYPES);
+    chosen.retain(|candidate| types.contains(&candidate.instance_type.as_str()));
+    chosen
+}
+
+fn by_price(a: &LaunchCandidate, b: &LaunchCandidate) -> std::cmp::Ordering {
+    a.price.total_cmp(&b.price).then_with(|| (&a.instance_type, &a.zone).cmp(&(&b.instance_type, &b.zone)))
+}
+
+/// Bare metal and accelerators: launched only for those who can use nothing else.
+fn is_exotic(candidate: &LaunchCandidate) -> bool {
+    candidate.instance_type.split_once('.').is_some_and(|(_, size)| size.starts_with("metal"))
+        || candidate.labels.contains_key(labels::INSTANCE_GPU_COUNT)
+        || candidate.labels.contains_key(labels::INSTANCE_ACCELERATOR_COUNT)
+}
+
+/// The subnet of a zone: the catalog function lists those with the most free addresses first.
+fn subnet<'a>(subnets: &'a [Subnet], zone: &str) -> Option<&'a Subnet> {
+    subnets.iter().find(|subnet| subnet.zone == zone)
+}
+
+/// Whether an image can run on a candidate.
+fn fits(image: &Ami, candidate: &LaunchCandidate) -> bool {
+    let terms: Vec<RequirementTerm> = image
+        .requirements
+        .iter()
+        .filter_map(|requirement| {
+            let operator = [Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist]
+                .into_iter()
+                .find(|operator| operator.as_str() == requirement.operator)?;
+            let (key, values) = (requirement.key.clone(), requirement.values.clone());
+            Some(RequirementTerm { key, operator, values, min_values: None })
+        })
+        .collect();
+    // An operator that is not known here excludes the image rather than let it match everything.
+    if terms.len() != image.requirements.len() {
+        return false;
+    }
+    let mut labels_of_type = candidate.labels.clone();
+    labels_of_type.insert(labels::ARCH.to_owned(), candidate.architecture.clone());
+    let offered = Requirements::from_labels(&labels_of_type);
+    Requirements::from_terms(&terms).is_ok_and(|needed| offered.first_incompatible(&needed, |_| false).is_none())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+use super::*;
+use nodeless_model::StringMap;
+use serde_json::json;
+
+fn class(amis: &serde_json::Value) -> EC2NodeClass {
+    serde_json::from_value(json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
+        "spec": {
+            "role": "node", "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}],
+        },
+        "status": {
+            "subnets": [{"id": "subnet-a2", "zone": "a"}, {"id": "subnet-a1", "zone": "a"}, {"id": "subnet-b", "zone": "b"}],
+            "amis": amis,
+        },
+    }))
+    .unwrap()
+}
+
+fn images() -> serde_json::Value {
+    let of = |id: &str, arch: &str| {
+        json!({"id": id, "requirements": [
+            {"key": "kubernetes.io/arch", "operator": "In", "values": [arch]},
+            {"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "DoesNotExist"},
+        ]})
+    };
+    json!([of("ami-x86", "amd64"), of("ami-arm", "arm64")])
+}
+
+fn candidate(instance_type: &str, zone: &str, capacity_type: CapacityType, price: f64) -> LaunchCandidate {
+    LaunchCandidate {
+        instance_type: instance_type.into(),
+        architecture: if instance_type.contains('g') { "arm64".into() } else { "amd64".into() },
+        labels: StringMap::new(),
+        max_pods: 29,
+        zone: zone.into(),
+        capacity_type,
+        price,
+        reservation_id: None,
+    }
+}
+
+fn names(plan: &FleetPlan) -> Vec<String> {
+    plan.groups.values().flatten().map(|o| format!("{}/{}/{}", o.instance_type, o.zone, o.subnet_id)).collect()
+}
+
+#[test]
+fn spot_comes_before_on_demand_unless_it_costs_more() {
+    let candidates = [
+        candidate("m5.large", "a", CapacityType::OnDemand, 0.10),
+        candidate("m5.large", "a", CapacityType::Spot, 0.04),
+        candidate("m5.large", "b", CapacityType::Spot, 0.20),
+    ];
+    let plan = plan(&class(&images()), &candidates).unwrap();
+    assert_eq!(plan.capacity_type, CapacityType::Spot);
+    assert_eq!(names(&plan), ["m5.large/a/subnet-a2"]);
+}
+
+#[test]
+fn each_image_gets_its_own_template() {
+    let candidates = [
+        candidate("m5.large", "a", CapacityType::OnDemand, 0.10),
+        candidate("m6g.large", "b", CapacityType::OnDemand, 0.08),
+        candidate("m6g.large", "nowhere", CapacityType::OnDemand, 0.07),
+    ];
+    let plan = plan(&class(&images()), &candidates).unwrap();
+    let images: Vec<&str> = plan.groups.keys().map(|variant| variant.image_id.as_str()).collect();
+    assert_eq!(images, ["ami-arm", "ami-x86"]);
+    assert_eq!(names(&plan), ["m6g.large/b/subnet-b", "m5.large/a/subnet-a2"]);
+}
+
+#[test]
+fn metal_is_launched_only_when_nothing_else_will_do() {
+    let metal = candidate("m5.metal", "a", CapacityType::OnDemand, 4.0);
+    let both = [metal.clone(), candidate("m5.24xlarge", "a", CapacityType::OnDemand, 4.6)];
+    assert_eq!(names(&plan(&class(&images()), &both).unwrap()), ["m5.24xlarge/a/subnet-a2"]);
+    assert_eq!(names(&plan(&class(&images()), &[metal]).unwrap()), ["m5.metal/a/subnet-a2"]);
+}
+
+#[test]
+fn a_launch_goes_into_one_reservation() {
+    let reserved = |id: &str, price| LaunchCandidate {
+        reservation_id: Some(id.into()),
+        ..candidate("m5.large", "a", CapacityType::Reserved, price)
+    };
+    let plan = plan(&class(&images()), &[reserved("cr-2", 0.0), reserved("cr-1", 0.0)]).unwrap();
+    assert_eq!(plan.capacity_type, CapacityType::Reserved);
+    assert_eq!(plan.groups.len(), 1);
+}
+
+#[test]
+fn the_list_is_cut_to_the_cheapest_types() {
+    let many: Vec<LaunchCandidate> = (0..80)
+        .map(|index| candidate(&format!("m{index}.large"), "a", CapacityType::OnDemand, f64::from(100 - index)))
+        .collect();
+    let plan = plan(&class(&images()), &many).unwrap();
+    let kept = names(&plan);
+    assert_eq!(kept.len(), MAXIMUM_TYPES);
+    assert_eq!(kept[0], "m79.large/a/subnet-a2");
+}
+
+#[test]
+fn says_what_the_class_lacks() {
+    let only = [candidate("m5.large", "c", CapacityType::OnDemand, 0.1)];
+    let error = plan(&class(&images()), &only).unwrap_err().to_string();
+    assert!(error.contains("no subnet in any of the zones c"), "{error}");
+    let gpu = LaunchCandidate {
+        labels: StringMap::from([(labels::INSTANCE_GPU_COUNT.to_owned(), "1".to_owned())]),
+        ..candidate("p3.large", "a", CapacityType::OnDemand, 3.0)
+    };
+    let error = plan(&class(&images()), &[gpu]).unwrap_err().to_string();
+    assert!(error.contains("none of its 2 AMIs fits p3.large"), "{error}");
+    assert_eq!(plan(&class(&images()), &[]).unwrap_err(), FleetError::NoCandidates);
+}

@@ -1,0 +1,63 @@
+//! Instances, from EC2's words into ours.
+
+use aws_sdk_ec2::types::{self, InstanceLifecycleType, InstanceStateName};
+use jiff::Timestamp;
+use nodeless_model::CapacityType;
+use nodeless_model::instance::{Instance, InstanceState};
+use nodeless_ports::{ErrorKind, PortError};
+
+/// Reads an instance. One without an id, state or zone cannot be judged, so it is an error rather than left out.
+pub(crate) fn read(instance: &types::Instance) -> Result<Instance, PortError> {
+    let missing = |what: &str| {
+        let id = instance.instance_id().unwrap_or("without an id");
+        PortError::new(
+            ErrorKind::Unavailable,
+            "EC2 DescribeInstances",
+            format!("instance {id} came without its {what}"),
+        )
+    };
+    let state = instance.state().and_then(|state| state.name()).ok_or_else(|| missing("state"))?;
+    let launched = instance.launch_time().ok_or_else(|| missing("launch time"))?;
+    Ok(Instance {
+        id: instance.instance_id().ok_or_else(|| missing("id"))?.to_owned(),
+        state: read_state(state).ok_or_else(|| missing("state in a form that is known here"))?,
+        instance_type: instance.instance_type().ok_or_else(|| missing("type"))?.as_str().to_owned(),
+        zone: instance
+            .placement()
+            .and_then(|placement| placement.availability_zone())
+            .ok_or_else(|| missing("zone"))?
+            .to_owned(),
+        capacity_type: capacity_type(instance),
+        image_id: instance.image_id().unwrap_or_default().to_owned(),
+        subnet_id: instance.subnet_id().map(str::to_owned),
+        security_group_ids: instance.security_groups().iter().filter_map(|g| g.group_id().map(str::to_owned)).collect(),
+        private_dns_name: instance.private_dns_name().filter(|name| !name.is_empty()).map(str::to_owned),
+        reservation_id: instance.capacity_reservation_id().map(str::to_owned),
+        launched: Timestamp::new(launched.secs(), 0).map_err(|_| missing("launch time within range"))?,
+        tags: instance
+            .tags()
+            .iter()
+            .filter_map(|tag| Some((tag.key()?.to_owned(), tag.value().unwrap_or_default().to_owned())))
+            .collect(),
+    })
+}
+
+fn capacity_type(instance: &types::Instance) -> CapacityType {
+    match instance.instance_lifecycle() {
+        Some(InstanceLifecycleType::Spot) => CapacityType::Spot,
+        _ if instance.capacity_reservation_id().is_some() => CapacityType::Reserved,
+        _ => CapacityType::OnDemand,
+    }
+}
+
+fn read_state(state: &InstanceStateName) -> Option<InstanceState> {
+    Some(match state {
+        InstanceStateName::Pending => InstanceState::Pending,
+        InstanceStateName::Running => InstanceState::Running,
+        InstanceStateName::Stopping => InstanceState::Stopping,
+        InstanceStateName::Stopped => InstanceState::Stopped,
+        InstanceStateName::ShuttingDown => InstanceState::ShuttingDown,
+        InstanceStateName::Terminated => InstanceState::Terminated,
+        _ => return None,
+    })
+}

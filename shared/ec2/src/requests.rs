@@ -1,0 +1,237 @@
+//! Requests to EC2, made from our plain values.
+
+use crate::fleet::FleetPlan;
+use crate::template::TemplateSpec;
+use aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder;
+use aws_sdk_ec2::types::{
+    CapacityReservationPreference, CapacityReservationTarget, ConnectionTrackingSpecificationRequest,
+    DefaultTargetCapacityType, FleetLaunchTemplateConfigRequest, FleetLaunchTemplateOverridesRequest,
+    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType, InstanceType,
+    LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateCapacityReservationSpecificationRequest,
+    LaunchTemplateCpuOptionsRequest, LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateHttpTokensState,
+    LaunchTemplateIamInstanceProfileSpecificationRequest, LaunchTemplateInstanceMetadataEndpointState,
+    LaunchTemplateInstanceMetadataOptionsRequest, LaunchTemplateInstanceMetadataProtocolIpv6,
+    LaunchTemplateInstanceMetadataTagsState, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest,
+    LaunchTemplateTagSpecificationRequest, LaunchTemplatesMonitoringRequest, NestedVirtualizationSpecification,
+    OnDemandOptionsRequest, RequestLaunchTemplateData, ResourceType, SpotAllocationStrategy, SpotOptionsRequest, Tag,
+    TagSpecification, TargetCapacitySpecificationRequest, VolumeType,
+};
+use nodeless_api::nodeclass::{BlockDeviceMapping, InterfaceType, NetworkInterface, Toggle, TokenUse};
+use nodeless_model::{CapacityType, Quantity, StringMap};
+use nodeless_ports::{ErrorKind, PortError};
+use std::collections::BTreeMap;
+
+/// Tags in EC2's form.
+pub(crate) fn tags(tags: &StringMap) -> Vec<Tag> {
+    tags.iter().map(|(key, value)| Tag::builder().key(key).value(value).build()).collect()
+}
+
+/// Tags for one kind of resource.
+pub(crate) fn tag_specification(kind: ResourceType, map: &StringMap) -> TagSpecification {
+    TagSpecification::builder().resource_type(kind).set_tags(Some(tags(map))).build()
+}
+
+/// The body of a launch template.
+pub(crate) fn template_data(spec: &TemplateSpec) -> Result<RequestLaunchTemplateData, PortError> {
+    let profile = LaunchTemplateIamInstanceProfileSpecificationRequest::builder().name(&spec.instance_profile).build();
+    let interface_tags = LaunchTemplateTagSpecificationRequest::builder()
+        .resource_type(ResourceType::NetworkInterface)
+        .set_tags(Some(tags(&spec.tags)))
+        .build();
+    let devices = spec.block_devices.iter().map(block_device).collect::<Result<Vec<_>, _>>()?;
+    let mut data = RequestLaunchTemplateData::builder()
+        .image_id(&spec.image_id)
+        .iam_instance_profile(profile)
+        .monitoring(LaunchTemplatesMonitoringRequest::builder().enabled(spec.detailed_monitoring).build())
+        .metadata_options(metadata_options(spec))
+        .set_block_device_mappings(Some(devices))
+        .set_network_interfaces(Some(network_interfaces(spec)))
+        .capacity_reservation_specification(reservation(spec))
+        .tag_specifications(interface_tags);
+    if !spec.user_data.is_empty() {
+        data = data.user_data(&spec.user_data);
+    }
+    if let Some(nested) = spec.nested_virtualization {
+        let nested = match nested {
+            Toggle::Enabled => NestedVirtualizationSpecification::Enabled,
+            Toggle::Disabled => NestedVirtualizationSpecification::Disabled,
+        };
+        data = data.cpu_options(LaunchTemplateCpuOptionsRequest::builder().nested_virtualization(nested).build());
+    }
+    Ok(data.build())
+}
+
+/// Without a reservation of its own a launch leaves open ones alone: they are for those who ask for them.
+fn reservation(spec: &TemplateSpec) -> LaunchTemplateCapacityReservationSpecificationRequest {
+    let builder = LaunchTemplateCapacityReservationSpecificationRequest::builder();
+    match &spec.reservation_id {
+        None => builder.capacity_reservation_preference(CapacityReservationPreference::None).build(),
+        Some(id) => builder
+            .capacity_reservation_preference(CapacityReservationPreference::CapacityReservationsOnly)
+            .capacity_reservation_target(CapacityReservationTarget::builder().capacity_reservation_id(id).build())
+            .build(),
+    }
+}
+
+fn metadata_options(spec: &TemplateSpec) -> LaunchTemplateInstanceMetadataOptionsRequest {
+    let options = &spec.metadata_options;
+    let endpoint = match options.http_endpoint {
+        Toggle::Enabled => LaunchTemplateInstanceMetadataEndpointState::Enabled,
+        Toggle::Disabled => LaunchTemplateInstanceMetadataEndpointState::Disabled,
+    };
+    let ipv6 = match options.http_protocol_ipv6 {
+        Toggle::Enabled => LaunchTemplateInstanceMetadataProtocolIpv6::Enabled,
+        Toggle::Disabled => LaunchTemplateInstanceMetadataProtocolIpv6::Disabled,
+    };
+    let tokens = match options.http_tokens {
+        TokenUse::Required => LaunchTemplateHttpTokensState::Required,
+        TokenUse::Optional => LaunchTemplateHttpTokensState::Optional,
+    };
+    LaunchTemplateInstanceMetadataOptionsRequest::builder()
+        .http_endpoint(endpoint)
+        .http_protocol_ipv6(ipv6)
+        .http_tokens(tokens)
+        .set_http_put_response_hop_limit(i32::try_from(options.http_put_response_hop_limit).ok())
+        .instance_metadata_tags(LaunchTemplateInstanceMetadataTagsState::Disabled)
+        .build()
+}
+
+fn network_interfaces(spec: &TemplateSpec) -> Vec<LaunchTemplateInstanceNetworkInterfaceSpecificationRequest> {
+    let primary =
+        [NetworkInterface { network_card_index: 0, device_index: 0, interface_type: InterfaceType::Interface }];
+    let listed = if spec.network_interfaces.is_empty() { &primary[..] } else { &spec.network_interfaces };
+    listed.iter().map(|interface| network_interface(spec, interface)).collect()
+}
+
+fn network_interface(
+    spec: &TemplateSpec,
+    interface: &NetworkInterface,
+) -> LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
+    let mut request = LaunchTemplateInstanceNetworkInterfaceSpecificationRequest::builder()
+        .device_index(interface.device_index)
+        .network_card_index(interface.network_card_index)
+        .set_groups(Some(spec.security_group_ids.clone()));
+    match interface.interface_type {
+        InterfaceType::EfaOnly => request = request.interface_type("efa-only"),
+        InterfaceType::Interface => {
+            request = request.interface_type("interface").set_ipv4_prefix_count(spec.ip_prefix_count);
+            // EC2 takes a public address only for a lone primary interface.
+            if interface.device_index == 0 && interface.network_card_index == 0 {
+                request = request.set_associate_public_ip_address(spec.associate_public_ip_address);
+            }
+            if let Some(tracking) = &spec.connection_tracking {
+                request = request.connection_tracking_specification(
+                    ConnectionTrackingSpecificationRequest::builder()
+                        .set_tcp_established_timeout(tracking.tcp_established_timeout)
+                        .set_udp_stream_timeout(tracking.udp_stream_timeout)
+                        .set_udp_timeout(tracking.udp_timeout)
+                        .build(),
+                );
+            }
+        }
+    }
+    request.build()
+}
+
+fn block_device(mapping: &BlockDeviceMapping) -> Result<LaunchTemplateBlockDeviceMappingRequest, PortError> {
+    let mut request = LaunchTemplateBlockDeviceMappingRequest::builder().set_device_name(mapping.device_name.clone());
+    if let Some(ebs) = &mapping.ebs {
+        let size = ebs.volume_size.as_deref().map(gibibytes).transpose()?;
+        request = request.ebs(
+            LaunchTemplateEbsBlockDeviceRequest::builder()
+                .set_delete_on_termination(ebs.delete_on_termination.or(Some(true)))
+                .set_encrypted(ebs.encrypted)
+                .set_iops(ebs.iops.and_then(positive))
+                .set_throughput(ebs.throughput.and_then(positive))
+                .set_kms_key_id(ebs.kms_key_id.clone())
+                .set_snapshot_id(ebs.snapshot_id.clone())
+                .set_volume_initialization_rate(ebs.volume_initialization_rate)
+                .set_volume_size(size)
+                .set_volume_type(ebs.volume_type.map(|kind| VolumeType::from(name_of(&kind).as_str())))
+                .build(),
+        );
+    }
+    Ok(request.build())
+}
+
+/// EBS counts in whole GiB; what is asked for in other units is rounded up.
+fn gibibytes(size: &str) -> Result<i32, PortError> {
+    let invalid = |why: String| {
+        PortError::new(ErrorKind::Invalid, "EC2 CreateLaunchTemplate", format!("blockDeviceMappings volumeSize: {why}"))
+    };
+    let quantity: Quantity =
+        size.parse().map_err(|error: nodeless_model::ParseQuantityError| invalid(error.to_string()))?;
+    let gibibytes =
+        u64::try_from(quantity.units()).map_err(|_| invalid(format!("{size} is negative")))?.div_ceil(1 << 30);
+    i32::try_from(gibibytes).map_err(|_| invalid(format!("{size} is more than EBS has")))
+}
+
+/// Zero means "not set", as in Karpenter.
+fn positive(number: i64) -> Option<i32> {
+    i32::try_from(number).ok().filter(|number| *number > 0)
+}
+
+/// The name of a fieldless enum in its serialised form.
+fn name_of<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// A CreateFleet call for so many instances, with the launch templates' names by variant.
+pub(crate) fn fleet(
+    request: CreateFleetFluentBuilder,
+    plan: &FleetPlan,
+    templates: &BTreeMap<crate::template::Variant, String>,
+    count: i32,
+) -> CreateFleetFluentBuilder {
+    let spot = plan.capacity_type == CapacityType::Spot;
+    let target = TargetCapacitySpecificationRequest::builder()
+        .total_target_capacity(count)
+        .default_target_capacity_type(if spot {
+            DefaultTargetCapacityType::Spot
+        } else {
+            DefaultTargetCapacityType::OnDemand
+        })
+        .build();
+    let mut request = request.r#type(FleetType::Instant).target_capacity_specification(target);
+    for (variant, overrides) in &plan.groups {
+        let Some(name) = templates.get(variant) else { continue };
+        let template =
+            FleetLaunchTemplateSpecificationRequest::builder().launch_template_name(name).version("$Latest").build();
+        let overrides = overrides
+            .iter()
+            .map(|entry| {
+                FleetLaunchTemplateOverridesRequest::builder()
+                    .instance_type(InstanceType::from(entry.instance_type.as_str()))
+                    .availability_zone(&entry.zone)
+                    .subnet_id(&entry.subnet_id)
+                    .build()
+            })
+            .collect();
+        request = request.launch_template_configs(
+            FleetLaunchTemplateConfigRequest::builder()
+                .launch_template_specification(template)
+                .set_overrides(Some(overrides))
+                .build(),
+        );
+    }
+    if spot {
+        let strategy = SpotAllocationStrategy::PriceCapacityOptimized;
+        request.spot_options(SpotOptionsRequest::builder().allocation_strategy(strategy).build())
+    } else {
+        let strategy = FleetOnDemandAllocationStrategy::LowestPrice;
+        request.on_demand_options(OnDemandOptionsRequest::builder().allocation_strategy(strategy).build())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_are_whole_gibibytes_rounded_up() {
+        for (text, size) in [("20Gi", 20), ("1Ti", 1024), ("20G", 19), ("1G", 1)] {
+            assert_eq!(gibibytes(text).unwrap(), size, "{text}");
+        }
+        assert!(gibibytes("x").unwrap_err().to_string().contains("volumeSize"));
+    }
+}

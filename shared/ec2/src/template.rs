@@ -1,0 +1,217 @@
+//! Launch templates as plain values: one for each distinct way of launching, named after its content.
+
+use crate::ClusterDetails;
+use crate::user_data::{UserDataError, UserDataInput, user_data};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nodeless_api::EC2NodeClass;
+use nodeless_api::nodeclass::{
+    AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, MetadataOptions, NetworkInterface, Toggle,
+    VolumeType, kubelet,
+};
+use nodeless_model::{NodeClaim, StringMap, Taint, labels};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+/// The tag that says which launch an instance came from: our id of the launch group.
+pub const LAUNCH_GROUP_TAG: &str = "nodeless.sh/launch-group";
+
+/// Everything that a launch template of ours says. The name is made from it, so two equal ones are one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TemplateSpec {
+    /// The AMI.
+    pub image_id: String,
+    /// User data in base64; empty where there is none.
+    pub user_data: String,
+    /// The instance profile, by name.
+    pub instance_profile: String,
+    /// Security groups, by id.
+    pub security_group_ids: Vec<String>,
+    /// Whether the primary interface gets a public address; `None` leaves it to the subnet.
+    pub associate_public_ip_address: Option<bool>,
+    /// How many address prefixes the primary interface gets.
+    pub ip_prefix_count: Option<i32>,
+    /// Interfaces, where the class lists them.
+    pub network_interfaces: Vec<NetworkInterface>,
+    /// Idle timeouts of connections.
+    pub connection_tracking: Option<ConnectionTracking>,
+    /// Disks.
+    pub block_devices: Vec<BlockDeviceMapping>,
+    /// The metadata service.
+    pub metadata_options: MetadataOptions,
+    /// Whether CloudWatch gets metrics by the minute.
+    pub detailed_monitoring: bool,
+    /// Whether virtual machines can run on the instance.
+    pub nested_virtualization: Option<Toggle>,
+    /// The capacity reservation to launch into; without one, open reservations are left alone.
+    pub reservation_id: Option<String>,
+    /// Tags of what the template makes beside the instance: network interfaces, and the template itself.
+    pub tags: StringMap,
+}
+
+/// Why a launch template cannot be made from an EC2NodeClass.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// The class is not resolved yet.
+    #[error("EC2NodeClass {class} has no {what} in its status; `kubectl describe ec2nodeclass {class}` tells why")]
+    Unresolved {
+        /// The class.
+        class: String,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// A field that is not built yet.
+    #[error("EC2NodeClass {class}: {field} is not supported yet; remove it")]
+    Unsupported {
+        /// The class.
+        class: String,
+        /// The field.
+        field: &'static str,
+    },
+    /// A kubelet setting that cannot be read.
+    #[error("EC2NodeClass {class}: {why}")]
+    Kubelet {
+        /// The class.
+        class: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The user data cannot be made.
+    #[error("EC2NodeClass {class}: {source}")]
+    UserData {
+        /// The class.
+        class: String,
+        /// Why.
+        source: UserDataError,
+    },
+}
+
+/// What tells apart the templates of one launch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Variant {
+    /// The AMI.
+    pub image_id: String,
+    /// The greatest number of pods.
+    pub max_pods: u32,
+    /// The capacity reservation.
+    pub reservation_id: Option<String>,
+}
+
+impl TemplateSpec {
+    /// The template for a claim, its class and a variant.
+    ///
+    /// # Errors
+    /// See [`TemplateError`].
+    pub fn new(
+        cluster: &ClusterDetails,
+        claim: &NodeClaim,
+        class: &EC2NodeClass,
+        variant: &Variant,
+    ) -> Result<Self, TemplateError> {
+        let name = || class.metadata.name.clone().unwrap_or_default();
+        let spec = &class.spec;
+        let status = class.status.clone().unwrap_or_default();
+        if spec.placement_group_selector.is_some() {
+            return Err(TemplateError::Unsupported { class: name(), field: "spec.placementGroupSelector" });
+        }
+        let family = spec.resolved_ami_family().unwrap_or(AmiFamily::Custom);
+        let kubelet = kubelet::parse(&spec.kubelet)
+            .map_err(|problems| TemplateError::Kubelet { class: name(), why: problems.join("; ") })?;
+        let mut taints = claim.spec.taints.clone();
+        taints.extend(claim.spec.startup_taints.iter().cloned());
+        taints.push(Taint::unregistered());
+        let text = user_data(&UserDataInput {
+            cluster,
+            family,
+            custom: spec.user_data.as_deref(),
+            kubelet: &kubelet,
+            kubelet_fields: &spec.kubelet,
+            max_pods: variant.max_pods,
+            instance_store: spec.instance_store_policy,
+            labels: &claim.node_labels(),
+            taints: &taints,
+        })
+        .map_err(|source| TemplateError::UserData { class: name(), source })?;
+        let missing = |what| TemplateError::Unresolved { class: name(), what };
+        if status.security_groups.is_empty() {
+            return Err(missing("securityGroups"));
+        }
+        Ok(Self {
+            image_id: variant.image_id.clone(),
+            user_data: STANDARD.encode(text),
+            instance_profile: status.instance_profile.ok_or_else(|| missing("instanceProfile"))?,
+            security_group_ids: status.security_groups.into_iter().map(|group| group.id).collect(),
+            associate_public_ip_address: spec.associate_public_ip_address,
+            ip_prefix_count: spec.ip_prefix_count,
+            network_interfaces: spec.network_interfaces.clone(),
+            connection_tracking: spec.connection_tracking.clone(),
+            block_devices: block_devices(&spec.block_device_mappings, family),
+            metadata_options: spec.metadata_options.clone(),
+            detailed_monitoring: spec.detailed_monitoring.unwrap_or(false),
+            nested_virtualization: spec.cpu_options.as_ref().and_then(|options| options.nested_virtualization),
+            reservation_id: variant.reservation_id.clone(),
+            tags: owner_tags(cluster, claim, &spec.tags),
+        })
+    }
+
+    /// The template's name: the first 64 bits of the SHA-256 of its content, so that the same content finds itself again
+    /// after any crash, and a changed one is a new template.
+    #[must_use]
+    pub fn name(&self) -> String {
+        // Plain data always serialises; were it ever not to, the name would still be the same each time.
+        let content = serde_json::to_vec(self).unwrap_or_default();
+        let hash = Sha256::digest(&content).iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        format!("nodeless/{hash:016x}")
+    }
+}
+
+/// The tags that say whose instance, volume, interface or template something is. The user's come first and cannot replace
+/// ours.
+#[must_use]
+pub fn owner_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap) -> StringMap {
+    let mut tags = users.clone();
+    tags.extend([
+        (format!("kubernetes.io/cluster/{}", cluster.name), "owned".to_owned()),
+        (labels::CLUSTER_NAME_TAG.to_owned(), cluster.name.clone()),
+        (labels::NODE_POOL.to_owned(), claim.node_pool.clone()),
+        (labels::EC2_NODE_CLASS.to_owned(), claim.node_class.clone()),
+    ]);
+    tags
+}
+
+/// The tags of the instances of a launch. A claim that is launched alone has its name on the instance from the start;
+/// those launched together get it afterwards, because one call tags all its instances alike.
+#[must_use]
+pub fn instance_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap) -> StringMap {
+    let mut tags = owner_tags(cluster, claim, users);
+    if let Some(group) = &claim.spec.launch_group {
+        tags.insert(LAUNCH_GROUP_TAG.to_owned(), group.id.clone());
+    }
+    if claim.spec.launch_group.as_ref().is_none_or(|group| group.size == 1) {
+        tags.insert(labels::NODE_CLAIM_TAG.to_owned(), claim.name.clone());
+    }
+    tags
+}
+
+/// The class's disks, or the family's own where it names none.
+fn block_devices(mappings: &[BlockDeviceMapping], family: AmiFamily) -> Vec<BlockDeviceMapping> {
+    if !mappings.is_empty() {
+        return mappings.to_vec();
+    }
+    let disk = |device: &str, size: &str| BlockDeviceMapping {
+        device_name: Some(device.to_owned()),
+        ebs: Some(BlockDevice {
+            encrypted: Some(true),
+            volume_size: Some(size.to_owned()),
+            volume_type: Some(VolumeType::Gp3),
+            ..BlockDevice::default()
+        }),
+        root_volume: None,
+    };
+    match family {
+        AmiFamily::AL2 | AmiFamily::AL2023 => vec![disk("/dev/xvda", "20Gi")],
+        AmiFamily::Bottlerocket => vec![disk("/dev/xvda", "4Gi"), disk("/dev/xvdb", "20Gi")],
+        AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => vec![disk("/dev/sda1", "50Gi")],
+        AmiFamily::Custom => Vec::new(),
+    }
+}

@@ -1,0 +1,56 @@
+//! Amazon Linux 2023: a MIME document whose last part is nodeadm's NodeConfig. nodeadm merges all NodeConfig parts, and
+//! the last one wins.
+
+use super::{UserDataError, UserDataInput, mime};
+use nodeless_api::nodeclass::{AmiFamily, InstanceStorePolicy};
+use serde_json::{Map, Value, json};
+
+const NODE_CONFIG: &str = "application/node.eks.aws";
+
+pub(super) fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
+    let mut parts = match input.custom.map(str::trim).filter(|text| !text.is_empty()) {
+        None => Vec::new(),
+        Some(text) if mime::is_multipart(text) => mime::parts(text).map_err(|why| UserDataError::Custom { why })?,
+        Some(text) if text.contains("kind: NodeConfig") => vec![mime::part(NODE_CONFIG, text)],
+        Some(text) => vec![mime::part("text/x-shellscript; charset=\"us-ascii\"", text)],
+    };
+    let config = serde_json::to_string_pretty(&node_config(input)?)
+        .map_err(|error| UserDataError::Custom { why: error.to_string() })?;
+    parts.push(mime::part(NODE_CONFIG, &config));
+    Ok(mime::document(&parts))
+}
+
+/// nodeadm reads YAML, of which JSON is a part.
+fn node_config(input: &UserDataInput<'_>) -> Result<Value, UserDataError> {
+    let cluster = input.cluster;
+    let cidr = cluster.service_cidr.as_deref().ok_or(UserDataError::Cluster {
+        what: "serviceIpv4Cidr or serviceIpv6Cidr",
+        family: AmiFamily::AL2023.name(),
+    })?;
+    let labels: Vec<String> = input.kubelet_labels().iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let mut spec = json!({
+        "cluster": {
+            "name": cluster.name,
+            "apiServerEndpoint": cluster.endpoint,
+            "certificateAuthority": cluster.certificate_authority,
+            "cidr": cidr,
+        },
+        "kubelet": {
+            "config": kubelet_config(input),
+            "flags": [format!("--node-labels={}", labels.join(","))],
+        },
+    });
+    if input.instance_store == Some(InstanceStorePolicy::Raid0) {
+        spec["instance"] = json!({ "localStorage": { "strategy": "RAID0" } });
+    }
+    Ok(json!({ "apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec }))
+}
+
+/// The KubeletConfiguration as the EC2NodeClass has it, with ours over it. What nodeadm computes by the same rules as the
+/// catalog (kube-reserved follows from the instance type and the greatest number of pods) is left to nodeadm.
+fn kubelet_config(input: &UserDataInput<'_>) -> Value {
+    let mut config: Map<String, Value> = input.kubelet_fields.clone().into_iter().collect();
+    config.insert("maxPods".to_owned(), json!(input.max_pods));
+    config.insert("registerWithTaints".to_owned(), json!(input.taints));
+    Value::Object(config)
+}

@@ -1,0 +1,120 @@
+use super::*;
+use nodeless_model::TaintEffect;
+
+fn cluster() -> ClusterDetails {
+    ClusterDetails {
+        name: "prod".into(),
+        endpoint: "https://api.example.com".into(),
+        certificate_authority: "Q0E=".into(),
+        service_cidr: Some("10.100.0.0/16".into()),
+    }
+}
+
+fn build(family: AmiFamily, custom: Option<&str>) -> Result<String, UserDataError> {
+    let labels = StringMap::from([
+        ("team".to_owned(), "a".to_owned()),
+        (labels::NODE_POOL.to_owned(), "default".to_owned()),
+        (labels::ZONE.to_owned(), "us-east-1a".to_owned()),
+    ]);
+    let taints =
+        [Taint::unregistered(), Taint { key: "gpu".into(), value: "yes".into(), effect: TaintEffect::NoSchedule }];
+    user_data(&UserDataInput {
+        cluster: &cluster(),
+        family,
+        custom,
+        kubelet: &KubeletConfiguration { pods_per_core: Some(4), ..KubeletConfiguration::default() },
+        kubelet_fields: &BTreeMap::from([("podsPerCore".to_owned(), Value::from(4))]),
+        max_pods: 29,
+        instance_store: Some(InstanceStorePolicy::Raid0),
+        labels: &labels,
+        taints: &taints,
+    })
+}
+
+fn last_part(document: &str) -> serde_json::Value {
+    let parts = mime::parts(document).unwrap();
+    let (_, body) = parts.last().unwrap().split_once("\n\n").unwrap();
+    serde_json::from_str(body).unwrap()
+}
+
+#[test]
+fn al2023_gets_a_node_config() {
+    let text = build(AmiFamily::AL2023, None).unwrap();
+    assert!(text.starts_with("MIME-Version: 1.0\n") && text.ends_with("--//--\n"), "{text}");
+    let config = last_part(&text);
+    assert_eq!(config["kind"], "NodeConfig");
+    assert_eq!(config["spec"]["cluster"]["cidr"], "10.100.0.0/16");
+    assert_eq!(config["spec"]["kubelet"]["config"]["maxPods"], 29);
+    assert_eq!(config["spec"]["kubelet"]["config"]["podsPerCore"], 4);
+    assert_eq!(config["spec"]["kubelet"]["config"]["registerWithTaints"][0]["key"], "karpenter.sh/unregistered");
+    assert_eq!(config["spec"]["instance"]["localStorage"]["strategy"], "RAID0");
+    let flag = config["spec"]["kubelet"]["flags"][0].as_str().unwrap();
+    assert_eq!(flag, "--node-labels=karpenter.sh/do-not-sync-taints=true,karpenter.sh/nodepool=default,team=a");
+}
+
+#[test]
+fn al2023_keeps_what_the_user_wrote_and_comes_last() {
+    let script = build(AmiFamily::AL2023, Some("#!/bin/bash\necho hello\n")).unwrap();
+    assert!(
+        script.contains("Content-Type: text/x-shellscript; charset=\"us-ascii\"\n\n#!/bin/bash\necho hello\n--//"),
+        "{script}"
+    );
+    assert_eq!(last_part(&script)["kind"], "NodeConfig");
+
+    let config = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}";
+    let parts = mime::parts(&build(AmiFamily::AL2023, Some(config)).unwrap()).unwrap();
+    assert_eq!(parts[0], format!("Content-Type: application/node.eks.aws\n\n{config}"));
+
+    let multipart = "MIME-Version: 1.0\nContent-Type: multipart/mixed;\n boundary=\"XX\"\n\n--XX\nContent-Type: text/x-shellscript\n\necho a\n\n--XX\nContent-Type: text/cloud-config\n\nb: c\n--XX--\n";
+    let parts = mime::parts(&build(AmiFamily::AL2023, Some(multipart)).unwrap()).unwrap();
+    assert_eq!(parts.len(), 3);
+    assert_eq!(parts[0], "Content-Type: text/x-shellscript\n\necho a");
+}
+
+#[test]
+fn a_broken_mime_document_is_refused() {
+    let error = build(AmiFamily::AL2023, Some("Content-Type: multipart/mixed; boundary=\"XX\"\n\n--XX\n")).unwrap_err();
+    assert!(error.to_string().contains("spec.userData"), "{error}");
+}
+
+#[test]
+fn al2023_needs_the_service_addresses() {
+    let cluster = ClusterDetails { service_cidr: None, ..cluster() };
+    let input = UserDataInput {
+        cluster: &cluster,
+        family: AmiFamily::AL2023,
+        custom: None,
+        kubelet: &KubeletConfiguration::default(),
+        kubelet_fields: &BTreeMap::new(),
+        max_pods: 10,
+        instance_store: None,
+        labels: &StringMap::new(),
+        taints: &[],
+    };
+    assert!(user_data(&input).unwrap_err().to_string().contains("serviceIpv4Cidr"));
+}
+
+#[test]
+fn bottlerocket_keeps_the_users_settings_under_ours() {
+    let custom = "[settings.kubernetes]\napi-server = \"https://wrong\"\nstandalone-mode = false\n[settings.kubernetes.node-labels]\nmine = \"1\"\n[settings.host-containers.admin]\nenabled = true\n";
+    let text = build(AmiFamily::Bottlerocket, Some(custom)).unwrap();
+    let document: toml::Table = text.parse().unwrap();
+    let kubernetes = &document["settings"]["kubernetes"];
+    assert_eq!(kubernetes["api-server"].as_str(), Some("https://api.example.com"));
+    assert_eq!(kubernetes["standalone-mode"].as_bool(), Some(false));
+    assert_eq!(kubernetes["max-pods"].as_integer(), Some(29));
+    assert_eq!(kubernetes["node-labels"]["mine"].as_str(), Some("1"));
+    assert_eq!(kubernetes["node-labels"]["team"].as_str(), Some("a"));
+    assert_eq!(kubernetes["node-taints"]["gpu"][0].as_str(), Some("yes:NoSchedule"));
+    assert_eq!(document["settings"]["host-containers"]["admin"]["enabled"].as_bool(), Some(true));
+    assert!(document["settings"]["bootstrap-commands"].get("000-mount-instance-storage").is_some());
+    assert!(build(AmiFamily::Bottlerocket, Some("not toml")).unwrap_err().to_string().contains("no TOML"));
+}
+
+#[test]
+fn custom_data_is_passed_on_as_it_is() {
+    assert_eq!(build(AmiFamily::Custom, Some("anything")).unwrap(), "anything");
+    let long = "x".repeat(MAXIMUM_BYTES + 1);
+    assert!(build(AmiFamily::Custom, Some(&long)).unwrap_err().to_string().contains("16384"));
+    assert!(build(AmiFamily::Windows2022, None).unwrap_err().to_string().contains("Windows2022 is not supported"));
+}
