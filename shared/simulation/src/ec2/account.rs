@@ -270,6 +270,29 @@ impl Account {
         account
     }
 
+    /// Adds an EKS cluster in the account's first VPC. `certificate_authority` is PEM in base64.
+    pub fn add_cluster(
+        &mut self,
+        name: &str,
+        endpoint: &str,
+        certificate_authority: &str,
+        version: &str,
+        now: Timestamp,
+    ) {
+        self.clusters.retain(|cluster| cluster.name != name);
+        self.clusters.push(Cluster {
+            name: name.to_owned(),
+            endpoint: endpoint.to_owned(),
+            certificate_authority: certificate_authority.to_owned(),
+            version: version.to_owned(),
+            service_cidr: "172.20.0.0/16".to_owned(),
+            vpc_id: self.vpcs.first().map(|vpc| vpc.id.clone()).unwrap_or_default(),
+            subnet_ids: self.subnets.iter().map(|subnet| subnet.id.clone()).collect(),
+            security_group_id: self.security_groups.first().map(|group| group.id.clone()).unwrap_or_default(),
+            created: now,
+        });
+    }
+
     /// Adds the EKS-optimised images of a Kubernetes version, and the SSM parameters that point at them.
     pub fn add_eks_images(&mut self, version: &str, now: Timestamp) {
         let stamp = now.strftime("%Y%m%d").to_string();
