@@ -1,1 +1,35 @@
-//! To be built.
+//! Which nodes go, when and why, and why every other node stays.
+//!
+//! [`decide`] is a pure function of the cluster and the time: it looks for empty nodes first, then for drifted ones, and
+//! returns commands within the NodePools' budgets, with a sentence for every node that stays. [`expired`] lists the claims
+//! that have reached their NodePool's `expireAfter`, which no budget holds back. [`drift`] says whether a node still is
+//! what its NodePool and EC2NodeClass describe.
+//!
+//! A command is a proposal. It is carried out only if [`revalidate`] still finds it right on a fresh view at least
+//! [`VALIDATION_DELAY`] later.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod budgets;
+mod candidates;
+mod cluster;
+pub mod cron;
+mod decide;
+mod decision;
+mod drift;
+mod drifted;
+mod emptiness;
+mod expiration;
+mod pods;
+mod simulation;
+
+pub use cluster::{Cluster, ClusterNode, NodeClassFacts, Options};
+pub use decide::{decide, revalidate};
+pub use decision::{Candidate, Command, Decision, Kept, KeptReason, Method, Replacement};
+pub use drift::{Drift, DriftReason, drift};
+pub use expiration::{Expired, expired};
+
+/// How long a command waits before it is validated again on a fresh view, as in Karpenter.
+pub const VALIDATION_DELAY: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// How long a node that was made for pods stays untouched after it is ready for them, as in Karpenter.
+pub const NOMINATION_WINDOW: std::time::Duration = std::time::Duration::from_secs(20);

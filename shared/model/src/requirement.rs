@@ -189,6 +189,19 @@ impl Requirement {
         }
     }
 
+    /// One value that satisfies it, always the same; `None` when there is none to be found. Where any text would do it is
+    /// `true`, and between bounds the least number.
+    #[must_use]
+    pub fn some_value(&self) -> Option<String> {
+        if let Some(values) = self.values() {
+            return values.first().cloned();
+        }
+        let numbers = (self.at_least.or(self.at_most).unwrap_or(0)..).take(self.values.len() + 1);
+        let numbers = numbers.map(|number| number.to_string());
+        let text = (!self.has_bounds()).then(|| "true".to_owned());
+        text.into_iter().chain(numbers).find(|value| self.has(value))
+    }
+
     /// Whether no value satisfies it (`DoesNotExist`, or a contradiction).
     #[must_use]
     pub fn is_empty(&self) -> bool {

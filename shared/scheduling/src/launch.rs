@@ -106,7 +106,22 @@ fn narrowed(requirements: &Requirements, pool: &Pool<'_>, choices: &[Choice], of
     let capacity_types = offerings.iter().map(|offering| offering.capacity_type.as_str());
     narrowed.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
     narrowed.remove(labels::HOSTNAME);
+    settle_own_labels(&mut narrowed);
     narrowed
+}
+
+/// Gives every label that is the user's own the one value that the node will have: instance types say nothing about
+/// them, so somebody has to choose.
+fn settle_own_labels(requirements: &mut Requirements) {
+    let own: Vec<(String, Requirement)> = requirements
+        .iter()
+        .filter(|(key, requirement)| !labels::is_well_known(key) && requirement.single().is_none())
+        .filter(|(_, requirement)| !requirement.allows_absence())
+        .filter_map(|(key, requirement)| Some((key.to_owned(), Requirement::one_of([requirement.some_value()?]))))
+        .collect();
+    for (key, value) in own {
+        requirements.add(&key, value);
+    }
 }
 
 fn charge(pool: &Pool<'_>, choices: &[Choice], offerings: &[&Offering]) -> Charge {

@@ -82,3 +82,18 @@ fn refuses_bounds_that_are_no_numbers() {
     let empty = RequirementTerm { operator: Operator::In, values: vec![], ..bad };
     assert!(Requirement::from_term(&empty).is_err());
 }
+
+#[test]
+fn names_one_value_that_satisfies() {
+    for (requirement, value) in [
+        (Requirement::one_of(["b", "a"]), Some("a")),
+        (Requirement::exists(), Some("true")),
+        (Requirement::none_of(["true", "0"]), Some("1")),
+        (Requirement::does_not_exist(), None),
+        (term(Operator::Gt, &["4"]), Some("5")),
+        (term(Operator::Lt, &["4"]), Some("3")),
+        (term(Operator::Gte, &["4"]).intersection(&Requirement::none_of(["4"])), Some("5")),
+    ] {
+        assert_eq!(requirement.some_value().as_deref(), value, "{requirement}");
+    }
+}

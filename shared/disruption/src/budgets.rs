@@ -1,0 +1,155 @@
+//! How many nodes of each NodePool may be disrupted at this time.
+
+use crate::cluster::{Cluster, ClusterNode};
+use crate::cron::Cron;
+use crate::decision::KeptReason;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::node_pool::BudgetWindow;
+use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::{Budget, DisruptionReason, Node, NodePool, Phase};
+use std::collections::BTreeMap;
+
+const REASONS: [DisruptionReason; 3] =
+    [DisruptionReason::Empty, DisruptionReason::Underutilized, DisruptionReason::Drifted];
+
+/// What is left of the budgets while commands are found.
+#[derive(Debug, Default)]
+pub(crate) struct Budgets {
+    pools: BTreeMap<String, PoolBudget>,
+    /// What should be said on the NodePools.
+    pub(crate) events: Vec<ObjectEvent>,
+}
+
+#[derive(Debug, Default)]
+struct PoolBudget {
+    allowed: BTreeMap<DisruptionReason, u32>,
+    disrupting: u32,
+}
+
+impl Budgets {
+    pub(crate) fn of(cluster: &Cluster<'_>, now: Timestamp) -> Self {
+        let mut budgets = Self::default();
+        for offer in &cluster.node_pools {
+            let pool = offer.pool;
+            let nodes = || cluster.nodes.iter().filter(|node| node.node_pool() == Some(pool.name.as_str()));
+            let counted = || nodes().filter(|node| counts(node));
+            let total = u32::try_from(counted().count()).unwrap_or(u32::MAX);
+            let disrupting = counted().filter(|node| is_disrupting(node)).count();
+            let mut allowed = BTreeMap::new();
+            for reason in REASONS {
+                allowed.insert(reason, allowed_now(pool, reason, total, now));
+            }
+            budgets.report(pool, total, &allowed);
+            let disrupting = u32::try_from(disrupting).unwrap_or(u32::MAX);
+            budgets.pools.insert(pool.name.clone(), PoolBudget { allowed, disrupting });
+        }
+        budgets
+    }
+
+    /// Takes a node of a NodePool from its budget, or says why it cannot be taken.
+    pub(crate) fn take(&mut self, node_pool: &str, reason: DisruptionReason) -> Result<(), KeptReason> {
+        self.check(node_pool, reason)?;
+        if let Some(budget) = self.pools.get_mut(node_pool) {
+            budget.disrupting += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether a node of a NodePool could be taken from its budget.
+    pub(crate) fn check(&self, node_pool: &str, reason: DisruptionReason) -> Result<(), KeptReason> {
+        let Some(budget) = self.pools.get(node_pool) else { return Err(KeptReason::NoNodePool(node_pool.to_owned())) };
+        let allowed = budget.allowed.get(&reason).copied().unwrap_or(0);
+        if budget.disrupting < allowed {
+            return Ok(());
+        }
+        Err(KeptReason::Budget { node_pool: node_pool.to_owned(), reason, allowed, disrupting: budget.disrupting })
+    }
+
+    fn report(&mut self, pool: &NodePool, total: u32, allowed: &BTreeMap<DisruptionReason, u32>) {
+        for budget in &pool.disruption.budgets {
+            if let Some(Err(error)) = budget.window.as_ref().map(|window| window.schedule.parse::<Cron>()) {
+                let message = format!("a budget admits nothing, because {error}");
+                self.events.push(event(pool, true, message));
+            }
+        }
+        let none: Vec<String> =
+            allowed.iter().filter(|(_, count)| **count == 0).map(|(reason, _)| format!("{reason:?}")).collect();
+        if total > 0 && !none.is_empty() {
+            let message = format!("the disruption budgets allow no disruption now for {}", none.join(", "));
+            self.events.push(event(pool, false, message));
+        }
+    }
+}
+
+fn event(pool: &NodePool, warning: bool, message: String) -> ObjectEvent {
+    ObjectEvent {
+        object: ObjectRef {
+            api_version: "karpenter.sh/v1".into(),
+            kind: "NodePool".into(),
+            namespace: String::new(),
+            name: pool.name.clone(),
+            uid: pool.uid.clone(),
+        },
+        warning,
+        reason: "DisruptionBlocked".into(),
+        message,
+    }
+}
+
+/// Whether a node is one of those of which budgets allow a share.
+fn counts(node: &ClusterNode<'_>) -> bool {
+    node.claim.is_some_and(|claim| claim.phase < Phase::Terminating) && node.is_initialized()
+}
+
+fn is_disrupting(node: &ClusterNode<'_>) -> bool {
+    node.is_leaving() || !node.node.is_some_and(Node::is_ready)
+}
+
+/// The least that the budgets for a reason allow; budgets that are not active do not count.
+fn allowed_now(pool: &NodePool, reason: DisruptionReason, total: u32, now: Timestamp) -> u32 {
+    let budgets = pool.disruption.budgets.iter();
+    budgets
+        .filter(|budget| budget.reasons.is_empty() || budget.reasons.contains(&reason))
+        .map(|budget| allowed_by(budget, total, now))
+        .min()
+        .unwrap_or(u32::MAX)
+}
+
+/// A schedule that cannot be read admits nothing: the user meant to hold something back.
+fn allowed_by(budget: &Budget, total: u32, now: Timestamp) -> u32 {
+    match budget.window.as_ref().map(|window| is_active(window, now)) {
+        None | Some(Some(true)) => budget.nodes.of(total),
+        Some(Some(false)) => u32::MAX,
+        Some(None) => 0,
+    }
+}
+
+/// Whether the latest start of a window is less than its duration ago; `None` when the schedule cannot be read.
+fn is_active(window: &BudgetWindow, now: Timestamp) -> Option<bool> {
+    let cron: Cron = window.schedule.parse().ok()?;
+    let earliest = SignedDuration::try_from(window.duration).ok().and_then(|duration| now.checked_sub(duration).ok());
+    let next = cron.next_after(earliest.unwrap_or(Timestamp::MIN));
+    Some(next.is_some_and(|start| start <= now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_window_is_active_for_its_duration() {
+        let window = BudgetWindow { schedule: "0 9 * * mon-fri".into(), duration: Duration::from_secs(8 * 3600) };
+        for (now, active) in [
+            ("2026-01-05T08:59:59Z", false),
+            ("2026-01-05T09:00:00Z", true),
+            ("2026-01-05T16:59:59Z", true),
+            ("2026-01-05T17:00:00Z", false),
+            ("2026-01-04T12:00:00Z", false),
+        ] {
+            assert_eq!(is_active(&window, now.parse().unwrap()), Some(active), "{now}");
+        }
+        let bad = BudgetWindow { schedule: "nonsense".into(), duration: Duration::from_secs(60) };
+        assert_eq!(is_active(&bad, Timestamp::UNIX_EPOCH), None);
+    }
+}

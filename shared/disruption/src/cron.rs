@@ -1,0 +1,232 @@
+//! Cron expressions as budgets write them: five fields in UTC, or a macro.
+//!
+//! The dialect is that of Karpenter's budgets (robfig/cron's standard parser): minute, hour, day of month, month, day of
+//! week; lists, ranges and steps; names of months and days; `?` for `*`. Where both days are restricted, either suffices.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use std::str::FromStr;
+
+/// When something starts, again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cron {
+    minutes: u64,
+    hours: u64,
+    days_of_month: u64,
+    months: u64,
+    days_of_week: u64,
+    /// Whether the day of the month is free.
+    any_day_of_month: bool,
+    /// Whether the day of the week is free.
+    any_day_of_week: bool,
+}
+
+/// Why a text is no cron expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a schedule: {why}; write five fields such as \"0 9 * * mon-fri\", or @daily")]
+pub struct CronError {
+    text: String,
+    why: String,
+}
+
+/// The name of a field and the values it may have.
+struct Field {
+    name: &'static str,
+    least: u32,
+    most: u32,
+    names: &'static [&'static str],
+}
+
+const MINUTE: Field = Field { name: "minute", least: 0, most: 59, names: &[] };
+const HOUR: Field = Field { name: "hour", least: 0, most: 23, names: &[] };
+const DAY_OF_MONTH: Field = Field { name: "day of month", least: 1, most: 31, names: &[] };
+const MONTH: Field = Field {
+    name: "month",
+    least: 1,
+    most: 12,
+    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+};
+const DAY_OF_WEEK: Field =
+    Field { name: "day of week", least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+
+/// A leap day may be eight years away (1896 to 1904, 2096 to 2104); an expression without a hit in that time has none.
+const DAYS_SEARCHED: u32 = 8 * 366 + 1;
+
+impl FromStr for Cron {
+    type Err = CronError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = |why: String| CronError { text: text.to_owned(), why };
+        let expanded = match text.trim() {
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            "@monthly" => "0 0 1 * *",
+            "@weekly" => "0 0 * * 0",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@hourly" => "0 * * * *",
+            other => other,
+        };
+        let fields: Vec<&str> = expanded.split_whitespace().collect();
+        let [minute, hour, day_of_month, month, day_of_week] = fields.as_slice() else {
+            return Err(error(format!("it has {} fields, not five", fields.len())));
+        };
+        let parse = |text: &str, field: &Field| field.parse(text).map_err(error);
+        let (minutes, _) = parse(minute, &MINUTE)?;
+        let (hours, _) = parse(hour, &HOUR)?;
+        let (days_of_month, any_day_of_month) = parse(day_of_month, &DAY_OF_MONTH)?;
+        let (months, _) = parse(month, &MONTH)?;
+        let (days_of_week, any_day_of_week) = parse(day_of_week, &DAY_OF_WEEK)?;
+        Ok(Self { minutes, hours, days_of_month, months, days_of_week, any_day_of_month, any_day_of_week })
+    }
+}
+
+impl Field {
+    /// The values as bits, and whether the field is free.
+    fn parse(&self, text: &str) -> Result<(u64, bool), String> {
+        let mut bits = 0;
+        let mut free = false;
+        for part in text.split(',') {
+            let (values, any) = self.parse_part(part)?;
+            bits |= values;
+            free |= any;
+        }
+        Ok((bits, free))
+    }
+
+    /// One part of a list: `*`, `5`, `1-5`, each perhaps with `/step`.
+    fn parse_part(&self, part: &str) -> Result<(u64, bool), String> {
+        let (range, step) = match part.split_once('/') {
+            None => (part, None),
+            Some((range, step)) => (range, Some(step)),
+        };
+        let step = match step {
+            None => 1,
+            Some(step) => step
+                .parse::<u32>()
+                .ok()
+                .filter(|step| *step > 0)
+                .ok_or_else(|| format!("the step {step:?} of the {} is no whole number above zero", self.name))?,
+        };
+        let any = matches!(range, "*" | "?");
+        let (first, last) = if any {
+            (self.least, self.most)
+        } else if let Some((first, last)) = range.split_once('-') {
+            (self.value(first)?, self.value(last)?)
+        } else {
+            let value = self.value(range)?;
+            // `5/15` means from 5 on.
+            (value, if part.contains('/') { self.most } else { value })
+        };
+        if first > last {
+            return Err(format!("the range {range:?} of the {} runs backwards", self.name));
+        }
+        let mut bits = 0;
+        let mut value = first;
+        while value <= last {
+            bits |= 1 << value;
+            value += step;
+        }
+        Ok((bits, any && step == 1))
+    }
+
+    fn value(&self, text: &str) -> Result<u32, String> {
+        let lower = text.to_ascii_lowercase();
+        if let Some(place) = self.names.iter().position(|name| *name == lower) {
+            return Ok(self.least + u32::try_from(place).unwrap_or(0));
+        }
+        text.parse()
+            .ok()
+            .filter(|value| (self.least..=self.most).contains(value))
+            .ok_or_else(|| format!("the {} {text:?} is not between {} and {}", self.name, self.least, self.most))
+    }
+}
+
+const fn has(bits: u64, value: i8) -> bool {
+    value >= 0 && bits & (1 << value) != 0
+}
+
+impl Cron {
+    /// The first start strictly after a time; `None` when there is none, as on 30 February.
+    #[must_use]
+    pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
+        let now = time.to_zoned(TimeZone::UTC);
+        let mut date = now.date();
+        for day in 0..DAYS_SEARCHED {
+            if self.starts_on(date) {
+                let earliest = if day == 0 { (now.hour(), now.minute() + 1) } else { (0, 0) };
+                if let Some((hour, minute)) = self.first_from(earliest) {
+                    return date.at(hour, minute, 0, 0).to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
+                }
+            }
+            date = date.checked_add(1.day()).ok()?;
+        }
+        None
+    }
+
+    fn starts_on(&self, date: Date) -> bool {
+        let of_month = has(self.days_of_month, date.day());
+        let of_week = has(self.days_of_week, date.weekday().to_sunday_zero_offset());
+        let day = if self.any_day_of_month || self.any_day_of_week { of_month && of_week } else { of_month || of_week };
+        has(self.months, date.month()) && day
+    }
+
+    /// The first hour and minute of a day not before the given ones.
+    fn first_from(&self, (hour, minute): (i8, i8)) -> Option<(i8, i8)> {
+        let minute_from = |least| (least..60).find(|minute| has(self.minutes, *minute));
+        (hour..24).filter(|candidate| has(self.hours, *candidate)).find_map(|candidate| {
+            let least = if candidate == hour { minute } else { 0 };
+            minute_from(least).map(|minute| (candidate, minute))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_next_start() {
+        for (cron, after, next) in [
+            ("* * * * *", "2026-01-01T00:00:30Z", "2026-01-01T00:01:00Z"),
+            ("* * * * *", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"),
+            ("@hourly", "2026-01-01T23:00:00Z", "2026-01-02T00:00:00Z"),
+            ("@daily", "2026-12-31T00:00:00Z", "2027-01-01T00:00:00Z"),
+            ("@weekly", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
+            ("@monthly", "2026-01-15T00:00:00Z", "2026-02-01T00:00:00Z"),
+            ("@yearly", "2026-01-15T00:00:00Z", "2027-01-01T00:00:00Z"),
+            ("0 9 * * mon-fri", "2026-01-02T09:00:00Z", "2026-01-05T09:00:00Z"),
+            ("*/15 8-10 * * *", "2026-01-02T10:45:00Z", "2026-01-03T08:00:00Z"),
+            ("5/20 * * * *", "2026-01-02T10:26:00Z", "2026-01-02T10:45:00Z"),
+            ("0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"),
+            ("0 0 13 * FRI", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+            ("0 0 13 * ?", "2026-01-01T00:00:00Z", "2026-01-13T00:00:00Z"),
+            ("0 0 */2 * mon", "2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"),
+            ("0 12 1,15 jan,JUL *", "2026-01-15T12:00:00Z", "2026-07-01T12:00:00Z"),
+        ] {
+            let found = cron.parse::<Cron>().unwrap().next_after(after.parse().unwrap()).unwrap();
+            assert_eq!(found, next.parse::<Timestamp>().unwrap(), "{cron} after {after}");
+        }
+        assert_eq!("0 0 30 2 *".parse::<Cron>().unwrap().next_after(Timestamp::UNIX_EPOCH), None);
+    }
+
+    #[test]
+    fn refuses_what_is_no_schedule() {
+        for (text, why) in [
+            ("", "0 fields"),
+            ("* * * *", "4 fields"),
+            ("* * * * * *", "6 fields"),
+            ("60 * * * *", "minute \"60\" is not between 0 and 59"),
+            ("* 24 * * *", "hour"),
+            ("* * 0 * *", "day of month"),
+            ("* * * 13 *", "month"),
+            ("* * * * 7", "day of week"),
+            ("*/0 * * * *", "step"),
+            ("5-1 * * * *", "backwards"),
+            ("@every 1h", "2 fields"),
+            ("x * * * *", "minute"),
+        ] {
+            let error = text.parse::<Cron>().unwrap_err().to_string();
+            assert!(error.contains(why), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether a node still is what its NodePool and EC2NodeClass describe.
+
+use crate::cluster::NodeClassFacts;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::{NodeClaim, StringMap, labels};
+use nodeless_scheduling::PoolOffer;
+use serde::Serialize;
+use std::fmt;
+
+/// How a node drifted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// In one word, as the reason of the claim's condition `Drifted`.
+    pub reason: DriftReason,
+    /// In one sentence.
+    pub message: String,
+}
+
+/// How a node drifted, in Karpenter's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum DriftReason {
+    /// The NodePool's template changed.
+    NodePoolDrifted,
+    /// The node's labels do not meet the NodePool's requirements any more.
+    RequirementsDrifted,
+    /// The instance type, or its offering, is no longer to be had.
+    InstanceTypeNotFound,
+    /// The EC2NodeClass's static fields changed.
+    NodeClassDrift,
+    /// The AMI is not one of the EC2NodeClass's any more.
+    AMIDrift,
+}
+
+impl DriftReason {
+    /// The name in conditions.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NodePoolDrifted => "NodePoolDrifted",
+            Self::RequirementsDrifted => "RequirementsDrifted",
+            Self::InstanceTypeNotFound => "InstanceTypeNotFound",
+            Self::NodeClassDrift => "NodeClassDrift",
+            Self::AMIDrift => "AMIDrift",
+        }
+    }
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it drifted ({}): {}", self.reason.as_str(), self.message)
+    }
+}
+
+/// Claims younger than this are not measured against the instance types: the catalog may be behind.
+const INSTANCE_TYPE_GRACE: SignedDuration = SignedDuration::from_hours(1);
+
+/// How a launched claim drifted, if it did. The causes are looked at in Karpenter's order and the first counts.
+///
+/// `hash_version` is the way of hashing by which the hashes of NodePool and EC2NodeClass were made: hashes that were made
+/// in different ways are not compared, so that a cluster adopted from Karpenter does not drift at once.
+#[must_use]
+pub fn drift(
+    claim: &NodeClaim,
+    offer: &PoolOffer<'_>,
+    class: Option<&NodeClassFacts>,
+    hash_version: &str,
+    now: Timestamp,
+) -> Option<Drift> {
+    claim.status.instance.as_ref()?;
+    let found = |reason, message| Some(Drift { reason, message });
+    let annotations = &claim.spec.annotations;
+    let pool_hash = (labels::NODE_POOL_HASH, labels::NODE_POOL_HASH_VERSION);
+    if hash_differs(annotations, pool_hash, &offer.pool.hash, hash_version) {
+        let message = format!("the template of NodePool {} changed", offer.pool.name);
+        return found(DriftReason::NodePoolDrifted, message);
+    }
+    if let Some(message) = unmet_requirement(claim, offer) {
+        return found(DriftReason::RequirementsDrifted, message);
+    }
+    if let Some(message) = missing_offering(claim, offer, now) {
+        return found(DriftReason::InstanceTypeNotFound, message);
+    }
+    let class = class?;
+    let class_hash = (labels::EC2_NODE_CLASS_HASH, labels::EC2_NODE_CLASS_HASH_VERSION);
+    if hash_differs(annotations, class_hash, &class.hash, hash_version) {
+        return found(DriftReason::NodeClassDrift, format!("EC2NodeClass {} changed", claim.node_class));
+    }
+    let image =
+        claim.status.instance.as_ref().map(|instance| instance.image_id.as_str()).filter(|id| !id.is_empty())?;
+    if !class.image_ids.is_empty() && !class.image_ids.contains(image) {
+        let message = format!("AMI {image} is not one of those that EC2NodeClass {} selects", claim.node_class);
+        return found(DriftReason::AMIDrift, message);
+    }
+    None
+}
+
+/// Whether the hash that a claim was made with, in the same way as the present one, differs from it.
+fn hash_differs(annotations: &StringMap, (hash, version): (&str, &str), present: &str, hash_version: &str) -> bool {
+    annotations.get(version).is_some_and(|made| made == hash_version)
+        && annotations.get(hash).is_some_and(|made| made != present)
+}
+
+fn unmet_requirement(claim: &NodeClaim, offer: &PoolOffer<'_>) -> Option<String> {
+    let node = claim.node_labels();
+    offer.pool.template.requirements.iter().find_map(|(key, requirement)| match node.get(key) {
+        Some(value) if requirement.has(value) => None,
+        Some(value) => Some(format!("label {key} is {value}, and NodePool {} requires {requirement}", offer.pool.name)),
+        None if requirement.allows_absence() => None,
+        None => Some(format!("label {key} is missing, and NodePool {} requires {requirement}", offer.pool.name)),
+    })
+}
+
+fn missing_offering(claim: &NodeClaim, offer: &PoolOffer<'_>, now: Timestamp) -> Option<String> {
+    let instance = claim.status.instance.as_ref()?;
+    // No instance types at all means that they are not known, not that they are gone.
+    if offer.instance_types.is_empty() || now.duration_since(claim.created) < INSTANCE_TYPE_GRACE {
+        return None;
+    }
+    let kind = offer.instance_types.iter().find(|kind| kind.name == instance.instance_type);
+    let Some(kind) = kind else {
+        return Some(format!("instance type {} is no longer offered", instance.instance_type));
+    };
+    let on_demand = nodeless_model::CapacityType::OnDemand;
+    let sold = kind.offerings.iter().any(|offering| {
+        let same_kind = offering.capacity_type == instance.capacity_type
+            || (instance.capacity_type == nodeless_model::CapacityType::Reserved
+                && offering.capacity_type == on_demand);
+        offering.zone == instance.zone && same_kind
+    });
+    (!sold).then(|| {
+        format!("{} is no longer offered as {} in {}", instance.instance_type, instance.capacity_type, instance.zone)
+    })
+}
