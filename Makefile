@@ -1,0 +1,73 @@
+# Every check of the project. `make` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+FUNCTIONS := planner lifecycle interruption catalog wake installer
+# Missing emulators fail the tests: `make test` has just installed them.
+export NODELESS_REQUIRE_TOOLS ?= 1
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+
+# The stamp is renewed when the list of tools changes.
+$(VENV)/installed: tests/requirements.txt
+	python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --requirement tests/requirements.txt
+	touch $@
+
+.PHONY: venv
+venv: $(VENV)/installed ## Install moto, ministack, cargo-lambda and the other tools of the tests into .venv
+
+.PHONY: fmt
+fmt: ## Format everything
+	cargo fmt --all
+	if command -v terraform >/dev/null; then terraform fmt -recursive terraform; fi
+
+.PHONY: fmt-check
+fmt-check: ## Check the formatting
+	cargo fmt --all --check
+
+.PHONY: lint
+lint: ## Clippy over everything, warnings denied
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
+
+.PHONY: test
+test: test-rust test-terraform test-deployed ## Run every test
+
+.PHONY: test-fast
+test-fast: ## Run the tests of the pure rooms: seconds, no emulator
+	cargo test -p nodeless-model -p nodeless-catalog -p nodeless-scheduling -p nodeless-disruption -p nodeless-lifecycle
+
+.PHONY: test-rust
+test-rust: venv ## Run the tests of all crates, against the emulators where they need one
+	cargo test --workspace --all-features
+
+.PHONY: test-terraform
+test-terraform: venv ## Check the Terraform module: fmt, validate, test, checkov
+	$(PYTHON) tests/terraform/run.py
+
+.PHONY: test-deployed
+test-deployed: venv ## Apply the module on ministack with the real functions and let them work
+	$(PYTHON) -m pytest tests/deployed -v
+
+.PHONY: crds
+crds: ## Write the CustomResourceDefinitions into infra/crds
+	cargo run --quiet -p nodeless -- crds --write infra/crds
+
+.PHONY: zips
+zips: venv ## Build the functions for arm64 as Terraform deploys them, into target/lambda
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cargo lambda build --release --arm64 --output-format zip $(addprefix -p ,$(FUNCTIONS))
+
+.PHONY: demo
+demo: ## Show the whole thing in a local world
+	cargo run --release -p nodeless -- demo
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	cargo bench -p nodeless-scheduling
+
+.PHONY: deny
+deny: ## Check licences, advisories and duplicate crates (needs cargo-deny and the network)
+	cargo deny check
