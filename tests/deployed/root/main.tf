@@ -1,0 +1,72 @@
+# What test_end_to_end.py applies: a cluster that exists only as far as access entries need one, and the module.
+
+terraform {
+  required_providers {
+    aws = {
+      source = "hashicorp/aws"
+    }
+  }
+}
+
+variable "cluster_name" {
+  type = string
+}
+
+variable "artifacts_directory" {
+  type = string
+}
+
+variable "wake_enabled" {
+  type = bool
+}
+
+variable "extra_environment" {
+  type = map(string)
+}
+
+resource "aws_iam_role" "cluster" {
+  name = "${var.cluster_name}-cluster"
+  assume_role_policy = jsonencode({
+    Version   = "2012-10-17"
+    Statement = [{ Effect = "Allow", Principal = { Service = "eks.amazonaws.com" }, Action = "sts:AssumeRole" }]
+  })
+}
+
+resource "aws_eks_cluster" "this" {
+  name     = var.cluster_name
+  role_arn = aws_iam_role.cluster.arn
+
+  access_config {
+    authentication_mode = "API"
+  }
+
+  vpc_config {
+    subnet_ids = ["subnet-0a", "subnet-0b"]
+  }
+}
+
+module "nodeless" {
+  source = "../terraform"
+
+  cluster_name        = aws_eks_cluster.this.name
+  artifacts_directory = var.artifacts_directory
+  architecture        = "x86_64"
+  wake_enabled        = var.wake_enabled
+  extra_environment   = var.extra_environment
+  deletion_protection = false
+  log_level           = "info"
+  # An EC2NodeClass that is applied now should be ready within a minute.
+  schedules = { catalog = "rate(1 minute)" }
+}
+
+output "node_role_name" {
+  value = module.nodeless.node_role_name
+}
+
+output "function_names" {
+  value = module.nodeless.function_names
+}
+
+output "dead_letter_queue_urls" {
+  value = module.nodeless.dead_letter_queue_urls
+}

@@ -1,0 +1,202 @@
+"""The real functions, deployed by the real module: from pending pods to nodes and back to nothing.
+
+Seconds are printed, not asserted: how fast this machine is proves nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tools import artifacts
+from tools.ministack import Ministack
+from tools.processes import wait_for
+from tools.terraform import copy_module, environment, terraform
+from tools.world import Webhook, World
+
+HERE = Path(__file__).parent
+CLUSTER = "local"
+REPLICAS = 5
+INSTALLED = ("nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws")
+
+
+@dataclass
+class Deployment:
+    """nodeless, applied."""
+
+    ministack: Ministack
+    world: World
+    outputs: dict[str, object]
+
+    def dead_letters(self) -> dict[str, str]:
+        """How many messages were given up, by queue, where there are any."""
+        sqs = self.ministack.client("sqs")
+        counts = {
+            name: sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])["Attributes"]["ApproximateNumberOfMessages"]
+            for name, url in self.outputs["dead_letter_queue_urls"].items()
+        }
+        return {name: count for name, count in counts.items() if count != "0"}
+
+    def claims(self) -> list[dict[str, object]]:
+        """The records of all claims in the state table."""
+        pages = self.ministack.client("dynamodb").get_paginator("query").paginate(
+            TableName=f"nodeless-{CLUSTER}",
+            KeyConditionExpression="pk = :cluster and begins_with(sk, :kind)",
+            ExpressionAttributeValues={":cluster": {"S": CLUSTER}, ":kind": {"S": "nodeclaim#"}},
+        )
+        return [item for page in pages for item in page["Items"]]
+
+
+@pytest.fixture(scope="session")
+def zips(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001 skip before building
+    """The functions, built for this machine."""
+    return artifacts.function_zips(tmp_path_factory.mktemp("zips"))
+
+
+@pytest.fixture(scope="session")
+def binary(mirror: Path) -> Path:  # noqa: ARG001 skip before building
+    """The `nodeless` command."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    return artifacts.command()
+
+
+@pytest.fixture
+def world(binary: Path, tmp_path: Path, logs: Path) -> Iterator[World]:
+    with World(binary, CLUSTER, tmp_path, logs) as running:
+        yield running
+
+
+@pytest.fixture(params=[True, False], ids=["wake", "heartbeat-alone"])
+def deployment(request: pytest.FixtureRequest, ministack: Ministack, world: World, zips: Path, mirror: Path, tmp_path: Path, logs: Path) -> Iterator[Deployment]:
+    """Applies the module, and destroys it afterwards; then nothing may be left of it."""
+    copy_module(tmp_path / "terraform")
+    root = Path(shutil.copytree(HERE / "root", tmp_path / "root"))
+    before = ministack.leftovers()
+    env = environment(AWS_ENDPOINT_URL=ministack.url)
+    variables = [
+        f"-var=cluster_name={CLUSTER}",
+        f"-var=artifacts_directory={zips}",
+        f"-var=wake_enabled={json.dumps(request.param)}",
+        f"-var=extra_environment={json.dumps(world.endpoints())}",
+    ]
+    terraform(root, "init", f"-plugin-dir={mirror}", env=env, log=logs / "terraform.log")
+    terraform(root, "apply", "-auto-approve", *variables, env=env, log=logs / "terraform.log")
+    outputs = json.loads(terraform(root, "output", "-json", env=env))
+    yield Deployment(ministack, world, {name: output["value"] for name, output in outputs.items()})
+    terraform(root, "destroy", "-auto-approve", *variables, env=env, log=logs / "terraform.log")
+    assert ministack.leftovers() == before
+    assert not [c for c in world.items("validatingwebhookconfigurations") if c["metadata"]["name"].startswith("nodeless")]
+    assert not [r for r in world.items("clusterrolebindings") if r["metadata"]["name"].startswith("nodeless:")]
+    kept = {c["metadata"]["name"] for c in world.items("customresourcedefinitions")}
+    assert kept.issuperset(INSTALLED), "destroying nodeless must leave the user's CRDs, and with them every NodePool"
+
+
+def test_pods_get_nodes_and_nodes_go_when_pods_are_gone(deployment: Deployment, request: pytest.FixtureRequest) -> None:
+    world = deployment.world
+    wake = request.node.callspec.params["deployment"]
+    with Webhook(world, deployment.ministack) as webhook:
+        check_installation(world, webhook, wake)
+        apply_manifests(world, str(deployment.outputs["node_role_name"]))
+        seconds = scale_up(world)
+        print(f"\n{'with wake' if wake else 'heartbeat alone'}: {seconds:.1f} s from unschedulable to a launched instance")
+        check_running(deployment)
+        if wake:
+            assert webhook.statuses and set(webhook.statuses) == {200}, f"wake answered {webhook.statuses}"
+        scale_down(deployment)
+    assert not deployment.dead_letters(), "a message was given up; the functions' logs say why"
+
+
+def check_installation(world: World, webhook: Webhook, wake: bool) -> None:
+    """A user needs to apply nothing but NodePools and EC2NodeClasses."""
+    definitions = {c["metadata"]["name"] for c in world.items("customresourcedefinitions")}
+    assert definitions.issuperset(INSTALLED)
+    bound = {r["metadata"]["name"] for r in world.items("clusterrolebindings")}
+    assert bound.issuperset({"nodeless:controllers", "nodeless:planner", "nodeless:lifecycle", "nodeless:catalog", "nodeless:interruption"})
+    assert (webhook.url() is not None) == wake
+
+
+def apply_manifests(world: World, node_role: str) -> None:
+    pool = (HERE / "manifests/pool.yaml").read_text().replace("NODE_ROLE", node_role).replace("CLUSTER_NAME", CLUSTER)
+    world.kubectl("apply", "-f", "-", stdin=pool)
+    world.kubectl("apply", "-f", str(HERE / "manifests/inflate.yaml"))
+    for kind in ("ec2nodeclass", "nodepool"):
+        wait_for(f"the {kind} to be ready", lambda kind=kind: condition(world, kind, "Ready"), 180, every=1)
+
+
+def condition(world: World, kind: str, name: str) -> bool:
+    """Whether the one object of this kind has this condition."""
+    (item,) = world.items(kind)
+    return any(c["type"] == name and c["status"] == "True" for c in item.get("status", {}).get("conditions", []))
+
+
+def pods(world: World) -> list[dict]:
+    return world.items("pods", "-l", "app=inflate")
+
+
+def unschedulable(pod: dict) -> bool:
+    return any(c["type"] == "PodScheduled" and c["status"] == "False" for c in pod.get("status", {}).get("conditions", []))
+
+
+def scale_up(world: World) -> float:
+    """Seconds from the first unschedulable pod to the first instance, both seen by polling."""
+    world.kubectl("scale", "deployment/inflate", f"--replicas={REPLICAS}")
+    wait_for("an unschedulable pod", lambda: any(map(unschedulable, pods(world))), 30, every=0.05)
+    start = time.monotonic()
+    wait_for("an instance", world.instances, 150, every=0.05)
+    return time.monotonic() - start
+
+
+def check_running(deployment: Deployment) -> None:
+    world = deployment.world
+
+    def running() -> bool:
+        return sum(p["status"].get("phase") == "Running" for p in pods(world)) == REPLICAS
+
+    wait_for(f"{REPLICAS} running pods", running, 240, every=0.5)
+    wait_for("initialized claims", lambda: condition_of_all(world, "nodeclaims", "Initialized"), 180, every=1)
+    nodes, instances, claims = world.items("nodes"), world.instances(), world.items("nodeclaims")
+    assert {n["spec"]["providerID"].rsplit("/", 1)[-1] for n in nodes} == {i["InstanceId"] for i in instances}
+    assert {c["metadata"]["name"] for c in claims} == {str(c["sk"]["S"]).removeprefix("nodeclaim#") for c in deployment.claims()}
+    assert len(instances) == len(claims), "one instance a claim: nothing was launched twice"
+    for instance in instances:
+        tags = {t["Key"]: t["Value"] for t in instance["Tags"]}
+        assert tags[f"kubernetes.io/cluster/{CLUSTER}"] == "owned" and tags["karpenter.sh/nodepool"] == "default"
+        assert tags["eks:eks-cluster-name"] == CLUSTER
+
+
+def condition_of_all(world: World, kind: str, name: str) -> bool:
+    items = world.items(kind)
+    return bool(items) and all(
+        any(c["type"] == name and c["status"] == "True" for c in item.get("status", {}).get("conditions", [])) for item in items
+    )
+
+
+def scale_down(deployment: Deployment) -> None:
+    world = deployment.world
+    world.kubectl("scale", "deployment/inflate", "--replicas=0")
+
+    def left() -> dict[str, int]:
+        counts = {
+            "pods": len(pods(world)),
+            "nodes": len(world.items("nodes")),
+            "nodeclaims": len(world.items("nodeclaims")),
+            "instances": len(world.instances()),
+            "records": len(deployment.claims()),
+        }
+        return {kind: count for kind, count in counts.items() if count}
+
+    wait_for("pods, nodes, claims and instances to be gone", lambda: not (rest := left()) or Rest(rest), 360, every=1)
+
+
+class Rest(dict):
+    """What is left: falsy, so that waiting goes on, and shown when it was in vain."""
+
+    def __bool__(self) -> bool:
+        return False

@@ -1,0 +1,58 @@
+"""The project's own binaries for this machine: the `nodeless` command, and the functions as zips."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import zipfile
+from pathlib import Path
+
+from .terraform import FUNCTIONS, ROOT
+
+
+def profile() -> str:
+    """The cargo profile to build with."""
+    return os.environ.get("NODELESS_PROFILE", "dev")
+
+
+def build(*packages: str) -> dict[str, Path]:
+    """Builds these packages with cargo and returns their executables by name."""
+    command = ["cargo", "build", "--locked", "--profile", profile(), "--message-format=json-render-diagnostics"]
+    for package in packages:
+        command += ["--package", package]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed; its messages are above")
+    executables: dict[str, Path] = {}
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message["reason"] == "compiler-artifact" and message.get("executable") and "bin" in message["target"]["kind"]:
+            executables[message["target"]["name"]] = Path(message["executable"])
+    missing = [p for p in packages if p not in executables]
+    if missing:
+        raise RuntimeError(f"cargo built no executable called {', '.join(missing)}")
+    return executables
+
+
+def command() -> Path:
+    """The `nodeless` command; NODELESS_BINARY names one that is built already."""
+    given = os.environ.get("NODELESS_BINARY")
+    return Path(given) if given else build("nodeless")["nodeless"]
+
+
+def function_zips(destination: Path) -> Path:
+    """A directory with NAME/bootstrap.zip for each function; NODELESS_ARTIFACTS names one that is there already."""
+    given = os.environ.get("NODELESS_ARTIFACTS")
+    if given:
+        return Path(given).resolve()
+    if platform.machine() != "x86_64":
+        raise RuntimeError("functions are built for this machine and ministack is told x86_64; set NODELESS_ARTIFACTS elsewhere")
+    for name, executable in build(*FUNCTIONS).items():
+        (destination / name).mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(destination / name / "bootstrap.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            entry = zipfile.ZipInfo("bootstrap")
+            entry.external_attr = 0o755 << 16
+            archive.writestr(entry, executable.read_bytes(), zipfile.ZIP_DEFLATED)
+    return destination

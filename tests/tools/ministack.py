@@ -1,0 +1,122 @@
+"""ministack: an AWS in a process, which runs the functions' zips as child processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+
+from .processes import Process, free_port
+
+REGION = "us-east-1"
+
+
+class Ministack:
+    """A running ministack with nothing in it. Use as a context manager."""
+
+    def __init__(self, logs: Path) -> None:
+        self.logs = logs
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+        self._process = Process(
+            "ministack",
+            [Path(sys.executable).with_name("ministack")],
+            logs,
+            kept
+            | {
+                "BIND_HOST": "127.0.0.1",
+                "GATEWAY_PORT": str(self.port),
+                # What the functions find AWS at; per-service endpoints in their own environment go before it.
+                "AWS_ENDPOINT_URL": self.url,
+                "AWS_ACCESS_KEY_ID": "test",
+                "AWS_SECRET_ACCESS_KEY": "test",
+                "AWS_REGION": REGION,
+                "AWS_EC2_METADATA_DISABLED": "true",
+                "S3_PERSIST": "0",
+            },
+        )
+
+    def __enter__(self) -> Ministack:
+        self._process.__enter__()
+        try:
+            self._process.wait_until_answers(f"{self.url}/_ministack/health")
+        except BaseException:
+            self._process.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        try:
+            self.save_function_logs()
+        finally:
+            self._process.__exit__(*reason)
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of it."""
+        return boto3.client(
+            service,
+            endpoint_url=self.url,
+            region_name=REGION,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+            config=Config(retries={"max_attempts": 2}),
+        )
+
+    def call_function_url(self, url: str, body: object, seconds: float = 10) -> tuple[int, bytes]:
+        """POSTs to a Function URL as the API server would. Its host name resolves nowhere; ministack goes by the Host header."""
+        parts = urlsplit(url)
+        request = urllib.request.Request(
+            f"{self.url}{parts.path}?timeout=2s",
+            data=json.dumps(body).encode(),
+            headers={"Host": parts.netloc, "Content-Type": "application/json", "User-Agent": "kube-apiserver-admission"},
+            method="POST",
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=seconds) as response:
+                return response.status, response.read()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read()
+
+    def leftovers(self) -> dict[str, list[str]]:
+        """Everything that exists, by kind, other than what an empty account has."""
+        client = self.client
+        found = {
+            "functions": [f["FunctionName"] for f in client("lambda").list_functions()["Functions"]],
+            "event source mappings": [m["UUID"] for m in client("lambda").list_event_source_mappings()["EventSourceMappings"]],
+            "queues": client("sqs").list_queues().get("QueueUrls", []),
+            "tables": client("dynamodb").list_tables()["TableNames"],
+            "rules": [r["Name"] for r in client("events").list_rules()["Rules"]],
+            "roles": [r["RoleName"] for r in client("iam").list_roles()["Roles"] if not r["Path"].startswith("/aws-service-role/")],
+            "instance profiles": [p["InstanceProfileName"] for p in client("iam").list_instance_profiles()["InstanceProfiles"]],
+            "alarms": [a["AlarmName"] for a in client("cloudwatch").describe_alarms()["MetricAlarms"]],
+            "dashboards": [d["DashboardName"] for d in client("cloudwatch").list_dashboards()["DashboardEntries"]],
+            "log groups": [g["logGroupName"] for g in client("logs").describe_log_groups()["logGroups"]],
+            "stacks": [
+                s["StackName"]
+                for s in client("cloudformation").list_stacks()["StackSummaries"]
+                if s["StackStatus"] != "DELETE_COMPLETE"
+            ],
+            "clusters": client("eks").list_clusters()["clusters"],
+        }
+        return {kind: names for kind, names in found.items() if names}
+
+    def save_function_logs(self) -> None:
+        """Writes what the functions logged to files beside ministack's own log."""
+        logs = self.client("logs")
+        for group in logs.describe_log_groups()["logGroups"]:
+            lines = [
+                event["message"].rstrip()
+                for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group["logGroupName"])
+                for event in page["events"]
+            ]
+            name = group["logGroupName"].rsplit("/", 1)[-1]
+            (self.logs / f"function-{name}.log").write_text("\n".join(lines) + "\n")

@@ -1,0 +1,92 @@
+"""Child processes of tests: free ports, logs in files, and an end for certain."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def free_port() -> int:
+    """A port that nobody listens on now. Somebody may take it before we do; starting then fails and says so."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(what: str, condition: Callable[[], T], seconds: float, every: float = 0.25) -> T:
+    """The first true value of `condition`; an AssertionError that names `what` and the last value when none comes."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}; last seen: {value!r}")
+        time.sleep(every)
+
+
+class Process:
+    """A child in a process group of its own, whose output goes to a file. Use as a context manager."""
+
+    def __init__(self, name: str, command: Sequence[str | Path], logs: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self.command = [str(c) for c in command]
+        self.log = logs / f"{name}.log"
+        self.environment = dict(os.environ if environment is None else environment)
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Process:
+        with self.log.open("ab") as out:
+            self._child = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=self.environment, start_new_session=True
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child is None:
+            return
+        # The whole group: ministack's children are the functions.
+        for signum, seconds in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+            try:
+                os.killpg(self._child.pid, signum)
+            except ProcessLookupError:
+                break
+            try:
+                self._child.wait(seconds)
+            except subprocess.TimeoutExpired:
+                continue
+        self._child.wait()
+
+    def ended(self) -> int | None:
+        """The exit code, once it has ended."""
+        return None if self._child is None else self._child.poll()
+
+    def wait_until_answers(self, url: str, seconds: float = 30) -> None:
+        """Until an HTTP server of the child answers at all, with whatever status."""
+
+        def answers() -> bool:
+            if self.ended() is not None:
+                raise AssertionError(f"{self.name} ended with {self.ended()} before it answered; its log:\n{self.tail()}")
+            try:
+                urllib.request.urlopen(url, timeout=2).close()
+            except urllib.error.HTTPError:
+                return True
+            except OSError:
+                return False
+            return True
+
+        wait_for(f"{self.name} to answer at {url}", answers, seconds)
+
+    def tail(self, characters: int = 4000) -> str:
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-characters:]

@@ -1,0 +1,149 @@
+"""The local world: a cluster without nodes and an EC2, served by `nodeless local`, and the API server's part in waking."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from .ministack import REGION, Ministack
+from .processes import Process, free_port, wait_for
+
+# Which of AWS's services the world speaks. Everything else that the functions call is ministack's.
+SERVICES = ("EC2", "EKS", "SSM", "PRICING", "IAM")
+
+
+class World:
+    """A running `nodeless local` whose controllers are the deployed functions. Use as a context manager."""
+
+    def __init__(self, binary: Path, cluster: str, directory: Path, logs: Path) -> None:
+        self.cluster = cluster
+        self.kubeconfig = directory / "kubeconfig"
+        self.aws_url = f"http://127.0.0.1:{(aws_port := free_port())}"
+        self._process = Process(
+            "world",
+            [
+                binary, "local", "--no-controllers", "--cluster-name", cluster, "--kubeconfig", self.kubeconfig,
+                "--port", str(free_port()), "--aws-port", str(aws_port),
+            ],
+            logs,
+        )  # fmt: skip
+
+    def __enter__(self) -> World:
+        self._process.__enter__()
+        try:
+            wait_for("the world's kubeconfig", self._written, 60)
+            self._process.wait_until_answers(self.aws_url)
+            wait_for("the world's API server", lambda: self.kubectl("get", "--raw", "/version", check=False), 30)
+        except BaseException:
+            self._process.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._process.__exit__(*reason)
+
+    def _written(self) -> bool:
+        if self._process.ended() is not None:
+            raise AssertionError(f"`nodeless local` ended with {self._process.ended()}; its log:\n{self._process.tail()}")
+        return self.kubeconfig.exists() and self.kubeconfig.stat().st_size > 0
+
+    def endpoints(self) -> dict[str, str]:
+        """Environment variables that send the functions' calls here."""
+        return {f"AWS_ENDPOINT_URL_{service}": self.aws_url for service in SERVICES}
+
+    def kubectl_command(self, *arguments: str) -> list[str]:
+        return ["kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        """Runs kubectl and returns what it printed; empty when it fails and `check` is off."""
+        done = subprocess.run(self.kubectl_command(*arguments), input=stdin, text=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            if check:
+                raise AssertionError(f"kubectl {' '.join(arguments)} failed:\n{done.stderr}")
+            return ""
+        return done.stdout
+
+    def items(self, resource: str, *arguments: str) -> list[dict[str, Any]]:
+        """Objects of a kind, in all namespaces; none while the kind is not there yet."""
+        out = self.kubectl("get", resource, "--all-namespaces", "-o", "json", *arguments, check=False)
+        return json.loads(out)["items"] if out else []
+
+    def instances(self) -> list[dict[str, Any]]:
+        """Instances that are not terminated."""
+        client = boto3.client("ec2", endpoint_url=self.aws_url, region_name=REGION, aws_access_key_id="test",
+                              aws_secret_access_key="test", config=Config(retries={"max_attempts": 2}))  # fmt: skip
+        return [
+            instance
+            for page in client.get_paginator("describe_instances").paginate()
+            for reservation in page["Reservations"]
+            for instance in reservation["Instances"]
+            if instance["State"]["Name"] not in ("terminated", "shutting-down")
+        ]
+
+
+class Webhook:
+    """The API server's part: calls wake for each FailedScheduling Event, at the URL that the installer put into the cluster.
+
+    The world's API server calls no webhooks, and the URL's host would resolve nowhere. Use as a context manager.
+    """
+
+    def __init__(self, world: World, ministack: Ministack) -> None:
+        self.world = world
+        self.ministack = ministack
+        self.statuses: list[int] = []
+        self._watch: subprocess.Popen[str] | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def url(self) -> str | None:
+        """Where the webhook configuration points, if there is one."""
+        for configuration in self.world.items("validatingwebhookconfigurations"):
+            if configuration["metadata"]["name"] == "nodeless-wake":
+                return configuration["webhooks"][0]["clientConfig"]["url"]
+        return None
+
+    def __enter__(self) -> Webhook:
+        self._watch = subprocess.Popen(
+            self.world.kubectl_command("get", "events", "--all-namespaces", "--watch-only", "-o", "json", "--output-watch-events"),
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._watch is not None:
+            self._watch.terminate()
+            self._watch.wait()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        assert self._watch is not None and self._watch.stdout is not None
+        decoder, text = json.JSONDecoder(), ""
+        while chunk := os.read(self._watch.stdout.fileno(), 65536):
+            text += chunk.decode()
+            while text.lstrip():
+                try:
+                    change, end = decoder.raw_decode(text.lstrip())
+                except json.JSONDecodeError:
+                    break
+                text = text.lstrip()[end:]
+                self._admit(change["type"], change["object"])
+
+    def _admit(self, kind: str, event: dict[str, Any]) -> None:
+        about = event.get("involvedObject") or event.get("regarding") or {}
+        url = self.url()
+        if kind not in ("ADDED", "MODIFIED") or event.get("reason") != "FailedScheduling" or about.get("kind") != "Pod" or url is None:
+            return
+        review = {
+            "kind": "AdmissionReview",
+            "apiVersion": "admission.k8s.io/v1",
+            "request": {"uid": event["metadata"]["uid"], "operation": "CREATE" if kind == "ADDED" else "UPDATE", "object": event},
+        }
+        status, _ = self.ministack.call_function_url(url, review)
+        self.statuses.append(status)
