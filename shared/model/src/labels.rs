@@ -115,6 +115,8 @@ pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed"
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
 /// `true` once the instance has its Name and claim tags.
 pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
+/// The uid of our record, on the NodeClaim object that mirrors it: by this we know our own.
+pub const RECORD_UID: &str = "nodeless.sh/record-uid";
 /// How much a pod's owner would miss it.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

@@ -1,0 +1,152 @@
+//! Where the cluster's API server is.
+
+use aws_config::SdkConfig;
+use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError};
+use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
+use aws_sdk_eks::types::Cluster;
+use nodeless_ports::{ErrorKind, PortError};
+
+const OPERATION: &str = "EKS DescribeCluster";
+
+/// What a client needs to know to reach the API server of a cluster. It changes so rarely that an execution environment
+/// asks once and keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterAccess {
+    /// The cluster's name.
+    pub name: String,
+    /// The URL of the API server.
+    pub endpoint: String,
+    /// The certificates that sign the API server's, as PEM in base64: what a kubeconfig calls
+    /// `certificate-authority-data`. `None` for a plain `http://` endpoint, which only an emulator has.
+    pub certificate_authority: Option<String>,
+    /// The Kubernetes version, such as `1.33`.
+    pub version: String,
+    /// The range of the services' addresses, IPv4 or IPv6; user data of nodes needs it.
+    pub service_cidr: Option<String>,
+}
+
+/// Asks EKS about a cluster.
+///
+/// # Errors
+/// When EKS cannot be asked, does not know the cluster, or the cluster has no endpoint yet.
+pub async fn describe(config: &SdkConfig, name: &str) -> Result<ClusterAccess, PortError> {
+    let client = aws_sdk_eks::Client::new(config);
+    let answer = client.describe_cluster().name(name).send().await.map_err(|error| refuse(name, &error))?;
+    let cluster = answer.cluster().ok_or_else(|| {
+        PortError::new(
+            ErrorKind::Unavailable,
+            OPERATION,
+            format!("the answer about cluster {name} is empty; try again"),
+        )
+    })?;
+    access(name, cluster)
+}
+
+fn access(name: &str, cluster: &Cluster) -> Result<ClusterAccess, PortError> {
+    let state = cluster.status().map_or("unknown", |status| status.as_str());
+    let endpoint = cluster.endpoint().filter(|endpoint| !endpoint.is_empty()).ok_or_else(|| {
+        let message =
+            format!("cluster {name} has no API endpoint yet (its status is {state}); wait until it is ACTIVE");
+        PortError::new(ErrorKind::Unavailable, OPERATION, message)
+    })?;
+    let certificate_authority =
+        cluster.certificate_authority().and_then(|authority| authority.data()).filter(|data| !data.is_empty());
+    if certificate_authority.is_none() && !endpoint.starts_with("http://") {
+        let message =
+            format!("cluster {name} has no certificate authority yet (its status is {state}); wait until it is ACTIVE");
+        return Err(PortError::new(ErrorKind::Unavailable, OPERATION, message));
+    }
+    let network = cluster.kubernetes_network_config();
+    Ok(ClusterAccess {
+        name: name.to_owned(),
+        endpoint: endpoint.to_owned(),
+        certificate_authority: certificate_authority.map(str::to_owned),
+        version: cluster.version().unwrap_or_default().to_owned(),
+        service_cidr: network
+            .and_then(|network| network.service_ipv4_cidr().or_else(|| network.service_ipv6_cidr()))
+            .map(str::to_owned),
+    })
+}
+
+fn refuse(name: &str, error: &SdkError<DescribeClusterError>) -> PortError {
+    let code = error.code().unwrap_or_default();
+    let said = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
+    let (kind, next) = judge(code, matches!(error, SdkError::ConstructionFailure(_)), name);
+    PortError::new(kind, OPERATION, format!("{said}{next}")).with_code(code)
+}
+
+/// How to react to an error code of EKS, and what to tell a person beyond what EKS said.
+fn judge(code: &str, unbuilt: bool, name: &str) -> (ErrorKind, String) {
+    match code {
+        "ResourceNotFoundException" => (
+            ErrorKind::NotFound,
+            format!("; check that CLUSTER_NAME ({name}) is the name of a cluster in this account and region"),
+        ),
+        "AccessDeniedException"
+        | "UnrecognizedClientException"
+        | "InvalidClientTokenId"
+        | "ExpiredTokenException"
+        | "InvalidSignatureException" => {
+            (ErrorKind::Denied, "; the function's role needs eks:DescribeCluster on this cluster".to_owned())
+        }
+        "ThrottlingException" | "TooManyRequestsException" | "RequestLimitExceeded" => {
+            (ErrorKind::Throttled, String::new())
+        }
+        "InvalidParameterException" | "ValidationException" => {
+            (ErrorKind::Invalid, format!("; check CLUSTER_NAME ({name})"))
+        }
+        _ if unbuilt => (ErrorKind::Invalid, "; check AWS_REGION and CLUSTER_NAME".to_owned()),
+        _ => (ErrorKind::Unavailable, String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aws_sdk_eks::types::{Certificate, ClusterStatus, KubernetesNetworkConfigResponse};
+
+    fn cluster() -> aws_sdk_eks::types::builders::ClusterBuilder {
+        Cluster::builder()
+            .endpoint("https://example.eks.amazonaws.com")
+            .certificate_authority(Certificate::builder().data("UEVN").build())
+            .version("1.33")
+            .status(ClusterStatus::Active)
+    }
+
+    #[test]
+    fn takes_what_a_client_needs() {
+        let network = KubernetesNetworkConfigResponse::builder().service_ipv4_cidr("10.100.0.0/16").build();
+        let access = access("one", &cluster().kubernetes_network_config(network).build()).unwrap();
+        assert_eq!(access.endpoint, "https://example.eks.amazonaws.com");
+        assert_eq!(access.certificate_authority.as_deref(), Some("UEVN"));
+        assert_eq!((access.version.as_str(), access.service_cidr.as_deref()), ("1.33", Some("10.100.0.0/16")));
+    }
+
+    #[test]
+    fn an_ipv6_cluster_has_an_ipv6_range() {
+        let network = KubernetesNetworkConfigResponse::builder().service_ipv6_cidr("fd00::/108").build();
+        let access = access("one", &cluster().kubernetes_network_config(network).build()).unwrap();
+        assert_eq!(access.service_cidr.as_deref(), Some("fd00::/108"));
+    }
+
+    #[test]
+    fn a_cluster_that_is_being_created_is_to_be_waited_for() {
+        let young = Cluster::builder().status(ClusterStatus::Creating).build();
+        let error = access("one", &young).unwrap_err();
+        assert!(error.is_retryable() && error.message.contains("CREATING"), "{error}");
+        let blind = cluster().set_certificate_authority(None).build();
+        assert!(access("one", &blind).unwrap_err().message.contains("certificate authority"));
+        assert!(
+            access("one", &cluster().set_certificate_authority(None).endpoint("http://localhost:1").build()).is_ok()
+        );
+    }
+
+    #[test]
+    fn errors_tell_how_to_react() {
+        assert_eq!(judge("ResourceNotFoundException", false, "one").0, ErrorKind::NotFound);
+        assert_eq!(judge("AccessDeniedException", false, "one").0, ErrorKind::Denied);
+        assert_eq!(judge("ThrottlingException", false, "one").0, ErrorKind::Throttled);
+        assert_eq!(judge("ServerException", false, "one").0, ErrorKind::Unavailable);
+        assert_eq!(judge("", true, "one").0, ErrorKind::Invalid);
+    }
+}

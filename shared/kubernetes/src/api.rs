@@ -1,0 +1,104 @@
+//! The requests of the Kubernetes API, by path.
+
+use crate::FIELD_MANAGER;
+use crate::connection::Connection;
+use crate::error::CallError;
+use http::Request;
+use http::header::CONTENT_TYPE;
+use nodeless_ports::ErrorKind;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub(crate) const NODES: &str = "/api/v1/nodes";
+pub(crate) const NODE_POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
+pub(crate) const NODE_CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
+pub(crate) const NODE_CLASSES: &str = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses";
+
+/// How a patch is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    /// JSON merge patch: `null` removes, lists are replaced.
+    Merge,
+    /// Server-side apply as the field manager `nodeless`, taking over fields that another one manages.
+    Apply,
+}
+
+/// The path of an object; names of Kubernetes objects need no encoding.
+pub(crate) fn object(collection: &str, name: &str) -> String {
+    format!("{collection}/{name}")
+}
+
+/// The path of the pods of a namespace.
+pub(crate) fn pods(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods")
+}
+
+fn body(operation: &str, value: &Value) -> Result<Vec<u8>, CallError> {
+    serde_json::to_vec(value).map_err(|error| CallError::other(ErrorKind::Invalid, operation, error.to_string()))
+}
+
+fn built(operation: &str, request: http::Result<Request<Vec<u8>>>) -> Result<Request<Vec<u8>>, CallError> {
+    request.map_err(|error| CallError::other(ErrorKind::Invalid, operation, format!("no valid request: {error}")))
+}
+
+/// Decodes an answer.
+pub(crate) fn decode<T: DeserializeOwned>(operation: &str, text: &str) -> Result<T, CallError> {
+    serde_json::from_str(text).map_err(|error| {
+        CallError::other(ErrorKind::Unavailable, operation, format!("the answer is malformed: {error}"))
+    })
+}
+
+impl Connection {
+    /// Reads one object as it is; `None` when there is none.
+    pub(crate) async fn get(&self, operation: &str, path: &str) -> Result<Option<Value>, CallError> {
+        match self.read(operation, built(operation, Request::get(path).body(Vec::new()))?).await {
+            Ok(text) => decode(operation, &text).map(Some),
+            Err(failed) if failed.is(404) => Ok(None),
+            Err(failed) => Err(failed),
+        }
+    }
+
+    /// Creates an object, or calls a subresource that takes a POST.
+    pub(crate) async fn post(&self, operation: &str, path: &str, value: &Value) -> Result<Value, CallError> {
+        let request = Request::post(format!("{path}?fieldManager={FIELD_MANAGER}"))
+            .header(CONTENT_TYPE, "application/json")
+            .body(body(operation, value)?);
+        decode(operation, &self.call(operation, built(operation, request)?).await?)
+    }
+
+    /// Patches an object or its subresource, and returns it as it is then.
+    pub(crate) async fn patch(
+        &self,
+        operation: &str,
+        path: &str,
+        kind: PatchKind,
+        value: &Value,
+    ) -> Result<Value, CallError> {
+        let (force, content_type) = match kind {
+            PatchKind::Merge => ("", "application/merge-patch+json"),
+            PatchKind::Apply => ("&force=true", "application/apply-patch+yaml"),
+        };
+        let request = Request::patch(format!("{path}?fieldManager={FIELD_MANAGER}{force}"))
+            .header(CONTENT_TYPE, content_type)
+            .body(body(operation, value)?);
+        decode(operation, &self.call(operation, built(operation, request)?).await?)
+    }
+
+    /// Deletes an object with these options; `false` when there is none, or another of that name than the one meant.
+    pub(crate) async fn delete(&self, operation: &str, path: &str, options: &Value) -> Result<bool, CallError> {
+        let request = Request::delete(path).header(CONTENT_TYPE, "application/json").body(body(operation, options)?);
+        match self.call(operation, built(operation, request)?).await {
+            Ok(_) => Ok(true),
+            // 409 says that the uid of the precondition is not that of the object: the one that was meant is gone.
+            Err(failed) if failed.is(404) || failed.is(409) => Ok(false),
+            Err(failed) => Err(failed),
+        }
+    }
+}
+
+/// Decodes an answer that borrows from its text.
+pub(crate) fn borrowed<'a, T: serde::Deserialize<'a>>(operation: &str, text: &'a str) -> Result<T, CallError> {
+    serde_json::from_str(text).map_err(|error| {
+        CallError::other(ErrorKind::Unavailable, operation, format!("the answer is malformed: {error}"))
+    })
+}

@@ -1,0 +1,98 @@
+//! The mirror: NodeClaim objects that show our records.
+
+use crate::api::{self, PatchKind};
+use crate::connection::Connection;
+use crate::error::CallError;
+use crate::merge::{difference, is_deleting, string};
+use crate::nodes::remove_finalizer;
+use nodeless_api::convert;
+use nodeless_model::{NodeClaim, labels};
+use nodeless_ports::{ErrorKind, PortError};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+const OPERATION: &str = "Kubernetes mirror NodeClaim";
+
+/// Makes the object equal to the record, and returns its uid.
+pub(crate) async fn mirror(connection: &Connection, claim: &NodeClaim) -> Result<String, PortError> {
+    let path = api::object(api::NODE_CLAIMS, &claim.name);
+    let object = match connection.get(OPERATION, &path).await? {
+        Some(object) => adopt(connection, &path, object, claim).await?,
+        None => create(connection, &path, claim).await?,
+    };
+    let wanted = as_value(&convert::mirror(claim, None).status)?;
+    let present = object.get("status").cloned().unwrap_or_default();
+    if let Some(status) = difference(&present, &wanted) {
+        let body = json!({ "status": status });
+        connection.patch(OPERATION, &format!("{path}/status"), PatchKind::Merge, &body).await?;
+    }
+    let uid = string(&object, "/metadata/uid").unwrap_or_default();
+    Ok(uid.to_owned())
+}
+
+/// Creates the object. Its spec can never be changed afterwards, so it is written here and nowhere else.
+async fn create(connection: &Connection, path: &str, claim: &NodeClaim) -> Result<Value, PortError> {
+    let pool = match connection.get(OPERATION, &api::object(api::NODE_POOLS, &claim.node_pool)).await? {
+        // A pool that cannot be decoded still owns its claims; without its reference they would outlive it.
+        Some(pool) => serde_json::from_value::<nodeless_api::NodePool>(pool)
+            .inspect_err(
+                |error| tracing::warn!(node_pool = claim.node_pool, %error, "the NodePool cannot own its NodeClaim"),
+            )
+            .ok(),
+        None => None,
+    };
+    let mut object = as_value(&convert::mirror(claim, pool.as_ref()))?;
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+        fields.insert("apiVersion".to_owned(), json!("karpenter.sh/v1"));
+        fields.insert("kind".to_owned(), json!("NodeClaim"));
+    }
+    object["metadata"]["annotations"][labels::RECORD_UID] = json!(claim.uid);
+    match connection.post(OPERATION, api::NODE_CLAIMS, &object).await {
+        Ok(created) => Ok(created),
+        // Somebody was quicker, perhaps another of us. What is there now is as good.
+        Err(failed) if failed.is(409) => Ok(connection.get(OPERATION, path).await?.ok_or(failed)?),
+        Err(failed) => Err(failed.into()),
+    }
+}
+
+/// Marks an object that is there already as ours: one of Karpenter's, or of a record that was lost and rebuilt.
+async fn adopt(connection: &Connection, path: &str, object: Value, claim: &NodeClaim) -> Result<Value, PortError> {
+    let mirror = convert::mirror(claim, None);
+    let mut wanted = mirror.metadata.annotations.unwrap_or_default();
+    wanted.insert(labels::RECORD_UID.to_owned(), claim.uid.clone());
+    let annotation = |key: &String| object.pointer("/metadata/annotations").and_then(|all| all.get(key));
+    let label = |key: &String| object.pointer("/metadata/labels").and_then(|all| all.get(key));
+    wanted.retain(|key, value| annotation(key).and_then(Value::as_str) != Some(value));
+    let mut labels = mirror.metadata.labels.unwrap_or_default();
+    labels.retain(|key, value| label(key).and_then(Value::as_str) != Some(value));
+    if wanted.is_empty() && labels.is_empty() {
+        return Ok(object);
+    }
+    let body = json!({ "metadata": {
+        "uid": object.pointer("/metadata/uid"), "annotations": wanted, "labels": labels,
+    } });
+    match connection.patch(OPERATION, path, PatchKind::Merge, &body).await {
+        Ok(patched) => Ok(patched),
+        // It went between the reading and the writing; whoever deleted it wants the node gone.
+        Err(failed) if failed.is(404) && is_deleting(&object) => Ok(object),
+        Err(failed) => Err(failed.into()),
+    }
+}
+
+/// Deletes the object and takes our finalizer off.
+pub(crate) async fn remove(connection: &Connection, name: &str) -> Result<(), PortError> {
+    let operation = "Kubernetes delete NodeClaim";
+    let path = api::object(api::NODE_CLAIMS, name);
+    let Some(object) = connection.get(operation, &path).await? else { return Ok(()) };
+    if !is_deleting(&object) {
+        let options = json!({ "preconditions": { "uid": object.pointer("/metadata/uid") } });
+        connection.delete(operation, &path, &options).await?;
+    }
+    remove_finalizer(connection, operation, &path, labels::TERMINATION_FINALIZER).await
+}
+
+/// The JSON of one of our own types.
+pub(crate) fn as_value(object: &impl Serialize) -> Result<Value, CallError> {
+    serde_json::to_value(object).map_err(|error| CallError::other(ErrorKind::Invalid, OPERATION, error.to_string()))
+}

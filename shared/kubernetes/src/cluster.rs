@@ -1,0 +1,271 @@
+//! The port: a cluster that remembers what it has read.
+
+use crate::connection::Connection;
+use crate::kinds::{DaemonSets, DisruptionBudgets, Kind, NodeClaims, NodeClasses, NodePools, Nodes, Pods};
+use crate::store::{Store, list_once, next};
+use crate::watch::WatchError;
+use crate::{api, claims, events, node_classes, nodes, pods};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kube::core::params::ListParams;
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePoolStatus};
+use nodeless_model::{Node, NodeClaim, NodePool, Pod, labels};
+use nodeless_ports::cluster::{
+    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment,
+};
+use nodeless_ports::{Cluster, ErrorKind, PortError};
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
+
+/// The wait before a watch is opened anew that the API server closed at once.
+const REOPEN: Duration = Duration::from_millis(100);
+
+/// A Kubernetes cluster. Keep it for as long as the execution environment lives: what it has read once it only brings up
+/// to date.
+pub struct KubeCluster {
+    connection: Connection,
+    ca_bundle: Option<String>,
+    nodes: Mutex<Store<Nodes>>,
+    pods: Mutex<Store<Pods>>,
+    daemon_sets: Mutex<Store<DaemonSets>>,
+    disruption_budgets: Mutex<Store<DisruptionBudgets>>,
+    node_pools: Mutex<Store<NodePools>>,
+    node_classes: Mutex<Store<NodeClasses>>,
+    node_claims: Mutex<Store<NodeClaims>>,
+}
+
+impl KubeCluster {
+    /// A cluster of which nothing was read yet.
+    #[must_use]
+    pub fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            ca_bundle: None,
+            nodes: Mutex::new(Store::new()),
+            pods: Mutex::new(Store::new()),
+            daemon_sets: Mutex::new(Store::new()),
+            disruption_budgets: Mutex::new(Store::new()),
+            node_pools: Mutex::new(Store::new()),
+            node_classes: Mutex::new(Store::new()),
+            node_claims: Mutex::new(Store::new()),
+        }
+    }
+
+    /// With the cluster's certificates, which are part of the nodes' user data and so of an EC2NodeClass's hash.
+    #[must_use]
+    pub fn with_ca_bundle(mut self, ca_bundle: Option<String>) -> Self {
+        self.ca_bundle = ca_bundle;
+        self
+    }
+
+    /// Resumes watches above this many objects of a kind; up to as many a kind is listed anew each time. The default of
+    /// 250 is about where the two cost the same.
+    #[must_use]
+    pub fn watching_above(mut self, few: usize) -> Self {
+        self.nodes = Mutex::new(Store::watching_above(few));
+        self.pods = Mutex::new(Store::watching_above(few));
+        self
+    }
+
+    /// Brings a kind up to date and returns its objects; those that cannot be understood are added to `invalid`.
+    async fn current<K: Kind>(
+        &self,
+        store: &Mutex<Store<K>>,
+    ) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
+        let mut store = store.lock().await;
+        store.refresh(&self.connection).await?;
+        Ok((store.objects().cloned().collect(), store.invalid().collect()))
+    }
+}
+
+#[async_trait]
+impl Cluster for KubeCluster {
+    async fn view(&self) -> Result<ClusterView, PortError> {
+        let (nodes, pods, daemon_sets, budgets, pools, classes, claims) = futures::try_join!(
+            self.current(&self.nodes),
+            self.current(&self.pods),
+            self.current(&self.daemon_sets),
+            self.current(&self.disruption_budgets),
+            self.current(&self.node_pools),
+            self.current(&self.node_classes),
+            self.current(&self.node_claims),
+        )?;
+        let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
+        Ok(ClusterView {
+            nodes: nodes.0,
+            pods: pods.0,
+            daemon_sets: daemon_sets.0,
+            disruption_budgets: budgets.0,
+            node_pools: pools.0,
+            node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
+            node_claims: claims.0,
+            invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
+        })
+    }
+
+    async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
+        let start = Instant::now();
+        let mut store = self.pods.lock().await;
+        store.refresh(&self.connection).await?;
+        if !store.objects().any(Pod::is_provisionable) {
+            return Ok(start.elapsed());
+        }
+        let limit = start + max;
+        let mut quiet = Instant::now() + idle;
+        while Instant::now() < quiet.min(limit) {
+            let seconds = u32::try_from(max.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+            let mut changes = match store.follow(&self.connection, seconds).await {
+                Ok(changes) => changes,
+                Err(WatchError::Expired) => {
+                    store.relist(&self.connection).await?;
+                    continue;
+                }
+                Err(WatchError::Call(failed)) => return Err(failed.into()),
+            };
+            loop {
+                let change = match timeout_at(quiet.min(limit), next(&mut changes)).await {
+                    Err(_) => break,
+                    Ok(None | Some(Err(_))) => {
+                        // Closed or broken off: the next watch resumes where this one ended, or says that it cannot.
+                        tokio::time::sleep(REOPEN).await;
+                        break;
+                    }
+                    Ok(Some(Ok(change))) => change,
+                };
+                let update = store.apply(&change);
+                let is_new = |before: Option<Pod>| before.is_none_or(|pod| !pod.is_provisionable());
+                if update.after.is_some_and(|pod| pod.is_provisionable()) && is_new(update.before) {
+                    quiet = Instant::now() + idle;
+                }
+            }
+        }
+        Ok(start.elapsed())
+    }
+
+    async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
+        let is_meant = |node: &Node| node.provider_id.as_deref() == Some(provider_id);
+        if let Some(name) = name_hint {
+            let params = ListParams::default().fields(&format!("metadata.name={name}"));
+            let (nodes, _) = list_once::<Nodes>(&self.connection, &params).await?;
+            let hit: Vec<Node> = nodes.into_iter().filter(is_meant).collect();
+            if !hit.is_empty() {
+                return Ok(hit);
+            }
+        }
+        let (nodes, invalid) = self.current(&self.nodes).await?;
+        let found: Vec<Node> = nodes.into_iter().filter(is_meant).collect();
+        refuse_doubt(found.is_empty(), &invalid)?;
+        Ok(found)
+    }
+
+    async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
+        let params = ListParams::default().labels(labels::NODE_POOL);
+        let (nodes, invalid) = list_once::<Nodes>(&self.connection, &params).await?;
+        refuse_doubt(true, &invalid)?;
+        Ok(nodes)
+    }
+
+    async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
+        let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let (pods, invalid) = list_once::<Pods>(&self.connection, &params).await?;
+        refuse_doubt(true, &invalid)?;
+        Ok(pods)
+    }
+
+    async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
+        let on_node = self.pods_on(node).await?;
+        pods::volume_attachments(&self.connection, node, &on_node, Timestamp::now()).await
+    }
+
+    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
+        node_classes::get(&self.connection, name).await
+    }
+
+    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
+        self.current(&self.node_classes).await
+    }
+
+    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+        self.current(&self.node_pools).await
+    }
+
+    async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
+        nodes::patch(&self.connection, name, uid, patch).await
+    }
+
+    async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
+        nodes::delete(&self.connection, name, uid).await
+    }
+
+    async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
+        pods::evict(&self.connection, pod).await
+    }
+
+    async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
+        pods::delete(&self.connection, pod, grace_seconds).await
+    }
+
+    async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
+        let mut first_failure = None;
+        for event in published {
+            if let Err(error) = events::publish(&self.connection, event, Timestamp::now()).await {
+                first_failure.get_or_insert(error);
+            }
+        }
+        first_failure.map_or(Ok(()), Err)
+    }
+
+    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+        let (claims, invalid) = self.current(&self.node_claims).await?;
+        refuse_doubt(true, &invalid)?;
+        Ok(claims)
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
+        claims::mirror(&self.connection, claim).await
+    }
+
+    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
+        claims::remove(&self.connection, name).await
+    }
+
+    async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
+        node_classes::write_pool_status(&self.connection, name, status).await
+    }
+
+    async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
+        node_classes::write(&self.connection, name, status, self.ca_bundle.as_deref()).await
+    }
+
+    async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
+        node_classes::release(&self.connection, name).await
+    }
+}
+
+/// Fails when an answer that has no room for faulty objects would hide one: a pod that cannot be read would look like a
+/// pod that is gone, and its node like an empty one.
+fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError> {
+    match invalid.first().filter(|_| hides) {
+        Some(faulty) => {
+            let message = format!(
+                "{} {} cannot be read: {}; mend or delete it, nothing is done in doubt",
+                faulty.kind, faulty.name, faulty.message
+            );
+            Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {}", faulty.kind), message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The path of the nodes is where the API server answers whoever may read anything at all.
+impl KubeCluster {
+    /// Whether the API server answers us, for a check before any work.
+    ///
+    /// # Errors
+    /// When it does not, saying why.
+    pub async fn ping(&self) -> Result<(), PortError> {
+        self.connection.get("Kubernetes list Node", &format!("{}?limit=1", api::NODES)).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! One API server: how to reach it, who we are, and how long a call may take.
+
+use crate::error::{CallError, chain, from_kube};
+use futures::AsyncBufRead;
+use futures::future::BoxFuture;
+use http::Request;
+use http::header::{AUTHORIZATION, HeaderValue};
+use kube::config::{Cluster, Context, KubeConfigOptions, Kubeconfig, NamedCluster, NamedContext};
+use nodeless_ports::{ErrorKind, PortError};
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the API server may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long one call may take. A function lives a minute and makes several; a page of 500 pods takes well below a second.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often a read is tried when the API server is busy or cannot be reached.
+const READ_ATTEMPTS: u32 = 3;
+/// The wait before the second attempt; doubled with each further one.
+const FIRST_BACKOFF: Duration = Duration::from_millis(200);
+
+type TokenSource = Arc<dyn Fn() -> BoxFuture<'static, Result<String, PortError>> + Send + Sync>;
+
+/// Where an API server is and whom it is signed by, as DescribeCluster tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiServer {
+    /// Its URL. `http://` works too, for emulators.
+    pub url: String,
+    /// The certificates that sign its own: PEM in base64, as in a kubeconfig. `None` means those that the system trusts.
+    pub certificate_authority: Option<String>,
+}
+
+/// A connection to one API server. Clones share it.
+#[derive(Clone)]
+pub struct Connection {
+    client: kube::Client,
+    tokens: Option<TokenSource>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("with_tokens", &self.tokens.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Connects to an API server that takes bearer tokens. `token` is asked before every call and is expected to keep the
+    /// token for as long as it holds. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the URL or the certificates cannot be used.
+    pub async fn with_tokens<F, Fut>(server: &ApiServer, token: F) -> Result<Self, PortError>
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<String, PortError>> + Send + 'static,
+    {
+        let name = "cluster".to_owned();
+        let kubeconfig = Kubeconfig {
+            clusters: vec![NamedCluster {
+                name: name.clone(),
+                cluster: Some(Cluster {
+                    server: Some(server.url.clone()),
+                    certificate_authority_data: server.certificate_authority.clone(),
+                    ..Cluster::default()
+                }),
+                ..NamedCluster::default()
+            }],
+            contexts: vec![NamedContext {
+                name: name.clone(),
+                context: Some(Context { cluster: name.clone(), ..Context::default() }),
+                ..NamedContext::default()
+            }],
+            current_context: Some(name),
+            ..Kubeconfig::default()
+        };
+        let tokens: TokenSource = Arc::new(move || Box::pin(token()));
+        Self::connect(kubeconfig, &KubeConfigOptions::default(), Some(tokens)).await
+    }
+
+    /// Connects as a kubeconfig says: the file at `path`, else those in `KUBECONFIG`, else `~/.kube/config`; with
+    /// `context`, else its current one.
+    ///
+    /// # Errors
+    /// When there is no such file or context, or it cannot be used.
+    pub async fn with_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<Self, PortError> {
+        let kubeconfig = match path {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        }
+        .map_err(|error| {
+            let message = format!("the kubeconfig cannot be read: {}; name another with --kubeconfig", chain(&error));
+            PortError::new(ErrorKind::Invalid, "Kubernetes connect", message)
+        })?;
+        let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+        Self::connect(kubeconfig, &options, None).await
+    }
+
+    async fn connect(
+        kubeconfig: Kubeconfig,
+        options: &KubeConfigOptions,
+        tokens: Option<TokenSource>,
+    ) -> Result<Self, PortError> {
+        let invalid = |message| PortError::new(ErrorKind::Invalid, "Kubernetes connect", message);
+        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, options).await.map_err(|error| {
+            invalid(format!("the API server's address or certificates cannot be used: {}", chain(&error)))
+        })?;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // The client would try an eviction again that a disruption budget forbids, because that is a 429 as well.
+        config.default_retry = false;
+        let client = kube::Client::try_from(config)
+            .map_err(|error| invalid(format!("the client cannot be set up: {}", chain(&error))))?;
+        Ok(Self { client, tokens })
+    }
+
+    /// Makes a call and returns the body of the answer.
+    pub(crate) async fn call(&self, operation: &str, request: Request<Vec<u8>>) -> Result<String, CallError> {
+        let request = self.authorized(request).await?;
+        let answer = tokio::time::timeout(CALL_TIMEOUT, self.client.request_text(request)).await;
+        answer.map_err(|_| too_slow(operation))?.map_err(|error| from_kube(operation, error))
+    }
+
+    /// Makes a call that changes nothing, again if the API server is busy or cannot be reached.
+    pub(crate) async fn read(&self, operation: &str, request: Request<Vec<u8>>) -> Result<String, CallError> {
+        let mut backoff = FIRST_BACKOFF;
+        for _ in 1..READ_ATTEMPTS {
+            match self.call(operation, request.clone()).await {
+                Err(failed) if is_passing(&failed) => tracing::debug!(error = %failed.error, "trying again"),
+                done => return done,
+            }
+            tokio::time::sleep(backoff).await;
+            backoff *= 2;
+        }
+        self.call(operation, request).await
+    }
+
+    /// Makes a call whose answer is read line by line as it comes.
+    pub(crate) async fn stream(
+        &self,
+        operation: &str,
+        mut request: Request<Vec<u8>>,
+    ) -> Result<impl AsyncBufRead + Send + Unpin + use<>, CallError> {
+        request.headers_mut().insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let request = self.authorized(request).await?;
+        let answer = tokio::time::timeout(CALL_TIMEOUT, self.client.request_stream(request)).await;
+        let stream = answer.map_err(|_| too_slow(operation))?.map_err(|error| from_kube(operation, error))?;
+        Ok(Box::pin(stream))
+    }
+
+    async fn authorized(&self, mut request: Request<Vec<u8>>) -> Result<Request<Vec<u8>>, CallError> {
+        if let Some(tokens) = &self.tokens {
+            let token = tokens().await.map_err(|error| CallError { error, status: None })?;
+            let mut header = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+                CallError::other(ErrorKind::Invalid, "EKS token", "the token has characters that no header may have")
+            })?;
+            header.set_sensitive(true);
+            request.headers_mut().insert(AUTHORIZATION, header);
+        }
+        Ok(request)
+    }
+}
+
+/// Whether the same read may succeed in a moment. An expired continue token or resourceVersion (410) never will.
+fn is_passing(failed: &CallError) -> bool {
+    matches!(failed.error.kind, ErrorKind::Unavailable | ErrorKind::Throttled) && !failed.is(410)
+}
+
+fn too_slow(operation: &str) -> CallError {
+    let message = format!("no answer within {} s; the API server is overloaded or unreachable", CALL_TIMEOUT.as_secs());
+    CallError::other(ErrorKind::Unavailable, operation, message)
+}

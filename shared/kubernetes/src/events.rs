@@ -1,0 +1,125 @@
+//! Events, which people read with `kubectl describe`.
+
+use crate::FIELD_MANAGER;
+use crate::api::{self, PatchKind};
+use crate::connection::Connection;
+use crate::error::CallError;
+use jiff::Timestamp;
+use nodeless_ports::PortError;
+use nodeless_ports::cluster::ObjectEvent;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+const OPERATION: &str = "Kubernetes publish Event";
+/// How much of an object's name goes into the name of its events; a name may have 253 characters.
+const NAME_LENGTH: usize = 230;
+/// How long the message of an event may be.
+const MESSAGE_LENGTH: usize = 1024;
+/// Where events about cluster-scoped objects are kept, as Kubernetes' own.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Publishes one event, or counts it up when it was published before.
+pub(crate) async fn publish(connection: &Connection, event: &ObjectEvent, now: Timestamp) -> Result<(), PortError> {
+    let object = render(event, now);
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or(DEFAULT_NAMESPACE);
+    let collection = format!("/api/v1/namespaces/{namespace}/events");
+    match connection.post(OPERATION, &collection, &object).await {
+        Err(failed) if failed.is(409) => {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            count_up(connection, &api::object(&collection, name), now).await.map_err(Into::into)
+        }
+        done => done.map(drop).map_err(Into::into),
+    }
+}
+
+/// Counts an event up. The role may write events and not read them, so the first patch, which says when, tells the count.
+async fn count_up(connection: &Connection, path: &str, now: Timestamp) -> Result<(), CallError> {
+    let seen = json!({ "lastTimestamp": seconds(now) });
+    let event = connection.patch(OPERATION, path, PatchKind::Merge, &seen).await?;
+    let count = event["count"].as_i64().unwrap_or(1).saturating_add(1);
+    connection.patch(OPERATION, path, PatchKind::Merge, &json!({ "count": count })).await.map(drop)
+}
+
+/// The object. Its name follows from what it says, so that the same event is the same object, whoever publishes it.
+fn render(event: &ObjectEvent, now: Timestamp) -> Value {
+    let about = &event.object;
+    let namespace = if about.namespace.is_empty() { DEFAULT_NAMESPACE } else { &about.namespace };
+    let kind = if event.warning { "Warning" } else { "Normal" };
+    let message = cut(&event.message, MESSAGE_LENGTH);
+    let digest = Sha256::digest(
+        [about.kind.as_str(), &about.name, &about.uid, kind, &event.reason, message].join("\0").as_bytes(),
+    );
+    let suffix: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let mut involved = json!({ "apiVersion": about.api_version, "kind": about.kind, "name": about.name });
+    for (key, value) in [("namespace", &about.namespace), ("uid", &about.uid)] {
+        if !value.is_empty() {
+            involved[key] = json!(value);
+        }
+    }
+    json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": { "name": format!("{}.{suffix}", cut(&about.name, NAME_LENGTH)), "namespace": namespace },
+        "involvedObject": involved, "type": kind, "reason": event.reason, "message": message,
+        "firstTimestamp": seconds(now), "lastTimestamp": seconds(now), "count": 1,
+        // The wake webhook goes by these: our own events must not wake us.
+        "source": { "component": FIELD_MANAGER }, "reportingComponent": FIELD_MANAGER, "reportingInstance": "",
+    })
+}
+
+/// A time as Kubernetes' `Time` has it: whole seconds.
+fn seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The first so many bytes of a text, or fewer so as not to cut a character in two.
+fn cut(text: &str, length: usize) -> &str {
+    let end = (0..=length.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_ports::cluster::ObjectRef;
+
+    fn event(message: &str) -> ObjectEvent {
+        ObjectEvent {
+            object: ObjectRef {
+                api_version: "v1".into(),
+                kind: "Pod".into(),
+                namespace: "web".into(),
+                name: "front".into(),
+                uid: "u".into(),
+            },
+            warning: true,
+            reason: "FailedScheduling".into(),
+            message: message.into(),
+        }
+    }
+
+    #[test]
+    fn the_same_event_is_the_same_object() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let (first, again) = (render(&event("no"), at(0)), render(&event("no"), at(60)));
+        assert_eq!(first["metadata"]["name"], again["metadata"]["name"]);
+        assert_ne!(first["metadata"]["name"], render(&event("other"), at(0))["metadata"]["name"]);
+        assert_eq!((&first["metadata"]["namespace"], &first["type"]), (&json!("web"), &json!("Warning")));
+        assert_eq!(first["firstTimestamp"], "1970-01-01T00:00:00Z");
+        assert_eq!(first["source"]["component"], "nodeless");
+    }
+
+    #[test]
+    fn an_event_about_a_cluster_scoped_object_is_in_the_default_namespace() {
+        let mut event = event("no");
+        event.object.namespace = String::new();
+        let object = render(&event, Timestamp::UNIX_EPOCH);
+        assert_eq!(object["metadata"]["namespace"], "default");
+        assert!(object["involvedObject"].get("namespace").is_none());
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(cut("aé", 2), "a");
+        assert_eq!(render(&event(&"é".repeat(600)), Timestamp::UNIX_EPOCH)["message"].as_str().unwrap().len(), 1024);
+    }
+}

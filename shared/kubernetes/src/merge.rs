@@ -1,0 +1,62 @@
+//! Merge patches that say only what differs, so that an unchanged object costs no write.
+
+use serde_json::{Map, Value};
+
+/// The JSON merge patch that makes `current` what `wanted` is; `None` when it is that already.
+pub(crate) fn difference(current: &Value, wanted: &Value) -> Option<Value> {
+    match (current, wanted) {
+        (Value::Object(current), Value::Object(wanted)) => {
+            let mut patch = Map::new();
+            for (key, value) in wanted {
+                let change = match current.get(key) {
+                    Some(present) => difference(present, value),
+                    None => Some(value.clone()),
+                };
+                if let Some(change) = change {
+                    patch.insert(key.clone(), change);
+                }
+            }
+            for key in current.keys().filter(|key| !wanted.contains_key(*key)) {
+                patch.insert(key.clone(), Value::Null);
+            }
+            (!patch.is_empty()).then_some(Value::Object(patch))
+        }
+        (current, wanted) if current == wanted => None,
+        (_, wanted) => Some(wanted.clone()),
+    }
+}
+
+/// The texts in a list at this place, such as `/metadata/finalizers`.
+pub(crate) fn strings(object: &Value, pointer: &str) -> Vec<String> {
+    let list = object.pointer(pointer).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The text at this place.
+pub(crate) fn string<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+    object.pointer(pointer).and_then(Value::as_str)
+}
+
+/// Whether deletion of the object was asked for.
+pub(crate) fn is_deleting(object: &Value) -> bool {
+    string(object, "/metadata/deletionTimestamp").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn says_only_what_differs() {
+        let current =
+            json!({ "nodes": 2, "resources": { "cpu": "4", "gpu": "1" }, "conditions": [{ "type": "Ready" }] });
+        assert_eq!(difference(&current, &current), None);
+        let wanted = json!({ "nodes": 3, "resources": { "cpu": "4" }, "conditions": [] });
+        assert_eq!(
+            difference(&current, &wanted),
+            Some(json!({ "nodes": 3, "resources": { "gpu": null }, "conditions": [] }))
+        );
+        assert_eq!(difference(&Value::Null, &wanted), Some(wanted));
+    }
+}

@@ -1,0 +1,160 @@
+//! EC2NodeClasses and NodePools: reading one, and writing what they came to.
+
+use crate::api::{self, PatchKind};
+use crate::claims::as_value;
+use crate::connection::Connection;
+use crate::error::CallError;
+use crate::merge::{difference, is_deleting, string, strings};
+use crate::nodes::remove_finalizer;
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePoolStatus, hash};
+use nodeless_model::labels;
+use nodeless_ports::{ErrorKind, PortError};
+use serde_json::{Map, Value, json};
+
+/// How often an EC2NodeClass that changed meanwhile is read anew.
+const ATTEMPTS: u32 = 3;
+
+/// One EC2NodeClass.
+pub(crate) async fn get(connection: &Connection, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
+    let operation = "Kubernetes get EC2NodeClass";
+    let object = connection.get(operation, &api::object(api::NODE_CLASSES, name)).await?;
+    Ok(object.map(|object| decode(operation, name, object)).transpose()?)
+}
+
+fn decode(operation: &str, name: &str, object: Value) -> Result<EC2NodeClass, CallError> {
+    serde_json::from_value(object).map_err(|error| {
+        CallError::other(ErrorKind::Invalid, operation, format!("EC2NodeClass {name} cannot be read: {error}"))
+    })
+}
+
+/// Writes the status, the hash annotations and our finalizer.
+pub(crate) async fn write(
+    connection: &Connection,
+    name: &str,
+    status: &EC2NodeClassStatus,
+    ca_bundle: Option<&str>,
+) -> Result<(), PortError> {
+    let operation = "Kubernetes patch EC2NodeClass";
+    let path = api::object(api::NODE_CLASSES, name);
+    for attempt in 1.. {
+        let Some(object) = connection.get(operation, &path).await? else {
+            return Err(PortError::new(ErrorKind::NotFound, operation, format!("there is no EC2NodeClass {name}")));
+        };
+        let Some(body) = metadata_patch(&object, &decode(operation, name, object.clone())?, ca_bundle) else {
+            return write_status(connection, operation, &path, &object, as_value(status)?).await;
+        };
+        match connection.patch(operation, &path, PatchKind::Merge, &body).await {
+            Ok(object) => return write_status(connection, operation, &path, &object, as_value(status)?).await,
+            Err(failed) if failed.is(409) && attempt < ATTEMPTS => {}
+            Err(failed) => return Err(failed.into()),
+        }
+    }
+    Ok(())
+}
+
+/// The finalizer and hash annotations that an EC2NodeClass lacks. One that is being deleted gets neither.
+fn metadata_patch(object: &Value, class: &EC2NodeClass, ca_bundle: Option<&str>) -> Option<Value> {
+    if is_deleting(object) {
+        return None;
+    }
+    let mut metadata = Map::new();
+    let hashes = [
+        (labels::EC2_NODE_CLASS_HASH, hash::ec2_node_class(class, ca_bundle)),
+        (labels::EC2_NODE_CLASS_HASH_VERSION, hash::VERSION.to_owned()),
+    ];
+    let present =
+        |key: &str| object.pointer("/metadata/annotations").and_then(|all| all.get(key)).and_then(Value::as_str);
+    let annotations: Map<String, Value> = hashes
+        .into_iter()
+        .filter(|(key, value)| present(key) != Some(value))
+        .map(|(key, value)| (key.to_owned(), Value::String(value)))
+        .collect();
+    if !annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), Value::Object(annotations));
+    }
+    let mut finalizers = strings(object, "/metadata/finalizers");
+    if !finalizers.iter().any(|finalizer| finalizer == labels::EC2_NODE_CLASS_FINALIZER) {
+        finalizers.push(labels::EC2_NODE_CLASS_FINALIZER.to_owned());
+        metadata.insert("finalizers".to_owned(), json!(finalizers));
+    }
+    if metadata.is_empty() {
+        return None;
+    }
+    // Hashes are of this version's spec, and a list is replaced as a whole.
+    metadata.insert("resourceVersion".to_owned(), json!(string(object, "/metadata/resourceVersion")));
+    Some(json!({ "metadata": metadata }))
+}
+
+/// Writes a NodePool's status.
+pub(crate) async fn write_pool_status(
+    connection: &Connection,
+    name: &str,
+    status: &NodePoolStatus,
+) -> Result<(), PortError> {
+    let operation = "Kubernetes patch NodePool status";
+    let path = api::object(api::NODE_POOLS, name);
+    let Some(object) = connection.get(operation, &path).await? else {
+        return Err(PortError::new(ErrorKind::NotFound, operation, format!("there is no NodePool {name}")));
+    };
+    write_status(connection, operation, &path, &object, as_value(status)?).await
+}
+
+/// Makes the status what is wanted, if it is not that already: it is ours as a whole.
+async fn write_status(
+    connection: &Connection,
+    operation: &str,
+    path: &str,
+    object: &Value,
+    wanted: Value,
+) -> Result<(), PortError> {
+    let present = object.get("status").cloned().unwrap_or_default();
+    let Some(change) = difference(&present, &wanted) else { return Ok(()) };
+    let body = json!({ "metadata": { "uid": object.pointer("/metadata/uid") }, "status": change });
+    connection.patch(operation, &format!("{path}/status"), PatchKind::Merge, &body).await.map(drop).map_err(Into::into)
+}
+
+/// Takes our finalizer off.
+pub(crate) async fn release(connection: &Connection, name: &str) -> Result<(), PortError> {
+    let path = api::object(api::NODE_CLASSES, name);
+    remove_finalizer(connection, "Kubernetes release EC2NodeClass", &path, labels::EC2_NODE_CLASS_FINALIZER).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class() -> Value {
+        json!({
+            "metadata": { "name": "default", "uid": "u", "resourceVersion": "3" },
+            "spec": {
+                "subnetSelectorTerms": [{ "id": "subnet-1" }], "securityGroupSelectorTerms": [{ "id": "sg-1" }],
+                "amiSelectorTerms": [{ "alias": "al2023@latest" }], "role": "node"
+            }
+        })
+    }
+
+    fn patch(object: &Value) -> Option<Value> {
+        metadata_patch(object, &decode("test", "default", object.clone()).unwrap(), None)
+    }
+
+    #[test]
+    fn a_class_gets_its_marks_once() {
+        let mut object = class();
+        let body = patch(&object).unwrap();
+        assert_eq!(body["metadata"]["finalizers"], json!(["karpenter.k8s.aws/termination"]));
+        assert_eq!(body["metadata"]["annotations"][labels::EC2_NODE_CLASS_HASH_VERSION], hash::VERSION);
+        assert_eq!(body["metadata"]["resourceVersion"], "3");
+        object["metadata"]["finalizers"] = body["metadata"]["finalizers"].clone();
+        object["metadata"]["annotations"] = body["metadata"]["annotations"].clone();
+        assert_eq!(patch(&object), None);
+        object["spec"]["role"] = json!("other");
+        assert!(patch(&object).unwrap()["metadata"]["annotations"][labels::EC2_NODE_CLASS_HASH].is_string());
+    }
+
+    #[test]
+    fn a_class_that_is_being_deleted_gets_no_finalizer() {
+        let mut object = class();
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(patch(&object), None);
+    }
+}

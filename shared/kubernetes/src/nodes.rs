@@ -1,0 +1,248 @@
+//! Changes to Node objects.
+
+use crate::FIELD_MANAGER;
+use crate::api::{self, PatchKind};
+use crate::connection::Connection;
+use crate::error::CallError;
+use crate::merge::{string, strings};
+use nodeless_model::Taint;
+use nodeless_ports::cluster::NodePatch;
+use nodeless_ports::{ErrorKind, PortError};
+use serde_json::{Map, Value, json};
+
+const OPERATION: &str = "Kubernetes patch Node";
+/// How often a node that changed meanwhile is read anew. The kubelet and the node controllers write to it all the time.
+const ATTEMPTS: u32 = 5;
+
+/// Changes a node on top of what is there.
+pub(crate) async fn patch(connection: &Connection, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
+    let path = api::object(api::NODES, name);
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        let node = connection.get(OPERATION, &path).await?.ok_or_else(|| gone(name))?;
+        if string(&node, "/metadata/uid") != Some(uid) {
+            let message = format!("node {name} is no longer the object {uid}; another of that name has joined");
+            return Err(PortError::new(ErrorKind::Conflict, OPERATION, message));
+        }
+        let Some(body) = merge_patch(&node, patch) else { return Ok(()) };
+        match connection.patch(OPERATION, &path, PatchKind::Merge, &body).await {
+            Err(failed) if failed.is(409) => last = Some(failed),
+            done => return done.map(drop).map_err(Into::into),
+        }
+    }
+    Err(last.map_or_else(|| gone(name), CallError::into))
+}
+
+fn gone(name: &str) -> PortError {
+    PortError::new(ErrorKind::NotFound, OPERATION, format!("there is no node {name}"))
+}
+
+/// The merge patch for a node as it is now; `None` when there is nothing to change.
+///
+/// A merge patch replaces lists as a whole, so one that has any carries the resourceVersion that they were read at.
+fn merge_patch(node: &Value, patch: &NodePatch) -> Option<Value> {
+    let mut metadata = Map::new();
+    let labels = map_changes(node, "/metadata/labels", &patch.labels, &patch.remove_labels);
+    let annotations = map_changes(node, "/metadata/annotations", &patch.annotations, &[]);
+    metadata.extend(labels.map(|labels| ("labels".to_owned(), labels)));
+    metadata.extend(annotations.map(|annotations| ("annotations".to_owned(), annotations)));
+    let finalizers = finalizers(node, patch).map(|finalizers| ("finalizers".to_owned(), json!(finalizers)));
+    let owners = owners(node, patch).map(|owners| ("ownerReferences".to_owned(), owners));
+    let taints = taints(node, patch);
+    let lists = finalizers.is_some() || owners.is_some() || taints.is_some();
+    metadata.extend(finalizers);
+    metadata.extend(owners);
+    if metadata.is_empty() && taints.is_none() {
+        return None;
+    }
+    // The API server refuses a patch whose uid is not that of the object.
+    metadata.insert("uid".to_owned(), node.pointer("/metadata/uid")?.clone());
+    if lists {
+        metadata.insert("resourceVersion".to_owned(), node.pointer("/metadata/resourceVersion")?.clone());
+    }
+    let mut body = json!({ "metadata": metadata });
+    if let Some(taints) = taints {
+        body["spec"] = json!({ "taints": taints });
+    }
+    Some(body)
+}
+
+fn map_changes(node: &Value, pointer: &str, set: &nodeless_model::StringMap, remove: &[String]) -> Option<Value> {
+    let present = |key: &str| node.pointer(pointer).and_then(|map| map.get(key)).and_then(Value::as_str);
+    let mut changes = Map::new();
+    for (key, value) in set.iter().filter(|(key, value)| present(key) != Some(value)) {
+        changes.insert(key.clone(), Value::String(value.clone()));
+    }
+    for key in remove.iter().filter(|key| present(key).is_some() && !set.contains_key(*key)) {
+        changes.insert(key.clone(), Value::Null);
+    }
+    (!changes.is_empty()).then_some(Value::Object(changes))
+}
+
+fn finalizers(node: &Value, patch: &NodePatch) -> Option<Vec<String>> {
+    let present = strings(node, "/metadata/finalizers");
+    let mut wanted = present.clone();
+    wanted.retain(|finalizer| Some(finalizer) != patch.remove_finalizer.as_ref());
+    // Kubernetes forbids new finalizers on an object that is being deleted.
+    let missing = patch.add_finalizer.iter().filter(|finalizer| !present.contains(finalizer));
+    wanted.extend(missing.filter(|_| !crate::merge::is_deleting(node)).cloned());
+    (wanted != present).then_some(wanted)
+}
+
+fn owners(node: &Value, patch: &NodePatch) -> Option<Value> {
+    let (name, uid) = patch.owner.as_ref()?;
+    let present = node.pointer("/metadata/ownerReferences").and_then(Value::as_array).cloned().unwrap_or_default();
+    if present.iter().any(|owner| owner["uid"] == *uid) {
+        return None;
+    }
+    // A reference to an earlier NodeClaim object of the same name would let the garbage collector delete the node.
+    let stale = |owner: &Value| owner["kind"] == "NodeClaim" && owner["name"] == *name;
+    let mut wanted: Vec<Value> = present.into_iter().filter(|owner| !stale(owner)).collect();
+    wanted.push(json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": name, "uid": uid, "blockOwnerDeletion": true
+    }));
+    Some(Value::Array(wanted))
+}
+
+fn taints(node: &Value, patch: &NodePatch) -> Option<Vec<Value>> {
+    let present = node.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
+    let same =
+        |present: &Value, taint: &Taint| present["key"] == *taint.key && present["effect"] == taint.effect.as_str();
+    let value = |present: &Value| present["value"].as_str().unwrap_or_default().to_owned();
+    let is_there = |taint: &Taint| present.iter().any(|p| same(p, taint) && value(p) == taint.value);
+    let mut wanted = present.clone();
+    wanted.retain(|present| !patch.remove_taints.iter().any(|taint| same(present, taint)));
+    for taint in patch.add_taints.iter().filter(|taint| !is_there(taint)) {
+        wanted.retain(|present| !same(present, taint));
+        let mut added = json!({ "key": taint.key, "effect": taint.effect.as_str() });
+        if !taint.value.is_empty() {
+            added["value"] = Value::String(taint.value.clone());
+        }
+        wanted.push(added);
+    }
+    (wanted != present).then_some(wanted)
+}
+
+/// Deletes a node, if it still is this object.
+pub(crate) async fn delete(connection: &Connection, name: &str, uid: &str) -> Result<(), PortError> {
+    let operation = "Kubernetes delete Node";
+    let options = json!({ "preconditions": { "uid": uid } });
+    connection.delete(operation, &api::object(api::NODES, name), &options).await.map(drop).map_err(Into::into)
+}
+
+/// Takes a finalizer off an object, whoever else changes it meanwhile; one that is gone is a success.
+pub(crate) async fn remove_finalizer(
+    connection: &Connection,
+    operation: &str,
+    path: &str,
+    finalizer: &str,
+) -> Result<(), PortError> {
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        let Some(object) = connection.get(operation, path).await? else { return Ok(()) };
+        let present = strings(&object, "/metadata/finalizers");
+        if !present.iter().any(|name| name == finalizer) {
+            return Ok(());
+        }
+        let left: Vec<String> = present.into_iter().filter(|name| name != finalizer).collect();
+        let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+        let body = json!({ "metadata": { "finalizers": left, "resourceVersion": version } });
+        match connection.patch(operation, path, PatchKind::Merge, &body).await {
+            Ok(_) => return Ok(()),
+            Err(failed) if failed.is(404) => return Ok(()),
+            Err(failed) if failed.is(409) => last = Some(failed),
+            Err(failed) => return Err(failed.into()),
+        }
+    }
+    Err(last.map_or_else(
+        || PortError::new(ErrorKind::Conflict, operation, format!("{FIELD_MANAGER} lost every race for {path}")),
+        CallError::into,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::{StringMap, TaintEffect};
+
+    fn node() -> Value {
+        json!({
+            "metadata": {
+                "uid": "u", "resourceVersion": "7", "labels": { "a": "1", "b": "2" }, "finalizers": ["other/one"],
+                "ownerReferences": [{ "kind": "NodeClaim", "name": "n-1", "uid": "old" }]
+            },
+            "spec": { "taints": [
+                { "key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z" },
+                { "key": "karpenter.sh/unregistered", "effect": "NoExecute" }
+            ] }
+        })
+    }
+
+    #[test]
+    fn nothing_to_change_is_no_patch() {
+        let patch = NodePatch {
+            labels: StringMap::from([("a".into(), "1".into())]),
+            remove_labels: vec!["c".into()],
+            add_taints: vec![Taint::unregistered()],
+            remove_taints: vec![Taint::new("gone", TaintEffect::NoSchedule)],
+            add_finalizer: Some("other/one".into()),
+            remove_finalizer: Some("not/there".into()),
+            ..NodePatch::default()
+        };
+        assert_eq!(merge_patch(&node(), &patch), None);
+    }
+
+    #[test]
+    fn labels_alone_need_no_version() {
+        let patch = NodePatch {
+            labels: StringMap::from([("a".into(), "3".into())]),
+            remove_labels: vec!["b".into()],
+            ..NodePatch::default()
+        };
+        assert_eq!(
+            merge_patch(&node(), &patch),
+            Some(json!({ "metadata": { "uid": "u", "labels": { "a": "3", "b": null } } }))
+        );
+    }
+
+    #[test]
+    fn lists_keep_what_others_put_there_and_carry_the_version() {
+        let patch = NodePatch {
+            remove_taints: vec![Taint::unregistered()],
+            add_taints: vec![Taint::disrupted()],
+            add_finalizer: Some("karpenter.sh/termination".into()),
+            owner: Some(("n-1".into(), "new".into())),
+            ..NodePatch::default()
+        };
+        let body = merge_patch(&node(), &patch).unwrap();
+        assert_eq!(body["metadata"]["resourceVersion"], "7");
+        assert_eq!(body["metadata"]["finalizers"], json!(["other/one", "karpenter.sh/termination"]));
+        let owners = body["metadata"]["ownerReferences"].as_array().unwrap();
+        assert_eq!((owners.len(), &owners[0]["uid"]), (1, &json!("new")));
+        assert_eq!(
+            body["spec"]["taints"],
+            json!([
+                { "key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z" },
+                { "key": "karpenter.sh/disrupted", "effect": "NoSchedule" }
+            ])
+        );
+    }
+
+    #[test]
+    fn a_taint_of_another_value_is_replaced() {
+        let mut taint = Taint::unregistered();
+        taint.value = "soon".into();
+        let patch = NodePatch { add_taints: vec![taint], ..NodePatch::default() };
+        let taints = merge_patch(&node(), &patch).unwrap()["spec"]["taints"].clone();
+        assert_eq!(taints.as_array().unwrap().len(), 2);
+        assert_eq!(taints[1]["value"], "soon");
+    }
+
+    #[test]
+    fn a_node_that_is_being_deleted_gets_no_finalizer() {
+        let mut node = node();
+        node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let patch = NodePatch { add_finalizer: Some("karpenter.sh/termination".into()), ..NodePatch::default() };
+        assert_eq!(merge_patch(&node, &patch), None);
+    }
+}

@@ -1,0 +1,158 @@
+//! Moving pods: the Eviction API, deletion, and the volumes that a node waits for.
+
+use crate::api;
+use crate::connection::Connection;
+use crate::error::CallError;
+use crate::kinds::VolumeAttachments;
+use crate::merge::string;
+use crate::store::list_once;
+use jiff::{SignedDuration, Timestamp};
+use kube::core::Status;
+use kube::core::params::ListParams;
+use nodeless_model::{Pod, Taint};
+use nodeless_ports::PortError;
+use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// A pod that is still there so long after its grace period has no kubelet any more.
+const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
+
+/// Asks for an eviction.
+pub(crate) async fn evict(connection: &Connection, pod: &PodRef) -> Result<Eviction, PortError> {
+    let body = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": { "name": pod.name, "namespace": pod.namespace },
+        "deleteOptions": { "preconditions": { "uid": pod.uid } },
+    });
+    let path = format!("{}/{}/eviction", api::pods(&pod.namespace), pod.name);
+    match connection.post("Kubernetes evict Pod", &path, &body).await {
+        Ok(_) => Ok(Eviction::Accepted),
+        Err(failed) => judge(failed),
+    }
+}
+
+/// What a refused eviction means.
+fn judge(failed: CallError) -> Result<Eviction, PortError> {
+    let blocked = |status: &Status| Ok(Eviction::Blocked { message: status.message.clone() });
+    match &failed.status {
+        // 409: the uid is another pod's. 404: there is none.
+        Some(status) if matches!(status.code, 404 | 409) => Ok(Eviction::AlreadyGone),
+        Some(status) if status.code == 429 && is_budget(status) => blocked(status),
+        // Nothing that we could wait for: somebody has to delete one of the budgets. Until then it is blocked.
+        Some(status) if status.code == 500 && status.message.contains("more than one PodDisruptionBudget") => {
+            blocked(status)
+        }
+        _ => Err(failed.into()),
+    }
+}
+
+/// Whether a 429 comes from a disruption budget. Without a cause that says so it is the API server's own throttling.
+fn is_budget(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "DisruptionBudget") || status.message.contains("disruption budget")
+}
+
+/// Deletes a pod, past all budgets.
+pub(crate) async fn delete(connection: &Connection, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
+    let options = json!({ "gracePeriodSeconds": grace_seconds, "preconditions": { "uid": pod.uid } });
+    let path = format!("{}/{}", api::pods(&pod.namespace), pod.name);
+    connection.delete("Kubernetes delete Pod", &path, &options).await.map(drop).map_err(Into::into)
+}
+
+/// The volumes attached to a node, less those of pods that stay there to the end, as those never detach.
+///
+/// A volume outlives its pod for a while: that no pod uses it any more is no reason to leave it out.
+pub(crate) async fn volume_attachments(
+    connection: &Connection,
+    node: &str,
+    pods: &[Pod],
+    now: Timestamp,
+) -> Result<Vec<VolumeAttachment>, PortError> {
+    let (all, invalid) = list_once::<VolumeAttachments>(connection, &ListParams::default()).await?;
+    if let Some(faulty) = invalid.first() {
+        // It might be attached to this node. To take it for detached could cost data.
+        let message = format!("VolumeAttachment {} cannot be read: {}", faulty.name, faulty.message);
+        return Err(PortError::new(nodeless_ports::ErrorKind::Invalid, "Kubernetes list VolumeAttachment", message));
+    }
+    let mut attached: Vec<VolumeAttachment> = all
+        .into_iter()
+        .filter(|attachment| attachment.spec.node_name == node)
+        .map(|attachment| VolumeAttachment {
+            name: attachment.metadata.name.unwrap_or_default(),
+            persistent_volume: attachment.spec.source.persistent_volume_name,
+        })
+        .collect();
+    if attached.is_empty() {
+        return Ok(attached);
+    }
+    let mut staying = BTreeSet::new();
+    for pod in pods.iter().filter(|pod| !is_drained(pod, now)) {
+        staying.extend(volumes_of(connection, pod).await?);
+    }
+    attached.retain(|attachment| attachment.persistent_volume.as_ref().is_none_or(|volume| !staying.contains(volume)));
+    Ok(attached)
+}
+
+/// Whether a drain waits for the pod to go: not for those that the kubelet keeps, that tolerate the drain, that have
+/// ended, or that nobody ends any more.
+fn is_drained(pod: &Pod, now: Timestamp) -> bool {
+    let disrupted = Taint::disrupted();
+    let tolerates = pod.tolerations.iter().any(|toleration| toleration.tolerates(&disrupted));
+    let is_stuck = pod.deletion_timestamp.is_some_and(|end| now.duration_since(end) > STUCK_AFTER);
+    !(tolerates || is_stuck || pod.is_owned_by_node() || pod.is_terminal())
+}
+
+async fn volumes_of(connection: &Connection, pod: &Pod) -> Result<Vec<String>, PortError> {
+    let mut volumes = Vec::new();
+    for claim in &pod.volume_claims {
+        let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", pod.namespace, claim.claim_name);
+        let object = connection.get("Kubernetes get PersistentVolumeClaim", &path).await?;
+        volumes.extend(object.as_ref().and_then(|claim| string(claim, "/spec/volumeName")).map(str::to_owned));
+    }
+    Ok(volumes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::from_kube;
+    use nodeless_model::Toleration;
+    use nodeless_model::taint::TolerationOperator;
+    use nodeless_ports::ErrorKind;
+
+    fn refused(code: u16, message: &str) -> CallError {
+        let status = Status::failure(message, "").with_code(code).boxed();
+        from_kube("Kubernetes evict Pod", kube::Error::Api(status))
+    }
+
+    #[test]
+    fn a_refused_eviction_says_whether_to_wait() {
+        assert_eq!(judge(refused(404, "pods \"a\" not found")).unwrap(), Eviction::AlreadyGone);
+        assert_eq!(judge(refused(409, "the UID in the precondition does not match")).unwrap(), Eviction::AlreadyGone);
+        let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
+        assert_eq!(judge(refused(429, budget)).unwrap(), Eviction::Blocked { message: budget.into() });
+        let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        assert_eq!(judge(refused(500, two)).unwrap(), Eviction::Blocked { message: two.into() });
+        assert_eq!(
+            judge(refused(429, "Too many requests, please try again later.")).unwrap_err().kind,
+            ErrorKind::Throttled
+        );
+        assert_eq!(judge(refused(500, "etcd is down")).unwrap_err().kind, ErrorKind::Unavailable);
+        assert_eq!(judge(refused(403, "no")).unwrap_err().kind, ErrorKind::Denied);
+    }
+
+    #[test]
+    fn a_drain_does_not_wait_for_pods_that_stay() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        let plain = Pod::default();
+        assert!(is_drained(&plain, now));
+        let everything = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
+        assert!(!is_drained(&Pod { tolerations: vec![everything], ..plain.clone() }, now));
+        assert!(!is_drained(&Pod { owner_kind: Some("Node".into()), ..plain.clone() }, now));
+        let ending =
+            |seconds| Pod { deletion_timestamp: Some(Timestamp::from_second(seconds).unwrap()), ..plain.clone() };
+        assert!(is_drained(&ending(940), now));
+        assert!(!is_drained(&ending(939), now));
+    }
+}

@@ -1,0 +1,268 @@
+//! What was read of one kind, kept between the invocations of an execution environment.
+//!
+//! A kind with few objects is listed anew each time: one call, and exact. A kind with many is brought up to date by a
+//! watch that resumes where the last one ended, so that an idle cluster of any size costs next to nothing. Either way an
+//! object is decoded again only when its resourceVersion changed.
+
+use crate::connection::Connection;
+use crate::error::CallError;
+use crate::kinds::Kind;
+use crate::watch::{self, Change, Changes, Identity, WatchError};
+use kube::core::params::ListParams;
+use nodeless_ports::PortError;
+use nodeless_ports::cluster::InvalidObject;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// Up to this many objects a list is one page, and cheaper than a watch.
+const FEW: usize = 250;
+/// The API server sends what happened since a version at once. When nothing has come for so long, we are up to date. What
+/// comes later is not lost: the next watch resumes before it.
+const CAUGHT_UP: Duration = Duration::from_millis(150);
+/// After so long a list is quicker than the changes.
+const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
+
+/// How an object was taken.
+type Kept<M> = Result<M, String>;
+
+#[derive(Debug)]
+struct Entry<M> {
+    version: String,
+    kept: Kept<M>,
+}
+
+/// The objects of one kind.
+pub(crate) struct Store<K: Kind> {
+    objects: BTreeMap<(String, String), Entry<K::Model>>,
+    /// From where a watch goes on; `None` before the first list.
+    version: Option<String>,
+    few: usize,
+}
+
+/// What a change did to an object that can be understood.
+pub(crate) struct Update<M> {
+    /// What it was, if it was there and understood.
+    pub(crate) before: Option<M>,
+    /// What it is, if it is there and understood.
+    pub(crate) after: Option<M>,
+}
+
+impl<K: Kind> Store<K> {
+    /// A store that has read nothing yet.
+    pub(crate) fn new() -> Self {
+        Self { objects: BTreeMap::new(), version: None, few: FEW }
+    }
+
+    /// Lists anew only up to this many objects, and watches otherwise.
+    pub(crate) fn watching_above(few: usize) -> Self {
+        Self { few, ..Self::new() }
+    }
+
+    /// Brings it up to date.
+    ///
+    /// # Errors
+    /// When the list cannot be read; what was kept stays as it was.
+    pub(crate) async fn refresh(&mut self, connection: &Connection) -> Result<(), PortError> {
+        if let Some(version) = self.version.clone().filter(|_| self.objects.len() > self.few) {
+            match self.catch_up(connection, &version).await {
+                Ok(()) => return Ok(()),
+                Err(WatchError::Expired) => tracing::debug!(kind = K::NAME, "the kept version expired; listing"),
+                Err(WatchError::Call(failed)) => {
+                    tracing::debug!(kind = K::NAME, error = %failed.error, "the watch failed; listing");
+                }
+            }
+        }
+        self.relist(connection).await
+    }
+
+    /// Reads the whole list.
+    pub(crate) async fn relist(&mut self, connection: &Connection) -> Result<(), PortError> {
+        match self.list(connection).await {
+            // The list took longer than the API server remembers. A second one begins at the present.
+            Err(failed) if failed.is(410) => self.list(connection).await.map_err(Into::into),
+            done => done.map_err(Into::into),
+        }
+    }
+
+    async fn list(&mut self, connection: &Connection) -> Result<(), CallError> {
+        let operation = format!("Kubernetes list {}", K::NAME);
+        let params = ListParams { field_selector: K::FIELDS.map(str::to_owned), ..ListParams::default() };
+        let mut present = BTreeMap::new();
+        let mut old = std::mem::take(&mut self.objects);
+        let listed = watch::list(connection, &operation, K::PATH, &params, |object| {
+            let (key, version) = split(watch::identity(object));
+            let entry = match old.remove(&key) {
+                Some(same) if !version.is_empty() && same.version == version => same,
+                _ => Entry { kept: take::<K>(object), version },
+            };
+            present.insert(key, entry);
+        })
+        .await;
+        match listed {
+            Ok(version) => {
+                self.objects = present;
+                self.version = Some(version);
+                Ok(())
+            }
+            Err(failed) => {
+                // Some of what was kept has moved into the unfinished list, and all of it is still our best knowledge.
+                old.extend(present);
+                self.objects = old;
+                self.version = None;
+                Err(explain_missing::<K>(failed))
+            }
+        }
+    }
+
+    async fn catch_up(&mut self, connection: &Connection, version: &str) -> Result<(), WatchError> {
+        let limit = Instant::now() + CATCH_UP_LIMIT;
+        let seconds = u32::try_from(CATCH_UP_LIMIT.as_secs()).unwrap_or(u32::MAX);
+        let mut changes = open::<K>(connection, version, seconds).await?;
+        loop {
+            match timeout_at(limit.min(Instant::now() + CAUGHT_UP), next(&mut changes)).await {
+                Err(_) | Ok(None) => break,
+                Ok(Some(change)) => {
+                    self.apply(&change?);
+                }
+            }
+        }
+        // Still busy at the limit: a list is exact.
+        if Instant::now() >= limit { Err(WatchError::Expired) } else { Ok(()) }
+    }
+
+    /// Watches from where this store stands.
+    pub(crate) async fn follow(&self, connection: &Connection, seconds: u32) -> Result<Changes, WatchError> {
+        let version = self.version.clone().ok_or(WatchError::Expired)?;
+        open::<K>(connection, &version, seconds).await
+    }
+
+    /// Takes a change over.
+    pub(crate) fn apply(&mut self, change: &Change) -> Update<K::Model> {
+        let (Change::Present(object) | Change::Absent(object) | Change::Bookmark(object)) = change;
+        let (key, version) = split(watch::identity(object));
+        if !version.is_empty() {
+            self.version = Some(version.clone());
+        }
+        let understood = |entry: Option<Entry<K::Model>>| entry.and_then(|entry| entry.kept.ok());
+        match change {
+            Change::Bookmark(_) => Update { before: None, after: None },
+            Change::Absent(_) => Update { before: understood(self.objects.remove(&key)), after: None },
+            Change::Present(object) => {
+                let kept = take::<K>(object);
+                let after = kept.clone().ok();
+                Update { before: understood(self.objects.insert(key, Entry { version, kept })), after }
+            }
+        }
+    }
+
+    /// The objects that were understood, by namespace and name.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &K::Model> {
+        self.objects.values().filter_map(|entry| entry.kept.as_ref().ok())
+    }
+
+    /// The objects that were not.
+    pub(crate) fn invalid(&self) -> impl Iterator<Item = InvalidObject> + '_ {
+        self.objects.iter().filter_map(|((namespace, name), entry)| {
+            let message = entry.kept.as_ref().err()?.clone();
+            Some(InvalidObject { kind: K::NAME.to_owned(), name: qualified(namespace, name), message })
+        })
+    }
+}
+
+/// The next change, or the end of the watch.
+pub(crate) async fn next(changes: &mut Changes) -> Option<Result<Change, WatchError>> {
+    futures::StreamExt::next(changes).await
+}
+
+async fn open<K: Kind>(connection: &Connection, version: &str, seconds: u32) -> Result<Changes, WatchError> {
+    watch::watch(connection, &format!("Kubernetes watch {}", K::NAME), K::PATH, K::FIELDS, version, seconds).await
+}
+
+fn split(identity: Identity) -> ((String, String), String) {
+    ((identity.namespace, identity.name), identity.resource_version)
+}
+
+fn qualified(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+/// Decodes an object and reduces it to what is kept.
+fn take<K: Kind>(object: &RawValue) -> Kept<K::Model> {
+    serde_json::from_str::<K::Slim>(object.get()).map_err(|error| error.to_string()).and_then(K::reduce)
+}
+
+/// A list of custom resources that is not found is a definition that is not installed.
+pub(crate) fn explain_missing<K: Kind>(mut failed: CallError) -> CallError {
+    if failed.is(404) {
+        let hint = format!("the API server knows no {}; install the CRDs with `nodeless install`", K::NAME);
+        failed.error.message = format!("{} ({})", hint, failed.error.message);
+    }
+    failed
+}
+
+/// Lists objects of a kind that are not kept, and returns those that were understood and those that were not.
+pub(crate) async fn list_once<K: Kind>(
+    connection: &Connection,
+    params: &ListParams,
+) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
+    let operation = format!("Kubernetes list {}", K::NAME);
+    let (mut objects, mut invalid) = (Vec::new(), Vec::new());
+    watch::list(connection, &operation, K::PATH, params, |object| match take::<K>(object) {
+        Ok(taken) => objects.push(taken),
+        Err(message) => {
+            let ((namespace, name), _) = split(watch::identity(object));
+            invalid.push(InvalidObject { kind: K::NAME.to_owned(), name: qualified(&namespace, &name), message });
+        }
+    })
+    .await
+    .map_err(explain_missing::<K>)?;
+    Ok((objects, invalid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::Pods;
+    use serde_json::json;
+
+    fn raw(value: &serde_json::Value) -> Box<RawValue> {
+        RawValue::from_string(value.to_string()).unwrap()
+    }
+
+    fn pod(name: &str, version: &str, cpu: &str) -> Box<RawValue> {
+        raw(&json!({
+            "metadata": { "namespace": "web", "name": name, "uid": name, "resourceVersion": version },
+            "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] },
+            "status": { "phase": "Pending" }
+        }))
+    }
+
+    #[test]
+    fn changes_are_taken_over_and_the_version_moves_on() {
+        let mut store = Store::<Pods>::new();
+        let update = store.apply(&Change::Present(pod("a", "5", "1")));
+        assert!(update.before.is_none() && update.after.is_some());
+        let update = store.apply(&Change::Present(pod("a", "6", "2")));
+        assert!(update.before.is_some() && update.after.is_some());
+        assert_eq!((store.version.as_deref(), store.objects().count()), (Some("6"), 1));
+        store.apply(&Change::Bookmark(raw(&json!({ "metadata": { "resourceVersion": "9" } }))));
+        assert_eq!((store.version.as_deref(), store.objects().count()), (Some("9"), 1));
+        assert!(store.apply(&Change::Absent(pod("a", "10", "2"))).before.is_some());
+        assert_eq!((store.version.as_deref(), store.objects().count()), (Some("10"), 0));
+    }
+
+    #[test]
+    fn a_faulty_object_is_reported_and_hides_nothing_else() {
+        let mut store = Store::<Pods>::new();
+        store.apply(&Change::Present(pod("good", "1", "1")));
+        store.apply(&Change::Present(pod("bad", "2", "many")));
+        assert_eq!(store.objects().map(|pod| pod.name.as_str()).collect::<Vec<_>>(), ["good"]);
+        let invalid: Vec<_> = store.invalid().collect();
+        assert_eq!((invalid.len(), invalid[0].name.as_str()), (1, "web/bad"));
+        assert!(invalid[0].message.contains("cpu"), "{}", invalid[0].message);
+        store.apply(&Change::Present(pod("bad", "3", "2")));
+        assert_eq!(store.invalid().count(), 0);
+    }
+}

@@ -1,0 +1,203 @@
+//! Lists by page and watches by line.
+//!
+//! The answers are taken apart before they are decoded: every object by itself, so that a faulty one spoils no other, and
+//! none of it stays in memory longer than its page.
+
+use crate::connection::Connection;
+use crate::error::{CallError, chain, from_kube};
+use futures::AsyncBufReadExt as _;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use http::Request;
+use kube::core::Status;
+use kube::core::params::{ListParams, WatchParams};
+use nodeless_ports::ErrorKind;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// How many objects a page has: client-go's own number.
+const PAGE: u32 = 500;
+
+/// What is read of every object before it is decoded: who it is, and which version of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Identity {
+    /// The namespace; empty for cluster-scoped objects.
+    pub(crate) namespace: String,
+    /// The name.
+    pub(crate) name: String,
+    /// The version.
+    pub(crate) resource_version: String,
+}
+
+#[derive(Deserialize)]
+struct Identified {
+    #[serde(default)]
+    metadata: Identity,
+}
+
+/// The identity of an object.
+pub(crate) fn identity(object: &RawValue) -> Identity {
+    serde_json::from_str::<Identified>(object.get()).map(|identified| identified.metadata).unwrap_or_default()
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    metadata: PageMeta,
+    /// `null` when there are none.
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct PageMeta {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    token: Option<String>,
+}
+
+/// Lists what a path has, page by page, and returns the resourceVersion of the list: a watch goes on from there.
+///
+/// # Errors
+/// When a page cannot be read. What `each` was given before that is not the whole list.
+pub(crate) async fn list(
+    connection: &Connection,
+    operation: &str,
+    path: &str,
+    params: &ListParams,
+    mut each: impl FnMut(&RawValue) + Send,
+) -> Result<String, CallError> {
+    let mut params = params.clone().limit(PAGE);
+    loop {
+        let text =
+            connection.read(operation, request(operation, kube::core::Request::new(path).list(&params))?).await?;
+        let page: Page<'_> = crate::api::borrowed(operation, &text)?;
+        page.items.iter().flatten().for_each(|item| each(item));
+        match page.metadata.token.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(page.metadata.resource_version),
+        }
+    }
+}
+
+/// One thing that a watch told.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// This object is there, as it is now.
+    Present(Box<RawValue>),
+    /// This object is not there any more, or no longer among those selected.
+    Absent(Box<RawValue>),
+    /// Nothing, up to this version.
+    Bookmark(Box<RawValue>),
+}
+
+/// Why a watch cannot go on.
+#[derive(Debug)]
+pub(crate) enum WatchError {
+    /// The API server has forgotten what happened since that version: list anew.
+    Expired,
+    /// The call failed.
+    Call(CallError),
+}
+
+/// The changes as they come. The stream ends when the API server closes it.
+pub(crate) type Changes = BoxStream<'static, Result<Change, WatchError>>;
+
+/// Watches what a path has from a version on, for at most this many seconds.
+pub(crate) async fn watch(
+    connection: &Connection,
+    operation: &str,
+    path: &str,
+    fields: Option<&str>,
+    version: &str,
+    seconds: u32,
+) -> Result<Changes, WatchError> {
+    let mut params = WatchParams::default().timeout(seconds);
+    params.field_selector = fields.map(str::to_owned);
+    let request =
+        request(operation, kube::core::Request::new(path).watch(&params, version)).map_err(WatchError::Call)?;
+    let stream = connection.stream(operation, request).await.map_err(expired)?;
+    let operation = operation.to_owned();
+    Ok(stream.lines().filter_map(move |line| std::future::ready(read_line(&operation, line))).boxed())
+}
+
+fn read_line(operation: &str, line: std::io::Result<String>) -> Option<Result<Change, WatchError>> {
+    match line {
+        Ok(line) if line.is_empty() => None,
+        Ok(line) => Some(parse(operation, &line)),
+        // The connection broke: what was read so far stands, and the next watch goes on from there.
+        Err(error) => Some(Err(WatchError::Call(CallError::other(
+            ErrorKind::Unavailable,
+            operation,
+            format!("the watch broke off: {}", chain(&error)),
+        )))),
+    }
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+fn parse(operation: &str, line: &str) -> Result<Change, WatchError> {
+    let line: Line<'_> = crate::api::borrowed(operation, line).map_err(WatchError::Call)?;
+    let object = line.object.to_owned();
+    match line.kind {
+        "ADDED" | "MODIFIED" => Ok(Change::Present(object)),
+        "DELETED" => Ok(Change::Absent(object)),
+        "BOOKMARK" => Ok(Change::Bookmark(object)),
+        "ERROR" => {
+            let status: Status = crate::api::decode(operation, object.get()).map_err(WatchError::Call)?;
+            Err(expired(from_kube(operation, kube::Error::Api(status.boxed()))))
+        }
+        other => Err(WatchError::Call(CallError::other(
+            ErrorKind::Unavailable,
+            operation,
+            format!("a watch event of the unknown type {other}"),
+        ))),
+    }
+}
+
+fn expired(failed: CallError) -> WatchError {
+    if failed.is(410) { WatchError::Expired } else { WatchError::Call(failed) }
+}
+
+fn request(
+    operation: &str,
+    built: Result<Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<Request<Vec<u8>>, CallError> {
+    built.map_err(|error| CallError::other(ErrorKind::Invalid, operation, chain(&error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_what_a_line_says() {
+        let object = r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"},"spec":null}"#;
+        for (kind, expected) in
+            [("ADDED", "Present"), ("MODIFIED", "Present"), ("DELETED", "Absent"), ("BOOKMARK", "Bookmark")]
+        {
+            let change = parse("watch", &format!(r#"{{"type":"{kind}","object":{object}}}"#)).unwrap();
+            assert!(format!("{change:?}").starts_with(expected), "{kind}: {change:?}");
+        }
+        let raw = RawValue::from_string(object.to_owned()).unwrap();
+        let expected = Identity { namespace: "n".into(), name: "a".into(), resource_version: "7".into() };
+        assert_eq!(identity(&raw), expected);
+    }
+
+    #[test]
+    fn an_expired_version_is_told_from_other_errors() {
+        let gone = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}}"#;
+        assert!(matches!(parse("watch", gone), Err(WatchError::Expired)));
+        let broken = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":500,"message":"etcd"}}"#;
+        assert!(matches!(parse("watch", broken), Err(WatchError::Call(failed)) if failed.error.message == "etcd"));
+        assert!(matches!(parse("watch", "{"), Err(WatchError::Call(_))));
+    }
+}
