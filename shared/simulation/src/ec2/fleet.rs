@@ -1,6 +1,7 @@
 //! CreateFleet of type instant: one synchronous answer with instances, errors, or both.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -266,7 +267,7 @@ impl State {
         let plan = LaunchPlan {
             offering: Offering::new(&instance_type, &subnet.zone, capacity_type),
             subnet_id: subnet.id.clone(),
-            data,
+            data: Arc::new(data),
             max_price: price_limit(overridden.max_price.as_deref())?,
             system_tags: Tags::from([
                 ("aws:ec2:fleet-id".to_owned(), fleet_id.to_owned()),

@@ -1,5 +1,7 @@
 //! An instance, and the events that its life gives.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -121,7 +123,7 @@ pub struct Instance {
     /// The profile's ARN and id.
     pub instance_profile: Option<(String, String)>,
     /// What the template and the call said.
-    pub data: LaunchTemplateData,
+    pub data: Arc<LaunchTemplateData>,
     /// The fleet that launched it.
     pub fleet_id: Option<String>,
     /// `sir-…`, for spot.

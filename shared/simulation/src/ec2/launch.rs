@@ -1,6 +1,8 @@
 //! One machine: from what a call and its template say to an instance, or EC2's reason why not.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -19,7 +21,7 @@ pub(super) struct LaunchPlan {
     /// The subnet that the machine goes into.
     pub(super) subnet_id: String,
     /// The template with the call's own values over it.
-    pub(super) data: LaunchTemplateData,
+    pub(super) data: Arc<LaunchTemplateData>,
     /// The most to pay for spot.
     pub(super) max_price: Option<f64>,
     /// Tags that EC2 itself sets: template and fleet.
@@ -319,7 +321,7 @@ impl State {
             volume_id,
             security_group_ids: plan.groups(),
             instance_profile,
-            data: plan.data.clone(),
+            data: Arc::clone(&plan.data),
             fleet_id: plan.fleet_id.clone(),
             spot_request_id,
             capacity_reservation_id: reserved,
@@ -348,22 +350,37 @@ impl State {
         let base: Ipv4Addr = base.parse().map_err(|_| malformed())?;
         let bits: u32 = bits.parse().ok().filter(|bits| (8..=28).contains(bits)).ok_or_else(malformed)?;
         let usable = (1_u32 << (32 - bits)) - 5;
-        let taken: std::collections::BTreeSet<&str> = self
-            .instances
-            .values()
-            .filter(|i| i.subnet_id == subnet_id && i.state != InstanceState::Terminated)
-            .map(|i| i.private_ip.as_str())
-            .collect();
-        let first = self.addresses.get(subnet_id).copied().unwrap_or(0);
-        let address_at = |offset: u32| Ipv4Addr::from(u32::from(base) + 4 + offset % usable);
-        let offset = (first..first + usable).find(|offset| !taken.contains(address_at(*offset).to_string().as_str()));
-        let offset = offset.ok_or_else(malformed)?;
-        let address = address_at(offset);
-        self.addresses.insert(subnet_id.to_owned(), (offset + 1) % usable);
+        let first = u32::from(base) + 4;
+        let pool = self.addresses.entry(subnet_id.to_owned()).or_default();
+        let address = pool.take(first, usable).ok_or_else(|| no_addresses(subnet_id))?;
         if let Some(subnet) = self.account.subnets.iter_mut().find(|subnet| subnet.id == subnet_id) {
             subnet.free_addresses -= 1;
         }
         Ok(address)
+    }
+}
+
+/// The addresses of one subnet: a new one every time, until all were used once.
+#[derive(Debug, Default)]
+pub(super) struct Addresses {
+    next: u32,
+    taken: BTreeSet<Ipv4Addr>,
+}
+
+impl Addresses {
+    fn take(&mut self, first: u32, usable: u32) -> Option<Ipv4Addr> {
+        let address_at = |offset: u32| Ipv4Addr::from(first + offset % usable);
+        let offset = (self.next..self.next + usable).find(|offset| !self.taken.contains(&address_at(*offset)))?;
+        self.next = (offset + 1) % usable;
+        self.taken.insert(address_at(offset));
+        Some(address_at(offset))
+    }
+
+    /// Gives back an address.
+    pub(super) fn free(&mut self, address: &str) {
+        if let Ok(address) = address.parse() {
+            self.taken.remove(&address);
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! RunInstances and TerminateInstances.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::account::Tags;
@@ -128,7 +130,7 @@ impl State {
         Ok(LaunchPlan {
             offering: Offering::new(&instance_type, &subnet.zone, capacity_type),
             subnet_id: subnet.id.clone(),
-            data,
+            data: Arc::new(data),
             max_price,
             system_tags,
             client_token: request.client_token.clone(),

@@ -12,6 +12,7 @@ use super::error::Ec2Error;
 use super::faults::{Call, Faults, LaunchFault, OfferingPattern};
 use super::fleet::Fleet;
 use super::instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering};
+use super::launch::Addresses;
 use super::launch_templates::LaunchTemplate;
 
 /// EC2 in memory. Clones share one account.
@@ -47,8 +48,8 @@ pub(super) struct State {
     events: VecDeque<Ec2Event>,
     /// Dollars spent on instances that are gone.
     spent: f64,
-    /// The next address in each subnet.
-    pub(super) addresses: BTreeMap<String, u32>,
+    /// Addresses by subnet.
+    pub(super) addresses: BTreeMap<String, Addresses>,
 }
 
 impl Ec2 {
@@ -343,6 +344,9 @@ impl State {
         let Some(instance) = self.instances.get(id) else { return };
         if let Some(subnet) = self.account.subnets.iter_mut().find(|subnet| subnet.id == instance.subnet_id) {
             subnet.free_addresses += 1;
+        }
+        if let Some(pool) = self.addresses.get_mut(&instance.subnet_id) {
+            pool.free(&instance.private_ip);
         }
         if let Some(count) = self.capacity.get_mut(&instance.offering) {
             *count += 1;

@@ -1,0 +1,89 @@
+use jiff::SignedDuration;
+
+use super::super::requests::{Describe, Filter};
+use super::super::{Ec2Error, Ec2Event, InstanceState, LaunchFault, OfferingPattern};
+use super::*;
+
+fn request() -> CreateFleet {
+    fleet(&["m5.large"], "on-demand", "lowest-price", 1)
+}
+
+#[test]
+fn throttling_lasts_for_the_scripted_calls() {
+    let ec2 = ec2();
+    ec2.throttle("CreateFleet", 2);
+    for _ in 0..2 {
+        let error = ec2.create_fleet(&request()).unwrap_err();
+        assert_eq!((error.code.as_str(), error.status), ("RequestLimitExceeded", 503));
+    }
+    assert_eq!(ec2.create_fleet(&request()).unwrap().instance_ids().len(), 1);
+}
+
+#[test]
+fn denial_lasts_until_it_is_lifted() {
+    let ec2 = ec2();
+    ec2.deny("CreateFleet");
+    for _ in 0..3 {
+        assert_eq!(ec2.create_fleet(&request()).unwrap_err().code, "UnauthorizedOperation");
+    }
+    ec2.allow("CreateFleet");
+    ec2.create_fleet(&request()).unwrap();
+}
+
+#[test]
+fn an_offering_can_be_refused_with_any_error() {
+    let ec2 = ec2();
+    let limit = Ec2Error::new("VcpuLimitExceeded", "You have requested more vCPU capacity than your limit.");
+    ec2.refuse(OfferingPattern::default(), limit);
+    assert_eq!(bought(&ec2, &request()), (vec![], vec!["VcpuLimitExceeded".to_owned(); 2]));
+}
+
+#[test]
+fn new_instances_are_invisible_for_the_delay() {
+    let ec2 = ec2();
+    ec2.change_account(|account| account.timing.visibility_delay = SignedDuration::from_secs(5));
+    let ids = ec2.create_fleet(&request()).unwrap().instance_ids();
+    let by_id = Describe { ids, ..Describe::default() };
+    let by_tag = Describe { filters: vec![Filter::new("tag-key", ["karpenter.sh/nodepool"])], ..Describe::default() };
+    assert_eq!(ec2.describe_instances(&by_id).unwrap_err().code, "InvalidInstanceID.NotFound");
+    assert!(ec2.describe_instances(&by_tag).unwrap().0.is_empty());
+    ec2.advance_to(start() + SignedDuration::from_secs(5));
+    assert_eq!(ec2.describe_instances(&by_id).unwrap().0.len(), 1);
+    assert_eq!(ec2.describe_instances(&by_tag).unwrap().0.len(), 1);
+}
+
+#[test]
+fn machines_can_hang_fail_or_stay_away() {
+    let ec2 = ec2();
+    let faults = [LaunchFault::NeverStarts, LaunchFault::NeverJoins, LaunchFault::FailsToStart];
+    for fault in faults {
+        ec2.spoil_launches(OfferingPattern::default(), fault, 1);
+    }
+    let request = fleet(&["m5.large"], "on-demand", "lowest-price", 4);
+    ec2.create_fleet(&request).unwrap();
+    ec2.advance_to(start() + SignedDuration::from_mins(5));
+    let states: Vec<_> = ec2.instances().iter().map(|instance| instance.state).collect();
+    let (pending, running, gone) = (InstanceState::Pending, InstanceState::Running, InstanceState::Terminated);
+    assert_eq!(states, [pending, running, gone, running]);
+    let joins = |event: Ec2Event| match event {
+        Ec2Event::InstanceRunning { instance } => Some(instance.joins),
+        _ => None,
+    };
+    assert_eq!(ec2.drain_events().into_iter().filter_map(joins).collect::<Vec<_>>(), [false, true]);
+    let failed = ec2.instances().remove(2);
+    assert_eq!(failed.state_reason.unwrap().0, "Server.InternalError");
+}
+
+#[test]
+fn calls_are_recorded_with_parameters_and_errors() {
+    let ec2 = ec2();
+    ec2.throttle("CreateFleet", 1);
+    ec2.create_fleet(&request()).unwrap_err();
+    ec2.create_fleet(&request()).unwrap();
+    let calls = ec2.calls();
+    let last = calls.last().unwrap();
+    assert_eq!((last.service, last.api.as_str(), last.error.as_deref()), ("ec2", "CreateFleet", None));
+    assert_eq!(last.parameters["TargetCapacitySpecification"]["TotalTargetCapacity"], 1);
+    assert_eq!(calls[calls.len() - 2].error.as_deref(), Some("RequestLimitExceeded"));
+    assert_eq!(ec2.call_counts()["ec2:CreateFleet"], 2);
+}

@@ -1,0 +1,260 @@
+use super::super::requests::TerminateInstances;
+use super::super::requests::{FleetLaunchTemplateConfig, Tag, TagSpecification};
+use super::super::{CapacityReservation, CapacityType, Offering, OfferingPattern};
+use super::*;
+
+const BOTH: [&str; 2] = ["m5.large", "m6i.large"];
+
+#[test]
+fn lowest_price_takes_the_cheapest_offering_for_the_whole_target() {
+    let ec2 = ec2();
+    let (offerings, errors) = bought(&ec2, &fleet(&["m6i.large", "m5.large"], "on-demand", "lowest-price", 3));
+    assert_eq!(offerings, ["m5.large us-east-1a"; 3]);
+    assert!(errors.is_empty());
+    let price: f64 = ec2.instances().iter().map(|instance| instance.price).sum();
+    assert!((price - 3.0 * 0.096).abs() < 1e-9);
+}
+
+#[test]
+fn prioritized_takes_the_lowest_number_and_not_the_price() {
+    let ec2 = ec2();
+    let (offerings, _) = bought(&ec2, &fleet(&BOTH, "on-demand", "prioritized", 1));
+    assert_eq!(offerings, ["m6i.large us-east-1a"]);
+}
+
+#[test]
+fn price_capacity_optimized_avoids_pools_too_shallow_for_the_target() {
+    let ec2 = ec2();
+    let cheapest = Offering::new("m6i.large", "us-east-1a", CapacityType::Spot);
+    ec2.set_capacity(cheapest, Some(2));
+    let (offerings, _) = bought(&ec2, &fleet(&BOTH, "spot", "price-capacity-optimized", 2));
+    assert_eq!(offerings, ["m6i.large us-east-1a"; 2], "deep enough, so the cheapest");
+    let (offerings, errors) = bought(&ec2, &fleet(&BOTH, "spot", "price-capacity-optimized", 1));
+    assert_eq!(offerings, ["m5.large us-east-1b"], "now empty, so the next in price");
+    assert!(errors.is_empty(), "a pool that was not tried gives no error: {errors:?}");
+}
+
+#[test]
+fn spot_lowest_price_spreads_over_the_asked_number_of_pools() {
+    let ec2 = ec2();
+    let mut request = fleet(&BOTH, "spot", "lowest-price", 4);
+    request.spot_options.as_mut().unwrap().instance_pools_to_use_count = Some(2);
+    let (mut offerings, _) = bought(&ec2, &request);
+    offerings.sort();
+    assert_eq!(
+        offerings,
+        ["m5.large us-east-1b", "m5.large us-east-1b", "m6i.large us-east-1a", "m6i.large us-east-1a"]
+    );
+}
+
+#[test]
+fn partial_fulfilment_gives_instances_and_one_error_an_override() {
+    let ec2 = ec2();
+    ec2.exhaust(OfferingPattern { instance_type: Some("m6i.large".to_owned()), ..OfferingPattern::default() });
+    ec2.set_capacity(Offering::new("m5.large", "us-east-1a", CapacityType::OnDemand), Some(1));
+    ec2.set_capacity(Offering::new("m5.large", "us-east-1b", CapacityType::OnDemand), Some(1));
+    let answer = ec2.create_fleet(&fleet(&BOTH, "on-demand", "lowest-price", 3)).unwrap();
+    assert_eq!(answer.instance_ids().len(), 2);
+    assert_eq!(answer.errors.len(), 4);
+    for error in &answer.errors {
+        assert_eq!(error.error_code, "InsufficientInstanceCapacity");
+        assert_eq!(error.lifecycle, "on-demand");
+        let overridden = &error.launch_template_and_overrides.overrides;
+        let zone = overridden.availability_zone.as_deref().unwrap();
+        assert!(error.error_message.contains(zone), "{}", error.error_message);
+    }
+}
+
+#[test]
+fn capacity_returns_when_instances_are_gone() {
+    let ec2 = ec2();
+    let only = Offering::new("m5.large", "us-east-1a", CapacityType::OnDemand);
+    ec2.set_capacity(only, Some(1));
+    ec2.set_capacity(Offering::new("m5.large", "us-east-1b", CapacityType::OnDemand), Some(0));
+    let request = fleet(&["m5.large"], "on-demand", "lowest-price", 1);
+    let first = ec2.create_fleet(&request).unwrap();
+    assert!(ec2.create_fleet(&request).unwrap().instances.is_empty());
+    let instance_ids = first.instance_ids();
+    ec2.terminate_instances(&TerminateInstances { instance_ids, dry_run: false }).unwrap();
+    assert!(ec2.create_fleet(&request).unwrap().instances.is_empty(), "shutting-down still holds it");
+    ec2.advance_to(start() + jiff::SignedDuration::from_mins(2));
+    assert_eq!(ec2.create_fleet(&request).unwrap().instance_ids().len(), 1);
+}
+
+#[test]
+fn a_client_token_makes_the_call_idempotent() {
+    let ec2 = ec2();
+    let mut request = fleet(&BOTH, "on-demand", "lowest-price", 2);
+    request.client_token = Some("token".to_owned());
+    let first = ec2.create_fleet(&request).unwrap();
+    ec2.exhaust(OfferingPattern::default());
+    assert_eq!(ec2.create_fleet(&request).unwrap(), first, "the same answer, whatever capacity says now");
+    assert_eq!(ec2.instances().len(), 2);
+    request.target_capacity_specification.as_mut().unwrap().total_target_capacity = Some(3);
+    let error = ec2.create_fleet(&request).unwrap_err();
+    assert_eq!(error.code, "IdempotentParameterMismatch");
+    assert_eq!(ec2.instances().len(), 2);
+}
+
+#[test]
+fn a_token_remembers_an_answer_without_instances_too() {
+    let ec2 = ec2();
+    ec2.exhaust(OfferingPattern::default());
+    let mut request = fleet(&["m5.large"], "spot", "lowest-price", 1);
+    request.client_token = Some("token".to_owned());
+    let first = ec2.create_fleet(&request).unwrap();
+    ec2.restore(OfferingPattern::default());
+    assert_eq!(ec2.create_fleet(&request).unwrap(), first);
+    request.client_token = Some("another".to_owned());
+    assert_eq!(ec2.create_fleet(&request).unwrap().instance_ids().len(), 1);
+}
+
+#[test]
+fn a_full_subnet_is_an_error_of_its_overrides_only() {
+    let ec2 = ec2();
+    ec2.change_account(|account| account.subnets[0].free_addresses = 1);
+    let answer = ec2.create_fleet(&fleet(&["m5.large"], "on-demand", "lowest-price", 3)).unwrap();
+    assert_eq!(answer.instance_ids().len(), 3);
+    assert_eq!(answer.errors[0].error_code, "InsufficientFreeAddressesInSubnet");
+    assert_eq!(ec2.account().subnets[0].free_addresses, 0);
+    assert_eq!(ec2.account().subnets[1].free_addresses, 4089);
+}
+
+#[test]
+fn overrides_that_cannot_work_say_why_when_nothing_else_suffices() {
+    let ec2 = ec2();
+    let mut request = fleet(&["m6g.large", "x9.large"], "on-demand", "lowest-price", 1);
+    let (_, errors) = bought(&ec2, &request);
+    assert_eq!(errors, ["InvalidParameterValue"; 4], "arm64 on an x86-64 image, and a type that is not");
+    request.launch_template_configs[0].overrides[0].image_id = Some("ami-00000000000000000".to_owned());
+    request.launch_template_configs[0].overrides.truncate(1);
+    assert_eq!(bought(&ec2, &request).1, ["InvalidAMIID.NotFound"]);
+    let overridden = &mut request.launch_template_configs[0].overrides[0];
+    overridden.subnet_id = Some("subnet-00000000000000000".to_owned());
+    assert_eq!(bought(&ec2, &request).1, ["InvalidSubnetID.NotFound"]);
+}
+
+#[test]
+fn one_missing_template_is_an_error_line_and_all_missing_fail_the_call() {
+    let ec2 = ec2();
+    ec2.exhaust(OfferingPattern::default());
+    let mut request = fleet(&["m5.large"], "on-demand", "lowest-price", 1);
+    let mut missing: FleetLaunchTemplateConfig = request.launch_template_configs[0].clone();
+    missing.launch_template_specification.launch_template_name = Some("gone".to_owned());
+    request.launch_template_configs.push(missing.clone());
+    let (_, errors) = bought(&ec2, &request);
+    assert!(errors.contains(&"InvalidLaunchTemplateName.NotFoundException".to_owned()), "{errors:?}");
+    request.launch_template_configs = vec![missing];
+    let error = ec2.create_fleet(&request).unwrap_err();
+    assert_eq!(error.code, "InvalidLaunchTemplateName.NotFoundException");
+}
+
+#[test]
+fn a_spot_price_limit_below_the_price_is_refused() {
+    let ec2 = ec2();
+    let mut request = fleet(&["m5.large"], "spot", "lowest-price", 1);
+    for overridden in &mut request.launch_template_configs[0].overrides {
+        overridden.max_price = Some("0.045".to_owned());
+    }
+    assert_eq!(bought(&ec2, &request).0, ["m5.large us-east-1b"]);
+    for overridden in &mut request.launch_template_configs[0].overrides {
+        overridden.max_price = Some("0.01".to_owned());
+    }
+    assert_eq!(bought(&ec2, &request).1, ["SpotMaxPriceTooLow"; 2]);
+}
+
+#[test]
+fn instances_carry_the_tags_of_call_template_and_ec2() {
+    let ec2 = ec2();
+    let mut with_tags = template("tagged");
+    let specification =
+        |resource: &str, tags: Vec<Tag>| TagSpecification { resource_type: Some(resource.to_owned()), tags };
+    let data = with_tags.launch_template_data.as_mut().unwrap();
+    data.tag_specifications = vec![
+        specification("instance", vec![Tag::new("a", "template"), Tag::new("b", "template")]),
+        specification("network-interface", vec![Tag::new("c", "d")]),
+    ];
+    let made = ec2.create_launch_template(&with_tags).unwrap();
+    let mut request = fleet(&["m5.large"], "on-demand", "lowest-price", 1);
+    request.launch_template_configs[0].launch_template_specification.launch_template_name = Some("tagged".to_owned());
+    request.tag_specifications =
+        vec![specification("instance", vec![Tag::new("a", "call")]), specification("fleet", vec![Tag::new("e", "f")])];
+    let answer = ec2.create_fleet(&request).unwrap();
+    let instance = ec2.instances().remove(0);
+    let tags: Vec<_> = instance.tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    assert_eq!(
+        tags,
+        [
+            ("a", "call"),
+            ("aws:ec2:fleet-id", answer.fleet_id.as_str()),
+            ("aws:ec2launchtemplate:id", made.id.as_str()),
+            ("aws:ec2launchtemplate:version", "1"),
+            ("b", "template"),
+        ]
+    );
+    assert_eq!(ec2.account().tags[&instance.network_interface_id]["c"], "d");
+    assert_eq!(ec2.account().tags[&answer.fleet_id]["e"], "f");
+}
+
+#[test]
+fn weights_count_towards_the_target() {
+    let ec2 = ec2();
+    let mut request = fleet(&["m5.large"], "on-demand", "lowest-price", 5);
+    for overridden in &mut request.launch_template_configs[0].overrides {
+        overridden.weighted_capacity = Some(2.0);
+    }
+    assert_eq!(bought(&ec2, &request).0.len(), 3);
+}
+
+#[test]
+fn bad_requests_get_ec2s_errors_and_launch_nothing() {
+    let ec2 = ec2();
+    let good = || fleet(&["m5.large"], "on-demand", "lowest-price", 1);
+    let code = |request: &CreateFleet| ec2.create_fleet(request).unwrap_err().code;
+    assert_eq!(code(&CreateFleet { fleet_type: Some("maintain".to_owned()), ..good() }), "UnsupportedOperation");
+    assert_eq!(code(&CreateFleet { fleet_type: Some("once".to_owned()), ..good() }), "InvalidParameterValue");
+    assert_eq!(code(&CreateFleet { launch_template_configs: Vec::new(), ..good() }), "MissingParameter");
+    assert_eq!(code(&CreateFleet { target_capacity_specification: None, ..good() }), "MissingParameter");
+    assert_eq!(code(&fleet(&["m5.large"], "on-demand", "cheapest", 1)), "InvalidParameterValue");
+    assert_eq!(code(&fleet(&["m5.large"], "reserved", "lowest-price", 1)), "InvalidParameterValue");
+    let mut reserved_tag = good();
+    reserved_tag.tag_specifications[0].tags[0].key = "aws:mine".to_owned();
+    assert_eq!(code(&reserved_tag), "InvalidParameterValue");
+    let mut too_many = good();
+    let line = too_many.launch_template_configs[0].overrides[0].clone();
+    too_many.launch_template_configs[0].overrides = vec![line; 301];
+    assert_eq!(code(&too_many), "InvalidFleetConfiguration");
+    assert_eq!(code(&CreateFleet { dry_run: true, ..good() }), "DryRunOperation");
+    assert!(ec2.instances().is_empty());
+}
+
+#[test]
+fn a_targeted_reservation_is_used_and_then_exceeded() {
+    let ec2 = ec2();
+    ec2.change_account(|account| {
+        account.capacity_reservations.push(CapacityReservation {
+            id: "cr-0a000000000000001".to_owned(),
+            instance_type: "m5.large".to_owned(),
+            zone: "us-east-1a".to_owned(),
+            total: 1,
+            available: 1,
+            open: false,
+            start: start(),
+            end: None,
+        });
+    });
+    ec2.exhaust(OfferingPattern::default());
+    let mut targeted = template("reserved");
+    targeted.launch_template_data.as_mut().unwrap().other.insert(
+        "CapacityReservationSpecification".to_owned(),
+        json!({ "CapacityReservationTarget": { "CapacityReservationId": "cr-0a000000000000001" } }),
+    );
+    ec2.create_launch_template(&targeted).unwrap();
+    let mut request = fleet(&["m5.large"], "on-demand", "lowest-price", 2);
+    request.launch_template_configs[0].overrides.truncate(1);
+    request.launch_template_configs[0].launch_template_specification.launch_template_name = Some("reserved".to_owned());
+    let (offerings, errors) = bought(&ec2, &request);
+    assert_eq!(offerings, ["m5.large us-east-1a"], "reserved capacity is there although the pool is exhausted");
+    assert_eq!(errors, ["ReservationCapacityExceeded"]);
+    assert_eq!(ec2.account().capacity_reservations[0].available, 0);
+}

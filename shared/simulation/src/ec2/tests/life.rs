@@ -1,0 +1,178 @@
+use jiff::SignedDuration;
+
+use super::super::requests::{ChangeTags, Describe, Filter, RunInstances, TerminateInstances};
+use super::super::{Ec2Event, InstanceState};
+use super::*;
+
+fn one(ec2: &Ec2, capacity_type: &str) -> String {
+    let answer = ec2.create_fleet(&fleet(&["m5.large"], capacity_type, "lowest-price", 1)).unwrap();
+    answer.instance_ids().remove(0)
+}
+
+fn states(events: &[Ec2Event]) -> Vec<&str> {
+    let of = |event: &Ec2Event| match event {
+        Ec2Event::InstanceRunning { .. } => Some("running"),
+        Ec2Event::InstanceShuttingDown { .. } => Some("shutting-down"),
+        Ec2Event::InstanceTerminated { .. } => Some("terminated"),
+        _ => None,
+    };
+    let name = |event| of(event);
+    events.iter().filter_map(name).collect()
+}
+
+fn after(seconds: i64) -> Timestamp {
+    start() + SignedDuration::from_secs(seconds)
+}
+
+fn by_id(id: &str) -> Describe {
+    Describe { ids: vec![id.to_owned()], ..Describe::default() }
+}
+
+#[test]
+fn an_instance_starts_stops_and_is_forgotten_after_an_hour() {
+    let ec2 = ec2();
+    let id = one(&ec2, "on-demand");
+    let state = || ec2.describe_instances(&by_id(&id)).map(|(found, _)| found[0].state);
+    ec2.advance_to(after(14));
+    assert_eq!(state().unwrap(), InstanceState::Pending);
+    ec2.advance_to(after(15));
+    assert_eq!(state().unwrap(), InstanceState::Running);
+    assert_eq!(states(&ec2.drain_events()), ["running"]);
+    let request = TerminateInstances { instance_ids: vec![id.clone()], dry_run: false };
+    let answer = ec2.terminate_instances(&request).unwrap();
+    assert_eq!((answer[0].previous, answer[0].current), (InstanceState::Running, InstanceState::ShuttingDown));
+    let again = ec2.terminate_instances(&request).unwrap();
+    assert_eq!((again[0].previous, again[0].current), (InstanceState::ShuttingDown, InstanceState::ShuttingDown));
+    ec2.advance_to(after(15 + 30));
+    assert_eq!(state().unwrap(), InstanceState::Terminated);
+    assert_eq!(states(&ec2.drain_events()), ["shutting-down", "terminated"]);
+    ec2.advance_to(after(15 + 30 + 3599));
+    assert_eq!(state().unwrap(), InstanceState::Terminated);
+    ec2.advance_to(after(15 + 30 + 3600));
+    assert_eq!(state().unwrap_err().code, "InvalidInstanceID.NotFound");
+}
+
+#[test]
+fn a_long_step_does_everything_in_order_and_at_its_time() {
+    let ec2 = ec2();
+    let id = one(&ec2, "spot");
+    ec2.advance_to(after(20));
+    ec2.interrupt_spot(&id).unwrap();
+    ec2.advance_to(after(10_000));
+    let events = ec2.drain_events();
+    assert_eq!(states(&events), ["running", "shutting-down", "terminated"]);
+    let times: Vec<_> = events.iter().filter_map(|event| event.event_bridge()?["time"].as_str()).collect();
+    assert_eq!(
+        times,
+        [
+            "2026-01-05T08:00:00Z", // pending
+            "2026-01-05T08:00:15Z", // running
+            "2026-01-05T08:00:20Z", // the warning
+            "2026-01-05T08:02:20Z", // shutting-down
+            "2026-01-05T08:02:50Z", // terminated
+        ]
+    );
+    assert!(ec2.instances().is_empty(), "forgotten by now");
+}
+
+#[test]
+fn an_interruption_looks_like_eventbridges() {
+    let ec2 = ec2();
+    let id = one(&ec2, "spot");
+    let event = ec2.interrupt_spot(&id).unwrap();
+    assert_eq!(event["source"], "aws.ec2");
+    assert_eq!(event["detail-type"], "EC2 Spot Instance Interruption Warning");
+    assert_eq!(event["detail"], json!({ "instance-id": id, "instance-action": "terminate" }));
+    assert_eq!(event["resources"][0], format!("arn:aws:ec2:us-east-1:000000000000:instance/{id}"));
+    let on_demand = one(&ec2, "on-demand");
+    assert_eq!(ec2.interrupt_spot(&on_demand).unwrap_err().code, "IncorrectInstanceState");
+    assert_eq!(ec2.interrupt_spot("i-00000000000000abc").unwrap_err().code, "InvalidInstanceID.NotFound");
+}
+
+#[test]
+fn money_counts_by_the_second_and_at_least_a_minute() {
+    let ec2 = ec2();
+    let id = one(&ec2, "on-demand");
+    assert!((ec2.spent() - 0.096 / 60.0).abs() < 1e-9);
+    ec2.advance_to(after(1800));
+    assert!((ec2.spent() - 0.048).abs() < 1e-9);
+    assert!((ec2.hourly_price() - 0.096).abs() < 1e-9);
+    ec2.terminate_instances(&TerminateInstances { instance_ids: vec![id], dry_run: false }).unwrap();
+    ec2.advance_to(after(36_000));
+    assert!((ec2.spent() - 0.048).abs() < 1e-9, "nothing after the end");
+    assert!(ec2.hourly_price().abs() < 1e-9);
+}
+
+#[test]
+fn describe_filters_by_tag_and_state_and_pages() {
+    let ec2 = ec2();
+    ec2.create_fleet(&fleet(&["m5.large"], "on-demand", "lowest-price", 7)).unwrap();
+    let all = ec2.instances();
+    let tagged = ChangeTags {
+        resources: vec![all[0].id.clone(), all[1].id.clone()],
+        tags: vec![Tag::new("Name", "web-1")],
+        dry_run: false,
+    };
+    ec2.create_tags(&tagged).unwrap();
+    ec2.terminate_instances(&TerminateInstances { instance_ids: vec![all[0].id.clone()], dry_run: false }).unwrap();
+    let count = |filters: Vec<Filter>| {
+        let request = Describe { filters, ..Describe::default() };
+        ec2.describe_instances(&request).map(|(found, _)| found.len())
+    };
+    let alive = || Filter::new("instance-state-name", ["pending", "running"]);
+    assert_eq!(count(vec![Filter::new("tag:Name", ["web-*"])]).unwrap(), 2);
+    assert_eq!(count(vec![Filter::new("tag:Name", ["web-?"]), alive()]).unwrap(), 1);
+    assert_eq!(count(vec![Filter::new("tag-key", ["karpenter.sh/nodepool"]), alive()]).unwrap(), 6);
+    assert_eq!(count(vec![Filter::new("colour", ["red"])]).unwrap_err().code, "InvalidParameterValue");
+    let mut request = Describe { max_results: Some(5), ..Describe::default() };
+    let (first, token) = ec2.describe_instances(&request).unwrap();
+    request.next_token = token;
+    let (second, end) = ec2.describe_instances(&request).unwrap();
+    assert_eq!((first.len(), second.len(), end), (5, 2, None));
+    request.ids = vec![all[0].id.clone()];
+    assert_eq!(ec2.describe_instances(&request).unwrap_err().code, "InvalidParameterCombination");
+}
+
+#[test]
+fn tags_of_unknown_resources_change_nothing() {
+    let ec2 = ec2();
+    let id = one(&ec2, "on-demand");
+    let request = ChangeTags {
+        resources: vec![id, "i-00000000000000abc".to_owned()],
+        tags: vec![Tag::new("Name", "x")],
+        dry_run: false,
+    };
+    assert_eq!(ec2.create_tags(&request).unwrap_err().code, "InvalidInstanceID.NotFound");
+    assert!(!ec2.instances()[0].tags.contains_key("Name"));
+}
+
+#[test]
+fn run_instances_dry_run_succeeds_only_when_the_call_would() {
+    let ec2 = ec2();
+    let subnet_id = Some(account().subnets[0].id.clone());
+    let mut request = RunInstances {
+        dry_run: true,
+        min_count: Some(1),
+        max_count: Some(1),
+        instance_type: Some("m5.large".to_owned()),
+        subnet_id,
+        launch_template: Some(LaunchTemplateSpecification {
+            launch_template_name: Some("nodes".to_owned()),
+            ..LaunchTemplateSpecification::default()
+        }),
+        ..RunInstances::default()
+    };
+    let error = ec2.run_instances(&request).unwrap_err();
+    assert_eq!((error.code.as_str(), error.status), ("DryRunOperation", 412));
+    request.iam_instance_profile = Some(IamInstanceProfile { name: Some("nobody".to_owned()), arn: None });
+    let error = ec2.run_instances(&request).unwrap_err();
+    assert_eq!(error.code, "InvalidParameterValue");
+    assert!(error.message.contains("iamInstanceProfile.name"), "{error}");
+    assert!(ec2.instances().is_empty());
+    request.iam_instance_profile = None;
+    request.dry_run = false;
+    request.client_token = Some("token".to_owned());
+    let first = ec2.run_instances(&request).unwrap();
+    assert_eq!(ec2.run_instances(&request).unwrap()[0].id, first[0].id);
+    assert_eq!(ec2.instances().len(), 1);
+}
