@@ -1,5 +1,5 @@
-# A role per function, each with what its function calls and no more. EC2 is written by lifecycle alone, and only what carries
-# this cluster's tags; the planner cannot touch EC2 at all. Policies are plain maps, so that the tests can read them.
+# A role per function, each with what its function calls and no more. EC2 is written by lifecycle, and only what carries this
+# cluster's tags (catalog may delete templates of an EC2NodeClass that goes); the planner cannot touch EC2 at all. Policies are plain maps, so that the tests can read them.
 
 resource "aws_iam_role" "function" {
   for_each = local.functions
@@ -172,8 +172,9 @@ locals {
         Sid    = "LaunchInto"
         Effect = "Allow"
         Action = ["ec2:CreateFleet", "ec2:RunInstances"]
-        # Images and snapshots belong to others, and so may shared subnets, groups and reservations.
-        Resource = [for kind in ["image", "snapshot", "security-group", "subnet", "capacity-reservation", "placement-group"] : "${local.ec2}:*:${kind}/*"]
+        # Images and snapshots belong to others, and so may shared subnets, groups and reservations. A spot request is nothing
+        # without its instance, which the tags below bind.
+        Resource = [for kind in ["image", "snapshot", "security-group", "subnet", "capacity-reservation", "placement-group", "spot-instances-request"] : "${local.ec2}:*:${kind}/*"]
       },
       {
         Sid       = "LaunchFromOurTemplates"
@@ -214,6 +215,18 @@ locals {
         }
       },
       {
+        # Templates say on which day they were last used, so that those which are not can go.
+        Sid      = "MarkOurTemplates"
+        Effect   = "Allow"
+        Action   = "ec2:CreateTags"
+        Resource = "${local.ec2}:${local.account}:launch-template/*"
+        Condition = {
+          StringEquals                = local.resource_is_ours.StringEquals
+          StringLike                  = local.resource_is_ours.StringLike
+          "ForAllValues:StringEquals" = { "aws:TagKeys" = ["nodeless.sh/last-used"] }
+        }
+      },
+      {
         Sid       = "DeleteOurs"
         Effect    = "Allow"
         Action    = ["ec2:DeleteLaunchTemplate", "ec2:TerminateInstances"]
@@ -245,6 +258,7 @@ locals {
           "ec2:DescribeImages",
           "ec2:DescribeInstanceTypeOfferings",
           "ec2:DescribeInstanceTypes",
+          "ec2:DescribeLaunchTemplates",
           "ec2:DescribePlacementGroups",
           "ec2:DescribeSecurityGroups",
           "ec2:DescribeSpotPriceHistory",
@@ -252,6 +266,14 @@ locals {
         ]
         Resource  = "*"
         Condition = local.in_region
+      },
+      {
+        # What was made for an EC2NodeClass goes with it.
+        Sid       = "DeleteOurTemplates"
+        Effect    = "Allow"
+        Action    = "ec2:DeleteLaunchTemplate"
+        Resource  = "${local.ec2}:${local.account}:launch-template/*"
+        Condition = local.resource_is_ours
       },
       {
         # Amazon's public parameters only; an ssmParameter of one's own needs a policy of one's own on this role.

@@ -194,12 +194,19 @@ run "planner_cannot_touch_ec2" {
   }
 
   assert {
-    condition = alltrue([
-      for name, p in aws_iam_role_policy.function : !anytrue([
-        for a in flatten([for s in jsondecode(p.policy).Statement : s.Action]) : startswith(a, "ec2:") && !startswith(a, "ec2:Describe")
-      ]) if name != "lifecycle"
-    ])
-    error_message = "Only lifecycle may write to EC2."
+    condition = jsonencode({
+      for name, p in aws_iam_role_policy.function : name => sort(distinct([
+        for a in flatten([for s in jsondecode(p.policy).Statement : s.Action]) : a if startswith(a, "ec2:") && !startswith(a, "ec2:Describe")
+      ]))
+      }) == jsonencode({
+      planner      = []
+      interruption = []
+      wake         = []
+      installer    = []
+      catalog      = ["ec2:DeleteLaunchTemplate"]
+      lifecycle    = ["ec2:CreateFleet", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "ec2:DeleteLaunchTemplate", "ec2:RunInstances", "ec2:TerminateInstances"]
+    })
+    error_message = "Who may write what to EC2 changed."
   }
 
   assert {
@@ -239,16 +246,18 @@ run "policies_are_scoped" {
     condition = alltrue([
       for s in jsondecode(aws_iam_role_policy.function["lifecycle"].policy).Statement :
       s.Condition.StringEquals["aws:ResourceTag/kubernetes.io/cluster/example"] == "owned" && s.Condition.StringLike["aws:ResourceTag/karpenter.sh/nodepool"] == "*"
-      if contains(["DeleteOurs", "TagOurInstances", "LaunchFromOurTemplates"], s.Sid)
+      if contains(["DeleteOurs", "TagOurInstances", "MarkOurTemplates", "LaunchFromOurTemplates"], s.Sid)
     ])
     error_message = "Instances and templates of other clusters must be out of reach."
   }
 
   assert {
-    condition = length([
-      for s in jsondecode(aws_iam_role_policy.function["lifecycle"].policy).Statement : s
-      if anytrue([for a in flatten([s.Action]) : contains(["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"], a)]) && s.Sid != "DeleteOurs"
-    ]) == 0
+    condition = alltrue(flatten([
+      for p in aws_iam_role_policy.function : [
+        for s in jsondecode(p.policy).Statement : try(s.Condition.StringEquals["aws:ResourceTag/kubernetes.io/cluster/example"], "") == "owned"
+        if anytrue([for a in flatten([s.Action]) : contains(["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"], a)])
+      ]
+    ]))
     error_message = "Only the statement with ownership conditions may delete."
   }
 
