@@ -1,0 +1,338 @@
+//! The custom resource definitions, beside those that Karpenter may have brought.
+//!
+//! Whoever comes from Karpenter has definitions of the same names, and objects in them. Fields may be added to such a
+//! definition, as that loses nothing; one that has more fields than ours, or just as many, is left as it is.
+
+use super::apply::{apply, path, present, title};
+use super::{InstallError, Outcome, Step};
+use crate::connection::Connection;
+use crate::merge::{is_deleting, string, strings};
+use nodeless_ports::PortError;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The version of every resource that we read and write.
+const VERSION: &str = "v1";
+const MANAGED_BY: &str = "/metadata/labels/app.kubernetes.io~1managed-by";
+/// How long the API server may take to serve a new definition; it takes about a second.
+const SERVED_WITHIN: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(250);
+/// So many fields are named in a note; the rest is counted.
+const NAMED_FIELDS: usize = 4;
+
+/// What is to be done about one definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Decision {
+    /// Apply ours; with `label`, as ours alone.
+    Apply { label: bool, note: String },
+    /// Leave what is there.
+    Keep { note: String },
+    /// Do nothing at all.
+    Refuse { reason: String },
+}
+
+/// The names of the definitions.
+pub(super) fn names() -> Result<Vec<String>, InstallError> {
+    Ok(ours()?.iter().filter_map(|crd| string(crd, "/metadata/name").map(str::to_owned)).collect())
+}
+
+fn ours() -> Result<Vec<Value>, InstallError> {
+    let embedded = |reason: String| InstallError::Embedded { object: "the definitions".to_owned(), reason };
+    let crds = nodeless_api::crds().map_err(|error| embedded(error.to_string()))?;
+    crds.iter()
+        .map(|crd| {
+            let mut value = serde_json::to_value(crd).map_err(|error| embedded(error.to_string()))?;
+            if let Some(fields) = value.as_object_mut() {
+                fields.remove("status");
+            }
+            Ok(value)
+        })
+        .collect()
+}
+
+/// Installs the definitions and waits until the API server serves them. Nothing is changed if one stands in the way.
+pub(super) async fn install(connection: &Connection) -> Result<Vec<Step>, InstallError> {
+    let mut decided = Vec::new();
+    for crd in ours()? {
+        let decision = decide(present(connection, &crd).await?.as_ref(), &crd);
+        if let Decision::Refuse { reason } = decision {
+            return Err(InstallError::Refused { object: title(&crd), reason });
+        }
+        decided.push((crd, decision));
+    }
+    let mut steps = Vec::new();
+    for (mut crd, decision) in decided {
+        match decision {
+            Decision::Apply { label, note } => {
+                if label {
+                    crd["metadata"]["labels"] =
+                        json!({ "app.kubernetes.io/name": "nodeless", "app.kubernetes.io/managed-by": "nodeless" });
+                }
+                steps.push(apply(connection, &crd, note).await?);
+            }
+            Decision::Keep { note } => {
+                steps.push(Step { object: title(&crd), outcome: Outcome::Kept, note });
+            }
+            Decision::Refuse { reason } => return Err(InstallError::Refused { object: title(&crd), reason }),
+        }
+        wait_until_served(connection, &crd).await?;
+    }
+    Ok(steps)
+}
+
+/// What is to be done about a definition, given what is there.
+fn decide(present: Option<&Value>, ours: &Value) -> Decision {
+    let Some(present) = present else { return Decision::Apply { label: true, note: String::new() } };
+    if let Some(reason) = obstacle(present, ours) {
+        return Decision::Refuse { reason };
+    }
+    let (theirs, mine) = (fields(present), fields(ours));
+    let more: Vec<&String> = theirs.difference(&mine).collect();
+    let fewer: Vec<&String> = mine.difference(&theirs).collect();
+    if string(present, MANAGED_BY) == Some("nodeless") {
+        return if more.is_empty() {
+            Decision::Apply { label: true, note: String::new() }
+        } else {
+            let note = format!("a newer nodeless installed it ({}); not downgraded", listed("it also has", &more));
+            Decision::Keep { note }
+        };
+    }
+    let helm = helm_release(present);
+    let owner = helm.as_ref().map_or_else(|| "another tool".to_owned(), |release| format!("Helm release {release}"));
+    let mut note = match (more.is_empty(), fewer.is_empty()) {
+        (true, true) => format!("{owner} manages it and it has every field; left as it is"),
+        (true, false) => format!("extended what {owner} manages ({})", listed("it lacked", &fewer)),
+        (false, true) => {
+            format!("{owner} manages it and it is newer ({}); left as it is", listed("it also has", &more))
+        }
+        (false, false) => format!(
+            "{owner} manages it; left as it is, although it lacks fields, which cannot be used ({}; {})",
+            listed("it lacks", &fewer),
+            listed("it also has", &more)
+        ),
+    };
+    note.push_str(&helm_warning(present));
+    if more.is_empty() && !fewer.is_empty() {
+        Decision::Apply { label: helm.is_none(), note }
+    } else {
+        Decision::Keep { note }
+    }
+}
+
+/// What about a definition that is there keeps us from using it.
+fn obstacle(present: &Value, ours: &Value) -> Option<String> {
+    if is_deleting(present) {
+        return Some("it is being deleted, and all its objects with it; wait until it is gone".to_owned());
+    }
+    if string(present, "/spec/conversion/strategy") == Some("Webhook") {
+        return Some(
+            "its objects are converted by a webhook of Karpenter, and cannot be read once Karpenter is gone; upgrade \
+             Karpenter to 1.1 or later first, whose definitions need none"
+                .to_owned(),
+        );
+    }
+    let stored = strings(present, "/status/storedVersions");
+    if let Some(old) = stored.iter().find(|version| *version != VERSION) {
+        return Some(format!(
+            "objects may still be stored as {old}; upgrade Karpenter to 1.1 or later first, which migrates them"
+        ));
+    }
+    for pointer in ["/spec/names/kind", "/spec/names/plural", "/spec/scope"] {
+        if string(present, pointer) != string(ours, pointer) {
+            let show = |crd| string(crd, pointer).unwrap_or("nothing").to_owned();
+            return Some(format!("its {pointer} is {} and not {}", show(present), show(ours)));
+        }
+    }
+    match version(present) {
+        Some(found) if found["served"] == true && found["storage"] == true => None,
+        _ => Some(format!("it does not serve and store {VERSION}; upgrade Karpenter to 1.1 or later first")),
+    }
+}
+
+fn version(crd: &Value) -> Option<&Value> {
+    crd.pointer("/spec/versions")?.as_array()?.iter().find(|version| version["name"] == VERSION)
+}
+
+/// All fields of a definition's version, as paths.
+fn fields(crd: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    if let Some(schema) = version(crd).and_then(|version| version.pointer("/schema/openAPIV3Schema")) {
+        collect(schema, "", &mut found);
+    }
+    found
+}
+
+fn collect(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        collect(field, &inner, found);
+        found.insert(inner);
+    }
+    for (key, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
+        if let Some(inner) = schema.get(key) {
+            collect(inner, &format!("{path}{suffix}"), found);
+        }
+    }
+}
+
+fn listed(intro: &str, fields: &[&String]) -> String {
+    let named: Vec<&str> = fields.iter().take(NAMED_FIELDS).map(|field| field.as_str()).collect();
+    let rest = match fields.len().saturating_sub(NAMED_FIELDS) {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    format!("{intro} {}{rest}", named.join(", "))
+}
+
+/// The Helm release that a definition belongs to, as `NAMESPACE/NAME`.
+fn helm_release(crd: &Value) -> Option<String> {
+    let name = string(crd, "/metadata/annotations/meta.helm.sh~1release-name")?;
+    let namespace = string(crd, "/metadata/annotations/meta.helm.sh~1release-namespace").unwrap_or("default");
+    Some(format!("{namespace}/{name}"))
+}
+
+fn helm_warning(crd: &Value) -> String {
+    let Some(release) = helm_release(crd) else { return String::new() };
+    let (namespace, name) = release.split_once('/').unwrap_or(("default", &release));
+    format!(
+        "; never uninstall that release, Helm would delete the definition and every object of it: to part from it, let \
+         Helm forget it (kubectl -n {namespace} delete secret -l owner=helm,name={name})"
+    )
+}
+
+/// Waits until the API server serves a definition.
+async fn wait_until_served(connection: &Connection, crd: &Value) -> Result<(), InstallError> {
+    let deadline = Instant::now() + SERVED_WITHIN;
+    loop {
+        let object = connection.get("Kubernetes install", &path(crd)?).await.map_err(PortError::from)?;
+        let reason = match object.as_ref().map(condition) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(reason)) => reason,
+            None => "it is gone again".to_owned(),
+        };
+        if Instant::now() >= deadline {
+            return Err(InstallError::NotServed { object: title(crd), reason });
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Whether a definition is served; otherwise why not.
+fn condition(crd: &Value) -> Result<(), String> {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+    let find = |kind: &str| conditions.into_iter().flatten().find(|condition| condition["type"] == kind);
+    if find("Established").is_some_and(|condition| condition["status"] == "True") {
+        return Ok(());
+    }
+    let said = find("NamesAccepted").filter(|condition| condition["status"] == "False");
+    let message = said.and_then(|condition| condition["message"].as_str());
+    Err(message.unwrap_or("its condition Established is not true yet; run the installer again").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node_pools() -> Value {
+        ours().unwrap().into_iter().find(|crd| crd["metadata"]["name"] == "nodepools.karpenter.sh").unwrap()
+    }
+
+    fn helm(mut crd: Value) -> Value {
+        crd["metadata"]["labels"] = json!({ "app.kubernetes.io/managed-by": "Helm" });
+        crd["metadata"]["annotations"] =
+            json!({ "meta.helm.sh/release-name": "karpenter-crd", "meta.helm.sh/release-namespace": "kube-system" });
+        crd
+    }
+
+    fn spec(crd: &mut Value) -> &mut serde_json::Map<String, Value> {
+        crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties")
+            .and_then(Value::as_object_mut)
+            .unwrap()
+    }
+
+    #[test]
+    fn knows_its_definitions_and_their_fields() {
+        assert_eq!(
+            names().unwrap(),
+            ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"]
+        );
+        let fields = fields(&node_pools());
+        for field in ["spec.weight", "spec.template.spec.requirements[].key", "spec.disruption.budgets[].nodes"] {
+            assert!(fields.contains(field), "{field}");
+        }
+    }
+
+    #[test]
+    fn a_missing_definition_is_created_and_an_own_one_updated() {
+        let ours = node_pools();
+        assert_eq!(decide(None, &ours), Decision::Apply { label: true, note: String::new() });
+        let mut older = ours.clone();
+        older["metadata"]["labels"] = json!({ "app.kubernetes.io/managed-by": "nodeless" });
+        spec(&mut older).remove("weight");
+        assert_eq!(decide(Some(&older), &ours), Decision::Apply { label: true, note: String::new() });
+    }
+
+    #[test]
+    fn a_newer_definition_is_not_downgraded() {
+        let ours = node_pools();
+        let mut newer = ours.clone();
+        newer["metadata"]["labels"] = json!({ "app.kubernetes.io/managed-by": "nodeless" });
+        spec(&mut newer).insert("shape".into(), json!({ "type": "string" }));
+        let Decision::Keep { note } = decide(Some(&newer), &ours) else { panic!("must be kept") };
+        assert!(note.contains("spec.shape"), "{note}");
+        let Decision::Keep { note } = decide(Some(&helm(newer)), &ours) else { panic!("must be kept") };
+        assert!(note.contains("newer") && note.contains("kube-system/karpenter-crd"), "{note}");
+    }
+
+    #[test]
+    fn karpenters_own_definition_is_kept_when_equal_and_extended_when_older() {
+        let ours = node_pools();
+        let Decision::Keep { note } = decide(Some(&helm(ours.clone())), &ours) else { panic!("must be kept") };
+        assert!(note.contains("never uninstall") && note.contains("name=karpenter-crd"), "{note}");
+        let mut older = helm(ours.clone());
+        spec(&mut older).remove("replicas");
+        let Decision::Apply { label, note } = decide(Some(&older), &ours) else { panic!("must be extended") };
+        assert!(!label && note.contains("spec.replicas"), "{note}");
+        spec(&mut older).insert("shape".into(), json!({ "type": "string" }));
+        let Decision::Keep { note } = decide(Some(&older), &ours) else { panic!("must be kept") };
+        assert!(note.contains("spec.replicas") && note.contains("spec.shape"), "{note}");
+    }
+
+    #[test]
+    fn what_would_lose_objects_is_refused() {
+        let ours = node_pools();
+        let with = |pointer: &str, value: Value| {
+            let mut crd = ours.clone();
+            let (parent, key) = pointer.rsplit_once('/').unwrap();
+            crd.pointer_mut(parent).unwrap()[key] = value;
+            crd
+        };
+        let mut stored = ours.clone();
+        stored["status"] = json!({ "storedVersions": ["v1beta1", "v1"] });
+        for (present, word) in [
+            (with("/spec/conversion", json!({ "strategy": "Webhook" })), "webhook"),
+            (with("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")), "being deleted"),
+            (with("/spec/versions/0/served", json!(false)), "serve"),
+            (with("/spec/scope", json!("Namespaced")), "scope"),
+            (stored, "v1beta1"),
+        ] {
+            let Decision::Refuse { reason } = decide(Some(&present), &ours) else { panic!("{word}: must be refused") };
+            assert!(reason.contains(word), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_definition_whose_names_are_taken_says_so() {
+        let taken = json!({ "status": { "conditions": [
+            { "type": "NamesAccepted", "status": "False", "message": "\"np\" is already in use" },
+            { "type": "Established", "status": "False" }
+        ] } });
+        assert_eq!(condition(&taken).unwrap_err(), "\"np\" is already in use");
+        assert!(
+            condition(&json!({ "status": { "conditions": [{ "type": "Established", "status": "True" }] } })).is_ok()
+        );
+        assert!(condition(&json!({})).is_err());
+    }
+}

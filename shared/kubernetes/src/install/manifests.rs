@@ -1,0 +1,96 @@
+//! The manifests in `infra/`, built in.
+
+use super::{InstallError, Wake};
+use serde_json::Value;
+
+const RBAC: [(&str, &str); 6] = [
+    ("infra/rbac/admin.yaml", include_str!("../../../../infra/rbac/admin.yaml")),
+    ("infra/rbac/controllers.yaml", include_str!("../../../../infra/rbac/controllers.yaml")),
+    ("infra/rbac/planner.yaml", include_str!("../../../../infra/rbac/planner.yaml")),
+    ("infra/rbac/lifecycle.yaml", include_str!("../../../../infra/rbac/lifecycle.yaml")),
+    ("infra/rbac/interruption.yaml", include_str!("../../../../infra/rbac/interruption.yaml")),
+    ("infra/rbac/catalog.yaml", include_str!("../../../../infra/rbac/catalog.yaml")),
+];
+const WEBHOOK: (&str, &str) = (
+    "infra/webhook/validatingwebhookconfiguration.yaml",
+    include_str!("../../../../infra/webhook/validatingwebhookconfiguration.yaml"),
+);
+/// What stands for the URL in the webhook's manifest.
+const URL_PLACEHOLDER: &str = "WAKE_URL";
+
+fn parse((file, text): (&str, &str)) -> Result<Vec<Value>, InstallError> {
+    serde_saphyr::from_multiple(text)
+        .map_err(|error| InstallError::Embedded { object: file.to_owned(), reason: error.to_string() })
+}
+
+/// The roles and bindings.
+pub(super) fn rbac() -> Result<Vec<Value>, InstallError> {
+    RBAC.into_iter().map(parse).collect::<Result<Vec<_>, _>>().map(|files| files.concat())
+}
+
+/// The webhook, calling the placeholder.
+pub(super) fn webhook_template() -> Result<Value, InstallError> {
+    let malformed = |reason: &str| InstallError::Embedded { object: WEBHOOK.0.to_owned(), reason: reason.to_owned() };
+    match <[Value; 1]>::try_from(parse(WEBHOOK)?) {
+        Ok([webhook]) => Ok(webhook),
+        Err(_) => Err(malformed("it is not one object")),
+    }
+}
+
+/// The webhook that calls the wake function, if it is to.
+pub(super) fn webhook(wake: &Wake) -> Result<Option<Value>, InstallError> {
+    let Wake::Url(url) = wake else { return Ok(None) };
+    if !url.starts_with("https://") || url.contains(['?', '#', '@', ' ']) {
+        return Err(InstallError::Invalid(format!(
+            "wakeUrl {url:?} cannot be called by an API server: it must be https:// with host and path, and nothing else"
+        )));
+    }
+    let mut object = webhook_template()?;
+    let hooks = object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten();
+    let mut replaced = 0;
+    for target in hooks.filter_map(|hook| hook.pointer_mut("/clientConfig/url")) {
+        if *target == URL_PLACEHOLDER {
+            *target = Value::String(url.clone());
+            replaced += 1;
+        }
+    }
+    if replaced == 0 {
+        let reason = format!("no webhook has the url {URL_PLACEHOLDER}");
+        return Err(InstallError::Embedded { object: WEBHOOK.0.to_owned(), reason });
+    }
+    Ok(Some(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::merge::string;
+
+    #[test]
+    fn every_manifest_is_ours_and_known_to_the_installer() {
+        let objects = rbac().unwrap();
+        assert!(objects.len() > RBAC.len());
+        for object in objects.iter().chain([&webhook_template().unwrap()]) {
+            assert!(super::super::apply::path(object).is_ok(), "{object}");
+            assert!(string(object, "/metadata/name").unwrap().starts_with("nodeless"), "{object}");
+            assert_eq!(string(object, "/metadata/labels/app.kubernetes.io~1managed-by"), Some("nodeless"));
+        }
+    }
+
+    #[test]
+    fn the_webhook_calls_the_url_and_never_blocks() {
+        let object = webhook(&Wake::Url("https://x.lambda-url.us-east-1.on.aws/secret".into())).unwrap().unwrap();
+        let hook = &object["webhooks"][0];
+        assert_eq!(hook["clientConfig"]["url"], "https://x.lambda-url.us-east-1.on.aws/secret");
+        assert_eq!((&hook["failurePolicy"], &hook["sideEffects"]), (&"Ignore".into(), &"None".into()));
+        assert!(!object.to_string().contains(URL_PLACEHOLDER));
+        assert_eq!(webhook(&Wake::Off).unwrap(), None);
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_called_is_refused() {
+        for url in ["http://x/y", "x", "https://x/y?z", "https://user@x/y", ""] {
+            assert!(webhook(&Wake::Url(url.into())).unwrap_err().to_string().contains("wakeUrl"), "{url}");
+        }
+    }
+}
