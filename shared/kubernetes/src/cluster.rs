@@ -99,6 +99,7 @@ impl Cluster for KubeCluster {
             disruption_budgets: budgets.0,
             node_pools: pools.0,
             node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
+            volumes: std::collections::BTreeMap::new(),
             node_claims: claims.0,
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
         })

@@ -122,6 +122,8 @@ pub struct NodeClaimSpec {
     pub launch_group: Option<LaunchGroup>,
     /// What it is charged to its NodePool's limits.
     pub charge: Charge,
+    /// The claims that it takes the place of: they begin to leave once its node is initialised, and stay if it fails.
+    pub replaces: Vec<String>,
     /// The pods that it was made for, `namespace/name`: for the explanation and the nominations, never for decisions.
     pub nominated_pods: Vec<String>,
 }

@@ -4,12 +4,14 @@ use crate::PortError;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
+pub use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{CapacityType, NodeClaim, StringMap};
 
 /// Instances to launch for the members of one launch group, all alike.
 #[derive(Clone, Debug)]
 pub struct LaunchRequest<'a> {
-    /// Any member of the group: its spec says what to launch, its launch group the client token and how many.
+    /// Any member of the group: its spec says what to launch, its launch group how many, and
+    /// [`NodeClaim::client_token`] the client token. The instances get the tag `nodeless.sh/launch-group`, the group's id.
     pub claim: &'a NodeClaim,
     /// The EC2NodeClass with its resolved status.
     pub node_class: &'a EC2NodeClass,
@@ -38,90 +40,10 @@ pub struct LaunchCandidate {
     pub reservation_id: Option<String>,
 }
 
-/// What EC2 did.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LaunchOutcome {
-    /// The instances, in the order of their ids. Fewer than asked for when capacity ran out.
-    pub instances: Vec<Instance>,
-    /// What EC2 would not launch, and why.
-    pub failures: Vec<OfferingFailure>,
-}
-
-/// An offering that EC2 would not launch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OfferingFailure {
-    /// The instance type.
-    pub instance_type: String,
-    /// The availability zone, by name.
-    pub zone: String,
-    /// How it would have been bought.
-    pub capacity_type: CapacityType,
-    /// EC2's code.
-    pub code: String,
-    /// EC2's message.
-    pub message: String,
-    /// Whether it is a lack of capacity, which passes, rather than an error, which a person must mend.
-    pub lacks_capacity: bool,
-}
-
-/// An instance that carries our tags.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Instance {
-    /// The instance id.
-    pub id: String,
-    /// Where it stands.
-    pub state: InstanceState,
-    /// The instance type.
-    pub instance_type: String,
-    /// The availability zone, by name.
-    pub zone: String,
-    /// How it was bought.
-    pub capacity_type: CapacityType,
-    /// The AMI.
-    pub image_id: String,
-    /// The subnet.
-    pub subnet_id: Option<String>,
-    /// The security groups.
-    pub security_group_ids: Vec<String>,
-    /// The private DNS name.
-    pub private_dns_name: Option<String>,
-    /// The capacity reservation that it runs in.
-    pub reservation_id: Option<String>,
-    /// When EC2 launched it.
-    pub launched: Timestamp,
-    /// All its tags.
-    pub tags: StringMap,
-}
-
-/// Where an instance stands, by EC2's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum InstanceState {
-    /// Being started.
-    Pending,
-    /// Running.
-    Running,
-    /// Being stopped.
-    Stopping,
-    /// Stopped.
-    Stopped,
-    /// Being terminated.
-    ShuttingDown,
-    /// Terminated; EC2 still lists it for about an hour.
-    Terminated,
-}
-
-impl Instance {
-    /// Whether it exists and is not being terminated.
-    #[must_use]
-    pub const fn is_alive(&self) -> bool {
-        !matches!(self.state, InstanceState::ShuttingDown | InstanceState::Terminated)
-    }
-}
-
 /// EC2.
 #[async_trait]
 pub trait Cloud: Send + Sync {
-    /// Launches instances. The group's id is the client token: the same call again finds the same instances.
+    /// Launches instances. The same client token again finds the same instances.
     ///
     /// # Errors
     /// When the call as a whole failed; a lack of capacity is an outcome, not an error.

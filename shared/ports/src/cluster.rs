@@ -2,11 +2,11 @@
 
 use crate::PortError;
 use async_trait::async_trait;
-use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_api::EC2NodeClassStatus;
 use nodeless_api::NodePoolStatus;
-use nodeless_model::{DaemonSet, Node, NodeClaim, NodePool, Pod, PodDisruptionBudget, StringMap, Taint};
+pub use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, VolumeAttachment};
+use nodeless_model::{DaemonSet, Node, NodeClaim, NodePool, Pod, PodDisruptionBudget, Requirements};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,27 +25,13 @@ pub struct ClusterView {
     pub node_pools: Vec<NodePool>,
     /// All EC2NodeClasses that could be decoded, by name.
     pub node_classes: BTreeMap<String, EC2NodeClass>,
+    /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means anywhere.
+    /// A claim that is not listed is one of which nobody knows where it can be used.
+    pub volumes: BTreeMap<String, Vec<Requirements>>,
     /// The NodeClaim objects, ours and not.
     pub node_claims: Vec<MirroredClaim>,
     /// Objects that could not be decoded, and why. They hide nothing but themselves.
     pub invalid: Vec<InvalidObject>,
-}
-
-/// A NodeClaim object in the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MirroredClaim {
-    /// The name.
-    pub name: String,
-    /// The uid of the object.
-    pub uid: String,
-    /// When its deletion was asked for, if it was: somebody wants the node gone.
-    pub deletion_timestamp: Option<Timestamp>,
-    /// Finalizers.
-    pub finalizers: Vec<String>,
-    /// The provider id in its status.
-    pub provider_id: Option<String>,
-    /// Whether it carries the annotation by which we know our mirrors: the uid of our record.
-    pub record_uid: Option<String>,
 }
 
 /// An object that could not be decoded.
@@ -57,44 +43,6 @@ pub struct InvalidObject {
     pub name: String,
     /// What is wrong, naming the field.
     pub message: String,
-}
-
-/// Changes to a node, applied on top of what others own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodePatch {
-    /// Labels to set.
-    pub labels: StringMap,
-    /// Labels to remove.
-    pub remove_labels: Vec<String>,
-    /// Annotations to set.
-    pub annotations: StringMap,
-    /// Taints to add; one of the same key and effect is replaced.
-    pub add_taints: Vec<Taint>,
-    /// Taints to remove, by key and effect.
-    pub remove_taints: Vec<Taint>,
-    /// Finalizer to add.
-    pub add_finalizer: Option<String>,
-    /// Finalizer to remove.
-    pub remove_finalizer: Option<String>,
-    /// The NodeClaim object that becomes its owner: name and uid.
-    pub owner: Option<(String, String)>,
-}
-
-/// A pod to be moved, by more than its name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodRef {
-    /// The namespace.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-    /// The uid: a successor of the same name is another pod.
-    pub uid: String,
-}
-
-impl From<&Pod> for PodRef {
-    fn from(pod: &Pod) -> Self {
-        Self { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }
-    }
 }
 
 /// What the Eviction API answered.
@@ -109,43 +57,6 @@ pub enum Eviction {
         /// What the API server said.
         message: String,
     },
-}
-
-/// A volume that is still attached to a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumeAttachment {
-    /// The object's name.
-    pub name: String,
-    /// The PersistentVolume, if it names one.
-    pub persistent_volume: Option<String>,
-}
-
-/// An Event about an object, as `kubectl describe` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ObjectEvent {
-    /// About which object.
-    pub object: ObjectRef,
-    /// Whether it is a warning.
-    pub warning: bool,
-    /// One word.
-    pub reason: String,
-    /// One sentence.
-    pub message: String,
-}
-
-/// An object that an Event is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ObjectRef {
-    /// `v1`, `karpenter.sh/v1`, `karpenter.k8s.aws/v1`.
-    pub api_version: String,
-    /// The kind.
-    pub kind: String,
-    /// The namespace; empty for cluster-scoped objects.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-    /// The uid; empty when not known.
-    pub uid: String,
 }
 
 /// The Kubernetes cluster.
