@@ -1,0 +1,114 @@
+//! Log lines.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Level {
+    /// For whoever looks into one decision.
+    Debug,
+    /// Something happened as it should.
+    Info,
+    /// Something did not, and is tried again or left out.
+    Warn,
+    /// Something did not, and a person has to look.
+    Error,
+}
+
+impl Level {
+    /// The name in the log, as Lambda's own log format has it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "DEBUG",
+            Self::Info => "INFO",
+            Self::Warn => "WARN",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
+/// One kind of log line: a struct whose fields are the line's fields.
+pub trait Line: Serialize {
+    /// What happened, in words with dashes, such as `claim-stepped`. Searches and alarms go by it.
+    const EVENT: &'static str;
+    /// How much it matters.
+    const LEVEL: Level;
+}
+
+/// A line as it is logged: one JSON object without line breaks. Fields that are absent are left out.
+pub fn render<L: Line>(line: &L, at: Timestamp) -> String {
+    let mut object = Map::new();
+    object.insert("timestamp".to_owned(), Value::String(at.to_string()));
+    object.insert("level".to_owned(), Value::String(L::LEVEL.as_str().to_owned()));
+    object.insert("event".to_owned(), Value::String(L::EVENT.to_owned()));
+    for (name, value) in fields(line) {
+        object.entry(name).or_insert(value);
+    }
+    Value::Object(object).to_string()
+}
+
+/// A line for people: time of day, level, event, and the fields as `name=value`.
+pub fn render_for_people<L: Line>(line: &L, at: Timestamp) -> String {
+    let mut text = format!("{} {:5} {}", at.strftime("%H:%M:%S%.3f"), L::LEVEL.as_str(), L::EVENT);
+    for (name, value) in fields(line) {
+        let value = match value {
+            Value::String(plain) if !plain.contains([' ', '"', '\n']) => plain,
+            other => other.to_string(),
+        };
+        text.push_str(&format!(" {name}={value}"));
+    }
+    text
+}
+
+/// The fields of a line. What serialises to no object is kept under `value`, so that nothing is lost.
+fn fields<L: Line>(line: &L) -> Map<String, Value> {
+    match serde_json::to_value(line) {
+        Ok(Value::Object(fields)) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        Ok(other) => Map::from_iter([("value".to_owned(), other)]),
+        Err(error) => Map::from_iter([("unserializable".to_owned(), Value::String(error.to_string()))]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct NodeJoined {
+        node_claim: String,
+        after_seconds: u32,
+        note: Option<String>,
+    }
+
+    impl Line for NodeJoined {
+        const EVENT: &'static str = "node-joined";
+        const LEVEL: Level = Level::Info;
+    }
+
+    fn joined() -> NodeJoined {
+        NodeJoined { node_claim: "default-abcde".into(), after_seconds: 31, note: None }
+    }
+
+    #[test]
+    fn a_line_is_one_json_object() {
+        let text = render(&joined(), Timestamp::UNIX_EPOCH);
+        let expected = r#"{"timestamp":"1970-01-01T00:00:00Z","level":"INFO","event":"node-joined","nodeClaim":"default-abcde","afterSeconds":31}"#;
+        let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(parse(&text), parse(expected));
+        let broken = NodeJoined { note: Some("two\nlines".into()), ..joined() };
+        assert!(!render(&broken, Timestamp::UNIX_EPOCH).contains('\n'));
+    }
+
+    #[test]
+    fn people_get_it_shorter() {
+        let noted = NodeJoined { note: Some("a word more".into()), ..joined() };
+        let text = render_for_people(&noted, Timestamp::UNIX_EPOCH);
+        assert!(text.starts_with("00:00:00.000 INFO  node-joined "), "{text}");
+        assert!(text.contains("nodeClaim=default-abcde") && text.contains(r#"note="a word more""#), "{text}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Where lines and metrics go.
+
+use crate::line::{Level, Line, render, render_for_people};
+use crate::metric::Metrics;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+/// Takes finished lines. Logging never fails an operation, so it cannot fail.
+pub trait Sink: Send + Sync {
+    /// Takes a log line in both its forms; the sink prints the one that suits it.
+    fn line(&self, level: Level, json: &dyn Fn() -> String, people: &dyn Fn() -> String);
+
+    /// Takes what an operation counted.
+    fn metrics(&self, cluster: &str, at: Timestamp, metrics: &Metrics);
+}
+
+/// Logs a line.
+pub fn emit<L: Line>(sink: &dyn Sink, at: Timestamp, line: &L) {
+    sink.line(L::LEVEL, &|| render(line, at), &|| render_for_people(line, at));
+}
+
+/// JSON to standard output, which Lambda sends to CloudWatch Logs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stdout;
+
+impl Sink for Stdout {
+    fn line(&self, level: Level, json: &dyn Fn() -> String, _people: &dyn Fn() -> String) {
+        if level > Level::Debug {
+            print(&json());
+        }
+    }
+
+    fn metrics(&self, cluster: &str, at: Timestamp, metrics: &Metrics) {
+        if let Some(document) = metrics.render(cluster, at) {
+            print(&document);
+        }
+    }
+}
+
+/// A closed standard output is no reason to stop working.
+fn print(text: &str) {
+    let _closed = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// Short lines to standard error, for people; no metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct Human {
+    /// The least level that is printed.
+    pub level: Level,
+}
+
+impl Sink for Human {
+    fn line(&self, level: Level, _json: &dyn Fn() -> String, people: &dyn Fn() -> String) {
+        if level >= self.level {
+            let _closed = writeln!(std::io::stderr().lock(), "{}", people());
+        }
+    }
+
+    fn metrics(&self, _cluster: &str, _at: Timestamp, _metrics: &Metrics) {}
+}
+
+/// Drops everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Null;
+
+impl Sink for Null {
+    fn line(&self, _level: Level, _json: &dyn Fn() -> String, _people: &dyn Fn() -> String) {}
+    fn metrics(&self, _cluster: &str, _at: Timestamp, _metrics: &Metrics) {}
+}
+
+/// Keeps everything, for tests and for programs that show progress in their own way.
+#[derive(Debug, Default)]
+pub struct Captured {
+    lines: Mutex<Vec<Value>>,
+    metrics: Mutex<Metrics>,
+}
+
+impl Captured {
+    /// The lines since the last call, as JSON objects.
+    pub fn take(&self) -> Vec<Value> {
+        std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All that was counted so far.
+    pub fn totals(&self) -> Metrics {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Sink for Captured {
+    fn line(&self, _level: Level, json: &dyn Fn() -> String, _people: &dyn Fn() -> String) {
+        let text = json();
+        let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(value);
+    }
+
+    fn metrics(&self, _cluster: &str, _at: Timestamp, metrics: &Metrics) {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).merge(metrics);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Metric;
+    use serde::Serialize;
+
+    #[derive(Serialize)]
+    struct Ended {
+        claims: usize,
+    }
+
+    impl Line for Ended {
+        const EVENT: &'static str = "sweep-ended";
+        const LEVEL: Level = Level::Info;
+    }
+
+    #[test]
+    fn lines_and_metrics_can_be_captured() {
+        let sink = Captured::default();
+        emit(&sink, Timestamp::UNIX_EPOCH, &Ended { claims: 3 });
+        let mut metrics = Metrics::new();
+        metrics.count(Metric::Heartbeat, 1);
+        sink.metrics("prod", Timestamp::UNIX_EPOCH, &metrics);
+        sink.metrics("prod", Timestamp::UNIX_EPOCH, &metrics);
+        let lines = sink.take();
+        assert_eq!((lines.len(), &lines[0]["event"], &lines[0]["claims"]), (1, &"sweep-ended".into(), &3.into()));
+        assert!(sink.take().is_empty());
+        assert_eq!(sink.totals().get(Metric::Heartbeat), [2.0]);
+    }
+}
