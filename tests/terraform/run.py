@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the Terraform module without an account: fmt, validate, `terraform test` with a mocked provider, and checkov.
+"""Checks the Terraform module without an account: names it shares with others, fmt, validate, `terraform test` with a mocked
+provider, and checkov.
 
     .venv/bin/python tests/terraform/run.py
 
@@ -16,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import contracts  # noqa: E402
 from tools.terraform import ROOT, Unavailable, copy_module, placeholder_artifacts, plugin_mirror, terraform  # noqa: E402
 
 
@@ -57,6 +59,8 @@ def check_policies() -> None:
 
 
 def main() -> None:
+    step("contracts")
+    contracts.check_all()
     if shutil.which("terraform") is None:
         print("SKIPPED: fmt, validate and terraform test, because there is no `terraform` on PATH", file=sys.stderr)
     else:
@@ -72,5 +76,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except RuntimeError as failure:
+    except (AssertionError, RuntimeError) as failure:
         sys.exit(str(failure))

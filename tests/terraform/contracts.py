@@ -1,0 +1,105 @@
+"""Names that Terraform shares with others, checked without Terraform: RBAC groups, the webhook's conditions, sample events."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import celpy
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tools.terraform import ROOT  # noqa: E402
+
+CONTROLLERS = ("planner", "lifecycle", "interruption", "catalog")
+
+
+def documents(directory: str) -> Iterator[dict[str, Any]]:
+    for file in sorted((ROOT / directory).glob("*.yaml")):
+        yield from yaml.safe_load_all(file.read_text())
+
+
+def check_rbac() -> None:
+    """Every group of an access entry is bound to a role that exists, and no role allows everything."""
+    roles = {d["metadata"]["name"]: d for d in documents("infra/rbac") if d["kind"] == "ClusterRole"}
+    bindings = [d for d in documents("infra/rbac") if d["kind"] == "ClusterRoleBinding"]
+    bound = {subject["name"]: b["roleRef"]["name"] for b in bindings for subject in b["subjects"]}
+    expected = {f"nodeless:{name}" for name in (*CONTROLLERS, "controllers")}
+    assert set(bound) == expected, f"infra/rbac binds {sorted(bound)}, access entries name {sorted(expected)}"
+    assert set(bound.values()) <= set(roles), "a binding names a role that infra/rbac does not have"
+    access = (ROOT / "terraform/access.tf").read_text()
+    assert '["nodeless:controllers", "nodeless:${each.key}"]' in access, "terraform/access.tf gives other groups"
+    for name, role in roles.items():
+        for rule in role["rules"]:
+            granted = rule["apiGroups"] + rule["resources"] + rule["verbs"]
+            assert "*" not in granted, f"ClusterRole {name} has a wildcard in {rule}"
+            assert not {"secrets", "configmaps"} & set(rule["resources"]), f"ClusterRole {name} reads what nothing needs: {rule}"
+
+
+def admits(conditions: list[dict[str, str]], request: dict[str, Any]) -> bool:
+    """Whether the API server would call the webhook: all matchConditions are true."""
+    environment = celpy.Environment()
+    context = {"object": celpy.json_to_cel(request["object"]), "request": celpy.json_to_cel({k: v for k, v in request.items() if k != "object"})}
+    return all(bool(environment.program(environment.compile(c["expression"])).evaluate(context)) for c in conditions)
+
+
+def check_webhook() -> None:
+    """The webhook lets through what the scheduler says about pods, in both forms of Event, and nothing else."""
+    (configuration,) = documents("infra/webhook")
+    (webhook,) = configuration["webhooks"]
+    assert webhook["clientConfig"] == {"url": "WAKE_URL"} and webhook["failurePolicy"] == "Ignore" and webhook["timeoutSeconds"] <= 2
+    assert webhook["sideEffects"] == "None"
+    groups = {group for rule in webhook["rules"] for group in rule["apiGroups"]}
+    assert groups == {"", "events.k8s.io"} and all(rule["resources"] == ["events"] for rule in webhook["rules"])
+    sample = json.loads((ROOT / "events/wake.failed-scheduling.json").read_text())
+    request = json.loads(sample["body"])["request"]
+    new = request["object"]
+    old = {
+        "apiVersion": "v1", "kind": "Event", "reason": "FailedScheduling", "involvedObject": {"kind": "Pod", "name": "p"},
+        "source": {"component": "default-scheduler"}, "reportingComponent": "default-scheduler",
+    }  # fmt: skip
+    cases = [
+        (True, "the scheduler's Event of events.k8s.io", new),
+        (True, "the same in core/v1", old),
+        (False, "another reason", {**new, "reason": "Scheduled"}),
+        (False, "no reason at all", {k: v for k, v in new.items() if k != "reason"}),
+        (False, "an Event about a claim", {**new, "regarding": {"kind": "PersistentVolumeClaim"}}),
+        (False, "an Event about nothing", {k: v for k, v in new.items() if k != "regarding"}),
+        (False, "our own Event", {**old, "source": {"component": "nodeless"}, "reportingComponent": "nodeless"}),
+        (False, "our own Event, as events.k8s.io shows it", {**new, "reportingController": "nodeless"}),
+        (False, "Karpenter's Event", {**old, "source": {"component": "karpenter"}, "reportingComponent": ""}),
+    ]
+    for expected, what, event in cases:
+        assert admits(webhook["matchConditions"], {**request, "object": event}) == expected, f"wake should {'' if expected else 'not '}hear {what}"
+    assert not admits(webhook["matchConditions"], {**request, "dryRun": True}), "a dry run must cause nothing"
+
+
+def check_samples() -> None:
+    """Every sample is JSON and described, and every description has its sample."""
+    described = (ROOT / "events/README.md").read_text()
+    names = sorted(f.name for f in (ROOT / "events").glob("*.json"))
+    for name in names:
+        event = json.loads((ROOT / "events" / name).read_text())
+        covered = name in described or (name.startswith("interruption.") and "interruption.*.json" in described)
+        assert covered, f"events/README.md does not say what {name} is"
+        for record in event.get("Records", []):
+            assert record["eventSource"] == "aws:sqs", f"{name}: {record['eventSource']}"
+            fifo = record["eventSourceARN"].endswith(".fifo")
+            assert fifo == ("MessageGroupId" in record["attributes"]), f"{name}: only messages of a FIFO queue have a group"
+    for name in re.findall(r"`([a-z.-]+\.json)`", described):
+        assert name in names, f"events/README.md describes {name}, which is not there"
+
+
+def check_all() -> None:
+    check_rbac()
+    check_webhook()
+    check_samples()
+
+
+if __name__ == "__main__":
+    check_all()
