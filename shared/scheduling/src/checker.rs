@@ -1,1 +1,384 @@
 //! Whether a plan is valid, said by something much simpler than what made it.
+//!
+//! Nothing here is shared with the engine: pods are looked at one by one, and what they require is evaluated as the
+//! kube-scheduler does it, expression by expression. Slow, and meant for tests and for doubts.
+
+use crate::problem::{MinValuesPolicy, Options, PoolOffer, Problem};
+use crate::solution::{Launch, Solution};
+use nodeless_model::pod::HostPort;
+use nodeless_model::requirement::{Operator, RequirementTerm};
+use nodeless_model::{
+    InstanceType, Offering, Pod, Quantity, Requirement, Requirements, ResourceList, Taint, TaintEffect, labels,
+    resources,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Everything that is wrong with a solution, in sentences; nothing when it is valid.
+#[must_use]
+pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options) -> Vec<String> {
+    let mut wrong = each_pod_once(problem, solution);
+    for (index, node) in problem.nodes.iter().enumerate() {
+        let placed = solution.placements.iter().filter(|placement| placement.node == index);
+        let pods: Vec<&Pod> = placed.map(|placement| problem.pods[placement.pod]).collect();
+        if pods.is_empty() {
+            continue;
+        }
+        let place = Place {
+            name: format!("node {}", node.name),
+            labels: &node.requirements,
+            taints: &node.taints,
+            room: &node.available,
+            ports: &node.host_ports,
+        };
+        wrong.extend(place.violations(problem, &pods));
+    }
+    for (index, launch) in solution.launches.iter().enumerate() {
+        wrong.extend(
+            launch_violations(problem, launch, options).into_iter().map(|why| format!("launch {index}: {why}")),
+        );
+    }
+    for offer in &problem.node_pools {
+        wrong.extend(limit_violations(offer, solution));
+    }
+    wrong
+}
+
+/// Whether a pod could be put on a new node of its own beside everything that a solution launches: the NodePool and the
+/// instance type, if so.
+#[must_use]
+pub fn fresh_node(
+    problem: &Problem<'_>,
+    solution: &Solution,
+    pod: &Pod,
+    options: &Options,
+) -> Option<(String, String)> {
+    problem.node_pools.iter().filter(|offer| usable(offer)).find_map(|offer| {
+        let used = used_by(offer, solution);
+        let fitting: Vec<&InstanceType> = offer
+            .instance_types
+            .iter()
+            .filter(|kind| {
+                kind.offerings.iter().filter(|offering| offering.available).any(|offering| {
+                    own_labels(problem, offer, kind, offering, pod).is_some_and(|labels| {
+                        launched(problem, offer, kind, &labels, "fresh", |place| {
+                            place.violations(problem, &[pod]).is_empty()
+                        })
+                    })
+                })
+            })
+            .collect();
+        let enough = options.min_values == MinValuesPolicy::BestEffort || short_of(offer, &fitting).is_none();
+        let allowed = fitting.iter().find(|kind| {
+            let mut total = used.clone();
+            total.0.add(&kind.capacity);
+            total.0.set(resources::name::NODES, total.0.get(resources::name::NODES) + Quantity::from_units(1));
+            total.1 += kind.offerings.iter().filter(|offering| offering.available).map(|o| o.price).fold(0.0, f64::max);
+            passed(offer, &total).is_none()
+        })?;
+        enough.then(|| (offer.pool.name.clone(), allowed.name.clone()))
+    })
+}
+
+fn each_pod_once(problem: &Problem<'_>, solution: &Solution) -> Vec<String> {
+    let mut seen: BTreeMap<usize, usize> = BTreeMap::new();
+    let launched = solution.launches.iter().flat_map(|launch| launch.pods.iter().copied());
+    let placed = solution.placements.iter().map(|placement| placement.pod);
+    for pod in launched.chain(placed).chain(solution.unschedulable.iter().map(|pod| pod.pod)) {
+        *seen.entry(pod).or_default() += 1;
+    }
+    let unexplained = solution.unschedulable.iter().filter(|pod| pod.reasons.is_empty());
+    (0..problem.pods.len())
+        .filter(|pod| seen.get(pod) != Some(&1))
+        .map(|pod| format!("pod {} occurs {} times", problem.pods[pod].key(), seen.get(&pod).unwrap_or(&0)))
+        .chain(unexplained.map(|pod| format!("pod {} is left out without a reason", problem.pods[pod.pod].key())))
+        .collect()
+}
+
+/// A node as far as pods care.
+struct Place<'p> {
+    name: String,
+    labels: &'p Requirements,
+    taints: &'p [Taint],
+    room: &'p ResourceList,
+    ports: &'p [HostPort],
+}
+
+impl Place<'_> {
+    fn violations(&self, problem: &Problem<'_>, pods: &[&Pod]) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut total = ResourceList::new();
+        let mut ports: Vec<&HostPort> = self.ports.iter().collect();
+        for pod in pods {
+            total.add(&pod.requests);
+            if pod.host_ports.iter().any(|port| ports.iter().any(|taken| taken.conflicts_with(port))) {
+                wrong.push(format!("{}: a host port of pod {} is taken", self.name, pod.key()));
+            }
+            ports.extend(&pod.host_ports);
+            if let Some(taint) = first_untolerated(self.taints, pod) {
+                wrong.push(format!("{}: pod {} does not tolerate {taint}", self.name, pod.key()));
+            }
+            if !accepts_labels(pod, self.labels) {
+                wrong.push(format!("{}: labels are not what pod {} requires", self.name, pod.key()));
+            }
+            if !accepts_volumes(problem, pod, self.labels) {
+                wrong.push(format!("{}: the volumes of pod {} cannot be used there", self.name, pod.key()));
+            }
+        }
+        if let Some((name, asked)) = total.iter().find(|(name, asked)| *asked > self.room.get(name)) {
+            wrong.push(format!("{}: {asked} of {name} asked for, {} left", self.name, self.room.get(name)));
+        }
+        wrong
+    }
+}
+
+fn first_untolerated<'t>(taints: &'t [Taint], pod: &Pod) -> Option<&'t Taint> {
+    let hard = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
+    taints.iter().filter(hard).find(|taint| !pod.tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+}
+
+fn accepts_labels(pod: &Pod, labels: &Requirements) -> bool {
+    let selector = pod
+        .node_selector
+        .iter()
+        .all(|(key, value)| matches(&expression(key, Operator::In, std::slice::from_ref(value)), labels));
+    let terms = &pod.required_node_affinity;
+    let affinity = terms.is_empty()
+        || terms.iter().any(|term| !term.is_empty() && term.iter().all(|expression| matches(expression, labels)));
+    selector && affinity
+}
+
+fn expression(key: &str, operator: Operator, values: &[String]) -> RequirementTerm {
+    RequirementTerm { key: key.to_owned(), operator, values: values.to_vec(), min_values: None }
+}
+
+/// Whether an expression holds whatever a label may turn out to be.
+fn matches(expression: &RequirementTerm, labels: &Requirements) -> bool {
+    let Some(requirement) = labels.get(&expression.key) else { return matches_value(expression, None) };
+    match requirement.values() {
+        Some(values) if !values.is_empty() => values.iter().all(|value| matches_value(expression, Some(value))),
+        Some(_) => matches_value(expression, None),
+        // Not known exactly: only what says the same again is sure to hold.
+        None => {
+            Requirement::from_term(expression).is_ok_and(|wanted| requirement.intersection(&wanted) == *requirement)
+        }
+    }
+}
+
+fn matches_value(expression: &RequirementTerm, value: Option<&str>) -> bool {
+    let listed = value.is_some_and(|value| expression.values.iter().any(|one| one == value));
+    let compare = |holds: fn(i64, i64) -> bool| {
+        let bound = expression.values.first().and_then(|bound| bound.parse().ok());
+        value.and_then(|value| value.parse().ok()).zip(bound).is_some_and(|(value, bound)| holds(value, bound))
+    };
+    match expression.operator {
+        Operator::In => listed,
+        Operator::NotIn => !listed,
+        Operator::Exists => value.is_some(),
+        Operator::DoesNotExist => value.is_none(),
+        Operator::Gt => compare(|value, bound| value > bound),
+        Operator::Lt => compare(|value, bound| value < bound),
+        Operator::Gte => compare(|value, bound| value >= bound),
+        Operator::Lte => compare(|value, bound| value <= bound),
+    }
+}
+
+fn accepts_volumes(problem: &Problem<'_>, pod: &Pod, labels: &Requirements) -> bool {
+    pod.volume_claims.iter().all(|volume| {
+        let topology = problem.volumes.get(&format!("{}/{}", pod.namespace, volume.claim_name));
+        topology.is_some_and(|topology| {
+            let terms = &topology.alternatives;
+            let usable = |place: &Requirements| place.to_terms().iter().all(|expression| matches(expression, labels));
+            terms.is_empty() || terms.iter().any(usable)
+        })
+    })
+}
+
+fn usable(offer: &PoolOffer<'_>) -> bool {
+    offer.pool.ready.is_ok() && !offer.pool.deleting && offer.pool.replicas.is_none()
+}
+
+/// The labels that every node of a NodePool has or may have.
+fn template_labels(offer: &PoolOffer<'_>) -> Requirements {
+    let mut all = offer.pool.template.requirements.with(&Requirements::from_labels(&offer.pool.template.labels));
+    all.add(labels::NODE_POOL, Requirement::one_of([offer.pool.name.as_str()]));
+    all.add(labels::EC2_NODE_CLASS, Requirement::one_of([offer.pool.template.node_class.as_str()]));
+    all
+}
+
+/// The labels of a node of this type and offering, if the NodePool allows it and, for labels of the user's own of which
+/// the NodePool leaves the value open, with a value that the pod asks for.
+fn own_labels(
+    problem: &Problem<'_>,
+    offer: &PoolOffer<'_>,
+    kind: &InstanceType,
+    offering: &Offering,
+    pod: &Pod,
+) -> Option<Requirements> {
+    let template = template_labels(offer);
+    if !template.intersects(&kind.requirements) || !offering.meets(&template) {
+        return None;
+    }
+    let mut node = template.with(&kind.requirements).with(&offering.node_requirements());
+    let open: Vec<String> = node
+        .iter()
+        .filter(|(key, r)| !labels::is_well_known(key) && r.single().is_none())
+        .map(|(k, _)| k.to_owned())
+        .collect();
+    let mentioned: Vec<&String> = pod
+        .node_selector
+        .values()
+        .chain(pod.required_node_affinity.iter().flatten().flat_map(|expression| &expression.values))
+        .collect();
+    for key in open {
+        let allowed = node.get(&key).cloned().unwrap_or_else(Requirement::exists);
+        let some = allowed.some_value();
+        let candidates = mentioned.iter().map(|value| (*value).clone()).chain(some).filter(|value| allowed.has(value));
+        let suits = |value: &String| {
+            let mut tried = node.clone();
+            tried.add(&key, Requirement::one_of([value.as_str()]));
+            accepts_labels(pod, &tried) && accepts_volumes(problem, pod, &tried)
+        };
+        let chosen = candidates.clone().find(suits).or_else(|| candidates.clone().next());
+        if let Some(value) = chosen {
+            node.add(&key, Requirement::one_of([value]));
+        }
+    }
+    Some(node)
+}
+
+/// Asks something of a new node: its room is what its type leaves when the DaemonSets that run there have their share.
+fn launched(
+    problem: &Problem<'_>,
+    offer: &PoolOffer<'_>,
+    kind: &InstanceType,
+    node: &Requirements,
+    name: &str,
+    ask: impl FnOnce(&Place<'_>) -> bool,
+) -> bool {
+    let mut with_state = node.clone();
+    with_state.add(labels::REGISTERED, Requirement::one_of(["true"]));
+    with_state.add(labels::INITIALIZED, Requirement::one_of(["true"]));
+    let taints = &offer.pool.template.taints;
+    let mut room = kind.allocatable();
+    let mut ports = Vec::new();
+    for set in problem.daemon_sets {
+        let template = &set.template;
+        if first_untolerated(taints, template).is_none() && accepts_labels(template, &with_state) {
+            room.subtract(&template.requests);
+            ports.extend(template.host_ports.iter().cloned());
+        }
+    }
+    ask(&Place { name: name.to_owned(), labels: node, taints, room: &room, ports: &ports })
+}
+
+fn launch_violations(problem: &Problem<'_>, launch: &Launch, options: &Options) -> Vec<String> {
+    let Some(offer) = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool) else {
+        return vec![format!("there is no NodePool {}", launch.node_pool)];
+    };
+    let mut wrong = Vec::new();
+    if !usable(offer) {
+        wrong.push(format!("NodePool {} may not launch anything", offer.pool.name));
+    }
+    if launch.pods.is_empty() {
+        wrong.push("it is for no pod".to_owned());
+    }
+    if launch.instance_types.len() > options.max_instance_types
+        && offer.pool.template.requirements.iter().all(|(_, r)| r.min_values().is_none())
+    {
+        wrong.push(format!("it lists {} instance types", launch.instance_types.len()));
+    }
+    if !launch.instance_types.is_sorted_by(|a, b| a.price <= b.price) {
+        wrong.push("its instance types are not sorted by price".to_owned());
+    }
+    let pods: Vec<&Pod> = launch.pods.iter().map(|pod| problem.pods[*pod]).collect();
+    let mut kinds = Vec::new();
+    for listed in &launch.instance_types {
+        let Some(kind) = offer.instance_types.iter().find(|kind| kind.name == listed.name) else {
+            wrong.push(format!("the NodePool has no instance type {}", listed.name));
+            continue;
+        };
+        kinds.push(kind);
+        wrong.extend(type_violations(problem, offer, launch, kind, listed.price, &pods));
+    }
+    if launch.instance_types.first().map(|first| (&first.name, first.price))
+        != Some((&launch.offering.instance_type, launch.offering.price))
+    {
+        wrong.push("the chosen offering is not the cheapest instance type's".to_owned());
+    }
+    if let Some(key) = short_of(offer, &kinds)
+        && (options.min_values == MinValuesPolicy::Strict || !launch.min_values_relaxed)
+    {
+        wrong.push(format!("minValues of {key} is not reached"));
+    }
+    wrong
+}
+
+/// Whatever the launch becomes, all its pods have to fit, and its charge has to cover it.
+fn type_violations(
+    problem: &Problem<'_>,
+    offer: &PoolOffer<'_>,
+    launch: &Launch,
+    kind: &InstanceType,
+    price: f64,
+    pods: &[&Pod],
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut cheapest = f64::INFINITY;
+    for offering in kind.offerings.iter().filter(|offering| offering.available && offering.meets(&launch.requirements))
+    {
+        cheapest = cheapest.min(offering.price);
+        let node = launch.requirements.with(&kind.requirements).with(&offering.node_requirements());
+        if !template_labels(offer).intersects(&node) {
+            wrong.push(format!("{} does not meet the NodePool's requirements", kind.name));
+        }
+        launched(problem, offer, kind, &node, &kind.name, |place| {
+            wrong.extend(place.violations(problem, pods));
+            true
+        });
+        if offering.price > launch.charge.dollars_per_hour + 1e-9 {
+            wrong.push(format!("{} costs more than is charged", kind.name));
+        }
+    }
+    if (cheapest - price).abs() > 1e-9 {
+        wrong.push(format!("{} is listed at {price}, and its cheapest offering costs {cheapest}", kind.name));
+    }
+    if !kind.capacity.fits(&launch.charge.resources) {
+        wrong.push(format!("{} has more than is charged", kind.name));
+    }
+    wrong
+}
+
+/// The first key of which `minValues` is not reached.
+fn short_of(offer: &PoolOffer<'_>, kinds: &[&InstanceType]) -> Option<String> {
+    offer.pool.template.requirements.iter().find_map(|(key, requirement)| {
+        let listed = kinds.iter().filter_map(|kind| kind.requirements.get(key)?.values()).flatten();
+        let values: BTreeSet<&String> = listed.collect();
+        (values.len() < requirement.min_values()? as usize).then(|| key.to_owned())
+    })
+}
+
+/// What a NodePool's nodes amount to with a solution: resources and dollars per hour.
+fn used_by(offer: &PoolOffer<'_>, solution: &Solution) -> (ResourceList, f64) {
+    let mut used = (offer.usage.resources.clone(), offer.usage.dollars_per_hour);
+    for launch in solution.launches.iter().filter(|launch| launch.node_pool == offer.pool.name) {
+        used.0.add(&launch.charge.resources);
+        used.1 += launch.charge.dollars_per_hour;
+    }
+    used
+}
+
+/// The first limit that is passed.
+fn passed(offer: &PoolOffer<'_>, used: &(ResourceList, f64)) -> Option<String> {
+    let resource = offer.pool.limits.iter().find(|(name, limit)| used.0.get(name) > *limit);
+    let dollars = offer.pool.limit_dollars_per_hour.filter(|limit| used.1 > limit + 1e-6);
+    resource.map(|(name, _)| name.to_owned()).or_else(|| dollars.map(|_| "dollars per hour".to_owned()))
+}
+
+fn limit_violations(offer: &PoolOffer<'_>, solution: &Solution) -> Option<String> {
+    // A limit that was passed before, by no fault of this plan, is not passed by it as long as it launches nothing.
+    if !solution.launches.iter().any(|launch| launch.node_pool == offer.pool.name) {
+        return None;
+    }
+    passed(offer, &used_by(offer, solution))
+        .map(|limit| format!("NodePool {}: limit {limit} is passed", offer.pool.name))
+}

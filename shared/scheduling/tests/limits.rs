@@ -1,0 +1,101 @@
+//! Limits of NodePools: never passed, charged with what is really launched, and said in words when reached.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+use nodeless_model::*;
+use support::*;
+
+fn limited(resource: &str, units: i64) -> NodePool {
+    let mut pool = node_pool("default");
+    pool.limits = ResourceList::new().with(resource, Quantity::from_units(units));
+    pool
+}
+
+#[test]
+fn says_which_limit_is_reached_and_by_how_much() {
+    let pods = [pod("web", 8000, 1024)];
+    let pools = [limited("cpu", 100)];
+    let mut problem = problem(&pods, &pools);
+    problem.node_pools[0].usage.resources = ResourceList::new().with("cpu", Quantity::from_units(96));
+    assert_eq!(
+        reasons(&solve_checked(&problem)),
+        ["NodePool default: limit cpu 100 reached: 96 used, pod needs 8 (smallest node that fits: 16)"]
+    );
+}
+
+#[test]
+fn the_smaller_node_is_taken_where_only_it_keeps_the_limit() {
+    let pods = pods(3, 1000, 512);
+    let pools = [limited("cpu", 6)];
+    let solution = solve_checked(&problem(&pods, &pools));
+    assert!(solution.unschedulable.is_empty(), "{solution:#?}");
+    let charged: i64 = solution.launches.iter().map(|launch| launch.charge.resources.get("cpu").units()).sum();
+    assert!(charged <= 6, "{charged}");
+    assert!(solution.launches.iter().all(|launch| launch.charge.resources.get("nodes").units() == 1));
+}
+
+#[test]
+fn nodes_of_this_very_plan_count() {
+    let mut pods = pods(3, 60_000, 1024);
+    pods.push(pod("small", 100, 128));
+    let pools = [limited("nodes", 2)];
+    let solution = solve_checked(&problem(&pods, &pools));
+    assert_eq!(solution.launches.len(), 2);
+    assert_eq!(
+        reasons(&solution),
+        ["NodePool default: limit nodes 2 reached: 2 used, pod needs 1 (smallest node that fits: 1)"]
+    );
+}
+
+#[test]
+fn what_one_pool_cannot_hold_goes_to_the_next() {
+    let mut first = limited("cpu", 4);
+    first.weight = 1;
+    let mut second = node_pool("second");
+    second.template.requirements.add(labels::ARCH, Requirement::one_of(["arm64"]));
+    let pools = [first, second];
+    let pods = pods(8, 1000, 512);
+    let solution = solve_checked(&problem(&pods, &pools));
+    assert!(solution.unschedulable.is_empty());
+    let used: Vec<&str> = solution.launches.iter().map(|launch| launch.node_pool.as_str()).collect();
+    assert!(used.contains(&"default") && used.contains(&"second"), "{used:?}");
+}
+
+#[test]
+fn dollars_are_a_limit_too() {
+    let mut pool = node_pool("default");
+    pool.limit_dollars_per_hour = Some(0.3);
+    let pools = [pool];
+    let pods = pods(40, 1000, 512);
+    let solution = solve_checked(&problem(&pods, &pools));
+    assert!(!solution.launches.is_empty() && !solution.unschedulable.is_empty());
+    let charged: f64 = solution.launches.iter().map(|launch| launch.charge.dollars_per_hour).sum();
+    assert!(charged <= 0.3 + 1e-9, "{charged}");
+    let reason = solution.unschedulable[0].reasons[0].to_string();
+    assert!(reason.starts_with("NodePool default: limit of 0.3 dollars per hour reached: 0.2"), "{reason}");
+}
+
+#[test]
+fn pods_of_lower_priority_are_left_out_first() {
+    let mut pods = vec![pod("large", 15_000, 1024), pod("important", 1000, 1024)];
+    pods[1].priority = 1000;
+    let pools = [limited("cpu", 16)];
+    let solution = solve_checked(&problem(&pods, &pools));
+    assert_eq!(solution.unschedulable.iter().map(|pod| pod.pod).collect::<Vec<_>>(), [0]);
+    assert_eq!(solution.launches[0].pods, [1]);
+}
+
+#[test]
+fn a_limit_that_is_passed_already_launches_nothing() {
+    let pools = [limited("cpu", 10)];
+    let pods = pods(1, 100, 128);
+    let mut problem = problem(&pods, &pools);
+    problem.node_pools[0].usage.resources = ResourceList::new().with("cpu", Quantity::from_units(12));
+    let solution = solve_checked(&problem);
+    assert!(solution.launches.is_empty());
+    assert_eq!(
+        reasons(&solution),
+        ["NodePool default: limit cpu 10 reached: 12 used, pod needs 100m (smallest node that fits: 2)"]
+    );
+}

@@ -1,0 +1,60 @@
+//! What is bought: the cheapest for what it holds, and with a choice.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+use nodeless_model::*;
+use support::*;
+
+#[test]
+fn five_small_pods_make_one_fitting_node() {
+    // The room of a 2xlarge costs less than two smaller nodes of the same room together, or as much on one node.
+    let pods = pods(5, 1000, 1024);
+    let solution = solve_checked(&problem(&pods, &[node_pool("default")]));
+    assert!((solution.price_per_hour() - 0.32).abs() < 1e-9, "{:?}", chosen(&solution));
+}
+
+#[test]
+fn memory_heavy_and_cpu_heavy_pods_get_what_suits_them() {
+    let mut all = pods(30, 4000, 1024);
+    all.extend(pods(30, 500, 15 * 1024));
+    let solution = solve_checked(&problem(&all, &[node_pool("default")]));
+    let price = solution.price_per_hour();
+    // 30 pods of 4 cpu need 120 cpu at 0.04 at the least, and what is left of 15 GiB each is cheapest on r9.
+    assert!(price < 10.0, "{price} {:?}", chosen(&solution));
+}
+
+#[test]
+fn thousands_of_small_pods_do_not_make_lopsided_machines() {
+    let pods = pods(1000, 100, 256);
+    let solution = solve_checked(&problem(&pods, &[node_pool("default")]));
+    // 100 cpu at 0.04 is the least that they could cost.
+    let price = solution.price_per_hour();
+    assert!(price < 4.0 * 1.1, "{price} {:?}", chosen(&solution));
+}
+
+#[test]
+fn spot_is_taken_where_allowed_and_pods_that_must_not_do_not_spoil_it() {
+    let mut pool = node_pool("default");
+    pool.template.requirements = Requirements::new();
+    let pools = [pool];
+    let mut all = pods(40, 1000, 1024);
+    for pod in all.iter_mut().take(4) {
+        pod.node_selector.insert(labels::CAPACITY_TYPE.into(), "on-demand".into());
+    }
+    let solution = solve_checked(&problem(&all, &pools));
+    let spot = |launch: &&nodeless_scheduling::Launch| launch.offering.capacity_type == CapacityType::Spot;
+    let on_spot: usize = solution.launches.iter().filter(spot).map(|launch| launch.pods.len()).sum();
+    assert!(on_spot >= 32, "{solution:#?}");
+}
+
+#[test]
+fn a_launch_lists_what_could_stand_in_the_cheapest_first() {
+    let pods = pods(1, 1000, 1024);
+    let solution = solve_checked(&problem(&pods, &[node_pool("default")]));
+    let launch = &solution.launches[0];
+    assert_eq!(launch.instance_types.len(), catalog().len());
+    assert_eq!(launch.instance_types[0].name, "c9.large");
+    assert_eq!(launch.requirements.get(labels::ZONE).unwrap().values().unwrap().len(), 3);
+    assert_eq!(launch.requirements.get(labels::CAPACITY_TYPE).unwrap().single(), Some("on-demand"));
+}

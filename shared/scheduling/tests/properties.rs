@@ -1,0 +1,224 @@
+//! What holds for every problem.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+use nodeless_model::*;
+use nodeless_scheduling::{ExistingNode, MinValuesPolicy, Options, Problem, checker, existing_node, solve};
+use proptest::prelude::*;
+use support::*;
+
+/// The choices that make a pod, as small numbers.
+type PodSeed = (usize, usize, usize, usize);
+
+fn make_pod(index: usize, (size, place, extra, group): PodSeed) -> Pod {
+    let cpu = [100, 250, 500, 1000, 1500, 6000, 70_000][size % 7];
+    let memory = [100, 256, 512, 1024, 2048, 4096][(size / 7) % 6];
+    let mut made = pod(&format!("pod-{index:04}"), cpu, memory);
+    match place % 9 {
+        0 => drop(made.node_selector.insert(labels::ZONE.into(), ZONES[group % 3].into())),
+        1 => drop(made.node_selector.insert(labels::ARCH.into(), "arm64".into())),
+        2 => drop(made.node_selector.insert(labels::CAPACITY_TYPE.into(), "spot".into())),
+        3 => drop(made.node_selector.insert("team".into(), ["a", "b", "c"][group % 3].into())),
+        4 => {
+            made.required_node_affinity = vec![
+                vec![
+                    term(labels::INSTANCE_CPU, Operator::Gt, &["7"]),
+                    term(labels::ZONE, Operator::NotIn, &[ZONES[0]]),
+                ],
+                vec![term(labels::INSTANCE_FAMILY, Operator::In, &["r9"])],
+            ];
+        }
+        _ => {}
+    }
+    match extra % 8 {
+        0 => made.requests.set("nvidia.com/gpu", Quantity::from_units(1)),
+        1 => {
+            made.tolerations = vec![Toleration {
+                key: "team".into(),
+                operator: taint::TolerationOperator::Exists,
+                ..Toleration::default()
+            }];
+        }
+        2 => {
+            made.host_ports =
+                vec![nodeless_model::pod::HostPort { ip: String::new(), port: 80, protocol: "TCP".into() }]
+        }
+        3 => made.priority = 100,
+        4 => {
+            made.preferred_node_affinity = vec![nodeless_model::pod::Weighted {
+                weight: 10,
+                preference: vec![term(labels::ZONE, Operator::In, &[ZONES[group % 3]])],
+            }];
+        }
+        _ => {}
+    }
+    made
+}
+
+/// The choices that make a NodePool.
+type PoolSeed = (usize, usize, u32);
+
+fn make_pool(index: usize, (kind, limit, weight): PoolSeed) -> NodePool {
+    let mut pool = node_pool(&format!("pool-{index}"));
+    pool.weight = i32::try_from(weight).unwrap();
+    let requirements = &mut pool.template.requirements;
+    match kind % 6 {
+        0 => *requirements = Requirements::new(),
+        1 => requirements.add(labels::ARCH, Requirement::one_of(["arm64"])),
+        2 => requirements.add("team", Requirement::one_of(["a", "b"])),
+        3 => requirements.add(labels::INSTANCE_FAMILY, Requirement::exists().with_min_values(Some(2))),
+        4 => pool.template.taints = vec![Taint::new("team", TaintEffect::NoSchedule)],
+        _ => {}
+    }
+    match limit % 6 {
+        0 => pool.limits = ResourceList::new().with("cpu", Quantity::from_units(40)),
+        1 => pool.limits = ResourceList::new().with("nodes", Quantity::from_units(2)),
+        2 => pool.limit_dollars_per_hour = Some(1.0),
+        3 => pool.limits = ResourceList::new().with("memory", gib(100)).with("cpu", Quantity::from_units(30)),
+        _ => {}
+    }
+    pool
+}
+
+fn make_node(index: usize, cpu: i64) -> ExistingNode {
+    let mut node = Node { name: format!("node-{index}"), ..Node::default() };
+    node.labels.insert(labels::ZONE.into(), ZONES[index % 3].into());
+    node.labels.insert(labels::ARCH.into(), "amd64".into());
+    node.allocatable = ResourceList::new()
+        .with("cpu", Quantity::from_units(cpu))
+        .with("memory", gib(8))
+        .with("pods", Quantity::from_units(5));
+    existing_node(Some(&node), None, &[], &[]).unwrap()
+}
+
+fn daemon_sets() -> Vec<DaemonSet> {
+    let mut arm = pod("arm-agent", 50, 64);
+    arm.node_selector.insert(labels::ARCH.into(), "arm64".into());
+    let set = |name: &str, template| DaemonSet { namespace: "kube-system".into(), name: name.into(), template };
+    vec![set("agent", pod("agent", 100, 128)), set("arm-agent", arm)]
+}
+
+#[derive(Debug, Clone)]
+struct World {
+    pods: Vec<Pod>,
+    pools: Vec<NodePool>,
+    nodes: Vec<ExistingNode>,
+    daemons: Vec<DaemonSet>,
+    best_effort: bool,
+}
+
+impl World {
+    fn problem(&self) -> Problem<'_> {
+        Problem { nodes: self.nodes.clone(), daemon_sets: &self.daemons, ..problem(&self.pods, &self.pools) }
+    }
+
+    fn options(&self) -> Options {
+        let min_values = if self.best_effort { MinValuesPolicy::BestEffort } else { MinValuesPolicy::Strict };
+        Options { min_values, ..Options::default() }
+    }
+}
+
+fn worlds() -> impl Strategy<Value = World> {
+    let small = 0..1000_usize;
+    let pods = prop::collection::vec((small.clone(), small.clone(), small.clone(), small.clone()), 0..60);
+    let pools = prop::collection::vec((small.clone(), small, 0..3_u32), 0..4);
+    let nodes = prop::collection::vec(0..6_i64, 0..4);
+    (pods, pools, nodes, any::<bool>(), any::<bool>()).prop_map(|(pods, pools, nodes, daemons, best_effort)| World {
+        pods: pods.into_iter().enumerate().map(|(index, seed)| make_pod(index, seed)).collect(),
+        pools: pools.into_iter().enumerate().map(|(index, seed)| make_pool(index, seed)).collect(),
+        nodes: nodes.into_iter().enumerate().map(|(index, cpu)| make_node(index, cpu)).collect(),
+        daemons: if daemons { daemon_sets() } else { Vec::new() },
+        best_effort,
+    })
+}
+
+/// A solution with names for indices, so that it can be compared across orders of the input.
+fn named(problem: &Problem<'_>, options: &Options) -> Vec<String> {
+    let solution = solve(problem, options);
+    let pod = |index: usize| problem.pods[index].name.clone();
+    let mut lines: Vec<String> = Vec::new();
+    for launch in &solution.launches {
+        let mut pods: Vec<String> = launch.pods.iter().map(|index| pod(*index)).collect();
+        pods.sort();
+        let mut launch = launch.clone();
+        launch.pods.clear();
+        lines.push(format!("{pods:?} {launch:?}"));
+    }
+    lines.extend(solution.placements.iter().map(|p| format!("{} on {}", pod(p.pod), problem.nodes[p.node].name)));
+    lines.extend(solution.unschedulable.iter().map(|u| format!("{} nowhere {:?}", pod(u.pod), u.reasons)));
+    lines.sort();
+    lines
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_solution_is_valid(world in worlds()) {
+        let (problem, options) = (world.problem(), world.options());
+        let solution = solve(&problem, &options);
+        let wrong = checker::violations(&problem, &solution, &options);
+        prop_assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn no_pod_is_left_out_that_fits_on_a_fresh_node(world in worlds()) {
+        let (problem, options) = (world.problem(), world.options());
+        let solution = solve(&problem, &options);
+        for left_out in &solution.unschedulable {
+            let pod = problem.pods[left_out.pod];
+            let place = checker::fresh_node(&problem, &solution, pod, &options);
+            prop_assert!(place.is_none(), "{} fits on {place:?}: {:?}", pod.name, left_out.reasons);
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_input_does_not_matter(world in worlds(), turn in 0..60_usize) {
+        let options = world.options();
+        let mut turned = world.clone();
+        let middle = turn.min(turned.pods.len());
+        turned.pods.rotate_left(middle);
+        turned.pools.reverse();
+        turned.nodes.reverse();
+        turned.daemons.reverse();
+        let mut problem = turned.problem();
+        for offer in &mut problem.node_pools {
+            offer.instance_types = offer.instance_types.iter().rev().cloned().collect();
+        }
+        prop_assert_eq!(named(&world.problem(), &options), named(&problem, &options));
+    }
+}
+
+#[test]
+fn the_checker_finds_faults() {
+    let pods = pods(4, 1000, 1024);
+    let pools = [node_pool("default")];
+    let problem = problem(&pods, &pools);
+    let options = Options::default();
+    let good = solve(&problem, &options);
+    let faults: [(&str, fn(&mut nodeless_scheduling::Solution)); 7] = [
+        ("occurs 0 times", |solution| {
+            let _ = solution.launches[0].pods.pop();
+        }),
+        ("occurs 2 times", |solution| {
+            let pods = solution.launches[0].pods.clone();
+            solution.launches[0].pods.extend(pods);
+        }),
+        ("no NodePool", |solution| solution.launches[0].node_pool = "none".into()),
+        ("not sorted", |solution| solution.launches[0].instance_types.reverse()),
+        ("more than is charged", |solution| solution.launches[0].charge.resources.set("cpu", Quantity::from_units(1))),
+        ("asked for", |solution| {
+            solution.launches[0].instance_types[0] =
+                nodeless_scheduling::PricedType { name: "c9.large".into(), price: 0.08 };
+        }),
+        ("costs more than is charged", |solution| solution.launches[0].charge.dollars_per_hour = 0.0),
+    ];
+    for (expected, spoil) in faults {
+        let mut bad = good.clone();
+        spoil(&mut bad);
+        let wrong = checker::violations(&problem, &bad, &options).join("\n");
+        assert!(wrong.contains(expected), "{expected}: {wrong}");
+    }
+    assert!(checker::violations(&problem, &good, &options).is_empty());
+}
