@@ -57,8 +57,6 @@ fn pool(name: &str) -> NodePool {
 #[test]
 fn a_node_pool_becomes_the_models() {
     let mut object = pool("gpu");
-    let condition = json!([{ "type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z" }]);
-    object.status = Some(serde_json::from_value(json!({ "conditions": condition })).unwrap());
     let pool = model::NodePool::try_from(&object).unwrap();
     assert_eq!((pool.name.as_str(), pool.weight, pool.limit_dollars_per_hour), ("gpu", 10, Some(40.0)));
     assert_eq!(pool.ready, Ok(()));
@@ -71,8 +69,8 @@ fn a_node_pool_becomes_the_models() {
     assert_eq!(pool.disruption.budgets[0].window.as_ref().unwrap().duration, Duration::from_secs(36_000));
     assert_eq!(pool.disruption.budgets[1].nodes, model::node_pool::BudgetNodes::Count(1));
 
-    object.status = None;
-    assert!(model::NodePool::try_from(&object).unwrap().ready.is_err());
+    object.spec.template.spec.requirements[0].key = "sub.karpenter.sh/x".into();
+    assert!(model::NodePool::try_from(&object).unwrap().ready.unwrap_err().contains("restricted"));
     object.spec.limits.as_mut().unwrap().insert("cpu".into(), "many".into());
     let error = model::NodePool::try_from(&object).unwrap_err().to_string();
     assert!(error.starts_with("NodePool gpu: spec.limits.cpu: "), "{error}");

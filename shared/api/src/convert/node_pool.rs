@@ -1,7 +1,6 @@
 //! NodePools.
 
 use super::{ConvertError, FieldError, duration, nillable_duration, requirements, resource_list, taints, validate};
-use crate::common::ConditionStatus;
 use crate::nodepool::{self, NodePool};
 use crate::{hash, labels};
 use model::node_pool::{
@@ -15,8 +14,8 @@ pub(super) const DOLLARS_PER_HOUR: &str = "nodeless.sh/dollars-per-hour";
 impl TryFrom<&NodePool> for model::NodePool {
     type Error = ConvertError;
 
-    /// A pool that can be read but breaks a rule, or whose condition Ready is not true, is converted and says in `ready`
-    /// why it must not be used.
+    /// A pool that can be read but breaks a rule is converted and says in `ready` why it must not be used. Whether its
+    /// EC2NodeClass is ready is for the planner to see: the pool's own condition is what the planner said last time.
     fn try_from(pool: &NodePool) -> Result<Self, ConvertError> {
         let name = pool.metadata.name.clone().unwrap_or_default();
         convert(pool).map_err(|error| error.of(format!("NodePool {name}")))
@@ -60,16 +59,7 @@ fn dollars_per_hour(pool: &NodePool) -> Result<Option<f64>, FieldError> {
 
 fn readiness(pool: &NodePool) -> Result<(), String> {
     let problems = validate::node_pool(pool);
-    if !problems.is_empty() {
-        return Err(problems.join("; "));
-    }
-    let conditions = pool.status.iter().flat_map(|status| &status.conditions);
-    match conditions.into_iter().find(|condition| condition.type_ == "Ready") {
-        None => Err("whether it is ready has not been found out yet".to_owned()),
-        Some(ready) if ready.status == ConditionStatus::True => Ok(()),
-        Some(ready) if ready.message.is_empty() => Err(ready.reason.clone()),
-        Some(ready) => Err(format!("{}: {}", ready.reason, ready.message)),
-    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
 fn template(pool: &NodePool) -> Result<NodeTemplate, FieldError> {
