@@ -97,14 +97,15 @@ impl Examination<'_, '_> {
             return cause;
         }
         let merged = self.pool.requirements.with(&self.alternative.requirements);
-        let types = || self.pool.types.iter().filter(|kind| merged.intersects(&kind.kind.requirements));
-        if types().next().is_none() {
+        let types: Vec<&PoolType<'_>> =
+            self.pool.types.iter().filter(|kind| merged.intersects(&kind.kind.requirements)).collect();
+        if types.is_empty() {
             return Cause::NoTypeMatches { required: self.alternative.requirements.to_string() };
         }
         let fitting: Vec<&PoolType<'_>> =
-            types().filter(|kind| dense::fits(&self.class.requests, &kind.room)).collect();
+            types.iter().copied().filter(|kind| dense::fits(&self.class.requests, &kind.room)).collect();
         if fitting.is_empty() {
-            return self.resource(types());
+            return self.resource(&types);
         }
         let free = |kind: &&&PoolType<'_>| self.class.ports_free(&kind.daemon_ports);
         let Some(_) = fitting.iter().find(free) else { return self.port(&fitting) };
@@ -114,7 +115,8 @@ impl Examination<'_, '_> {
             return Cause::NoOffering { instance_types };
         }
         if self.options.min_values == MinValuesPolicy::Strict
-            && let Some((key, required, found)) = self.pool.first_short(choices.iter().map(|choice| choice.kind))
+            && let Some((key, required, found)) =
+                self.pool.first_short(&choices.iter().map(|choice| choice.kind).collect::<Vec<_>>())
         {
             return Cause::MinValues { key: key.to_owned(), required, found };
         }
@@ -131,13 +133,13 @@ impl Examination<'_, '_> {
         })
     }
 
-    fn resource<'t>(&self, types: impl Iterator<Item = &'t PoolType<'t>> + Clone) -> Cause {
+    fn resource(&self, types: &[&PoolType<'_>]) -> Cause {
         for (place, asked) in self.class.requests.iter().enumerate().filter(|(_, asked)| **asked > 0) {
             let resource = self.resources.name(place);
             if !self.pool.types.iter().any(|kind| kind.kind.capacity.get(resource).milli() > 0) {
                 return Cause::ResourceNotOffered { resource: resource.to_owned() };
             }
-            let largest = types.clone().map(|kind| kind.room[place]).max().unwrap_or(0);
+            let largest = types.iter().map(|kind| kind.room[place]).max().unwrap_or(0);
             if largest < *asked {
                 return Cause::TooLarge {
                     resource: resource.to_owned(),

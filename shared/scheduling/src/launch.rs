@@ -41,7 +41,8 @@ fn choices(pool: &Pool<'_>, bin: &Bin, slack: &Share, options: &Options) -> (Vec
     let fitting: Vec<&Choice> = holding(pool, bin).filter(|choice| choice.share.within(&own, slack)).collect();
     let mut kept = options.max_instance_types.max(1).min(fitting.len());
     if options.min_values == MinValuesPolicy::Strict {
-        while kept < fitting.len() && pool.first_short(fitting[..kept].iter().map(|choice| choice.kind)).is_some() {
+        let kinds: Vec<usize> = fitting.iter().map(|choice| choice.kind).collect();
+        while kept < fitting.len() && pool.first_short(&kinds[..kept]).is_some() {
             kept += 1;
         }
     }

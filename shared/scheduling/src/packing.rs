@@ -216,7 +216,7 @@ impl<'c> Packer<'_, '_, 'c> {
     /// for a single pod of the anchor is given up, or kept with fewer types where the policy allows.
     fn keep_min_values(&self, mut filled: Filled) -> Option<Filled> {
         while !self.pool.min_values.is_empty() && self.is_short(&filled.bin) {
-            let Some((class, count)) = filled.bin.contents.pop() else { return None };
+            let (class, count) = filled.bin.contents.pop()?;
             let only = filled.bin.contents.is_empty();
             if only && count == 1 {
                 filled.bin.contents.push((class, count));
@@ -233,8 +233,8 @@ impl<'c> Packer<'_, '_, 'c> {
     }
 
     fn is_short(&self, bin: &Bin) -> bool {
-        let holding = holding(self.pool, bin).map(|choice| choice.kind);
-        self.pool.first_short(holding).is_some()
+        let holding: Vec<usize> = holding(self.pool, bin).map(|choice| choice.kind).collect();
+        self.pool.first_short(&holding).is_some()
     }
 
     /// Works out again what depends on the contents. The set stays as narrow as it was: it is valid, if narrower than

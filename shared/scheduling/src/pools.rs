@@ -211,11 +211,11 @@ impl<'a> Pool<'a> {
     }
 
     /// The first `minValues` that these instance types do not reach: key, what is required, what there is.
-    pub(crate) fn first_short(&self, kinds: impl Iterator<Item = usize> + Clone) -> Option<(&str, u32, u32)> {
+    pub(crate) fn first_short(&self, kinds: &[usize]) -> Option<(&str, u32, u32)> {
         self.min_values.iter().find_map(|(key, required)| {
             let mut values: BTreeSet<&str> = BTreeSet::new();
-            for kind in kinds.clone() {
-                let listed = self.types[kind].kind.requirements.get(key).and_then(Requirement::values);
+            for kind in kinds {
+                let listed = self.types[*kind].kind.requirements.get(key).and_then(Requirement::values);
                 values.extend(listed.into_iter().flatten().map(String::as_str));
             }
             let found = u32::try_from(values.len()).unwrap_or(u32::MAX);

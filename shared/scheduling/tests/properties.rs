@@ -42,7 +42,7 @@ fn make_pod(index: usize, (size, place, extra, group): PodSeed) -> Pod {
         }
         2 => {
             made.host_ports =
-                vec![nodeless_model::pod::HostPort { ip: String::new(), port: 80, protocol: "TCP".into() }]
+                vec![nodeless_model::pod::HostPort { ip: String::new(), port: 80, protocol: "TCP".into() }];
         }
         3 => made.priority = 100,
         4 => {
@@ -197,7 +197,8 @@ fn the_checker_finds_faults() {
     let problem = problem(&pods, &pools);
     let options = Options::default();
     let good = solve(&problem, &options);
-    let faults: [(&str, fn(&mut nodeless_scheduling::Solution)); 7] = [
+    type Spoil = fn(&mut nodeless_scheduling::Solution);
+    let faults: [(&str, Spoil); 7] = [
         ("occurs 0 times", |solution| {
             let _ = solution.launches[0].pods.pop();
         }),
