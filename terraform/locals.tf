@@ -66,7 +66,7 @@ locals {
 
   common_environment = {
     CLUSTER_NAME = local.cluster
-    NODELESS_LOG = "json"
+    NODELESS_LOG = var.log_level
     RUST_LOG     = var.log_level
   }
 }

@@ -108,14 +108,14 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   tags                = local.tags
 }
 
-# The one alarm that speaks when everything else has fallen silent; so missing data is the fault itself.
+# The alarms that speak when everything else has fallen silent; so missing data is the fault itself.
 resource "aws_cloudwatch_metric_alarm" "stale_heartbeat" {
-  count = var.alarms.enabled ? 1 : 0
+  for_each = { for name, metric in { sweep = "Heartbeat", plan = "PlansMade" } : name => metric if var.alarms.enabled }
 
-  alarm_name          = "${local.name}-stale-heartbeat"
-  alarm_description   = "No plan has been made for five minutes: pending pods get no nodes and nodes are not removed. Look at the planner's log and its dead letters."
+  alarm_name          = "${local.name}-stale-${each.key}"
+  alarm_description   = "No ${each.key} has been finished for five minutes: pending pods get no nodes, or nodes that should go stay. Look at the log of ${each.key == "plan" ? "the planner" : "lifecycle"} and at its dead letters; are the schedules on?"
   namespace           = local.namespace
-  metric_name         = "Heartbeat"
+  metric_name         = each.value
   dimensions          = { Cluster = local.cluster }
   statistic           = "Sum"
   period              = 60

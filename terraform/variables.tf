@@ -114,7 +114,7 @@ variable "extra_environment" {
 }
 
 variable "log_level" {
-  description = "RUST_LOG of the functions: a level, or a tracing filter such as info,nodeless_operations=debug."
+  description = "What the functions log beside their own lines, which are always there: a level, or a tracing filter such as warn,nodeless_operations=debug."
   type        = string
   default     = "info"
 }

@@ -397,13 +397,13 @@ run "metrics_and_alarms" {
   }
 
   assert {
-    condition     = aws_cloudwatch_metric_alarm.stale_heartbeat[0].treat_missing_data == "breaching"
+    condition     = alltrue([for a in aws_cloudwatch_metric_alarm.stale_heartbeat : a.treat_missing_data == "breaching"]) && length(aws_cloudwatch_metric_alarm.stale_heartbeat) == 2
     error_message = "A heartbeat that stops publishes nothing; missing data must be the alarm."
   }
 
   assert {
     condition = alltrue([
-      for a in concat(values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale_heartbeat) :
+      for a in concat(values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), values(aws_cloudwatch_metric_alarm.stale_heartbeat)) :
       tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
     ])
     error_message = "Every alarm must notify the topic and say what to look at."

@@ -75,7 +75,7 @@ def check_schedules(records: Records) -> None:
 
 def check_environment(records: Records) -> None:
     found = records.of("planner")[0]["environment"]
-    assert found["CLUSTER_NAME"] == CLUSTER and found["RUST_LOG"] == "info" and found["NODELESS_LOG"] == "json"
+    assert found["CLUSTER_NAME"] == CLUSTER and found["RUST_LOG"] == "info" and found["NODELESS_LOG"] == "info"
     assert found["NODELESS_PLAN_QUEUE_URL"].endswith("-plan.fifo") and found["NODELESS_CLAIMS_QUEUE_URL"] and found["NODELESS_TABLE"]
 
 

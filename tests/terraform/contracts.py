@@ -1,4 +1,6 @@
-"""Names that Terraform shares with others, checked without Terraform: RBAC groups, the webhook's conditions, sample events."""
+"""Names that Terraform shares with others, checked without Terraform: metrics, environment variables, RBAC groups, the
+conditions of the webhook, sample events.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,31 @@ def check_samples() -> None:
         assert name in names, f"events/README.md describes {name}, which is not there"
 
 
+def check_metrics() -> None:
+    """The dashboard shows every metric that the functions publish, and none that they do not."""
+    block = re.search(r"^metrics! \{\n(.*?)^\}", (ROOT / "shared/telemetry/src/metric.rs").read_text(), re.S | re.M)
+    assert block, "shared/telemetry/src/metric.rs no longer lists its metrics in metrics! { }"
+    published = set(re.findall(r"^ +([A-Z]\w+): \w+, \w+;", block[1], re.M))
+    assert published, "no metric was found in shared/telemetry/src/metric.rs"
+    dashboard = re.search(r"^  metrics = \{\n(.*?)^  \}", (ROOT / "terraform/observability.tf").read_text(), re.S | re.M)
+    assert dashboard, "terraform/observability.tf no longer lists its metrics in local.metrics"
+    shown = set(re.findall(r"^      (\w+) += ", dashboard[1], re.M))
+    assert published == shown, f"published and not shown: {sorted(published - shown)}; shown and not published: {sorted(shown - published)}"
+    assert len(published) <= 40, f"{len(published)} metrics; CloudWatch charges for each, and 40 is the most we allow"
+
+
+def check_environment() -> None:
+    """Every variable that a function reads is set by the module."""
+    given = set(re.findall(r"\b(NODELESS_[A-Z_]+|CLUSTER_NAME|RUST_LOG)\b", (ROOT / "terraform/locals.tf").read_text()))
+    sources = [file for room in ("functions", "shared/runtime/src") for file in (ROOT / room).rglob("*.rs")]
+    read = {name for file in sources for name in re.findall(r'"(NODELESS_[A-Z_]+)"', file.read_text())}
+    assert read, "no environment variable was found in the functions"
+    assert read <= given, f"the functions read {sorted(read - given)}, which terraform/locals.tf does not set"
+
+
 def check_all() -> None:
+    check_metrics()
+    check_environment()
     check_rbac()
     check_webhook()
     check_samples()

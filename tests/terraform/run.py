@@ -27,7 +27,8 @@ def step(title: str) -> None:
 
 def check_format() -> None:
     step("terraform fmt")
-    terraform(ROOT / "terraform", "fmt", "-check", "-recursive", "-diff")
+    for directory in ("terraform", "tests/deployed/root"):
+        terraform(ROOT / directory, "fmt", "-check", "-recursive", "-diff")
 
 
 def check_with_provider(mirror: Path) -> None:
