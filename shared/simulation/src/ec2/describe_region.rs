@@ -43,18 +43,26 @@ pub struct SpotPrice {
     pub price: f64,
 }
 
+/// The ids that a call asks for, and EC2's error for one that is not there.
+struct Ids<'a, T> {
+    wanted: &'a [String],
+    id_of: fn(&T) -> &str,
+    code: &'static str,
+    kind: &'static str,
+}
+
 /// One describe call over a list of resources: ids that must exist, then filters, then the page.
 fn select<T: Clone>(
     request: &Describe,
     resources: &[T],
-    ids: (&[String], &dyn Fn(&T) -> &str, &str, &str),
+    ids: &Ids<'_, T>,
     tags_of: &dyn Fn(&T) -> Tags,
     attribute: &dyn Fn(&T, &str) -> Option<Vec<String>>,
 ) -> Result<Page<Tagged<T>>, Ec2Error> {
     permitted(request)?;
-    let (wanted, id_of, code, kind) = ids;
+    let Ids { wanted, id_of, code, kind } = ids;
     if let Some(id) = wanted.iter().find(|id| !resources.iter().any(|resource| id_of(resource) == **id)) {
-        return Err(Ec2Error::new(code, format!("The {kind} '{id}' does not exist")));
+        return Err(Ec2Error::new(*code, format!("The {kind} '{id}' does not exist")));
     }
     let mut found = Vec::new();
     for resource in resources {
@@ -79,9 +87,9 @@ impl Ec2 {
     pub fn describe_vpcs(&self, request: &Describe) -> Result<Page<Tagged<Vpc>>, Ec2Error> {
         self.call("ec2", "DescribeVpcs", request, |state| {
             let tags = |vpc: &Vpc| state.account.tags.get(&vpc.id).cloned().unwrap_or_default();
-            let ids: (_, &dyn Fn(&Vpc) -> &str, _, _) =
-                (&*request.ids, &|vpc| &vpc.id, "InvalidVpcID.NotFound", "vpc ID");
-            select(request, &state.account.vpcs, ids, &tags, &|vpc, name| match name {
+            let ids =
+                Ids { wanted: &request.ids, id_of: |vpc: &Vpc| &vpc.id, code: "InvalidVpcID.NotFound", kind: "vpc ID" };
+            select(request, &state.account.vpcs, &ids, &tags, &|vpc, name| match name {
                 "vpc-id" => one(&vpc.id),
                 "cidr" => one(&vpc.cidr),
                 "is-default" | "isDefault" => one(vpc.is_default.to_string()),
@@ -98,9 +106,13 @@ impl Ec2 {
     pub fn describe_subnets(&self, request: &Describe) -> Result<Page<Tagged<Subnet>>, Ec2Error> {
         self.call("ec2", "DescribeSubnets", request, |state| {
             let tags = |subnet: &Subnet| state.account.tags.get(&subnet.id).cloned().unwrap_or_default();
-            let ids: (_, &dyn Fn(&Subnet) -> &str, _, _) =
-                (&*request.ids, &|subnet| &subnet.id, "InvalidSubnetID.NotFound", "subnet ID");
-            select(request, &state.account.subnets, ids, &tags, &|subnet, name| match name {
+            let ids = Ids {
+                wanted: &request.ids,
+                id_of: |subnet: &Subnet| &subnet.id,
+                code: "InvalidSubnetID.NotFound",
+                kind: "subnet ID",
+            };
+            select(request, &state.account.subnets, &ids, &tags, &|subnet, name| match name {
                 "subnet-id" => one(&subnet.id),
                 "vpc-id" => one(&subnet.vpc_id),
                 "availability-zone" | "availabilityZone" => one(&subnet.zone),
@@ -128,9 +140,13 @@ impl Ec2 {
         }
         self.call("ec2", "DescribeSecurityGroups", request, |state| {
             let tags = |group: &SecurityGroup| state.account.tags.get(&group.id).cloned().unwrap_or_default();
-            let ids: (_, &dyn Fn(&SecurityGroup) -> &str, _, _) =
-                (&*request.ids, &|group| &group.id, "InvalidGroup.NotFound", "security group");
-            select(request, &state.account.security_groups, ids, &tags, &|group, name| match name {
+            let ids = Ids {
+                wanted: &request.ids,
+                id_of: |group: &SecurityGroup| &group.id,
+                code: "InvalidGroup.NotFound",
+                kind: "security group",
+            };
+            select(request, &state.account.security_groups, &ids, &tags, &|group, name| match name {
                 "group-id" => one(&group.id),
                 "group-name" => one(&group.name),
                 "vpc-id" => one(&group.vpc_id),
@@ -166,9 +182,13 @@ impl Ec2 {
                 Some(tags) if image.owner_id == account.id => tags.clone(),
                 _ => Tags::new(),
             };
-            let ids: (_, &dyn Fn(&Image) -> &str, _, _) =
-                (&*request.ids, &|image| &image.id, "InvalidAMIID.NotFound", "image id");
-            select(request, &images, ids, &tags, &|image, name| match name {
+            let ids = Ids {
+                wanted: &request.ids,
+                id_of: |image: &Image| &image.id,
+                code: "InvalidAMIID.NotFound",
+                kind: "image id",
+            };
+            select(request, &images, &ids, &tags, &|image, name| match name {
                 "image-id" => one(&image.id),
                 "name" => one(&image.name),
                 "architecture" => one(&image.architecture),
@@ -195,10 +215,14 @@ impl Ec2 {
     ) -> Result<Page<Tagged<CapacityReservation>>, Ec2Error> {
         self.call("ec2", "DescribeCapacityReservations", request, |state| {
             let tags = |r: &CapacityReservation| state.account.tags.get(&r.id).cloned().unwrap_or_default();
-            let ids: (_, &dyn Fn(&CapacityReservation) -> &str, _, _) =
-                (&*request.ids, &|r| &r.id, "InvalidCapacityReservationId.NotFound", "capacity reservation");
+            let ids = Ids {
+                wanted: &request.ids,
+                id_of: |r: &CapacityReservation| &r.id,
+                code: "InvalidCapacityReservationId.NotFound",
+                kind: "capacity reservation",
+            };
             let now = state.now;
-            select(request, &state.account.capacity_reservations, ids, &tags, &|r, name| match name {
+            select(request, &state.account.capacity_reservations, &ids, &tags, &|r, name| match name {
                 "instance-type" => one(&r.instance_type),
                 "availability-zone" => one(&r.zone),
                 "owner-id" => one(&state.account.id),

@@ -75,11 +75,11 @@ impl State {
             let message = format!("MinCount ({least}) must be at least 1 and at most MaxCount ({most}).");
             return Err(Ec2Error::combination(message));
         }
-        let plan = self.run_plan(request)?;
         let token = request.client_token.as_deref();
         if let Some(ids) = self.replayed::<Vec<String>>("RunInstances", token, request)? {
             return Ok(ids.iter().filter_map(|id| self.instances.get(id).cloned()).collect());
         }
+        let plan = self.run_plan(request)?;
         self.check_plan(&plan)?;
         if request.dry_run {
             return Err(Ec2Error::dry_run());
