@@ -1,2 +1,46 @@
-//! To be built.
-fn main() {}
+//! The `nodeless` command.
+//!
+//! Output for people and programs goes to standard output, progress and errors to standard error. The exit code is 0 when
+//! what was asked for is done, 1 when it could not be done, 2 when the command line is wrong.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod commands;
+mod error;
+
+use clap::{Parser, Subcommand};
+use commands::{crds, install};
+use std::process::ExitCode;
+
+/// Node autoscaling for Amazon EKS with Karpenter's API, and nothing of it in the cluster.
+#[derive(Debug, Parser)]
+#[command(version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the CustomResourceDefinitions, or write them into a folder
+    Crds(crds::Arguments),
+    /// Apply the definitions, RBAC and the wake webhook to a cluster
+    Install(install::Arguments),
+    /// Remove RBAC and the wake webhook from a cluster; definitions and what people made of them stay
+    Uninstall(install::ClusterArguments),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Crds(arguments) => crds::run(&arguments),
+        Command::Install(arguments) => install::install(&arguments).await,
+        Command::Uninstall(arguments) => install::uninstall(&arguments).await,
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

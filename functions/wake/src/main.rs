@@ -1,2 +1,59 @@
-//! To be built.
-fn main() {}
+//! Function URL behind the admission webhook: "look now", and nothing else.
+//!
+//! The API server waits for the answer, so it comes at once and is always "allowed". A lost wake-up costs at most a
+//! minute, until the next heartbeat.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod admission;
+
+use admission::{Answer, Call, judge};
+use nodeless_ports::Queue;
+use nodeless_ports::queue::WakeSource;
+use nodeless_runtime::Environment;
+use nodeless_state::SqsQueue;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One message a second is enough: a planner that wakes up sees everything that happened until then.
+const WAKE_INTERVAL: Duration = Duration::from_secs(1);
+
+struct Wake {
+    secret_path: String,
+    queue: SqsQueue,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Wake {
+    async fn handle(&self, call: Call) -> Answer {
+        let answer = match judge(&call, &self.secret_path) {
+            Ok(answer) => answer,
+            Err(answer) => return answer,
+        };
+        if self.is_due(Instant::now())
+            && let Err(error) = self.queue.wake_planner(WakeSource::Webhook).await
+        {
+            tracing::error!(%error, "the planner was not woken; the heartbeat does it within a minute");
+        }
+        answer
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.is_none_or(|last| now.duration_since(last) >= WAKE_INTERVAL);
+        if due {
+            *last = Some(now);
+        }
+        due
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    nodeless_telemetry::init()?;
+    let environment = Environment::of_process();
+    let config = nodeless_aws::load_config().await;
+    let queue = SqsQueue::new(&config, environment.cluster_name()?, environment.plan_queue_url()?, None);
+    let secret_path = environment.required("NODELESS_WAKE_PATH", "the secret path of the webhook, such as /3f9c")?;
+    let wake = Wake { secret_path, queue, last: Mutex::new(None) };
+    nodeless_runtime::run(async |call: Call| Ok(wake.handle(call).await)).await
+}

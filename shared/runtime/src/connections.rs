@@ -1,0 +1,73 @@
+//! Connections that an execution environment makes once and keeps.
+
+use crate::{Environment, EnvironmentError};
+use aws_config::SdkConfig;
+use nodeless_eks::{ClusterAccess, Tokens};
+use nodeless_kubernetes::{ApiServer, Connection, KubeCluster};
+use nodeless_ports::PortError;
+use nodeless_state::{DynamoClaims, SqsQueue};
+use std::sync::Arc;
+
+/// What most functions talk to.
+#[derive(Clone)]
+pub struct Connections {
+    /// The AWS configuration, for further clients.
+    pub config: SdkConfig,
+    /// Where the cluster is.
+    pub access: ClusterAccess,
+    /// The cluster.
+    pub cluster: Arc<KubeCluster>,
+    /// The claims table.
+    pub claims: Arc<DynamoClaims>,
+    /// The queues.
+    pub queue: Arc<SqsQueue>,
+}
+
+/// Why nothing could be connected.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// A variable is missing or wrong.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// A service did not answer.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+impl Connections {
+    /// Connects as the environment says.
+    ///
+    /// # Errors
+    /// When a variable is missing, or the cluster cannot be described.
+    pub async fn connect(environment: &Environment<'_>) -> Result<Self, ConnectError> {
+        let name = environment.cluster_name()?;
+        let table = environment.table()?;
+        let plan_queue_url = environment.plan_queue_url()?;
+        let claims_queue_url = environment.claims_queue_url();
+        let config = nodeless_aws::load_config().await;
+        let access = cluster_access(&config, &name).await?;
+        let tokens = Arc::new(Tokens::new(&config, &name)?);
+        let server =
+            ApiServer { url: access.endpoint.clone(), certificate_authority: access.certificate_authority.clone() };
+        let connection = Connection::with_tokens(&server, move || {
+            let tokens = tokens.clone();
+            async move { tokens.token().await }
+        })
+        .await?;
+        Ok(Self {
+            cluster: Arc::new(KubeCluster::new(connection)),
+            claims: Arc::new(DynamoClaims::new(&config, table, &name)),
+            queue: Arc::new(SqsQueue::new(&config, &name, plan_queue_url, claims_queue_url)),
+            access,
+            config,
+        })
+    }
+}
+
+/// Where the cluster of this name is.
+///
+/// # Errors
+/// When EKS cannot be asked or does not know it.
+pub async fn cluster_access(config: &SdkConfig, name: &str) -> Result<ClusterAccess, PortError> {
+    nodeless_eks::describe(config, name).await
+}

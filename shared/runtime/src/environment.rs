@@ -1,0 +1,135 @@
+//! Environment variables: what Terraform tells a function.
+
+use std::str::FromStr;
+
+/// A variable that is missing or cannot be used. Terraform sets all of them; whoever runs a function by hand does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvironmentError {
+    /// It is not set, or empty.
+    #[error("the environment variable {name} is not set; it says {meaning}")]
+    Missing {
+        /// The variable.
+        name: &'static str,
+        /// What it says.
+        meaning: &'static str,
+    },
+    /// It is set to something else than expected.
+    #[error("the environment variable {name} is {value:?}: {why}; it says {meaning}")]
+    Invalid {
+        /// The variable.
+        name: &'static str,
+        /// What it is set to.
+        value: String,
+        /// What is wrong with that.
+        why: String,
+        /// What it says.
+        meaning: &'static str,
+    },
+}
+
+type Reader<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// The environment variables of a process.
+pub struct Environment<'a> {
+    read: Box<Reader<'a>>,
+}
+
+impl std::fmt::Debug for Environment<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Environment")
+    }
+}
+
+impl<'a> Environment<'a> {
+    /// The variables of this process.
+    #[must_use]
+    pub fn of_process() -> Self {
+        Self::from_fn(|name| std::env::var(name).ok())
+    }
+
+    /// Variables from elsewhere, for tests.
+    pub fn from_fn(read: impl Fn(&str) -> Option<String> + 'a) -> Self {
+        Self { read: Box::new(read) }
+    }
+
+    /// A variable that may be missing. An empty one counts as missing, because Lambda cannot tell the two apart.
+    #[must_use]
+    pub fn optional(&self, name: &str) -> Option<String> {
+        (self.read)(name).filter(|value| !value.is_empty())
+    }
+
+    /// A variable that must be there.
+    ///
+    /// # Errors
+    /// When it is not set.
+    pub fn required(&self, name: &'static str, meaning: &'static str) -> Result<String, EnvironmentError> {
+        self.optional(name).ok_or(EnvironmentError::Missing { name, meaning })
+    }
+
+    /// A variable with a default that must be readable when it is set.
+    ///
+    /// # Errors
+    /// When it is set to something that cannot be read.
+    pub fn parsed_or<T>(&self, name: &'static str, meaning: &'static str, default: T) -> Result<T, EnvironmentError>
+    where
+        T: FromStr,
+        T::Err: std::fmt::Display,
+    {
+        let Some(value) = self.optional(name) else { return Ok(default) };
+        value.parse().map_err(|error: T::Err| EnvironmentError::Invalid {
+            name,
+            value,
+            why: error.to_string(),
+            meaning,
+        })
+    }
+
+    /// The name of the cluster in EKS.
+    ///
+    /// # Errors
+    /// When it is not set.
+    pub fn cluster_name(&self) -> Result<String, EnvironmentError> {
+        self.required("CLUSTER_NAME", "the name of the EKS cluster")
+    }
+
+    /// The name of the claims table.
+    ///
+    /// # Errors
+    /// When it is not set.
+    pub fn table(&self) -> Result<String, EnvironmentError> {
+        self.required("NODELESS_TABLE", "the name of the DynamoDB table of the claims")
+    }
+
+    /// The URL of the plan queue.
+    ///
+    /// # Errors
+    /// When it is not set.
+    pub fn plan_queue_url(&self) -> Result<String, EnvironmentError> {
+        self.required("NODELESS_PLAN_QUEUE_URL", "the URL of the SQS queue that wakes the planner")
+    }
+
+    /// The URL of the claims queue, for the functions that send to it.
+    #[must_use]
+    pub fn claims_queue_url(&self) -> Option<String> {
+        self.optional("NODELESS_CLAIMS_QUEUE_URL")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_variable_and_what_it_says() {
+        let environment = Environment::from_fn(|name| match name {
+            "CLUSTER_NAME" => Some(String::new()),
+            "SIZE" => Some("many".to_owned()),
+            _ => None,
+        });
+        let missing = environment.cluster_name().unwrap_err().to_string();
+        assert_eq!(missing, "the environment variable CLUSTER_NAME is not set; it says the name of the EKS cluster");
+        let invalid = environment.parsed_or("SIZE", "how many", 3_u32).unwrap_err().to_string();
+        assert!(invalid.starts_with("the environment variable SIZE is \"many\": invalid digit"), "{invalid}");
+        assert_eq!(environment.parsed_or("OTHER", "how many", 3_u32), Ok(3));
+    }
+}

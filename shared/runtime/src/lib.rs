@@ -1,0 +1,34 @@
+//! What the function binaries share: environment variables, warm connections, and batches that fail one message at a time.
+//!
+//! A function's `main.rs` reads its [`Environment`], wires the ports, and calls one operation. Nothing is decided here.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod batch;
+mod clock;
+#[cfg(feature = "cluster")]
+mod connections;
+mod environment;
+
+pub use clock::SystemClock;
+#[cfg(feature = "cluster")]
+pub use connections::{ConnectError, Connections, cluster_access};
+pub use environment::{Environment, EnvironmentError};
+
+use lambda_runtime::{LambdaEvent, service_fn};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::future::Future;
+
+/// Runs a Lambda function until the environment is shut down.
+///
+/// # Errors
+/// When the Lambda Runtime API cannot be reached.
+pub async fn run<E, A, H, F>(handler: H) -> Result<(), lambda_runtime::Error>
+where
+    E: DeserializeOwned + Send + 'static,
+    A: Serialize + Send + 'static,
+    H: Fn(E) -> F + Send + Sync,
+    F: Future<Output = Result<A, lambda_runtime::Error>> + Send,
+{
+    lambda_runtime::run(service_fn(|event: LambdaEvent<E>| handler(event.payload))).await
+}
