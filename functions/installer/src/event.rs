@@ -1,0 +1,143 @@
+//! What the function is asked to do.
+
+use nodeless_kubernetes::install::Wake;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// A request, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// The cluster that is meant.
+    pub(crate) cluster: String,
+    /// What is to be done.
+    pub(crate) action: Action,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Apply everything.
+    Install(Wake),
+    /// Remove everything but the definitions.
+    Uninstall,
+}
+
+/// Why a request makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EventError {
+    #[error("the event cannot be read: {0}; send {{\"action\":\"install\"}} or {{\"action\":\"uninstall\"}}")]
+    Malformed(String),
+    #[error("no cluster is named: set CLUSTER_NAME, or \"cluster\" in the event")]
+    NoCluster,
+    #[error(
+        "the event's \"cluster\" is {event} and CLUSTER_NAME is {environment}; this function serves one cluster only"
+    )]
+    OtherCluster {
+        /// As the event says.
+        event: String,
+        /// As the environment says.
+        environment: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    action: Verb,
+    cluster: Option<String>,
+    /// Absent leaves the webhook as it is; `null` removes it.
+    #[serde(default, deserialize_with = "given")]
+    wake_url: Option<Option<String>>,
+    /// Added by Terraform's aws_lambda_invocation.
+    tf: Option<Terraform>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Verb {
+    Install,
+    Uninstall,
+}
+
+#[derive(Deserialize)]
+struct Terraform {
+    action: TerraformAction,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum TerraformAction {
+    Create,
+    Update,
+    Delete,
+}
+
+/// Tells `null` from a field that is not there.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// Reads a request. `cluster` is the one that this function is set up for.
+pub(crate) fn read(event: Value, cluster: Option<&str>) -> Result<Request, EventError> {
+    let event: Event = serde_json::from_value(event).map_err(|error| EventError::Malformed(error.to_string()))?;
+    let cluster = match (event.cluster, cluster) {
+        (Some(event), Some(environment)) if event != environment => {
+            return Err(EventError::OtherCluster { event, environment: environment.to_owned() });
+        }
+        (named, environment) => named.or_else(|| environment.map(str::to_owned)).ok_or(EventError::NoCluster)?,
+    };
+    // On destroy Terraform sends the same input and only adds that it is one.
+    let destroys = event.tf.is_some_and(|terraform| matches!(terraform.action, TerraformAction::Delete));
+    let action = match event.action {
+        Verb::Uninstall => Action::Uninstall,
+        Verb::Install if destroys => Action::Uninstall,
+        Verb::Install => Action::Install(match event.wake_url {
+            None => Wake::Keep,
+            Some(None) => Wake::Off,
+            Some(Some(url)) => Wake::Url(url),
+        }),
+    };
+    Ok(Request { cluster, action })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn sample(text: &str) -> Request {
+        read(serde_json::from_str(text).unwrap(), None).unwrap()
+    }
+
+    #[test]
+    fn reads_what_terraform_sends() {
+        let install = sample(include_str!("../../../events/installer.install.json"));
+        assert_eq!(install.cluster, "example");
+        assert!(matches!(install.action, Action::Install(Wake::Url(url)) if url.starts_with("https://")));
+        let uninstall = sample(include_str!("../../../events/installer.uninstall.json"));
+        assert_eq!(uninstall.action, Action::Uninstall);
+    }
+
+    #[test]
+    fn a_url_that_is_absent_is_not_a_url_that_is_null() {
+        let action = |event| read(event, Some("one")).unwrap().action;
+        assert_eq!(action(json!({ "action": "install" })), Action::Install(Wake::Keep));
+        assert_eq!(action(json!({ "action": "install", "wakeUrl": null })), Action::Install(Wake::Off));
+        assert_eq!(action(json!({ "action": "uninstall" })), Action::Uninstall);
+    }
+
+    #[test]
+    fn refuses_what_makes_no_sense() {
+        for (event, word) in [
+            (json!({}), "action"),
+            (json!({ "action": "destroy" }), "destroy"),
+            (json!("install"), "cannot be read"),
+            (json!({ "action": "install", "wakeUrl": 7 }), "cannot be read"),
+            (json!({ "action": "install", "cluster": "two" }), "one cluster only"),
+        ] {
+            let error = read(event, Some("one")).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+        assert_eq!(read(json!({ "action": "install" }), None), Err(EventError::NoCluster));
+    }
+}
