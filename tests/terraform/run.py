@@ -39,8 +39,8 @@ def check_with_provider(mirror: Path) -> None:
             step(f"terraform validate {directory.relative_to(scratch)}")
             terraform(directory, "init", "-backend=false", f"-plugin-dir={mirror}")
             terraform(directory, "validate")
-        step("terraform test")
-        print(terraform(module, "test", f"-var=artifacts_directory={artifacts}"))
+            step(f"terraform test {directory.relative_to(scratch)}")
+            print(terraform(directory, "test", f"-var=artifacts_directory={artifacts}"))
 
 
 def check_policies() -> None:

@@ -1,0 +1,44 @@
+# Run by tests/terraform/run.py, which passes artifacts_directory.
+
+mock_provider "aws" {
+  override_data {
+    target = data.aws_availability_zones.available
+    values = { names = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"] }
+  }
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws" }
+  }
+  override_data {
+    target = module.nodeless.data.aws_caller_identity.current
+    values = { account_id = "111122223333" }
+  }
+  override_data {
+    target = module.nodeless.data.aws_partition.current
+    values = { partition = "aws" }
+  }
+  override_data {
+    target = module.nodeless.data.aws_region.current
+    values = { id = "eu-west-1", name = "eu-west-1" }
+  }
+}
+run "private" {
+  command = plan
+  variables {
+    nodes_in_private_subnets = true
+  }
+  assert {
+    condition     = length(aws_nat_gateway.this) == 1 && length(aws_subnet.private) == 3 && !contains(keys(aws_subnet.public["us-east-1a"].tags), "karpenter.sh/discovery")
+    error_message = "Nodes and NAT gateway must be where nodes_in_private_subnets says, and the discovery tag on the nodes' subnets alone."
+  }
+}
+run "public" {
+  command = plan
+  variables {
+    zones = 4
+  }
+  assert {
+    condition     = length(aws_nat_gateway.this) == 0 && length(aws_subnet.private) == 0 && length(aws_subnet.public) == 4 && aws_subnet.public["us-east-1d"].tags["karpenter.sh/discovery"] == "nodeless"
+    error_message = "Nodes and NAT gateway must be where nodes_in_private_subnets says, and the discovery tag on the nodes' subnets alone."
+  }
+}
