@@ -4,6 +4,8 @@
 //! and passes; with `NODELESS_REQUIRE_TOOLS=1`, as CI sets it, the missing tool fails the test.
 #![allow(clippy::expect_used, clippy::panic, reason = "this crate is only ever part of tests")]
 
+pub mod lambda;
+
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -46,14 +48,24 @@ pub fn free_port() -> u16 {
 pub struct Process(Child);
 
 impl Process {
-    /// Starts a command in the background, its output thrown away.
+    /// Starts a command in the background. Its output is thrown away unless `NODELESS_TEST_OUTPUT` is set.
     ///
     /// # Panics
     /// When it cannot be started.
     #[must_use]
     pub fn start(command: &mut Command) -> Self {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let output = || match std::env::var_os("NODELESS_TEST_OUTPUT") {
+            Some(_) => Stdio::inherit(),
+            None => Stdio::null(),
+        };
+        let child = command.stdin(Stdio::null()).stdout(output()).stderr(output()).spawn();
         Self(child.unwrap_or_else(|error| panic!("{command:?} does not start: {error}")))
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.0.id()
     }
 
     /// Whether it has ended by itself.

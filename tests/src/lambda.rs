@@ -1,0 +1,177 @@
+//! The Lambda Runtime API, served to a function binary as AWS serves it: the function asks for the next event, and posts an
+//! answer or an error for it.
+
+use crate::{Process, workspace};
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::routing::{get, post};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::Path as FilePath;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+/// How long a function may take for one event in a test; far more than any needs, so that only one that hangs meets it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a function said to an event.
+pub type Answer = Result<Value, Value>;
+
+type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<Answer>>>>;
+
+#[derive(Clone)]
+struct Api {
+    events: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<(String, String)>>>,
+    waiting: Waiting,
+    ready: Arc<Mutex<Option<Instant>>>,
+}
+
+/// A function binary that runs against a Lambda Runtime API of our own.
+#[derive(Debug)]
+pub struct Function {
+    process: Process,
+    started: Instant,
+    ready: Arc<Mutex<Option<Instant>>>,
+    send: mpsc::UnboundedSender<(String, String)>,
+    waiting: Waiting,
+    count: u64,
+}
+
+impl Function {
+    /// Starts a function binary with these environment variables beside the ones that Lambda sets.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub async fn start(binary: &str, variables: &[(&str, &str)]) -> Self {
+        let (send, events) = mpsc::unbounded_channel();
+        let waiting = Waiting::default();
+        let ready = Arc::default();
+        let api = Api {
+            events: Arc::new(tokio::sync::Mutex::new(events)),
+            waiting: Arc::clone(&waiting),
+            ready: Arc::clone(&ready),
+        };
+        let router = Router::new()
+            .route("/2018-06-01/runtime/invocation/next", get(next))
+            .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
+            .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+            .route("/2018-06-01/runtime/init/error", post(async || StatusCode::ACCEPTED))
+            .with_state(api);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        tokio::spawn(async move { axum::serve(listener, router).await });
+
+        let mut command = Command::new(binary);
+        command
+            .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
+            .env("AWS_LAMBDA_FUNCTION_NAME", "test")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
+            .env("AWS_LAMBDA_LOG_GROUP_NAME", "test")
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", "test")
+            .env("AWS_REGION", "us-east-1")
+            .env("AWS_ACCESS_KEY_ID", "test")
+            .env("AWS_SECRET_ACCESS_KEY", "test")
+            .envs(variables.iter().copied());
+        let started = Instant::now();
+        Self { process: Process::start(&mut command), started, ready, send, waiting, count: 0 }
+    }
+
+    /// Gives the function an event and waits for its answer: `Err` is the error that the function reported.
+    ///
+    /// # Panics
+    /// When it ends, or does not answer within a minute.
+    pub async fn invoke(&mut self, event: &Value) -> Answer {
+        self.count += 1;
+        let id = format!("request-{}", self.count);
+        let (send, receive) = oneshot::channel();
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), send);
+        self.send.send((id, event.to_string())).expect("the API is served for as long as this lives");
+        let answered = tokio::time::timeout(PATIENCE, receive).await;
+        answered.expect("the function answers within a minute").expect("the API keeps its channel")
+    }
+
+    /// Gives the function a file of `events/`.
+    ///
+    /// # Panics
+    /// When there is no such file, it is no JSON, or the function does not answer.
+    pub async fn invoke_sample(&mut self, file: &str) -> Answer {
+        self.invoke(&sample(file)).await
+    }
+
+    /// From the start of the process until it asked for its first event.
+    #[must_use]
+    pub fn start_to_ready(&self) -> Option<Duration> {
+        let ready = *self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.map(|ready| ready.duration_since(self.started))
+    }
+
+    /// The most memory that the process has used so far, in kilobytes, where the system tells.
+    #[must_use]
+    pub fn peak_memory_kilobytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().trim_end_matches(" kB").trim().parse().ok()
+    }
+}
+
+/// A file of `events/`.
+///
+/// # Panics
+/// When there is no such file or it is no JSON.
+#[must_use]
+pub fn sample(file: &str) -> Value {
+    let path = workspace().join("events").join(file);
+    read_json(&path)
+}
+
+fn read_json(path: &FilePath) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+async fn next(State(api): State<Api>) -> (HeaderMap, String) {
+    api.ready.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+    let event = api.events.lock().await.recv().await;
+    // When the test has ended there is no event any more: the function is about to be killed.
+    let Some((id, body)) = event else { std::future::pending().await };
+    let deadline = std::time::SystemTime::now() + PATIENCE;
+    let deadline = deadline.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis().to_string();
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("lambda-runtime-aws-request-id", id.as_str()),
+        ("lambda-runtime-deadline-ms", deadline.as_str()),
+        ("lambda-runtime-invoked-function-arn", "arn:aws:lambda:us-east-1:123456789012:function:test"),
+        ("lambda-runtime-trace-id", "Root=1-00000000-000000000000000000000000"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).expect("plain ASCII"));
+    }
+    (headers, body)
+}
+
+async fn response(State(api): State<Api>, Path(id): Path<String>, body: String) -> StatusCode {
+    answer(&api, &id, Ok(parse(&body)))
+}
+
+async fn error(State(api): State<Api>, Path(id): Path<String>, body: String) -> StatusCode {
+    answer(&api, &id, Err(parse(&body)))
+}
+
+fn parse(body: &str) -> Value {
+    serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned()))
+}
+
+fn answer(api: &Api, id: &str, answer: Answer) -> StatusCode {
+    let waiting = api.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    match waiting {
+        Some(waiting) => {
+            // Nobody waits any more when the test gave up.
+            let _ = waiting.send(answer);
+            StatusCode::ACCEPTED
+        }
+        None => StatusCode::BAD_REQUEST,
+    }
+}
