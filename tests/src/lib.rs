@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "this crate is only ever part of tests")]
 
 pub mod lambda;
+pub mod proxy;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
