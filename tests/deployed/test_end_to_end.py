@@ -119,7 +119,12 @@ def check_installation(world: World, webhook: Webhook, wake: bool) -> None:
     assert definitions.issuperset(INSTALLED)
     bound = {r["metadata"]["name"] for r in world.items("clusterrolebindings")}
     assert bound.issuperset({"nodeless:controllers", "nodeless:planner", "nodeless:lifecycle", "nodeless:catalog", "nodeless:interruption"})
-    assert (webhook.url() is not None) == wake
+    url = webhook.url()
+    assert (url is not None) == wake
+    if url is not None:
+        forged = url.rsplit("/", 1)[0] + "/" + "x" * len(url.rsplit("/", 1)[1])
+        status, _ = webhook.ministack.call_function_url(forged, {"kind": "AdmissionReview"})
+        assert status == 404, "a call that does not know the path must learn nothing"
 
 
 def apply_manifests(world: World, node_role: str) -> None:
