@@ -143,6 +143,8 @@ struct Shared {
 #[derive(Clone)]
 pub struct ApiServer {
     shared: Arc<Shared>,
+    /// Set where webhooks have been asked before the write.
+    reviewed: bool,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -170,7 +172,7 @@ impl ApiServer {
             reviews_waiting: Notify::new(),
             token,
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), reviewed: false })
     }
 
     /// The time of the server's clock.
@@ -412,8 +414,27 @@ impl ApiServer {
         self.write(|store, now| bind_in(store, &key, node, now))
     }
 
+    /// The same server for writes that webhooks have agreed to.
+    pub(crate) fn reviewed(&self) -> Self {
+        Self { shared: self.shared.clone(), reviewed: true }
+    }
+
+    /// The webhook calls that a write over HTTP has to make first.
+    pub(crate) fn calls(
+        &self,
+        resource: &Resource,
+        operation: &str,
+        object: &Value,
+        old: &Value,
+        dry_run: bool,
+    ) -> Result<Vec<Call>, Status> {
+        let mut store = self.store();
+        let definition = store.definition_of(resource)?;
+        Ok(admission::calls(&mut store, &definition, operation, object, old, dry_run))
+    }
+
     fn enqueue_reviews(&self, calls: Vec<Call>) {
-        if calls.is_empty() {
+        if calls.is_empty() || self.reviewed {
             return;
         }
         let mut waiting = self.shared.reviews.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,16 +9,23 @@ use super::patch::apply::seconds;
 use super::resource::{Definition, Resource, Scale, text};
 
 /// One served version of a custom resource.
-#[derive(Clone, Debug)]
 pub(crate) struct CustomVersion {
     /// The structural schema (`openAPIV3Schema`).
     pub(crate) schema: Value,
+    /// Checks objects against the schema.
+    pub(crate) validator: Arc<nodeless_api::schema::Schema>,
     /// Whether objects are stored in this version.
     pub(crate) storage: bool,
     /// `additionalPrinterColumns`.
     pub(crate) columns: Vec<Value>,
     /// JSON paths of `selectableFields`.
     pub(crate) selectable_fields: Vec<String>,
+}
+
+impl std::fmt::Debug for CustomVersion {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("CustomVersion").field("storage", &self.storage).finish_non_exhaustive()
+    }
 }
 
 fn strings(value: &Value) -> Vec<String> {
@@ -29,7 +36,7 @@ fn pointer(path: &Value) -> Option<String> {
     path.as_str().map(|path| path.replace('.', "/"))
 }
 
-/// The definitions of all served versions of a CustomResourceDefinition.
+/// The definitions of all served versions of a CustomResourceDefinition that was found valid.
 pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
     let spec = &crd["spec"];
     let names = &spec["names"];
@@ -37,11 +44,19 @@ pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
     versions
         .iter()
         .filter(|version| version["served"] != false)
-        .map(|version| {
+        .filter_map(|version| {
+            let validator = match super::schema::compile(crd, text(version, "/name")) {
+                Ok(validator) => validator,
+                Err(error) => {
+                    tracing::error!(field = error.field, error = error.message, "a version is not served");
+                    return None;
+                }
+            };
             let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
             let fields = version["selectableFields"].as_array().map(Vec::as_slice).unwrap_or_default();
             let custom = CustomVersion {
                 schema,
+                validator,
                 storage: version["storage"] == true,
                 columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
                 selectable_fields: fields.iter().map(|field| text(field, "/jsonPath").to_owned()).collect(),
@@ -51,7 +66,7 @@ pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
                 status_replicas: pointer(&scale["statusReplicasPath"]).unwrap_or_default(),
                 selector: pointer(&scale["labelSelectorPath"]),
             });
-            Definition {
+            Some(Definition {
                 resource: Resource::custom(
                     text(spec, "/group"),
                     text(version, "/name"),
@@ -66,7 +81,7 @@ pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
                 scale,
                 generation: true,
                 custom: Some(Arc::new(custom)),
-            }
+            })
         })
         .collect()
 }

@@ -7,11 +7,16 @@
 mod admission;
 mod api;
 mod bootstrap;
+mod columns;
 mod custom;
 mod defaults;
+mod discovery;
 mod events;
 mod eviction;
 mod garbage;
+mod http;
+mod jsonpath;
+mod openapi;
 mod patch;
 pub mod resource;
 mod scale;
@@ -20,6 +25,7 @@ mod selectors;
 mod status;
 mod store;
 mod structure;
+mod table;
 mod validation;
 mod writes;
 

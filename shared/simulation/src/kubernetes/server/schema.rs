@@ -1,14 +1,46 @@
-//! The seam to the validator of structural schemas: defaults, pruning, validation and CEL rules of custom resources.
+//! Structural schemas of custom resources: defaults, pruning, validation and CEL rules, by the validator that the
+//! project's own definitions are checked with.
 
+use std::sync::Arc;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use nodeless_api::schema::Schema;
 use serde_json::Value;
 
 use super::custom::CustomVersion;
+use super::resource::text;
 use super::status::FieldError;
 
-/// Fills in the schema's defaults and drops the fields that it does not know.
-pub(crate) fn default_and_prune(_custom: &CustomVersion, _object: &mut Value) {}
+/// The validator of one version of a definition.
+pub(crate) fn compile(crd: &Value, version: &str) -> Result<Arc<Schema>, FieldError> {
+    let invalid = |field: &str, problem: &str| FieldError::invalid(field, &Value::Null, problem);
+    let parsed: CustomResourceDefinition =
+        serde_json::from_value(crd.clone()).map_err(|error| invalid("spec", &error.to_string()))?;
+    Schema::from_crd(&parsed, version).map(Arc::new).map_err(|error| {
+        let field = format!("spec.versions[{version}].schema.openAPIV3Schema{}", error.path);
+        invalid(&field, &error.problem)
+    })
+}
+
+/// What keeps the schemas of a definition from being used.
+pub(crate) fn definition_errors(crd: &Value) -> Vec<FieldError> {
+    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+    let served = versions.into_iter().flatten().filter(|version| version["served"] != false);
+    served.filter_map(|version| compile(crd, text(version, "/name")).err()).collect()
+}
+
+/// Drops the fields that the schema does not know and fills in its defaults.
+pub(crate) fn default_and_prune(custom: &CustomVersion, object: &mut Value) {
+    custom.validator.prune(object);
+    custom.validator.default(object);
+}
 
 /// What the schema and its rules have against an object.
-pub(crate) fn validate(_custom: &CustomVersion, _object: &Value, _old: Option<&Value>) -> Vec<FieldError> {
-    Vec::new()
+pub(crate) fn validate(custom: &CustomVersion, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    custom
+        .validator
+        .validate(object, old)
+        .into_iter()
+        .map(|error| FieldError { field: error.path, reason: "FieldValueInvalid", message: error.message })
+        .collect()
 }

@@ -183,7 +183,7 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
 
 /// A parsed field selector, checked against the fields that the resource can be selected by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSelector {
+pub(crate) struct FieldSelector {
     /// JSON pointer, value, whether they must be equal.
     requirements: Vec<(String, String, bool)>,
 }
@@ -212,12 +212,12 @@ impl FieldSelector {
     }
 
     /// Whether the selector matches everything.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
     /// Whether an object's fields match.
-    pub fn matches(&self, object: &Value) -> bool {
+    pub(crate) fn matches(&self, object: &Value) -> bool {
         self.requirements.iter().all(|(pointer, wanted, equal)| {
             let actual = match object.pointer(pointer) {
                 Some(Value::String(text)) => text.clone(),

@@ -294,6 +294,9 @@ fn custom_resource_definition(object: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::required(path, "schemas are required"));
         }
     }
+    if errors.is_empty() {
+        errors.extend(super::schema::definition_errors(object));
+    }
 }
 
 fn webhooks(object: &Value, errors: &mut Vec<FieldError>) {

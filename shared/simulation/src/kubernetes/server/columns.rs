@@ -1,0 +1,420 @@
+//! The printer columns of built-in resources.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::resource::{Resource, text};
+use super::selectors::LabelSelector;
+use super::table::{Column, age, human_duration, since};
+
+const NAME: Column = ("Name", "string", 0);
+const AGE: Column = ("Age", "string", 0);
+
+const fn shown(name: &'static str) -> Column {
+    (name, "string", 0)
+}
+
+const fn number(name: &'static str) -> Column {
+    (name, "integer", 0)
+}
+
+const fn wide(name: &'static str) -> Column {
+    (name, "string", 1)
+}
+
+/// The columns of a resource; the cells are in the same order.
+pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
+    match resource.plural.as_ref() {
+        "pods" => vec![
+            NAME,
+            shown("Ready"),
+            shown("Status"),
+            shown("Restarts"),
+            AGE,
+            wide("IP"),
+            wide("Node"),
+            wide("Nominated Node"),
+            wide("Readiness Gates"),
+        ],
+        "nodes" => vec![
+            NAME,
+            shown("Status"),
+            shown("Roles"),
+            AGE,
+            shown("Version"),
+            wide("Internal-IP"),
+            wide("External-IP"),
+            wide("OS-Image"),
+            wide("Kernel-Version"),
+            wide("Container-Runtime"),
+        ],
+        "deployments" => vec![
+            NAME,
+            shown("Ready"),
+            number("Up-to-date"),
+            number("Available"),
+            AGE,
+            wide("Containers"),
+            wide("Images"),
+            wide("Selector"),
+        ],
+        "replicasets" | "replicationcontrollers" => vec![
+            NAME,
+            number("Desired"),
+            number("Current"),
+            number("Ready"),
+            AGE,
+            wide("Containers"),
+            wide("Images"),
+            wide("Selector"),
+        ],
+        "daemonsets" => vec![
+            NAME,
+            number("Desired"),
+            number("Current"),
+            number("Ready"),
+            number("Up-to-date"),
+            number("Available"),
+            shown("Node Selector"),
+            AGE,
+            wide("Containers"),
+            wide("Images"),
+            wide("Selector"),
+        ],
+        "statefulsets" => vec![NAME, shown("Ready"), AGE, wide("Containers"), wide("Images")],
+        "jobs" => vec![NAME, shown("Status"), shown("Completions"), shown("Duration"), AGE],
+        "cronjobs" => vec![NAME, shown("Schedule"), shown("Suspend"), number("Active"), shown("Last Schedule"), AGE],
+        "poddisruptionbudgets" => {
+            vec![NAME, shown("Min Available"), shown("Max Unavailable"), number("Allowed Disruptions"), AGE]
+        }
+        // The name of an event means nothing to a person: kubectl shows it with -o wide only.
+        "events" => vec![
+            ("Last Seen", "string", 0),
+            shown("Type"),
+            shown("Reason"),
+            shown("Object"),
+            wide("Subobject"),
+            wide("Source"),
+            shown("Message"),
+            wide("First Seen"),
+            wide("Count"),
+            wide("Name"),
+        ],
+        "namespaces" => vec![NAME, shown("Status"), AGE],
+        "customresourcedefinitions" => vec![NAME, shown("Created At")],
+        "services" => vec![
+            NAME,
+            shown("Type"),
+            shown("Cluster-IP"),
+            shown("External-IP"),
+            shown("Port(s)"),
+            AGE,
+            wide("Selector"),
+        ],
+        "configmaps" => vec![NAME, number("Data"), AGE],
+        "secrets" => vec![NAME, shown("Type"), number("Data"), AGE],
+        "leases" => vec![NAME, shown("Holder"), AGE],
+        "priorityclasses" => vec![NAME, number("Value"), shown("Global-Default"), AGE],
+        "persistentvolumeclaims" => {
+            vec![NAME, shown("Status"), shown("Volume"), shown("Capacity"), shown("StorageClass"), AGE]
+        }
+        "persistentvolumes" => {
+            vec![NAME, shown("Capacity"), shown("Reclaim Policy"), shown("Status"), shown("StorageClass"), AGE]
+        }
+        "storageclasses" => {
+            vec![NAME, shown("Provisioner"), shown("ReclaimPolicy"), shown("VolumeBindingMode"), AGE]
+        }
+        "csinodes" => vec![NAME, number("Drivers"), AGE],
+        "volumeattachments" => vec![NAME, shown("Attacher"), shown("PV"), shown("Node"), shown("Attached"), AGE],
+        "validatingwebhookconfigurations" => vec![NAME, number("Webhooks"), AGE],
+        _ => vec![NAME, AGE],
+    }
+}
+
+/// The cells of an object, in the order of [`columns`].
+pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    let name = json!(text(object, "/metadata/name"));
+    let age = json!(age(object, now));
+    let words = |pointer: &str| match object.pointer(pointer) {
+        Some(Value::String(value)) => json!(value),
+        Some(Value::Null) | None => json!("<none>"),
+        Some(value) => json!(value.to_string()),
+    };
+    let count = |pointer: &str| json!(object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default());
+    let size = |pointer: &str| {
+        json!(
+            object
+                .pointer(pointer)
+                .map_or(0, |it| it.as_object().map_or_else(|| it.as_array().map_or(0, Vec::len), serde_json::Map::len))
+        )
+    };
+    match resource.plural.as_ref() {
+        "pods" => pod(object, name, age),
+        "nodes" => node(object, name, age),
+        "deployments" => {
+            let ready = format!("{}/{}", count("/status/readyReplicas"), count("/spec/replicas"));
+            let mut cells =
+                vec![name, json!(ready), count("/status/updatedReplicas"), count("/status/availableReplicas"), age];
+            cells.extend(template(object, true));
+            cells
+        }
+        "replicasets" | "replicationcontrollers" => {
+            let mut cells =
+                vec![name, count("/spec/replicas"), count("/status/replicas"), count("/status/readyReplicas"), age];
+            cells.extend(template(object, true));
+            cells
+        }
+        "daemonsets" => {
+            let status = |field: &str| count(&format!("/status/{field}"));
+            let mut cells = vec![
+                name,
+                status("desiredNumberScheduled"),
+                status("currentNumberScheduled"),
+                status("numberReady"),
+                status("updatedNumberScheduled"),
+                status("numberAvailable"),
+                json!(label_text(object.pointer("/spec/template/spec/nodeSelector"))),
+                age,
+            ];
+            cells.extend(template(object, true));
+            cells
+        }
+        "statefulsets" => {
+            let ready = format!("{}/{}", count("/status/readyReplicas"), count("/spec/replicas"));
+            let mut cells = vec![name, json!(ready), age];
+            cells.extend(template(object, false));
+            cells
+        }
+        "jobs" => job(object, name, age, now),
+        "cronjobs" => {
+            let last = object.pointer("/status/lastScheduleTime").and_then(Value::as_str);
+            let last = last.map_or("<none>".to_owned(), |time| since(time, now));
+            let suspend = title(&words("/spec/suspend"));
+            vec![name, words("/spec/schedule"), suspend, size("/status/active"), json!(last), age]
+        }
+        "poddisruptionbudgets" => {
+            let or_none = |pointer: &str| match words(pointer) {
+                value if value == "<none>" => json!("N/A"),
+                value => value,
+            };
+            let allowed = count("/status/disruptionsAllowed");
+            vec![name, or_none("/spec/minAvailable"), or_none("/spec/maxUnavailable"), allowed, age]
+        }
+        "events" => event(object, now),
+        "namespaces" => vec![name, words("/status/phase"), age],
+        "customresourcedefinitions" => vec![name, words("/metadata/creationTimestamp")],
+        "services" => service(object, name, age),
+        "configmaps" => vec![name, size("/data"), age],
+        "secrets" => vec![name, words("/type"), size("/data"), age],
+        "leases" => vec![name, words("/spec/holderIdentity"), age],
+        "priorityclasses" => vec![name, count("/value"), words("/globalDefault"), age],
+        "persistentvolumeclaims" => vec![
+            name,
+            words("/status/phase"),
+            words("/spec/volumeName"),
+            words("/status/capacity/storage"),
+            words("/spec/storageClassName"),
+            age,
+        ],
+        "persistentvolumes" => vec![
+            name,
+            words("/spec/capacity/storage"),
+            words("/spec/persistentVolumeReclaimPolicy"),
+            words("/status/phase"),
+            words("/spec/storageClassName"),
+            age,
+        ],
+        "storageclasses" => {
+            vec![name, words("/provisioner"), words("/reclaimPolicy"), words("/volumeBindingMode"), age]
+        }
+        "csinodes" => vec![name, size("/spec/drivers"), age],
+        "volumeattachments" => vec![
+            name,
+            words("/spec/attacher"),
+            words("/spec/source/persistentVolumeName"),
+            words("/spec/nodeName"),
+            words("/status/attached"),
+            age,
+        ],
+        "validatingwebhookconfigurations" => vec![name, size("/webhooks"), age],
+        _ => vec![name, age],
+    }
+}
+
+fn title(value: &Value) -> Value {
+    match value.as_str() {
+        Some("true") => json!("True"),
+        Some("false") => json!("False"),
+        _ => value.clone(),
+    }
+}
+
+fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn label_text(labels: Option<&Value>) -> String {
+    let pairs = labels.and_then(Value::as_object).into_iter().flatten();
+    let text = pairs.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    let text = text.collect::<Vec<_>>().join(",");
+    if text.is_empty() { "<none>".into() } else { text }
+}
+
+/// Containers, images and, if asked, the selector.
+fn template(object: &Value, selector: bool) -> Vec<Value> {
+    let containers = list(object, "/spec/template/spec/containers");
+    let join = |field: &str| containers.iter().map(|it| text(it, field)).collect::<Vec<_>>().join(",");
+    let mut cells = vec![json!(join("/name")), json!(join("/image"))];
+    if selector {
+        let parsed = LabelSelector::from_object(&object["spec"]["selector"]).ok().flatten();
+        cells.push(json!(parsed.map(|selector| selector.to_text()).unwrap_or_default()));
+    }
+    cells
+}
+
+fn or_none(text: &str) -> Value {
+    json!(if text.is_empty() { "<none>" } else { text })
+}
+
+fn pod(object: &Value, name: Value, age: Value) -> Vec<Value> {
+    let statuses = list(object, "/status/containerStatuses");
+    let ready = statuses.iter().filter(|status| status["ready"] == true).count();
+    let restarts: i64 = statuses.iter().filter_map(|status| status["restartCount"].as_i64()).sum();
+    let mut status = text(object, "/status/reason").to_owned();
+    if status.is_empty() {
+        status = text(object, "/status/phase").to_owned();
+    }
+    if list(object, "/status/conditions").iter().any(|it| it["reason"] == "SchedulingGated") {
+        status = "SchedulingGated".into();
+    }
+    for container in statuses.iter().rev() {
+        for state in ["/state/waiting/reason", "/state/terminated/reason"] {
+            let reason = text(container, state);
+            if !reason.is_empty() {
+                status = reason.to_owned();
+            }
+        }
+    }
+    if object.pointer("/metadata/deletionTimestamp").is_some() {
+        status = if status == "NodeLost" { "Unknown".into() } else { "Terminating".into() };
+    }
+    let total = list(object, "/spec/containers").len();
+    vec![
+        name,
+        json!(format!("{ready}/{total}")),
+        json!(status),
+        json!(restarts.to_string()),
+        age,
+        or_none(text(object, "/status/podIP")),
+        or_none(text(object, "/spec/nodeName")),
+        or_none(text(object, "/status/nominatedNodeName")),
+        json!("<none>"),
+    ]
+}
+
+fn node(object: &Value, name: Value, age: Value) -> Vec<Value> {
+    let ready = list(object, "/status/conditions").iter().find(|condition| condition["type"] == "Ready");
+    let mut status = match ready.map(|condition| text(condition, "/status")) {
+        Some("True") => "Ready".to_owned(),
+        Some(_) => "NotReady".to_owned(),
+        None => "Unknown".to_owned(),
+    };
+    if object["spec"]["unschedulable"] == true {
+        status.push_str(",SchedulingDisabled");
+    }
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let roles: Vec<&str> = labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, _)| key.strip_prefix("node-role.kubernetes.io/"))
+        .filter(|role| !role.is_empty())
+        .collect();
+    let address = |kind: &str| {
+        let found = list(object, "/status/addresses").iter().find(|address| address["type"] == kind);
+        or_none(found.map(|address| text(address, "/address")).unwrap_or_default())
+    };
+    let info = |field: &str| {
+        let value = text(object, &format!("/status/nodeInfo/{field}"));
+        json!(if value.is_empty() { "<unknown>" } else { value })
+    };
+    vec![
+        name,
+        json!(status),
+        or_none(&roles.join(",")),
+        age,
+        json!(text(object, "/status/nodeInfo/kubeletVersion")),
+        address("InternalIP"),
+        address("ExternalIP"),
+        info("osImage"),
+        info("kernelVersion"),
+        info("containerRuntimeVersion"),
+    ]
+}
+
+fn job(object: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
+    let condition =
+        |kind: &str| list(object, "/status/conditions").iter().any(|it| it["type"] == kind && it["status"] == "True");
+    let status = if condition("Complete") {
+        "Complete"
+    } else if condition("Failed") {
+        "Failed"
+    } else if object.pointer("/metadata/deletionTimestamp").is_some() {
+        "Terminating"
+    } else if condition("Suspended") {
+        "Suspended"
+    } else {
+        "Running"
+    };
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
+    let completions =
+        format!("{}/{}", number("/status/succeeded").unwrap_or_default(), number("/spec/completions").unwrap_or(1));
+    let seconds = |pointer: &str| text(object, pointer).parse::<Timestamp>().ok().map(|time| time.as_second());
+    let duration = seconds("/status/startTime")
+        .map(|start| human_duration(seconds("/status/completionTime").unwrap_or(now.as_second()) - start));
+    vec![name, json!(status), json!(completions), json!(duration.unwrap_or_default()), age]
+}
+
+fn event(object: &Value, now: Timestamp) -> Vec<Value> {
+    let first_of = |pointers: &[&str]| {
+        let found = pointers.iter().map(|pointer| text(object, pointer)).find(|time| !time.is_empty());
+        found.map_or("<unknown>".to_owned(), |time| since(time, now))
+    };
+    let last = first_of(&["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"]);
+    let first = first_of(&["/firstTimestamp", "/eventTime", "/metadata/creationTimestamp"]);
+    let about =
+        format!("{}/{}", text(object, "/involvedObject/kind").to_lowercase(), text(object, "/involvedObject/name"));
+    let component = text(object, "/source/component");
+    let component = if component.is_empty() { text(object, "/reportingComponent") } else { component };
+    let host = text(object, "/source/host");
+    let source = if host.is_empty() { component.to_owned() } else { format!("{component}, {host}") };
+    let count = object.pointer("/series/count").or_else(|| object.get("count")).and_then(Value::as_i64).unwrap_or(1);
+    vec![
+        json!(last),
+        json!(text(object, "/type")),
+        json!(text(object, "/reason")),
+        json!(about),
+        json!(text(object, "/involvedObject/fieldPath")),
+        json!(source),
+        json!(text(object, "/message").trim()),
+        json!(first),
+        json!(count.to_string()),
+        json!(text(object, "/metadata/name")),
+    ]
+}
+
+fn service(object: &Value, name: Value, age: Value) -> Vec<Value> {
+    let ports = list(object, "/spec/ports").iter().map(|port| {
+        let node = port["nodePort"].as_i64().map(|node| format!(":{node}")).unwrap_or_default();
+        format!("{}{node}/{}", port["port"], text(port, "/protocol"))
+    });
+    let ports = ports.collect::<Vec<_>>().join(",");
+    vec![
+        name,
+        json!(text(object, "/spec/type")),
+        or_none(text(object, "/spec/clusterIP")),
+        or_none(text(object, "/spec/externalName")),
+        or_none(&ports),
+        age,
+        json!(label_text(object.pointer("/spec/selector"))),
+    ]
+}

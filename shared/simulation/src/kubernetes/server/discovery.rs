@@ -1,0 +1,181 @@
+//! Discovery: which groups, versions and resources are served, in the plain and in the aggregated form.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::resource::{Definition, PODS};
+use super::store::Store;
+
+/// The media type of aggregated discovery.
+pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// Resources that are only posted to and kept nowhere: group, plural, kind.
+pub(crate) const REVIEWS: &[(&str, &str, &str)] = &[
+    ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
+    ("authentication.k8s.io", "tokenreviews", "TokenReview"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+    ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+];
+
+type Groups = BTreeMap<String, BTreeMap<String, Vec<Arc<Definition>>>>;
+
+/// The served definitions by group and version; review groups are there without definitions.
+fn groups(store: &Store) -> Groups {
+    let mut groups = Groups::new();
+    for definition in store.definitions() {
+        let resource = &definition.resource;
+        let versions = groups.entry(resource.group.to_string()).or_default();
+        versions.entry(resource.version.to_string()).or_default().push(definition.clone());
+    }
+    for (group, _, _) in REVIEWS {
+        groups.entry((*group).to_owned()).or_default().entry("v1".into()).or_default();
+    }
+    groups
+}
+
+/// All group versions as `v1` or `group/version`.
+pub(crate) fn group_versions(store: &Store) -> BTreeSet<(String, String)> {
+    let pairs = groups(store).into_iter().flat_map(|(group, versions)| {
+        versions.into_keys().map(move |version| (group.clone(), version)).collect::<Vec<_>>()
+    });
+    pairs.collect()
+}
+
+fn full(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// `/api`.
+pub(crate) fn core_versions() -> Value {
+    json!({"kind": "APIVersions", "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]})
+}
+
+/// `/apis`.
+pub(crate) fn group_list(store: &Store) -> Value {
+    let list: Vec<Value> =
+        groups(store).iter().filter(|(group, _)| !group.is_empty()).map(|(group, it)| api_group(group, it)).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": list})
+}
+
+fn api_group(group: &str, versions: &BTreeMap<String, Vec<Arc<Definition>>>) -> Value {
+    let mut list: Vec<Value> =
+        versions.keys().map(|version| json!({"groupVersion": full(group, version), "version": version})).collect();
+    // Stable versions come first in discovery: `v1` before `v1beta1`, as text order has it among these.
+    list.sort_by_key(|version| version["version"].as_str().map(str::len));
+    json!({"name": group, "versions": list, "preferredVersion": list.first()})
+}
+
+/// `/apis/GROUP`.
+pub(crate) fn one_group(store: &Store, group: &str) -> Option<Value> {
+    let groups = groups(store);
+    let mut found = api_group(group, groups.get(group)?);
+    found["kind"] = json!("APIGroup");
+    found["apiVersion"] = json!("v1");
+    Some(found)
+}
+
+/// `/api/v1` and `/apis/GROUP/VERSION`.
+pub(crate) fn resource_list(store: &Store, group: &str, version: &str) -> Option<Value> {
+    let groups = groups(store);
+    let definitions = groups.get(group)?.get(version)?;
+    let mut list = Vec::new();
+    for definition in definitions {
+        let resource = &definition.resource;
+        list.push(json!({"name": resource.plural, "singularName": definition.singular, "kind": resource.kind,
+            "namespaced": resource.namespaced, "verbs": VERBS, "shortNames": definition.short_names,
+            "categories": definition.categories}));
+        for subresource in definition.subresources() {
+            let (group, version, kind) = response_kind(definition, subresource);
+            list.push(json!({"name": format!("{}/{subresource}", resource.plural), "singularName": "",
+                "namespaced": resource.namespaced, "kind": kind, "group": group, "version": version,
+                "verbs": subresource_verbs(subresource)}));
+        }
+    }
+    for (_, plural, kind) in REVIEWS.iter().filter(|(other, _, _)| *other == group) {
+        list.push(json!({"name": plural, "singularName": kind.to_lowercase(), "kind": kind, "namespaced": false,
+            "verbs": ["create"]}));
+    }
+    Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": full(group, version),
+        "resources": list}))
+}
+
+fn subresource_verbs(subresource: &str) -> &'static [&'static str] {
+    match subresource {
+        "status" | "scale" => &["get", "patch", "update"],
+        "finalize" => &["update"],
+        "log" => &["get"],
+        _ => &["create"],
+    }
+}
+
+fn response_kind<'a>(definition: &'a Definition, subresource: &str) -> (&'a str, &'a str, &'a str) {
+    match subresource {
+        "scale" => ("autoscaling", "v1", "Scale"),
+        "eviction" if definition.resource == PODS => ("policy", "v1", "Eviction"),
+        "binding" => ("", "v1", "Binding"),
+        "exec" => ("", "v1", "PodExecOptions"),
+        "attach" => ("", "v1", "PodAttachOptions"),
+        "portforward" => ("", "v1", "PodPortForwardOptions"),
+        "token" => ("authentication.k8s.io", "v1", "TokenRequest"),
+        _ => {
+            let resource = &definition.resource;
+            (&resource.group, &resource.version, &resource.kind)
+        }
+    }
+}
+
+/// Aggregated discovery of the core group, or of all others.
+pub(crate) fn aggregated(store: &Store, core: bool) -> Value {
+    let items: Vec<Value> = groups(store)
+        .iter()
+        .filter(|(group, _)| group.is_empty() == core)
+        .map(|(group, versions)| {
+            let mut list: Vec<_> = versions.iter().collect();
+            list.sort_by_key(|(version, _)| version.len());
+            let versions: Vec<Value> = list
+                .into_iter()
+                .map(|(version, definitions)| {
+                    json!({"version": version, "freshness": "Current",
+                        "resources": aggregated_resources(group, definitions)})
+                })
+                .collect();
+            let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+            json!({"metadata": metadata, "versions": versions})
+        })
+        .collect();
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
+}
+
+fn aggregated_resources(group: &str, definitions: &[Arc<Definition>]) -> Vec<Value> {
+    let scope = |namespaced: bool| if namespaced { "Namespaced" } else { "Cluster" };
+    let kind = |(group, version, kind): (&str, &str, &str)| json!({"group": group, "version": version, "kind": kind});
+    let mut list: Vec<Value> = definitions
+        .iter()
+        .map(|definition| {
+            let resource = &definition.resource;
+            let subresources: Vec<Value> = definition
+                .subresources()
+                .into_iter()
+                .map(|name| {
+                    json!({"subresource": name, "responseKind": kind(response_kind(definition, name)),
+                        "verbs": subresource_verbs(name)})
+                })
+                .collect();
+            json!({"resource": resource.plural, "scope": scope(resource.namespaced),
+                "responseKind": kind((&resource.group, &resource.version, &resource.kind)),
+                "singularResource": definition.singular, "verbs": VERBS, "shortNames": definition.short_names,
+                "categories": definition.categories, "subresources": subresources})
+        })
+        .collect();
+    for (_, plural, name) in REVIEWS.iter().filter(|(other, _, _)| *other == group) {
+        list.push(json!({"resource": plural, "scope": "Cluster", "responseKind": kind((group, "v1", name)),
+            "singularResource": name.to_lowercase(), "verbs": ["create"]}));
+    }
+    list
+}
