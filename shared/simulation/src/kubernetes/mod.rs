@@ -1,5 +1,6 @@
 //! A Kubernetes control plane in memory: an API server that the real `kubectl` and any client library can use.
 
+pub mod controllers;
 pub mod server;
 
 pub use server::{

@@ -1,0 +1,143 @@
+//! The kube-scheduler: pods by priority, each on the best node that takes it, or a reason for each node that does not.
+//!
+//! Preferred pod affinity and preemption are not simulated. Pods with persistent volume claims are refused, because there
+//! is no storage here.
+
+mod filter;
+mod info;
+mod score;
+mod topology;
+
+pub(super) use info::{NodeInfo, PodInfo};
+
+use super::Controller;
+use super::feed::Feed;
+use super::object::{Told, after, all, lenient, list, set_condition, tell, text, uid, write_status};
+use crate::kubernetes::server::resource::{NAMESPACES, NODES, PODS, Resource};
+use crate::kubernetes::server::{ApiServer, Status};
+use filter::Cluster;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const WATCHED: &[Resource] = &[PODS, NODES];
+const NAME: &str = "default-scheduler";
+/// A pod that stays unschedulable is tried, and told about, again after so many seconds, as the kube-scheduler does.
+const TOLD_AGAIN: i64 = 300;
+
+/// Binds pods to nodes.
+#[derive(Debug)]
+pub struct Scheduler {
+    feed: Feed,
+    /// What was last told about a pod, by uid, and when.
+    told: BTreeMap<String, (String, Timestamp)>,
+}
+
+impl Default for Scheduler {
+    fn default() -> Self {
+        Self { feed: Feed::new(WATCHED), told: BTreeMap::new() }
+    }
+}
+
+impl Controller for Scheduler {
+    fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
+        if !self.feed.look(api, now)? {
+            return Ok(());
+        }
+        let pods = all(api, &PODS)?;
+        let mut pending: Vec<(PodInfo, &Arc<Value>)> = pods
+            .iter()
+            .filter(|pod| awaits_scheduling(pod))
+            .filter_map(|pod| Some((PodInfo::new(pod)?, pod)))
+            .collect();
+        if pending.is_empty() {
+            self.told.clear();
+            return Ok(());
+        }
+        pending.sort_by_cached_key(|(info, _)| {
+            (Reverse(info.pod.priority), info.pod.created, info.pod.namespace.clone(), info.pod.name.clone())
+        });
+        let mut cluster = cluster(api, &pods)?;
+        let mut waiting = BTreeMap::new();
+        for (info, pod) in pending {
+            match cluster.place(&info) {
+                Ok(index) => {
+                    self.bind(api, pod, &cluster.nodes[index].name, now)?;
+                    cluster.add(index, info);
+                }
+                Err(message) => {
+                    let last = self.refuse(api, pod, &message, now)?;
+                    self.feed.wake_at(after(last, TOLD_AGAIN));
+                    waiting.insert(uid(pod).to_owned(), (message, last));
+                }
+            }
+        }
+        self.told = waiting;
+        Ok(())
+    }
+
+    fn next_wakeup(&self) -> Option<Timestamp> {
+        self.feed.due()
+    }
+}
+
+/// Whether a pod is this scheduler's to place.
+fn awaits_scheduling(pod: &Value) -> bool {
+    text(pod, "/spec/nodeName").is_empty()
+        && text(pod, "/status/phase") == "Pending"
+        && pod.pointer("/metadata/deletionTimestamp").is_none()
+        && list(pod, "/spec/schedulingGates").is_empty()
+        && matches!(text(pod, "/spec/schedulerName"), "" | NAME)
+}
+
+fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {
+    let mut nodes: Vec<NodeInfo> = all(api, &NODES)?
+        .iter()
+        .filter(|node| node.pointer("/metadata/deletionTimestamp").is_none())
+        .filter_map(|node| NodeInfo::new(node))
+        .collect();
+    let mut namespaces = BTreeMap::new();
+    for namespace in all(api, &NAMESPACES)? {
+        let labels = namespace.pointer("/metadata/labels").cloned().unwrap_or_default();
+        let labels = serde_json::from_value(labels).unwrap_or_default();
+        namespaces.insert(super::object::name(&namespace).to_owned(), labels);
+    }
+    let positions: BTreeMap<String, usize> =
+        nodes.iter().enumerate().map(|(index, node)| (node.name.clone(), index)).collect();
+    for pod in pods.iter().filter(|pod| !super::object::has_ended(pod)) {
+        let Some(position) = positions.get(text(pod, "/spec/nodeName")) else { continue };
+        if let Some(info) = PodInfo::new(pod) {
+            nodes[*position].add(info);
+        }
+    }
+    Ok(Cluster { nodes, namespaces })
+}
+
+impl Scheduler {
+    fn bind(&self, api: &ApiServer, pod: &Value, node: &str, now: Timestamp) -> Result<(), Status> {
+        let (namespace, name) = (super::object::namespace(pod), super::object::name(pod));
+        lenient(api.bind(namespace, name, node))?;
+        let message = format!("Successfully assigned {namespace}/{name} to {node}");
+        let told = Told { component: NAME, kind: "Normal", reason: "Scheduled", message: &message };
+        tell(api, pod, &told, now)
+    }
+
+    /// Writes down why a pod has no node, and tells it when it is news. Returns when it was last told.
+    fn refuse(&self, api: &ApiServer, pod: &Value, message: &str, now: Timestamp) -> Result<Timestamp, Status> {
+        let mut status = pod["status"].clone();
+        let mut conditions = list(pod, "/status/conditions").to_vec();
+        set_condition(&mut conditions, "PodScheduled", "False", "Unschedulable", message, now);
+        status["conditions"] = Value::Array(conditions);
+        // The condition first: whoever is woken by the event looks for it.
+        write_status(api, &PODS, pod, status)?;
+        let before = self.told.get(uid(pod)).filter(|(told, at)| told == message && after(*at, TOLD_AGAIN) > now);
+        if let Some((_, at)) = before {
+            return Ok(*at);
+        }
+        let told = Told { component: NAME, kind: "Warning", reason: "FailedScheduling", message };
+        tell(api, pod, &told, now)?;
+        Ok(now)
+    }
+}
