@@ -67,15 +67,16 @@ pub fn fresh_node(
                 })
             })
             .collect();
-        let enough = options.min_values == MinValuesPolicy::BestEffort || short_of(offer, &fitting).is_none();
-        let allowed = fitting.iter().find(|kind| {
+        let mut allowed = fitting;
+        allowed.retain(|kind| {
             let mut total = used.clone();
             total.0.add(&kind.capacity);
             total.0.set(resources::name::NODES, total.0.get(resources::name::NODES) + Quantity::from_units(1));
             total.1 += kind.offerings.iter().filter(|offering| offering.available).map(|o| o.price).fold(0.0, f64::max);
             passed(offer, &total).is_none()
-        })?;
-        enough.then(|| (offer.pool.name.clone(), allowed.name.clone()))
+        });
+        let enough = options.min_values == MinValuesPolicy::BestEffort || short_of(offer, &allowed).is_none();
+        enough.then(|| Some((offer.pool.name.clone(), allowed.first()?.name.clone()))).flatten()
     })
 }
 

@@ -34,10 +34,7 @@ pub(crate) fn launches(
 
 /// The instance types that may be launched, and what they take of the limits beyond the node's own share.
 fn choices(pool: &Pool<'_>, bin: &Bin, slack: &Share, options: &Options) -> (Vec<Choice>, Share) {
-    let nothing = pool.limits.share(&ResourceList::new(), 0.0).beyond(&pool.limits.share(&ResourceList::new(), 0.0));
-    let Some(own) = pool.set(bin.set).choice(bin.shape).map(|choice| choice.share.clone()) else {
-        return (Vec::new(), nothing);
-    };
+    let own = bin.share.clone();
     let fitting: Vec<&Choice> = holding(pool, bin).filter(|choice| choice.share.within(&own, slack)).collect();
     let mut kept = options.max_instance_types.max(1).min(fitting.len());
     if options.min_values == MinValuesPolicy::Strict {

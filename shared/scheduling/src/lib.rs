@@ -8,7 +8,7 @@
 //!    (`constraints`), tried one after another.
 //! 3. Existing nodes are filled first (`existing`, `fill`).
 //! 4. Then each NodePool in the order of its weight packs what is left (`packing`): for every new node the shape that
-//!    costs least for what it holds.
+//!    costs least for what it holds; nodes that are not full are merged where that costs nothing (`merging`).
 //! 5. Each new node becomes a launch with every instance type that could stand in (`launch`).
 //! 6. Only for pods that found no place is it worked out why (`explain`).
 //!
@@ -25,6 +25,7 @@ mod existing;
 mod explain;
 mod launch;
 mod limits;
+mod merging;
 mod packing;
 mod pools;
 mod problem;

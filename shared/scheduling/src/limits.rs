@@ -94,6 +94,16 @@ impl Limits {
         }
     }
 
+    /// Gives back what one node of this share took.
+    pub(crate) fn refund(&mut self, share: &Share) {
+        for (limit, share) in self.resources.iter_mut().zip(&share.resources) {
+            limit.used = limit.used.saturating_sub(*share);
+        }
+        if let Some((_, used)) = &mut self.dollars {
+            *used -= share.dollars;
+        }
+    }
+
     /// What each of so many launches may take beyond its share, for the sake of choice.
     pub(crate) fn slack_each(&self, launches: usize) -> Share {
         let launches = launches.max(1);

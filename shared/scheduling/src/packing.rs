@@ -7,6 +7,8 @@
 
 use crate::classes::{AlternativeId, Class, Classes};
 use crate::dense::{self, Amounts};
+use crate::limits::{Limits, Share};
+use crate::merging;
 use crate::pools::{BASE, Pool, SetId};
 use crate::problem::{MinValuesPolicy, Options};
 use nodeless_model::pod::HostPort;
@@ -24,6 +26,8 @@ pub(crate) struct Bin {
     pub(crate) ports: Vec<HostPort>,
     /// The instance type by which it was sized: a place in the NodePool's types.
     pub(crate) shape: usize,
+    /// What it takes of the limits at the least: that of its shape, or of as many instance types as `minValues` asks for.
+    pub(crate) share: Share,
     /// Whether the instance types that hold it are too few for `minValues`.
     pub(crate) min_values_relaxed: bool,
 }
@@ -56,13 +60,19 @@ pub(crate) fn pack(
         .collect();
     let most = ranked.iter().map(Vec::len).max().unwrap_or(0);
     let mut bins = Vec::new();
-    // Each class begins with the alternative that is cheapest for it; what is left tries the next.
-    for rank in 0..most {
-        let demands: Vec<&Demand> = ranked.iter().filter_map(|of_class| of_class.get(rank)).collect();
-        let mut packer = Packer { pool: &mut *pool, classes, demands, options };
-        bins.extend(packer.pack(pending));
+    loop {
+        let before = bins.len();
+        // Each class begins with the alternative that is cheapest for it; what is left tries the next.
+        for rank in 0..most {
+            let demands: Vec<&Demand> = ranked.iter().filter_map(|of_class| of_class.get(rank)).collect();
+            let mut packer = Packer { pool: &mut *pool, classes, demands, options };
+            bins.extend(packer.pack(pending));
+        }
+        // Merging may leave room in the limits for what had to be left out.
+        if bins.len() == before || !merging::merge(pool, classes, &mut bins) {
+            return bins;
+        }
     }
-    bins
 }
 
 /// The alternatives of a class that the NodePool could serve, the cheapest first.
@@ -128,10 +138,7 @@ impl<'c> Packer<'_, '_, 'c> {
                 for (class, count) in &best.contents {
                     pending[*class] -= count * alike;
                 }
-                if let Some(choice) = self.pool.set(best.set).choice(best.shape) {
-                    let share = choice.share.clone();
-                    self.pool.limits.charge(&share, alike);
-                }
+                self.pool.limits.charge(&best.share, alike);
                 bins.extend(std::iter::repeat_n(best, alike as usize));
             }
         }
@@ -141,10 +148,7 @@ impl<'c> Packer<'_, '_, 'c> {
     /// How many nodes like this one the pending pods fill and the limits allow.
     fn times(&self, bin: &Bin, pending: &[u32]) -> u32 {
         let filled = bin.contents.iter().map(|(class, count)| pending[*class] / count).min().unwrap_or(1).max(1);
-        match self.pool.set(bin.set).choice(bin.shape) {
-            Some(choice) => self.pool.limits.room_for(&choice.share, filled).max(1),
-            None => 1,
-        }
+        self.pool.limits.room_for(&bin.share, filled).max(1)
     }
 
     /// The node that holds the anchor and costs least for what it holds.
@@ -172,7 +176,11 @@ impl<'c> Packer<'_, '_, 'c> {
             return None;
         }
         let mut room = self.pool.types[kind].room.clone();
-        let mut filled = Filled { price: choice.price, worth: 0.0, bin: Bin::empty(first.set, kind, room.len()) };
+        let mut filled = Filled {
+            price: choice.price,
+            worth: 0.0,
+            bin: Bin::empty(first.set, kind, choice.share.clone(), room.len()),
+        };
         self.put(&mut filled, &mut room, first, pending);
         if filled.bin.contents.is_empty() {
             return None;
@@ -183,7 +191,7 @@ impl<'c> Packer<'_, '_, 'c> {
                 self.put(&mut filled, &mut room, demand, pending);
             }
         }
-        self.keep_min_values(filled)
+        self.reserve(filled)
     }
 
     /// Puts as many pods of a class on the node as fit, unless that narrows the node to something that costs more than
@@ -212,14 +220,22 @@ impl<'c> Packer<'_, '_, 'c> {
         dense::take(room, &class.requests, count);
     }
 
-    /// Takes pods out, the last put in first, until enough instance types could hold the rest for `minValues`. A node
-    /// for a single pod of the anchor is given up, or kept with fewer types where the policy allows.
-    fn keep_min_values(&self, mut filled: Filled) -> Option<Filled> {
-        while !self.pool.min_values.is_empty() && self.is_short(&filled.bin) {
+    /// Works out what the node takes of the limits.
+    ///
+    /// Where too few instance types hold it for `minValues`, pods are taken out, the last put in first, until there are
+    /// enough. A node for a single pod of the anchor is given up, or kept with fewer types where the policy allows.
+    fn reserve(&self, mut filled: Filled) -> Option<Filled> {
+        loop {
+            let own = &self.pool.set(filled.bin.set).choice(filled.bin.shape)?.share;
+            if let Some(share) = least_share(self.pool, &self.pool.limits, &filled.bin, own) {
+                filled.bin.share = share;
+                return Some(filled);
+            }
             let (class, count) = filled.bin.contents.pop()?;
             let only = filled.bin.contents.is_empty();
             if only && count == 1 {
                 filled.bin.contents.push((class, count));
+                filled.bin.share = own.clone();
                 filled.bin.min_values_relaxed = true;
                 return (self.options.min_values == MinValuesPolicy::BestEffort).then_some(filled);
             }
@@ -229,12 +245,6 @@ impl<'c> Packer<'_, '_, 'c> {
             }
             self.recount(&mut filled);
         }
-        Some(filled)
-    }
-
-    fn is_short(&self, bin: &Bin) -> bool {
-        let holding: Vec<usize> = holding(self.pool, bin).map(|choice| choice.kind).collect();
-        self.pool.first_short(&holding).is_some()
     }
 
     /// Works out again what depends on the contents. The set stays as narrow as it was: it is valid, if narrower than
@@ -252,6 +262,26 @@ impl<'c> Packer<'_, '_, 'c> {
     }
 }
 
+/// What a node takes of the limits at the least: `own`, the share of its shape, and with it that of the cheapest instance
+/// types that together reach `minValues`. `None` when those that keep the limits do not reach it.
+pub(crate) fn least_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Share) -> Option<Share> {
+    if limits.room_for(own, 1) == 0 {
+        return None;
+    }
+    let mut share = own.clone();
+    if pool.min_values.is_empty() {
+        return Some(share);
+    }
+    let mut kinds = vec![bin.shape];
+    let mut others = holding(pool, bin).filter(|choice| limits.room_for(&choice.share, 1) > 0);
+    while pool.first_short(&kinds).is_some() {
+        let choice = others.next()?;
+        kinds.push(choice.kind);
+        share = share.max(&choice.share);
+    }
+    Some(share)
+}
+
 /// The choices that could hold what is in a node, the cheapest first.
 pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Item = &'p crate::pools::Choice> + Clone {
     pool.set(bin.set).choices.iter().filter(move |choice| {
@@ -262,15 +292,21 @@ pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Ite
 }
 
 impl Bin {
-    fn empty(set: SetId, shape: usize, resources: usize) -> Self {
+    fn empty(set: SetId, shape: usize, share: Share, resources: usize) -> Self {
         Self {
             set,
             contents: Vec::new(),
             used: vec![0; resources].into_boxed_slice(),
             ports: Vec::new(),
             shape,
+            share,
             min_values_relaxed: false,
         }
+    }
+
+    /// Whether both hold the same.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.set == other.set && self.shape == other.shape && self.contents == other.contents
     }
 
     pub(crate) fn add(&mut self, index: usize, class: &Class<'_>, count: u32) {

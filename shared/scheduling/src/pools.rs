@@ -156,6 +156,24 @@ impl<'a> Pool<'a> {
             return None;
         }
         let merged = present.with(&alternative.requirements);
+        self.intern(merged)
+    }
+
+    /// The set of nodes that satisfy both sets; `None` when nothing could be launched.
+    pub(crate) fn merge(&mut self, a: SetId, b: SetId) -> Option<SetId> {
+        if a == b {
+            return Some(a);
+        }
+        let (left, right) = (&self.sets[a].requirements, &self.sets[b].requirements);
+        if !left.intersects(right) {
+            return None;
+        }
+        let merged = left.with(right);
+        self.intern(merged)
+    }
+
+    /// The set with these requirements, made if there is none yet; `None` when nothing could be launched.
+    fn intern(&mut self, merged: Requirements) -> Option<SetId> {
         if let Some(known) = self.set_ids.get(&merged) {
             return Some(*known).filter(|id| !self.sets[*id].choices.is_empty());
         }

@@ -107,7 +107,7 @@ fn until_a_node_of_ours_is_initialised_passing_taints_do_not_count() {
     let existing = existing_node(Some(&node), Some(&claim), &[], &[]).unwrap();
     assert_eq!((existing.taints.len(), existing.initialized), (3, true));
     // A node that is not ours and not ready takes nothing.
-    let mut foreign = node.clone();
+    let mut foreign = node;
     foreign.labels.remove(labels::NODE_POOL);
     assert_eq!(bare(&foreign).taints.len(), 3);
 }

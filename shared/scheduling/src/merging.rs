@@ -1,0 +1,99 @@
+//! Fewer nodes for the same money.
+//!
+//! The rule: where a node is less than [`FULL`] full, and one node for its pods and those of another costs no more than
+//! both, the one takes the place of the two. Nodes that are full are left apart, however cheap one large machine for all
+//! of them would be: losing it would hurt more.
+
+use crate::classes::Classes;
+use crate::dense;
+use crate::packing::{Bin, dominant_share, holding, least_share};
+use crate::pools::Pool;
+
+/// The share of its shape from which a node counts as full.
+const FULL: f64 = 0.8;
+
+/// How many nodes that are not full are looked at, so that the effort stays bounded; the smallest come first.
+const MOST_TRIED: usize = 64;
+
+/// Sums of prices are rounded.
+const ROUNDING: f64 = 1e-9;
+
+/// Merges nodes by the rule above, as long as there are any to merge. Returns whether it merged any.
+pub(crate) fn merge(pool: &mut Pool<'_>, classes: &Classes<'_>, bins: &mut Vec<Bin>) -> bool {
+    let mut given_up: Vec<usize> = Vec::new();
+    let mut any = false;
+    for _ in 0..MOST_TRIED {
+        let Some(loose) = loosest(pool, bins, &given_up) else { break };
+        match partner(pool, classes, bins, loose) {
+            Some((other, merged)) => {
+                any = true;
+                pool.limits.refund(&bins[loose].share);
+                pool.limits.refund(&bins[other].share);
+                pool.limits.charge(&merged.share, 1);
+                // The places of others stay as they are up to the later of the two.
+                let (kept, gone) = (loose.min(other), loose.max(other));
+                bins[kept] = merged;
+                bins.remove(gone);
+                given_up.retain(|index| *index != kept && *index != gone);
+                given_up.iter_mut().filter(|index| **index > gone).for_each(|index| *index -= 1);
+            }
+            None => given_up.push(loose),
+        }
+    }
+    any
+}
+
+fn price(pool: &Pool<'_>, bin: &Bin) -> f64 {
+    pool.set(bin.set).choice(bin.shape).map_or(0.0, |choice| choice.price)
+}
+
+/// The cheapest of the nodes that are not full and not given up; among equals the last.
+fn loosest(pool: &Pool<'_>, bins: &[Bin], given_up: &[usize]) -> Option<usize> {
+    let full = |bin: &Bin| dominant_share(&bin.used, &pool.types[bin.shape].room) >= FULL;
+    let loose = bins.iter().enumerate().rev().filter(|(index, bin)| !given_up.contains(index) && !full(bin));
+    loose.min_by(|(_, a), (_, b)| price(pool, a).total_cmp(&price(pool, b))).map(|(index, _)| index)
+}
+
+/// The node with which the loose one makes the cheapest pair, and what becomes of both.
+fn partner(pool: &mut Pool<'_>, classes: &Classes<'_>, bins: &[Bin], loose: usize) -> Option<(usize, Bin)> {
+    let mut best: Option<(f64, usize, Bin)> = None;
+    for other in 0..bins.len() {
+        let same_as_before = other > 0 && other - 1 != loose && bins[other - 1].is_like(&bins[other]);
+        if other == loose || same_as_before {
+            continue;
+        }
+        let together = price(pool, &bins[loose]) + price(pool, &bins[other]);
+        let Some((merged, price)) = merged(pool, classes, &bins[loose], &bins[other], together) else { continue };
+        let saved = together - price;
+        if best.as_ref().is_none_or(|(most, _, _)| saved > most + ROUNDING) {
+            best = Some((saved, other, merged));
+        }
+    }
+    best.map(|(_, other, merged)| (other, merged))
+}
+
+/// One node for the pods of two, if it costs no more than they do together.
+fn merged(pool: &mut Pool<'_>, classes: &Classes<'_>, a: &Bin, b: &Bin, together: f64) -> Option<(Bin, f64)> {
+    if a.min_values_relaxed || b.min_values_relaxed {
+        return None;
+    }
+    let crowded = a.contents.iter().any(|(class, count)| {
+        let more = b.contents.iter().find(|(other, _)| other == class).map_or(0, |(_, more)| *more);
+        count + more > classes.list[*class].most_per_node()
+    });
+    let ports_clash = a.ports.iter().any(|port| b.ports.iter().any(|other| port.conflicts_with(other)));
+    if crowded || ports_clash {
+        return None;
+    }
+    let mut bin = Bin { set: pool.merge(a.set, b.set)?, ..a.clone() };
+    bin.contents.extend(&b.contents);
+    dense::add(&mut bin.used, &b.used, 1);
+    bin.ports.extend(b.ports.iter().cloned());
+    let mut limits = pool.limits.clone();
+    limits.refund(&a.share);
+    limits.refund(&b.share);
+    let choice = holding(pool, &bin).find(|choice| limits.room_for(&choice.share, 1) > 0)?.clone();
+    bin.shape = choice.kind;
+    bin.share = least_share(pool, &limits, &bin, &choice.share)?;
+    (choice.price <= together + ROUNDING).then_some((bin, choice.price))
+}
