@@ -9,6 +9,7 @@ use std::io::{Read as _, Write as _};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use jiff::Timestamp;
 use nodeless_model::InstanceType;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ use crate::type_facts::TypeFacts;
 use crate::unavailable::UnavailableOfferings;
 
 /// Raised with every change of the shape of [`Catalog`] or what it holds, because postcard does not describe itself.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 /// What a catalog may decompress to at most: ten times a large region's. Guards memory against damaged bytes.
 const MAXIMUM_DECOMPRESSED: u64 = 8 << 20;
 
@@ -79,6 +80,11 @@ pub struct Catalog {
     pub zones: Vec<Zone>,
     /// Where on-demand prices come from.
     pub on_demand_price_source: OnDemandPriceSource,
+    /// When instance types, offerings and spot prices were last read from EC2, all of them; `None` where they never were.
+    pub read: Option<Timestamp>,
+    /// When on-demand prices were last read from the Price List; `None` where they never were. They are read again only
+    /// when they are old, which is why their age is kept with them.
+    pub on_demand_prices_read: Option<Timestamp>,
     /// Where spot prices come from.
     pub spot_price_source: SpotPriceSource,
     /// Instance types, by name.
@@ -160,6 +166,8 @@ impl Catalog {
             region: facts.region.clone(),
             zones: facts.zones.clone(),
             on_demand_price_source,
+            read: None,
+            on_demand_prices_read: None,
             spot_price_source: if spot.is_some() { SpotPriceSource::History } else { SpotPriceSource::OnDemand },
             types: Vec::new(),
         };

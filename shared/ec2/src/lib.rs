@@ -9,16 +9,20 @@ mod cloud;
 pub mod fleet;
 mod instance;
 mod requests;
+mod source;
 pub mod template;
 pub mod user_data;
 
 pub use cloud::Ec2Cloud;
+pub use source::{AwsCatalogSource, NodeProfile};
 
 /// What user data and tags say about the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterDetails {
     /// The cluster's name in EKS.
     pub name: String,
+    /// The Kubernetes version, such as `1.33`, which images are published for.
+    pub version: String,
     /// The URL of the API server.
     pub endpoint: String,
     /// The certificate authority, as base64 of PEM, as EKS gives it.

@@ -6,7 +6,8 @@ fn catalog() -> Catalog {
 
 #[test]
 fn a_catalog_comes_back_as_it_went() {
-    let catalog = catalog();
+    let at = |second| Timestamp::from_second(second).ok();
+    let catalog = Catalog { read: at(1_800_000_000), on_demand_prices_read: at(1_700_000_000), ..catalog() };
     assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
 }
 

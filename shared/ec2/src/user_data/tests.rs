@@ -4,6 +4,7 @@ use nodeless_model::TaintEffect;
 fn cluster() -> ClusterDetails {
     ClusterDetails {
         name: "prod".into(),
+        version: "1.33".into(),
         endpoint: "https://api.example.com".into(),
         certificate_authority: "Q0E=".into(),
         service_cidr: Some("10.100.0.0/16".into()),

@@ -1,0 +1,145 @@
+//! The [`CatalogSource`] port in AWS: what there is to launch, and what an EC2NodeClass resolves to.
+
+mod prices;
+mod spot;
+mod type_info;
+mod types;
+
+use crate::ClusterDetails;
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_sdk_pricing::config::Region;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
+use nodeless_catalog::facts::Facts;
+use nodeless_catalog::{Catalog, stored::SpotPrices};
+use nodeless_ports::{CatalogSource, ErrorKind, PortError};
+use prices::OnDemandPrices;
+
+/// How long types, offerings and spot prices serve before they are read again. Reading them takes some forty calls.
+const REFRESH: SignedDuration = SignedDuration::from_hours(1);
+
+/// An instance profile that was made beforehand for a role, so that no call to IAM is needed for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeProfile {
+    /// The role, by name.
+    pub role: String,
+    /// The instance profile, by name.
+    pub name: String,
+}
+
+/// EC2, SSM, IAM and the Price List, as the catalog function reads them.
+#[derive(Clone, Debug)]
+pub struct AwsCatalogSource {
+    region: String,
+    cluster: ClusterDetails,
+    node_profile: Option<NodeProfile>,
+    ec2: aws_sdk_ec2::Client,
+    iam: aws_sdk_iam::Client,
+    ssm: aws_sdk_ssm::Client,
+    /// `None` in regions that no Price List covers.
+    prices: Option<aws_sdk_pricing::Client>,
+}
+
+impl AwsCatalogSource {
+    /// The source for the nodes of this cluster. `node_profile` is the instance profile that was made for the nodes' own
+    /// role; other roles get profiles made here.
+    ///
+    /// # Errors
+    /// When the configuration names no region.
+    pub fn new(
+        config: &SdkConfig,
+        cluster: ClusterDetails,
+        node_profile: Option<NodeProfile>,
+    ) -> Result<Self, PortError> {
+        let region = config.region().map(ToString::to_string).ok_or_else(|| {
+            PortError::new(ErrorKind::Invalid, "AWS configuration", "no region is configured; set AWS_REGION")
+        })?;
+        let prices = prices::price_list_region(&region).map(|list| {
+            let config = aws_sdk_pricing::config::Builder::from(config).region(Region::new(list)).build();
+            aws_sdk_pricing::Client::from_conf(config)
+        });
+        Ok(Self {
+            region,
+            cluster,
+            node_profile,
+            ec2: aws_sdk_ec2::Client::new(config),
+            iam: aws_sdk_iam::Client::new(config),
+            ssm: aws_sdk_ssm::Client::new(config),
+            prices,
+        })
+    }
+
+    /// On-demand prices: read anew when they are due, else or if that fails those that we have.
+    async fn on_demand_prices(&self, previous: Option<&Catalog>, known: &Facts, now: Timestamp) -> OnDemandPrices {
+        let Some(client) = self.prices.as_ref().filter(|_| prices::due(previous, now)) else {
+            return prices::fallback(previous, &known.on_demand_prices);
+        };
+        match prices::read(client, &self.region).await {
+            Ok(new) => prices::merge(previous, new, now),
+            Err(error) => {
+                let kept = prices::fallback(previous, &known.on_demand_prices);
+                tracing::warn!(
+                    %error, kept = ?kept.source, read = ?kept.read,
+                    "on-demand prices could not be read; the prices that we have stay in force, and the next refresh tries again"
+                );
+                kept
+            }
+        }
+    }
+
+    /// Spot prices, and whether they are of now.
+    async fn spot_prices(&self, previous: Option<&Catalog>, now: Timestamp) -> (Option<SpotPrices>, bool) {
+        let old = spot::of_catalog(previous);
+        match spot::read(&self.ec2, now).await {
+            Ok(new) => (Some(spot::merge(old, new)), true),
+            Err(error) => {
+                tracing::warn!(
+                    %error, kept = old.is_some(),
+                    "spot prices could not be read; those of the last refresh stay in force, or else on-demand prices stand in"
+                );
+                (old, false)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl CatalogSource for AwsCatalogSource {
+    async fn catalog(&self, previous: Option<&Catalog>) -> Result<Catalog, PortError> {
+        let now = Timestamp::now();
+        // Another region's catalog says nothing about this one.
+        let previous = previous.filter(|catalog| catalog.region == self.region);
+        let known = Facts::embedded()
+            .map_err(|error| PortError::new(ErrorKind::Invalid, "embedded EC2 facts", error.to_string()))?;
+        if let Some(previous) = previous.filter(|catalog| is_fresh(catalog, now)) {
+            if self.prices.is_none() || !prices::due(Some(previous), now) {
+                return Ok(previous.clone());
+            }
+        }
+        let read = types::read(&self.ec2).await?;
+        let on_demand = self.on_demand_prices(previous, known, now).await;
+        let (spot, spot_is_new) = self.spot_prices(previous, now).await;
+        let facts = types::facts(&self.region, read, on_demand.by_type, known);
+        let catalog = Catalog::new(0, &facts, on_demand.source, spot.as_ref());
+        let read = if spot_is_new { Some(now) } else { previous.and_then(|catalog| catalog.read) };
+        Ok(Catalog { read, on_demand_prices_read: on_demand.read, ..catalog })
+    }
+
+    async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
+        Err(not_built(node_class))
+    }
+
+    async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
+        Err(not_built(node_class))
+    }
+}
+
+fn not_built(node_class: &EC2NodeClass) -> PortError {
+    let name = node_class.metadata.name.clone().unwrap_or_default();
+    PortError::new(ErrorKind::Invalid, "EC2NodeClass", format!("resolving {name} is not supported yet"))
+}
+
+fn is_fresh(catalog: &Catalog, now: Timestamp) -> bool {
+    catalog.read.is_some_and(|read| now.duration_since(read) < REFRESH)
+}

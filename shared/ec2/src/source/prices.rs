@@ -1,0 +1,259 @@
+//! On-demand prices from the Price List.
+
+use aws_sdk_pricing::Client;
+use aws_sdk_pricing::types::{Filter, FilterType};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_aws::port_error;
+use nodeless_catalog::Catalog;
+use nodeless_catalog::stored::{OnDemandPriceSource, Price};
+use nodeless_ports::{ErrorKind, PortError};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+const OPERATION: &str = "Price List GetProducts";
+/// How long prices serve before they are read again, as in Karpenter. On-demand prices change a few times a year.
+const REFRESH: SignedDuration = SignedDuration::from_hours(12);
+/// The Price List gives at most this many products a page.
+const PRODUCTS_A_PAGE: i32 = 100;
+
+/// How the Price List sells Linux instances: virtual machines as shared, bare metal as dedicated.
+const KINDS: [(&str, &str); 2] = [("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)")];
+
+/// On-demand prices, in dollars an hour by instance type (yuan in China's regions), and where they come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OnDemandPrices {
+    pub(super) by_type: BTreeMap<String, f64>,
+    pub(super) source: OnDemandPriceSource,
+    pub(super) read: Option<Timestamp>,
+}
+
+/// The region whose Price List answers for a region; `None` where there is none, as in the government's regions.
+pub(super) fn price_list_region(region: &str) -> Option<&'static str> {
+    if region.starts_with("us-gov-") || region.contains("-iso") || region.starts_with("eusc-") {
+        return None;
+    }
+    let prefix = region.split('-').next().unwrap_or_default();
+    Some(match prefix {
+        "ap" => "ap-south-1",
+        "cn" => "cn-northwest-1",
+        "eu" => "eu-central-1",
+        _ => "us-east-1",
+    })
+}
+
+/// Whether prices are to be read again.
+pub(super) fn due(previous: Option<&Catalog>, now: Timestamp) -> bool {
+    previous.and_then(|catalog| catalog.on_demand_prices_read).is_none_or(|read| now.duration_since(read) >= REFRESH)
+}
+
+/// The prices that hold when none were read now: those of the previous catalog if they ever came from the Price List,
+/// else the embedded ones.
+pub(super) fn fallback(previous: Option<&Catalog>, embedded: &BTreeMap<String, f64>) -> OnDemandPrices {
+    match previous {
+        Some(catalog) if catalog.on_demand_price_source == OnDemandPriceSource::PriceList => OnDemandPrices {
+            by_type: of_catalog(catalog),
+            source: OnDemandPriceSource::PriceList,
+            read: catalog.on_demand_prices_read,
+        },
+        _ => OnDemandPrices { by_type: embedded.clone(), source: OnDemandPriceSource::Embedded, read: None },
+    }
+}
+
+/// New prices over those of the previous catalog, so that a type that the Price List forgets keeps its price. Embedded
+/// prices are not kept beside new ones: they may be another region's.
+pub(super) fn merge(previous: Option<&Catalog>, new: BTreeMap<String, f64>, now: Timestamp) -> OnDemandPrices {
+    let mut by_type = match previous {
+        Some(catalog) if catalog.on_demand_price_source == OnDemandPriceSource::PriceList => of_catalog(catalog),
+        _ => BTreeMap::new(),
+    };
+    by_type.extend(new);
+    OnDemandPrices { by_type, source: OnDemandPriceSource::PriceList, read: Some(now) }
+}
+
+fn of_catalog(catalog: &Catalog) -> BTreeMap<String, f64> {
+    let price = |price: Option<Price>| price.map(Price::dollars);
+    let priced =
+        catalog.types.iter().filter_map(|entry| Some((entry.facts.name.clone(), price(entry.on_demand_price)?)));
+    priced.collect()
+}
+
+/// Reads the prices of a region.
+///
+/// # Errors
+/// When the Price List cannot be read, or lists no virtual machines or no bare metal, which every region has.
+pub(super) async fn read(client: &Client, region: &str) -> Result<BTreeMap<String, f64>, PortError> {
+    let mut prices = BTreeMap::new();
+    for (tenancy, family) in KINDS {
+        let found = read_kind(client, region, tenancy, family).await?;
+        if found.is_empty() {
+            let message = format!("the Price List has no Linux price of {family} in {region}");
+            return Err(PortError::new(ErrorKind::Unavailable, OPERATION, message));
+        }
+        prices.extend(found);
+    }
+    Ok(prices)
+}
+
+async fn read_kind(
+    client: &Client,
+    region: &str,
+    tenancy: &str,
+    family: &str,
+) -> Result<BTreeMap<String, f64>, PortError> {
+    let filters = [
+        ("regionCode", region),
+        ("operatingSystem", "Linux"),
+        ("preInstalledSw", "NA"),
+        ("capacitystatus", "Used"),
+        ("marketoption", "OnDemand"),
+        ("tenancy", tenancy),
+        ("productFamily", family),
+    ];
+    let filters = filters
+        .into_iter()
+        .map(|(field, value)| Filter::builder().r#type(FilterType::TermMatch).field(field).value(value).build())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
+    let mut pages = client
+        .get_products()
+        .service_code("AmazonEC2")
+        .format_version("aws_v1")
+        .set_filters(Some(filters))
+        .into_paginator()
+        .page_size(PRODUCTS_A_PAGE)
+        .send();
+    let mut prices = BTreeMap::new();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| port_error(OPERATION, &error))?;
+        for product in page.price_list() {
+            let read = product_price(product, currency(region)).map_err(|error| {
+                PortError::new(ErrorKind::Unavailable, OPERATION, format!("a product of another form: {error}"))
+            })?;
+            prices.extend(read);
+        }
+    }
+    Ok(prices)
+}
+
+fn currency(region: &str) -> &'static str {
+    if region.starts_with("cn-") { "CNY" } else { "USD" }
+}
+
+#[derive(Deserialize)]
+struct Document {
+    product: Product,
+    terms: Terms,
+}
+
+#[derive(Deserialize)]
+struct Product {
+    attributes: Attributes,
+}
+
+#[derive(Deserialize)]
+struct Attributes {
+    #[serde(rename = "instanceType")]
+    instance_type: String,
+}
+
+#[derive(Deserialize)]
+struct Terms {
+    #[serde(rename = "OnDemand", default)]
+    on_demand: BTreeMap<String, Term>,
+}
+
+#[derive(Deserialize)]
+struct Term {
+    #[serde(rename = "priceDimensions")]
+    price_dimensions: BTreeMap<String, Dimension>,
+}
+
+#[derive(Deserialize)]
+struct Dimension {
+    #[serde(rename = "pricePerUnit")]
+    price_per_unit: BTreeMap<String, String>,
+}
+
+/// The instance type and price of a product; `None` where it has none, or costs nothing: those are not for sale alone.
+fn product_price(product: &str, currency: &str) -> Result<Option<(String, f64)>, serde_json::Error> {
+    let document: Document = serde_json::from_str(product)?;
+    let dimensions = document.terms.on_demand.values().flat_map(|term| term.price_dimensions.values());
+    let price = dimensions
+        .filter_map(|dimension| dimension.price_per_unit.get(currency)?.parse::<f64>().ok())
+        .find(|price| price.is_finite() && *price > 0.0);
+    Ok(price.map(|price| (document.product.attributes.instance_type, price)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_catalog::Facts;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn previous(source: OnDemandPriceSource, read: Option<Timestamp>) -> Catalog {
+        let facts = Facts::embedded().unwrap();
+        Catalog { on_demand_prices_read: read, ..Catalog::new(1, facts, source, None) }
+    }
+
+    #[test]
+    fn a_region_has_its_price_list() {
+        for (region, list) in [
+            ("us-west-2", Some("us-east-1")),
+            ("sa-east-1", Some("us-east-1")),
+            ("ap-northeast-1", Some("ap-south-1")),
+            ("eu-north-1", Some("eu-central-1")),
+            ("cn-north-1", Some("cn-northwest-1")),
+            ("us-gov-west-1", None),
+            ("us-iso-east-1", None),
+        ] {
+            assert_eq!(price_list_region(region), list, "{region}");
+        }
+    }
+
+    #[test]
+    fn prices_serve_for_twelve_hours() {
+        let catalog = previous(OnDemandPriceSource::PriceList, Some(at(1_000_000)));
+        assert!(!due(Some(&catalog), at(1_000_000 + 12 * 3600 - 1)));
+        assert!(due(Some(&catalog), at(1_000_000 + 12 * 3600)));
+        assert!(due(None, at(1_000_000)));
+        assert!(due(Some(&previous(OnDemandPriceSource::Embedded, None)), at(1_000_000)));
+    }
+
+    #[test]
+    fn the_embedded_prices_stand_in_and_are_marked() {
+        let embedded = BTreeMap::from([("m5.large".to_owned(), 0.1)]);
+        let prices = fallback(None, &embedded);
+        assert_eq!((prices.source, prices.read), (OnDemandPriceSource::Embedded, None));
+        assert_eq!(prices.by_type, embedded);
+        let prices = fallback(Some(&previous(OnDemandPriceSource::PriceList, Some(at(5)))), &embedded);
+        assert_eq!((prices.source, prices.read), (OnDemandPriceSource::PriceList, Some(at(5))));
+        assert_eq!(prices.by_type["m5.large"], 0.096);
+    }
+
+    #[test]
+    fn new_prices_come_over_those_that_were_read_before() {
+        let new = BTreeMap::from([("m5.large".to_owned(), 0.2)]);
+        let merged = merge(Some(&previous(OnDemandPriceSource::PriceList, Some(at(5)))), new.clone(), at(9));
+        assert_eq!((merged.by_type["m5.large"], merged.by_type["m5.xlarge"], merged.read), (0.2, 0.192, Some(at(9))));
+        let merged = merge(Some(&previous(OnDemandPriceSource::Embedded, None)), new.clone(), at(9));
+        assert_eq!(merged.by_type, new);
+    }
+
+    #[test]
+    fn a_product_tells_its_price_in_the_regions_currency() {
+        let product = |price: &str| {
+            format!(
+                r#"{{"product":{{"sku":"A","attributes":{{"instanceType":"m5.large"}}}},"terms":{{"OnDemand":{{"A.B":
+                {{"priceDimensions":{{"A.B.C":{{"unit":"Hrs","pricePerUnit":{{"USD":"{price}"}}}}}}}}}}}}}}"#
+            )
+        };
+        let read = |price: &str, currency| product_price(&product(price), currency).unwrap();
+        assert_eq!(read("0.0960000000", "USD"), Some(("m5.large".to_owned(), 0.096)));
+        assert_eq!(read("0.0000000000", "USD"), None);
+        assert_eq!(read("0.0960000000", "CNY"), None);
+        assert!(product_price("{}", "USD").is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! Instance types, where they are offered, and the zones.
+
+use super::type_info;
+use aws_sdk_ec2::Client;
+use aws_sdk_ec2::types::{AvailabilityZone, AvailabilityZoneOptInStatus, Filter, LocationType};
+use nodeless_aws::port_error;
+use nodeless_catalog::facts::{Facts, InstanceTypeInfo, VpcLimits, Zone};
+use nodeless_ports::{ErrorKind, PortError};
+use std::collections::BTreeMap;
+
+/// EC2 gives at most this many instance types a page.
+const TYPES_A_PAGE: i32 = 100;
+/// EC2 gives at most this many offerings a page.
+const OFFERINGS_A_PAGE: i32 = 1000;
+
+/// What EC2 says about the region, without prices.
+pub(super) struct Region {
+    pub(super) zones: Vec<Zone>,
+    pub(super) instance_types: BTreeMap<String, InstanceTypeInfo>,
+    pub(super) offerings: BTreeMap<String, Vec<String>>,
+}
+
+/// Reads zones, types and offerings.
+///
+/// # Errors
+/// When one of them cannot be read or is empty: no region has nothing to launch.
+pub(super) async fn read(client: &Client) -> Result<Region, PortError> {
+    let region = Region {
+        zones: read_zones(client).await?,
+        instance_types: read_types(client).await?,
+        offerings: read_offerings(client).await?,
+    };
+    let counts = [
+        ("EC2 DescribeAvailabilityZones", region.zones.len()),
+        ("EC2 DescribeInstanceTypes", region.instance_types.len()),
+        ("EC2 DescribeInstanceTypeOfferings", region.offerings.len()),
+    ];
+    match counts.into_iter().find(|(_, count)| *count == 0) {
+        Some((operation, _)) => {
+            let message = "EC2 listed none; the stored catalog stays in force, and the next refresh asks again";
+            Err(PortError::new(ErrorKind::Unavailable, operation, message))
+        }
+        None => Ok(region),
+    }
+}
+
+async fn read_zones(client: &Client) -> Result<Vec<Zone>, PortError> {
+    let answer = client
+        .describe_availability_zones()
+        .filters(filter("zone-type", &["availability-zone"]))
+        .send()
+        .await
+        .map_err(|error| port_error("EC2 DescribeAvailabilityZones", &error))?;
+    Ok(zones(answer.availability_zones()))
+}
+
+/// The zones that the account may use. Local and Wavelength Zones are left out, as are zones that it did not opt into.
+fn zones(listed: &[AvailabilityZone]) -> Vec<Zone> {
+    let usable = |zone: &&AvailabilityZone| {
+        zone.opt_in_status() != Some(&AvailabilityZoneOptInStatus::NotOptedIn)
+            && zone.zone_type().is_none_or(|kind| kind == "availability-zone")
+    };
+    let named = |zone: &AvailabilityZone| {
+        Some(Zone { name: zone.zone_name()?.to_owned(), id: zone.zone_id().unwrap_or_default().to_owned() })
+    };
+    let mut zones: Vec<Zone> = listed.iter().filter(usable).filter_map(named).collect();
+    zones.sort();
+    zones
+}
+
+async fn read_types(client: &Client) -> Result<BTreeMap<String, InstanceTypeInfo>, PortError> {
+    let mut types = BTreeMap::new();
+    let mut pages = client
+        .describe_instance_types()
+        .filters(filter("supported-virtualization-type", &["hvm"]))
+        .filters(filter("processor-info.supported-architecture", &["x86_64", "arm64"]))
+        .into_paginator()
+        .page_size(TYPES_A_PAGE)
+        .send();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| port_error("EC2 DescribeInstanceTypes", &error))?;
+        for info in page.instance_types() {
+            // A type without a name cannot be launched, so leaving it out loses nothing.
+            if let Some(info) = type_info::read(info) {
+                types.insert(info.instance_type.clone(), info);
+            }
+        }
+    }
+    Ok(types)
+}
+
+async fn read_offerings(client: &Client) -> Result<BTreeMap<String, Vec<String>>, PortError> {
+    let mut offerings: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut pages = client
+        .describe_instance_type_offerings()
+        .location_type(LocationType::AvailabilityZone)
+        .into_paginator()
+        .page_size(OFFERINGS_A_PAGE)
+        .send();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| port_error("EC2 DescribeInstanceTypeOfferings", &error))?;
+        for offering in page.instance_type_offerings() {
+            if let (Some(kind), Some(zone)) = (offering.instance_type(), offering.location()) {
+                offerings.entry(kind.as_str().to_owned()).or_default().push(zone.to_owned());
+            }
+        }
+    }
+    for zones in offerings.values_mut() {
+        zones.sort();
+        zones.dedup();
+    }
+    Ok(offerings)
+}
+
+fn filter(name: &str, values: &[&str]) -> Filter {
+    let values = values.iter().map(|value| (*value).to_owned()).collect();
+    Filter::builder().name(name).set_values(Some(values)).build()
+}
+
+/// The facts of the region. What EC2 does not tell, the limits of interfaces and the baseline bandwidth, comes from the
+/// embedded facts; for a type that is newer than they are, from what EC2 says of its network cards.
+pub(super) fn facts(region: &str, read: Region, prices: BTreeMap<String, f64>, known: &Facts) -> Facts {
+    let types = &read.instance_types;
+    let limits = types.iter().map(|(name, info)| {
+        let limits = known.vpc_limits.get(name).copied();
+        (name.clone(), limits.unwrap_or_else(|| limits_of_cards(info)))
+    });
+    let bandwidth = types.iter().filter_map(|(name, info)| {
+        let known = known.network_bandwidth.get(name).copied();
+        Some((name.clone(), known.or_else(|| bandwidth_of_cards(info))?))
+    });
+    Facts {
+        region: region.to_owned(),
+        vpc_limits: limits.collect(),
+        network_bandwidth: bandwidth.collect(),
+        zones: read.zones,
+        instance_types: read.instance_types,
+        offerings: read.offerings,
+        on_demand_prices: prices,
+    }
+}
+
+/// Interfaces of the default card. Whether an unknown type carries a trunk is not told, so it counts as one that does not.
+fn limits_of_cards(info: &InstanceTypeInfo) -> VpcLimits {
+    let network = &info.network_info;
+    let card = network.network_cards.iter().find(|card| card.network_card_index == network.default_network_card_index);
+    VpcLimits {
+        interfaces: card.map_or(network.maximum_network_interfaces, |card| card.maximum_network_interfaces),
+        ipv4_per_interface: network.ipv4_addresses_per_interface,
+        trunking_compatible: false,
+        branch_interfaces: 0,
+    }
+}
+
+/// The baselines of all cards together, in Mbps; unknown where one of them is.
+fn bandwidth_of_cards(info: &InstanceTypeInfo) -> Option<u32> {
+    let cards = &info.network_info.network_cards;
+    let gbps: Option<f64> = cards.iter().map(|card| card.baseline_bandwidth_in_gbps).sum();
+    let mbps = (gbps.filter(|_| !cards.is_empty())? * 1000.0).round();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range")]
+    let mbps = mbps.clamp(0.0, f64::from(u32::MAX)) as u32;
+    Some(mbps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_zones_that_can_be_used_count() {
+        let zone = |name: &str, kind: &str, status: AvailabilityZoneOptInStatus| {
+            AvailabilityZone::builder().zone_name(name).zone_id(name).zone_type(kind).opt_in_status(status).build()
+        };
+        let listed = [
+            zone("us-east-1b", "availability-zone", AvailabilityZoneOptInStatus::OptInNotRequired),
+            zone("us-east-1a", "availability-zone", AvailabilityZoneOptInStatus::OptedIn),
+            zone("us-east-1c", "availability-zone", AvailabilityZoneOptInStatus::NotOptedIn),
+            zone("us-east-1-bos-1a", "local-zone", AvailabilityZoneOptInStatus::OptedIn),
+        ];
+        let names: Vec<String> = zones(&listed).into_iter().map(|zone| zone.name).collect();
+        assert_eq!(names, ["us-east-1a", "us-east-1b"]);
+    }
+
+    #[test]
+    fn cards_stand_in_for_what_is_not_known_of_a_type() {
+        let known = Facts::embedded().unwrap();
+        let region = || Region {
+            zones: known.zones.clone(),
+            instance_types: known.instance_types.clone(),
+            offerings: known.offerings.clone(),
+        };
+        let full = facts("us-east-1", region(), BTreeMap::new(), known);
+        assert_eq!(full.vpc_limits["m5.large"], known.vpc_limits["m5.large"]);
+        assert_eq!(full.network_bandwidth["m5.large"], known.network_bandwidth["m5.large"]);
+        // Were the tables empty, the cards would say the same of most types.
+        let derived = facts("us-east-1", region(), BTreeMap::new(), &Facts::default());
+        let limits = derived.vpc_limits["m5.large"];
+        assert_eq!((limits.interfaces, limits.ipv4_per_interface, limits.branch_interfaces), (3, 10, 0));
+        assert!(!limits.trunking_compatible);
+        assert_eq!(derived.network_bandwidth["m5.large"], known.network_bandwidth["m5.large"]);
+        let same =
+            known.network_bandwidth.iter().filter(|(name, mbps)| derived.network_bandwidth.get(*name) == Some(mbps));
+        assert!(same.count() > 1_100);
+    }
+}
