@@ -183,6 +183,9 @@ pub struct NodeClaimStatus {
     pub terminate_requested: Option<Timestamp>,
     /// When draining began.
     pub drain_started: Option<Timestamp>,
+    /// When it was last looked after while it was on its way in or out; noted now and then, so that a claim whose message
+    /// was lost is told from one that is waited for.
+    pub looked_after: Option<Timestamp>,
 }
 
 /// An EC2 instance as launched for a claim.

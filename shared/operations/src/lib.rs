@@ -1,1 +1,32 @@
-//! To be built.
+//! What nodeless does: the pure rooms, run over the ports.
+//!
+//! | Operation | Woken by | Does |
+//! |---|---|---|
+//! | [`Planner`] | pods that wait, the minute | decides what to launch and what to remove, writes claims |
+//! | [`Reconciler`] | a message a claim | one step of one claim after another until it has to wait |
+//! | [`Sweeper`] | the minute | compares all claims with EC2 and the cluster, adopts and collects |
+//! | [`Interrupter`] | EC2 and Health events | makes claims leave whose instance is about to go |
+//! | [`Refresher`] | a schedule | reads what EC2 offers, resolves EC2NodeClasses |
+//!
+//! Each is level-triggered and idempotent: a message only says "look now", and a lost, late or doubled one does no harm.
+//! What cannot be read leads to an error or to waiting, never to something destructive.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod context;
+pub mod interrupt;
+mod lines;
+mod names;
+pub mod node_class;
+mod offers;
+pub mod plan;
+pub mod reconcile;
+pub mod refresh;
+pub mod sweep;
+
+pub use context::Context;
+pub use interrupt::{Interrupter, Interruption, ParseInterruptionError};
+pub use offers::{CatalogCache, CatalogError};
+pub use plan::{PlanError, PlanReport, Planner};
+pub use reconcile::{ReconcileError, Reconciled, Reconciler};
+pub use refresh::{RefreshError, RefreshReport, Refresher};
+pub use sweep::{SweepError, SweepReport, Sweeper};

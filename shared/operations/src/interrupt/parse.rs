@@ -1,0 +1,239 @@
+//! Reading EventBridge events.
+
+use serde_json::Value;
+
+/// An event that is about instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interruption {
+    /// What is about to happen.
+    pub kind: InterruptionKind,
+    /// To which instances, by id. At least one.
+    pub instances: Vec<String>,
+}
+
+/// What is about to happen to an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InterruptionKind {
+    /// EC2 takes the spot instance back in two minutes.
+    SpotInterruption,
+    /// EC2 thinks that the spot instance is more likely than others to be taken back.
+    Rebalance,
+    /// The instance is being stopped or was stopped.
+    Stopped,
+    /// The instance is being terminated or was terminated.
+    Terminated,
+    /// AWS plans maintenance.
+    ScheduledChange,
+    /// The capacity reservation is taken back.
+    CapacityReservation,
+}
+
+/// An event that is not for us. It is acknowledged, since it will never be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// The event's source.
+    pub source: String,
+    /// The event's detail-type.
+    pub detail_type: String,
+    /// Why it is not for us.
+    pub why: String,
+}
+
+/// Why a text is no event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseInterruptionError {
+    /// No JSON.
+    #[error("the message is no JSON: {0}; only EventBridge may send to this queue")]
+    Json(String),
+    /// A field is missing or of another type.
+    #[error("the event's field {field} {problem}; only EventBridge may send to this queue")]
+    Field {
+        /// The field's path.
+        field: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+}
+
+impl InterruptionKind {
+    /// Whether the instance goes. A recommendation takes nothing.
+    #[must_use]
+    pub const fn takes_the_instance(self) -> bool {
+        !matches!(self, Self::Rebalance)
+    }
+
+    /// The reason of the Kubernetes event, as Karpenter names it.
+    #[must_use]
+    pub const fn event_reason(self) -> &'static str {
+        match self {
+            Self::SpotInterruption => "SpotInterrupted",
+            Self::Rebalance => "SpotRebalanceRecommendation",
+            Self::Stopped => "InstanceStopping",
+            Self::Terminated => "InstanceTerminating",
+            Self::ScheduledChange => "InstanceUnhealthy",
+            Self::CapacityReservation => "CapacityReservationInstanceInterrupted",
+        }
+    }
+
+    /// One sentence for people.
+    #[must_use]
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::SpotInterruption => "EC2 takes the spot instance back",
+            Self::Rebalance => "EC2 recommends to rebalance the spot instance",
+            Self::Stopped => "the instance is stopping",
+            Self::Terminated => "the instance is terminating",
+            Self::ScheduledChange => "AWS scheduled maintenance of the instance",
+            Self::CapacityReservation => "EC2 takes the instance's capacity reservation back",
+        }
+    }
+}
+
+/// Reads an event. The inner error says why a well-formed one is not for us.
+///
+/// # Errors
+/// When it is no JSON, or a field that its kind must have is missing.
+pub fn parse(text: &str) -> Result<Result<Interruption, Ignored>, ParseInterruptionError> {
+    let event: Value = serde_json::from_str(text).map_err(|error| ParseInterruptionError::Json(error.to_string()))?;
+    let source = string(&event, "/source")?;
+    let detail_type = string(&event, "/detail-type")?;
+    let ignored = |why: &str| {
+        Ok(Err(Ignored { source: source.to_owned(), detail_type: detail_type.to_owned(), why: why.to_owned() }))
+    };
+    let one = |kind| Ok(Ok(Interruption { kind, instances: vec![instance_id(&event, "/detail/instance-id")?] }));
+    match (source, detail_type) {
+        ("aws.ec2", "EC2 Spot Instance Interruption Warning") => one(InterruptionKind::SpotInterruption),
+        ("aws.ec2", "EC2 Instance Rebalance Recommendation") => one(InterruptionKind::Rebalance),
+        ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
+            one(InterruptionKind::CapacityReservation)
+        }
+        ("aws.ec2", "EC2 Instance State-change Notification") => match string(&event, "/detail/state")? {
+            "stopping" | "stopped" => one(InterruptionKind::Stopped),
+            "shutting-down" | "terminated" => one(InterruptionKind::Terminated),
+            _ => ignored("an instance that is starting needs nothing"),
+        },
+        ("aws.health", "AWS Health Event") => {
+            if string(&event, "/detail/service")? != "EC2" {
+                return ignored("it is about another service than EC2");
+            }
+            if string(&event, "/detail/eventTypeCategory")? != "scheduledChange" {
+                return ignored("it is no scheduled change");
+            }
+            let instances = affected(&event)?;
+            if instances.is_empty() {
+                return ignored("it names no instance");
+            }
+            Ok(Ok(Interruption { kind: InterruptionKind::ScheduledChange, instances }))
+        }
+        _ => ignored("this kind of event is not known"),
+    }
+}
+
+/// The instances among the entities of a Health event.
+fn affected(event: &Value) -> Result<Vec<String>, ParseInterruptionError> {
+    let entities = event.pointer("/detail/affectedEntities").and_then(Value::as_array);
+    let entities = entities.ok_or_else(|| field("/detail/affectedEntities", "is no list"))?;
+    let mut instances = Vec::new();
+    for (index, entity) in entities.iter().enumerate() {
+        let path = format!("/detail/affectedEntities/{index}/entityValue");
+        let value = entity.get("entityValue").and_then(Value::as_str).ok_or_else(|| field(&path, "is no text"))?;
+        // EC2 entities may also be volumes, hosts and so on.
+        if value.starts_with("i-") {
+            instances.push(value.to_owned());
+        }
+    }
+    Ok(instances)
+}
+
+fn string<'a>(event: &'a Value, path: &str) -> Result<&'a str, ParseInterruptionError> {
+    match event.pointer(path) {
+        None => Err(field(path, "is missing")),
+        Some(value) => value.as_str().ok_or_else(|| field(path, "is no text")),
+    }
+}
+
+fn instance_id(event: &Value, path: &str) -> Result<String, ParseInterruptionError> {
+    let id = string(event, path)?;
+    if id.starts_with("i-") { Ok(id.to_owned()) } else { Err(field(path, "is no instance id")) }
+}
+
+fn field(path: &str, problem: &'static str) -> ParseInterruptionError {
+    ParseInterruptionError::Field { field: path.trim_start_matches('/').replace('/', "."), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn event(source: &str, detail_type: &str, detail: Value) -> String {
+        json!({ "version": "0", "source": source, "detail-type": detail_type, "detail": detail }).to_string()
+    }
+
+    #[test]
+    fn knows_every_kind() {
+        use InterruptionKind::{
+            CapacityReservation, Rebalance, ScheduledChange, SpotInterruption, Stopped, Terminated,
+        };
+        let instance = json!({ "instance-id": "i-1" });
+        let state = |state: &str| json!({ "instance-id": "i-1", "state": state });
+        let change = "EC2 Instance State-change Notification";
+        let health = json!({ "service": "EC2", "eventTypeCategory": "scheduledChange",
+            "affectedEntities": [{ "entityValue": "i-1" }, { "entityValue": "vol-1" }] });
+        for (kind, text) in [
+            (SpotInterruption, event("aws.ec2", "EC2 Spot Instance Interruption Warning", instance.clone())),
+            (Rebalance, event("aws.ec2", "EC2 Instance Rebalance Recommendation", instance.clone())),
+            (CapacityReservation, event("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning", instance)),
+            (Stopped, event("aws.ec2", change, state("stopping"))),
+            (Stopped, event("aws.ec2", change, state("stopped"))),
+            (Terminated, event("aws.ec2", change, state("shutting-down"))),
+            (Terminated, event("aws.ec2", change, state("terminated"))),
+            (ScheduledChange, event("aws.health", "AWS Health Event", health)),
+        ] {
+            assert_eq!(parse(&text), Ok(Ok(Interruption { kind, instances: vec!["i-1".into()] })), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_for_us_is_acknowledged() {
+        let running = json!({ "instance-id": "i-1", "state": "running" });
+        let other = json!({ "service": "RDS", "eventTypeCategory": "scheduledChange", "affectedEntities": [] });
+        let issue = json!({ "service": "EC2", "eventTypeCategory": "issue", "affectedEntities": [] });
+        let volumes = json!({ "service": "EC2", "eventTypeCategory": "scheduledChange",
+            "affectedEntities": [{ "entityValue": "vol-1" }] });
+        for (text, why) in [
+            (event("aws.ec2", "EC2 Instance State-change Notification", running), "starting"),
+            (event("aws.health", "AWS Health Event", other), "another service"),
+            (event("aws.health", "AWS Health Event", issue), "no scheduled change"),
+            (event("aws.health", "AWS Health Event", volumes), "names no instance"),
+            (event("aws.s3", "Object Created", json!({})), "not known"),
+        ] {
+            let ignored = parse(&text).unwrap().unwrap_err();
+            assert!(ignored.why.contains(why), "{ignored:?}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_event_names_its_field() {
+        let warning = "EC2 Spot Instance Interruption Warning";
+        for (text, expected) in [
+            ("{".to_owned(), "no JSON"),
+            ("[]".to_owned(), "field source is missing"),
+            (event("aws.ec2", warning, json!({})), "field detail.instance-id is missing"),
+            (event("aws.ec2", warning, json!({ "instance-id": 7 })), "field detail.instance-id is no text"),
+            (event("aws.ec2", warning, json!({ "instance-id": "x" })), "field detail.instance-id is no instance id"),
+            (event("aws.ec2", "EC2 Instance State-change Notification", json!({})), "field detail.state is missing"),
+            (
+                event(
+                    "aws.health",
+                    "AWS Health Event",
+                    json!({ "service": "EC2", "eventTypeCategory": "scheduledChange" }),
+                ),
+                "field detail.affectedEntities is no list",
+            ),
+        ] {
+            let error = parse(&text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

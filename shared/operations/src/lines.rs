@@ -1,0 +1,64 @@
+//! Every kind of log line.
+
+use nodeless_telemetry::{Level, Line};
+use serde::Serialize;
+
+macro_rules! lines {
+    ($($(#[doc = $doc:literal])+ $name:ident, $event:literal, $level:ident { $($field:ident: $kind:ty,)* })+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Serialize)]
+            #[serde(rename_all = "camelCase")]
+            pub(crate) struct $name<'a> {
+                $(pub(crate) $field: $kind,)*
+            }
+
+            impl Line for $name<'_> {
+                const EVENT: &'static str = $event;
+                const LEVEL: Level = Level::$level;
+            }
+        )+
+    };
+}
+
+lines! {
+    /// A plan was made.
+    PlanMade, "plan-made", Info {
+        pods: usize,
+        placed: usize,
+        claims: &'a [String],
+        unschedulable: usize,
+        leaving: &'a [String],
+        milliseconds: u64,
+    }
+    /// A NodePool or another object could not be used, and the rest went on without it.
+    ObjectSkipped, "object-skipped", Warn { kind: &'a str, name: &'a str, why: &'a str, }
+    /// Voluntary disruption was left out, because not everything could be seen.
+    DisruptionSkipped, "disruption-skipped", Warn { why: &'a str, }
+    /// A claim was not created.
+    ClaimRefused, "claim-refused", Warn { claim: &'a str, node_pool: &'a str, why: &'a str, }
+    /// A claim was written.
+    ClaimStepped, "claim-stepped", Info { claim: &'a str, from: &'a str, to: &'a str, instance: Option<&'a str>, why: Option<&'a str>, }
+    /// A claim could not be looked after this time.
+    ClaimWaits, "claim-waits", Warn { claim: &'a str, why: &'a str, }
+    /// A launch was answered.
+    LaunchAnswered, "launch-answered", Info { claim: &'a str, group: &'a str, asked: usize, launched: usize, failures: Vec<String>, }
+    /// A launch failed as a whole.
+    LaunchFailed, "launch-failed", Warn { claim: &'a str, why: &'a str, }
+    /// An eviction was forbidden by a budget for now.
+    EvictionBlocked, "eviction-blocked", Info { claim: &'a str, pod: &'a str, why: &'a str, }
+    /// Something that nobody looked after was dealt with.
+    Collected, "collected", Info { what: &'a str, name: &'a str, why: &'a str, }
+    /// A sweep ended.
+    SweepEnded, "sweep-ended", Info { claims: usize, instances: usize, collected: usize, requeued: usize, problems: &'a [String], }
+    /// The usage counters of a NodePool were wrong.
+    UsageCorrected, "usage-corrected", Warn { node_pool: &'a str, }
+    /// EC2 said that an instance is about to go.
+    InterruptionReceived, "interruption-received", Info { kind: &'a str, instance: &'a str, claim: Option<&'a str>, action: &'a str, }
+    /// A message that is not for us.
+    MessageIgnored, "message-ignored", Info { source: &'a str, detail_type: &'a str, why: &'a str, }
+    /// The catalog was read.
+    CatalogRefreshed, "catalog-refreshed", Info { version: &'a str, instance_types: usize, changed: bool, }
+    /// Something secondary failed, and the work went on.
+    Failed, "failed", Warn { what: &'a str, why: &'a str, }
+}

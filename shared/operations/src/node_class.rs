@@ -1,0 +1,181 @@
+//! From an EC2NodeClass to what the catalog and the life of a claim ask of it.
+
+use nodeless_api::nodeclass::{self, kubelet};
+use nodeless_api::{ConditionStatus, EC2NodeClass};
+use nodeless_catalog::NodeClassSettings;
+use nodeless_catalog::facts::Zone;
+use nodeless_catalog::node_class::{
+    AmiFamily, BlockDevice, CapacityReservation, InstanceStorePolicy, KubeletSettings, NetworkInterface,
+    ReservationKind,
+};
+use nodeless_lifecycle::NodeClassState;
+use nodeless_model::{Quantity, ResourceList};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whether instances may be launched from it now.
+#[must_use]
+pub fn state(class: &EC2NodeClass) -> NodeClassState {
+    if class.metadata.deletion_timestamp.is_some() {
+        return NodeClassState::Terminating;
+    }
+    let ready = class.status.iter().flat_map(|status| &status.conditions).find(|condition| condition.type_ == "Ready");
+    let Some(ready) = ready else { return NodeClassState::NotYetKnown };
+    let stale = matches!(
+        (ready.observed_generation, class.metadata.generation),
+        (Some(observed), Some(present)) if observed != present
+    );
+    if stale {
+        return NodeClassState::NotReady { message: "its status is of an older generation".to_owned() };
+    }
+    match ready.status {
+        ConditionStatus::True => NodeClassState::Ready,
+        ConditionStatus::Unknown => NodeClassState::NotYetKnown,
+        ConditionStatus::False => {
+            let separator = if ready.message.is_empty() { "" } else { ": " };
+            NodeClassState::NotReady { message: format!("{}{separator}{}", ready.reason, ready.message) }
+        }
+    }
+}
+
+/// Its settings that change what an instance type is.
+///
+/// Capacity reservations count as used up, because their status does not say how many instances are left.
+///
+/// # Errors
+/// A sentence for each field that cannot be understood.
+pub fn settings(class: &EC2NodeClass) -> Result<NodeClassSettings, Vec<String>> {
+    let spec = &class.spec;
+    let Some(family) = spec.resolved_ami_family() else {
+        return Err(vec!["spec.amiFamily: neither set nor implied by an alias in amiSelectorTerms".to_owned()]);
+    };
+    let kubelet = kubelet_settings(class)?;
+    let mut settings = NodeClassSettings::new(ami_family(family), zones(class));
+    settings.kubelet = kubelet;
+    settings.block_devices = block_devices(class)?;
+    settings.instance_store_policy =
+        spec.instance_store_policy.map(|nodeclass::InstanceStorePolicy::Raid0| InstanceStorePolicy::Raid0);
+    settings.network_interfaces = spec.network_interfaces.iter().map(network_interface).collect();
+    settings.ip_prefix_count = spec.ip_prefix_count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+    settings.connection_tracking = spec.connection_tracking.is_some();
+    settings.nested_virtualization = spec
+        .cpu_options
+        .as_ref()
+        .is_some_and(|options| options.nested_virtualization == Some(nodeclass::Toggle::Enabled));
+    settings.capacity_reservations = capacity_reservations(class);
+    Ok(settings)
+}
+
+fn ami_family(family: nodeclass::AmiFamily) -> AmiFamily {
+    match family {
+        nodeclass::AmiFamily::AL2 => AmiFamily::Al2,
+        nodeclass::AmiFamily::AL2023 => AmiFamily::Al2023,
+        nodeclass::AmiFamily::Bottlerocket => AmiFamily::Bottlerocket,
+        nodeclass::AmiFamily::Custom => AmiFamily::Custom,
+        nodeclass::AmiFamily::Windows2019 => AmiFamily::Windows2019,
+        nodeclass::AmiFamily::Windows2022 => AmiFamily::Windows2022,
+        nodeclass::AmiFamily::Windows2025 => AmiFamily::Windows2025,
+    }
+}
+
+/// The zones that it has subnets in.
+fn zones(class: &EC2NodeClass) -> Vec<Zone> {
+    let subnets = class.status.iter().flat_map(|status| &status.subnets);
+    let zones: BTreeSet<Zone> = subnets
+        .map(|subnet| Zone { name: subnet.zone.clone(), id: subnet.zone_id.clone().unwrap_or_default() })
+        .collect();
+    zones.into_iter().collect()
+}
+
+fn kubelet_settings(class: &EC2NodeClass) -> Result<KubeletSettings, Vec<String>> {
+    let from = kubelet::parse(&class.spec.kubelet)?;
+    let mut problems = Vec::new();
+    let mut threshold = |signal: &str| {
+        let text = from.eviction_hard.get(signal)?;
+        text.parse().map_err(|error| problems.push(format!("spec.kubelet.evictionHard.{signal}: {error}"))).ok()
+    };
+    let eviction_memory_available = threshold("memory.available");
+    let eviction_nodefs_available = threshold("nodefs.available");
+    let mut quantities = |field: &str, list: &nodeless_api::ResourceList| {
+        let mut parsed = ResourceList::new();
+        for (name, quantity) in list {
+            match quantity.0.parse() {
+                Ok(quantity) => parsed.set(name, quantity),
+                Err(error) => problems.push(format!("spec.kubelet.{field}.{name}: {error}")),
+            }
+        }
+        parsed
+    };
+    let settings = KubeletSettings {
+        max_pods: from.max_pods,
+        pods_per_core: from.pods_per_core,
+        kube_reserved: quantities("kubeReserved", &from.kube_reserved),
+        system_reserved: quantities("systemReserved", &from.system_reserved),
+        eviction_memory_available,
+        eviction_nodefs_available,
+    };
+    if problems.is_empty() { Ok(settings) } else { Err(problems) }
+}
+
+fn block_devices(class: &EC2NodeClass) -> Result<Vec<BlockDevice>, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut devices = Vec::new();
+    for (index, mapping) in class.spec.block_device_mappings.iter().enumerate() {
+        let text = mapping.ebs.as_ref().and_then(|volume| volume.volume_size.as_ref());
+        let volume_size = match text.map(|text| text.parse::<Quantity>()).transpose() {
+            Ok(size) => size,
+            Err(error) => {
+                problems.push(format!("spec.blockDeviceMappings[{index}].ebs.volumeSize: {error}"));
+                None
+            }
+        };
+        devices.push(BlockDevice {
+            device_name: mapping.device_name.clone(),
+            root_volume: mapping.root_volume.unwrap_or(false),
+            volume_size,
+        });
+    }
+    if problems.is_empty() { Ok(devices) } else { Err(problems) }
+}
+
+fn network_interface(interface: &nodeclass::NetworkInterface) -> NetworkInterface {
+    NetworkInterface {
+        network_card_index: u32::try_from(interface.network_card_index).unwrap_or(0),
+        device_index: u32::try_from(interface.device_index).unwrap_or(0),
+        efa_only: interface.interface_type == nodeclass::InterfaceType::EfaOnly,
+    }
+}
+
+fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
+    let reservations = class.status.iter().flat_map(|status| &status.capacity_reservations);
+    reservations
+        .map(|reservation| CapacityReservation {
+            id: reservation.id.clone(),
+            instance_type: reservation.instance_type.clone(),
+            zone: reservation.availability_zone.clone(),
+            kind: match reservation.reservation_type {
+                nodeclass::ReservationType::Default => ReservationKind::Default,
+                nodeclass::ReservationType::CapacityBlock => ReservationKind::CapacityBlock,
+            },
+            interruptible: reservation.interruptible.unwrap_or(false),
+            remaining: 0,
+            expiring: reservation.state == nodeclass::ReservationState::Expiring,
+        })
+        .collect()
+}
+
+/// The ids of the AMIs that its nodes may have.
+#[must_use]
+pub fn image_ids(class: &EC2NodeClass) -> BTreeSet<String> {
+    class.status.iter().flat_map(|status| &status.amis).map(|ami| ami.id.clone()).collect()
+}
+
+/// The annotations that a claim made from it carries, for drift.
+#[must_use]
+pub fn hash_annotations(class: &EC2NodeClass) -> BTreeMap<String, String> {
+    use nodeless_model::labels::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
+    let present = class.metadata.annotations.iter().flatten();
+    present
+        .filter(|(key, _)| [EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION].contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}

@@ -1,0 +1,249 @@
+//! From the plan to claims in the table.
+
+use super::pools::Judged;
+use super::{PlanReport, Planner, pod_event};
+use crate::lines::{ClaimRefused, Failed};
+use crate::names::Names;
+use crate::node_class;
+use jiff::Timestamp;
+use nodeless_api::EC2NodeClass;
+use nodeless_model::claim::LaunchGroup;
+use nodeless_model::object::ObjectEvent;
+use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, labels};
+use nodeless_ports::PortError;
+use nodeless_ports::claims::{Created, Decision, PoolLimits};
+use nodeless_scheduling::{Launch, Problem, Solution};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A node that is wanted, before it has a name.
+pub(super) struct Wanted<'a> {
+    pub(super) launch: &'a Launch,
+    /// The pods that it is for, `namespace/name`.
+    pub(super) pods: Vec<String>,
+    /// The claims that it takes the place of.
+    pub(super) replaces: Vec<String>,
+}
+
+impl Planner {
+    #[expect(clippy::too_many_arguments, reason = "the plan's parts, which no struct would make clearer")]
+    pub(super) async fn create_claims(
+        &self,
+        problem: &Problem<'_>,
+        solution: &Solution,
+        judged: &[Judged],
+        names: &mut Names,
+        now: Timestamp,
+        report: &mut PlanReport,
+        events: &mut Vec<ObjectEvent>,
+    ) {
+        let wanted = solution.launches.iter().map(|launch| {
+            let pods = launch.pods.iter().filter_map(|pod| problem.pods.get(*pod)).map(|pod| pod.key()).collect();
+            Wanted { launch, pods, replaces: Vec::new() }
+        });
+        let created = self.launch(wanted.collect(), judged, names, now, report).await;
+        let by_pod: BTreeMap<&str, &str> = created
+            .iter()
+            .flat_map(|claim| claim.spec.nominated_pods.iter().map(|pod| (pod.as_str(), claim.name.as_str())))
+            .collect();
+        for pod in &problem.pods {
+            if let Some(claim) = by_pod.get(pod.key().as_str()) {
+                events.push(pod_event(pod, false, "Nominated", &format!("Pod should schedule on: nodeclaim/{claim}")));
+            }
+        }
+        if !created.is_empty() || !solution.unschedulable.is_empty() {
+            let detail = json!({ "solution": solution, "claims": report.created }).to_string();
+            let summary = format!(
+                "{} pods: {} fit on existing nodes, {} nodes launched, {} fit nowhere",
+                problem.pods.len(),
+                solution.placements.len(),
+                created.len(),
+                solution.unschedulable.len()
+            );
+            self.record("provisioning", report.created.clone(), summary, detail, now).await;
+        }
+    }
+
+    /// Writes claims for nodes that are wanted, group by group, and wakes whoever launches them.
+    pub(super) async fn launch(
+        &self,
+        wanted: Vec<Wanted<'_>>,
+        judged: &[Judged],
+        names: &mut Names,
+        now: Timestamp,
+        report: &mut PlanReport,
+    ) -> Vec<NodeClaim> {
+        // Alike in everything that CreateFleet is told: these can share one call.
+        let mut alike: BTreeMap<String, Vec<Wanted<'_>>> = BTreeMap::new();
+        for one in wanted {
+            let launch = one.launch;
+            let types: Vec<&str> = launch.instance_types.iter().map(|kind| kind.name.as_str()).collect();
+            let key = json!([launch.node_pool, launch.node_class, launch.requirements.to_terms(), types]).to_string();
+            alike.entry(key).or_default().push(one);
+        }
+        let mut created = Vec::new();
+        let mut leaders = Vec::new();
+        let mut incomplete = false;
+        for members in alike.values() {
+            for group in members.chunks(usize::try_from(self.settings.group_size.max(1)).unwrap_or(100)) {
+                let Some(pool) =
+                    group.first().and_then(|one| judged.iter().find(|pool| pool.pool.name == one.launch.node_pool))
+                else {
+                    continue;
+                };
+                let claims = self.claims_of(group, &pool.pool, names, now).await;
+                match self.write_group(claims, &limits(&pool.pool), report).await {
+                    Some(written) => {
+                        leaders.extend(written.first().map(|leader| (leader.name.clone(), Duration::ZERO)));
+                        created.extend(written);
+                    }
+                    None => incomplete = true,
+                }
+            }
+        }
+        report.created.extend(created.iter().map(|claim| claim.name.clone()));
+        if !leaders.is_empty()
+            && let Err(error) = self.queue.wake_claims(&leaders).await
+        {
+            // The sweep finds the claims within a minute.
+            self.context.log(&Failed { what: "wake claims", why: &error.to_string() });
+        }
+        if incomplete {
+            self.plan_again().await;
+        }
+        created
+    }
+
+    async fn claims_of(
+        &self,
+        group: &[Wanted<'_>],
+        pool: &NodePool,
+        names: &mut Names,
+        now: Timestamp,
+    ) -> Vec<NodeClaim> {
+        let class = self.cluster.node_class(&pool.template.node_class).await.ok().flatten();
+        let named: Vec<(String, String)> = group.iter().map(|_| names.next(&pool.name)).collect();
+        let id = named.first().map(|(_, uid)| uid.clone()).unwrap_or_default();
+        let size = u32::try_from(group.len()).unwrap_or(u32::MAX);
+        let members = (0_u32..).zip(group.iter().zip(named));
+        members
+            .map(|(index, (wanted, (name, uid)))| {
+                let launch_group = LaunchGroup { id: id.clone(), index, size };
+                claim(wanted, pool, class.as_ref(), name, uid, launch_group, now)
+            })
+            .collect()
+    }
+
+    /// Writes the claims of a group, the first one last: without it the group is not launched. When one is refused, those
+    /// written before are taken back, since the number of instances of a group is fixed.
+    async fn write_group(
+        &self,
+        claims: Vec<NodeClaim>,
+        limits: &PoolLimits,
+        report: &mut PlanReport,
+    ) -> Option<Vec<NodeClaim>> {
+        let mut written: Vec<NodeClaim> = Vec::new();
+        for claim in claims.iter().rev() {
+            let why = match self.claims.create(claim, Some(limits)).await {
+                Ok(Created::Written) => {
+                    written.push(NodeClaim { version: 1, ..claim.clone() });
+                    continue;
+                }
+                Ok(Created::AlreadyThere) => continue,
+                Ok(Created::LimitReached { resource }) => format!("the NodePool's limit of {resource} would be passed"),
+                Err(error) => error.to_string(),
+            };
+            self.context.log(&ClaimRefused { claim: &claim.name, node_pool: &claim.node_pool, why: &why });
+            report.problems.push(format!("NodeClaim {} was not created: {why}", claim.name));
+            for taken_back in &written {
+                if let Err(error) = self.claims.delete(taken_back).await {
+                    // A group without its first member is never launched and ends by itself.
+                    self.context.log(&Failed { what: "take a claim back", why: &error.to_string() });
+                }
+            }
+            return None;
+        }
+        written.reverse();
+        Some(written)
+    }
+
+    /// Writes down why something was decided. Nothing depends on it.
+    pub(super) async fn record(
+        &self,
+        kind: &str,
+        subjects: Vec<String>,
+        summary: String,
+        detail: String,
+        now: Timestamp,
+    ) {
+        let decision = Decision {
+            id: format!("{:020}-{kind}", now.as_nanosecond()),
+            at: now,
+            kind: kind.to_owned(),
+            subjects,
+            summary,
+            detail,
+        };
+        if let Err(error) = self.claims.record_decisions(&[decision], self.settings.keep_decisions).await {
+            self.tell_failure("record a decision", &error);
+        }
+    }
+
+    pub(super) fn tell_failure(&self, what: &str, error: &PortError) {
+        self.context.log(&Failed { what, why: &error.to_string() });
+    }
+}
+
+fn limits(pool: &NodePool) -> PoolLimits {
+    PoolLimits { resources: pool.limits.clone(), dollars_per_hour: pool.limit_dollars_per_hour }
+}
+
+fn claim(
+    wanted: &Wanted<'_>,
+    pool: &NodePool,
+    class: Option<&EC2NodeClass>,
+    name: String,
+    uid: String,
+    launch_group: LaunchGroup,
+    now: Timestamp,
+) -> NodeClaim {
+    let launch = wanted.launch;
+    let mut annotations = pool.template.annotations.clone();
+    annotations.insert(labels::NODE_POOL_HASH.to_owned(), pool.hash.clone());
+    annotations.insert(labels::NODE_POOL_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
+    annotations.extend(class.map(node_class::hash_annotations).unwrap_or_default());
+    if launch.min_values_relaxed {
+        annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
+    }
+    let mut node_labels = pool.template.labels.clone();
+    node_labels.insert(labels::NODE_POOL.to_owned(), pool.name.clone());
+    node_labels.insert(labels::EC2_NODE_CLASS.to_owned(), pool.template.node_class.clone());
+    let mut claim = NodeClaim {
+        name,
+        uid,
+        node_pool: pool.name.clone(),
+        node_class: launch.node_class.clone(),
+        created: now,
+        version: 0,
+        spec: NodeClaimSpec {
+            requirements: launch.requirements.clone(),
+            instance_types: launch.instance_types.iter().map(|kind| kind.name.clone()).collect(),
+            labels: node_labels,
+            annotations,
+            taints: pool.template.taints.clone(),
+            startup_taints: pool.template.startup_taints.clone(),
+            requests: launch.requests.clone(),
+            expire_after: pool.template.expire_after.and_then(nodeless_model::NillableDuration::duration),
+            termination_grace_period: pool.template.termination_grace_period,
+            launch_group: Some(launch_group),
+            charge: launch.charge.clone(),
+            replaces: wanted.replaces.clone(),
+            nominated_pods: wanted.pods.clone(),
+        },
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+    };
+    nodeless_lifecycle::prepare(&mut claim);
+    claim
+}

@@ -1,0 +1,87 @@
+//! The cluster and our claims, put together: which claim belongs to which node, and which pods need a place.
+
+use super::pools::Judged;
+use jiff::Timestamp;
+use nodeless_lifecycle::drain::is_protected;
+use nodeless_model::{Node, NodeClaim, Phase, Pod, PodDisruptionBudget};
+use nodeless_ports::cluster::ClusterView;
+use nodeless_scheduling::{Problem, VolumeTopology, existing_node};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A node, its claim, or both, and the pods that are bound there.
+pub(super) struct Place<'a> {
+    pub(super) node: Option<&'a Node>,
+    pub(super) claim: Option<&'a NodeClaim>,
+    pub(super) pods: Vec<&'a Pod>,
+}
+
+pub(super) struct Situation<'a> {
+    pub(super) view: &'a ClusterView,
+    pub(super) records: &'a [NodeClaim],
+    pub(super) places: Vec<Place<'a>>,
+}
+
+impl<'a> Situation<'a> {
+    pub(super) fn new(view: &'a ClusterView, records: &'a [NodeClaim]) -> Self {
+        let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        for pod in &view.pods {
+            if let Some(node) = &pod.node_name {
+                pods.entry(node).or_default().push(pod);
+            }
+        }
+        let mut on = |node: &Node| pods.remove(node.name.as_str()).unwrap_or_default();
+        let by_instance: BTreeMap<&str, &NodeClaim> =
+            records.iter().filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
+        let mut joined = BTreeSet::new();
+        let mut places = Vec::new();
+        for node in &view.nodes {
+            let claim = node.instance_id().and_then(|id| by_instance.get(id).copied());
+            joined.extend(claim.map(|claim| claim.name.as_str()));
+            places.push(Place { node: Some(node), claim, pods: on(node) });
+        }
+        // Claims whose node has not joined count as the nodes that they will be, so that a plan never launches twice for
+        // the same pods. Those that had a node and lost it are no place for pods.
+        let on_the_way = records.iter().filter(|claim| {
+            !joined.contains(claim.name.as_str()) && matches!(claim.phase, Phase::Reserved | Phase::Launched)
+        });
+        places.extend(on_the_way.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }));
+        Self { view, records, places }
+    }
+
+    /// The scheduling problem: pods that wait, and pods that have to leave their node.
+    pub(super) fn problem(&self, judged: &'a [Judged], now: Timestamp) -> Problem<'a> {
+        let waiting = self.view.pods.iter().filter(|pod| pod.is_provisionable());
+        let moving = self.places.iter().filter(|place| place.is_leaving()).flat_map(|place| &place.pods).copied();
+        let moving = moving.filter(|pod| {
+            pod.is_reschedulable() && !is_protected(pod, now) && !is_blocked(pod, &self.view.disruption_budgets)
+        });
+        Problem {
+            pods: waiting.chain(moving).collect(),
+            nodes: self
+                .places
+                .iter()
+                .filter_map(|place| existing_node(place.node, place.claim, &place.pods, &self.view.daemon_sets).ok())
+                .collect(),
+            node_pools: judged.iter().map(Judged::offer).collect(),
+            daemon_sets: &self.view.daemon_sets,
+            volumes: self.volumes(),
+        }
+    }
+
+    pub(super) fn volumes(&self) -> BTreeMap<String, VolumeTopology> {
+        let volumes = self.view.volumes.iter();
+        volumes.map(|(key, terms)| (key.clone(), VolumeTopology { alternatives: terms.clone() })).collect()
+    }
+}
+
+impl Place<'_> {
+    fn is_leaving(&self) -> bool {
+        self.claim.is_some_and(|claim| claim.phase.is_leaving())
+            || (self.claim.is_some() && self.node.is_some_and(|node| node.deletion_timestamp.is_some()))
+    }
+}
+
+/// Whether a budget never lets a pod go, so that nobody knows when it will need another node.
+fn is_blocked(pod: &Pod, budgets: &[PodDisruptionBudget]) -> bool {
+    budgets.iter().any(|budget| budget.blocks_always && budget.covers(&pod.namespace, &pod.labels))
+}

@@ -1,0 +1,167 @@
+//! Doing what a step wants done.
+
+use super::Reconciler;
+use crate::lines::{EvictionBlocked, Failed};
+use nodeless_lifecycle::Effect;
+use nodeless_model::NodeClaim;
+use nodeless_model::instance::{LaunchOutcome, OfferingFailure};
+use nodeless_model::object::{ObjectEvent, ObjectRef, PodRef};
+use nodeless_ports::claims::UnavailableOffering;
+use nodeless_ports::cluster::Eviction;
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{ErrorKind, PortError};
+use nodeless_telemetry::{Metric, Metrics};
+
+impl Reconciler {
+    /// Runs effects in their order up to the first that fails. Says whether the record has moved on meanwhile, so that
+    /// the claim has to be looked at afresh.
+    pub(super) async fn run_effects(
+        &self,
+        claim: &NodeClaim,
+        effects: &[Effect],
+        metrics: &mut Metrics,
+    ) -> Result<bool, PortError> {
+        let mut moved_on = false;
+        let mut failed_eviction = None;
+        for effect in effects {
+            match effect {
+                Effect::Launch => moved_on |= self.launch(claim, metrics).await?,
+                Effect::Recover { instances } => {
+                    let outcome = LaunchOutcome { instances: instances.clone(), failures: Vec::new() };
+                    moved_on |= self.settle_group(claim, &outcome, metrics).await?;
+                }
+                Effect::Evict { pod, node } => match self.evict(claim, pod, node, metrics).await {
+                    Ok(()) => {}
+                    Err(error) => failed_eviction = Some(error),
+                },
+                // The record has moved on and was mirrored as it is now.
+                Effect::MirrorClaim if moved_on => {}
+                other => self.run_effect(claim, other, metrics).await?,
+            }
+        }
+        failed_eviction.map_or(Ok(moved_on), Err)
+    }
+
+    pub(super) async fn run_effect(
+        &self,
+        claim: &NodeClaim,
+        effect: &Effect,
+        metrics: &mut Metrics,
+    ) -> Result<(), PortError> {
+        match effect {
+            Effect::TagInstance { id, tags } => self.cloud.tag(id, tags).await,
+            Effect::PatchNode { name, uid, patch } => gone_is_fine(self.cluster.patch_node(name, uid, patch).await),
+            Effect::DeleteNode { name, uid } => self.cluster.delete_node(name, uid).await,
+            Effect::DeletePod { pod, grace_seconds } => {
+                self.cluster.delete_pod(pod, *grace_seconds).await?;
+                metrics.count(Metric::Evictions, 1);
+                self.tell_pod(
+                    pod,
+                    "Disrupted",
+                    &format!("Deleted with {grace_seconds} s to stop: the node's time is up"),
+                )
+                .await;
+                Ok(())
+            }
+            Effect::TerminateInstance { id } => self.cloud.terminate(std::slice::from_ref(id)).await,
+            Effect::MarkUnavailable { failures, until } => {
+                self.claims.mark_unavailable(&unavailable(failures, *until)).await
+            }
+            Effect::MirrorClaim => self.mirror_record(claim).await,
+            Effect::RemoveMirror => self.cluster.remove_claim(&claim.name).await,
+            Effect::DeleteRecord => self.claims.delete(claim).await,
+            Effect::WakePlanner => {
+                // The heartbeat comes within a minute, so a lost wake-up holds nothing up.
+                if let Err(error) = self.queue.wake_planner(WakeSource::Lifecycle).await {
+                    self.context.log(&Failed { what: "wake the planner", why: &error.to_string() });
+                }
+                Ok(())
+            }
+            Effect::Launch | Effect::Recover { .. } | Effect::Evict { .. } => Ok(()),
+        }
+    }
+
+    /// The NodeClaim object follows the record. When it cannot, the claim goes on: the sweep mirrors it later.
+    pub(super) async fn mirror_record(&self, claim: &NodeClaim) -> Result<(), PortError> {
+        if let Err(error) = self.cluster.mirror_claim(claim).await {
+            self.context.log(&Failed { what: "mirror the NodeClaim", why: &error.to_string() });
+        }
+        Ok(())
+    }
+
+    async fn evict(&self, claim: &NodeClaim, pod: &PodRef, node: &str, metrics: &mut Metrics) -> Result<(), PortError> {
+        let key = format!("{}/{}", pod.namespace, pod.name);
+        match self.cluster.evict(pod).await? {
+            Eviction::Accepted => {
+                metrics.count(Metric::Evictions, 1);
+                let why = claim.status.termination.as_ref().map_or("its node goes away", |end| &end.message);
+                self.tell_pod(pod, "Evicted", &format!("Evicted pod: {why}")).await;
+            }
+            Eviction::AlreadyGone => {}
+            Eviction::Blocked { message } => {
+                self.context.log(&EvictionBlocked { claim: &claim.name, pod: &key, why: &message });
+                let event = ObjectEvent {
+                    object: ObjectRef {
+                        api_version: "v1".to_owned(),
+                        kind: "Node".to_owned(),
+                        namespace: String::new(),
+                        name: node.to_owned(),
+                        uid: String::new(),
+                    },
+                    warning: true,
+                    reason: "FailedDraining".to_owned(),
+                    message: format!("Failed to drain node, pod {key} cannot be evicted: {message}"),
+                };
+                self.tell_quietly(event).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell_pod(&self, pod: &PodRef, reason: &str, message: &str) {
+        self.tell_quietly(ObjectEvent {
+            object: ObjectRef {
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+            },
+            warning: false,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        })
+        .await;
+    }
+
+    async fn tell_quietly(&self, event: ObjectEvent) {
+        if let Err(error) = self.cluster.publish(&[event]).await {
+            self.context.log(&Failed { what: "publish events", why: &error.to_string() });
+        }
+    }
+}
+
+/// A node that is gone needs no patch; the next step sees that it is gone.
+fn gone_is_fine(result: Result<(), PortError>) -> Result<(), PortError> {
+    match result {
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Failures as records of what is not to be asked for.
+pub(super) fn unavailable(failures: &[OfferingFailure], until: jiff::Timestamp) -> Vec<UnavailableOffering> {
+    let mut offerings: Vec<UnavailableOffering> = failures
+        .iter()
+        .map(|failure| UnavailableOffering {
+            instance_type: failure.instance_type.clone(),
+            zone: failure.zone.clone(),
+            capacity_type: failure.capacity_type,
+            until,
+            reason: failure.code.clone(),
+        })
+        .collect();
+    offerings.sort();
+    offerings.dedup();
+    offerings
+}

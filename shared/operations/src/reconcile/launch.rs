@@ -1,0 +1,185 @@
+//! Launching the members of a group with one call, and giving each its instance.
+
+use super::Reconciler;
+use crate::lines::{LaunchAnswered, LaunchFailed};
+use crate::node_class;
+use crate::offers::{candidates, learn, shortages};
+use nodeless_lifecycle::{LaunchResult, absorb, result_for};
+use nodeless_model::instance::LaunchOutcome;
+use nodeless_model::{InstanceType, NodeClaim, Phase};
+use nodeless_ports::cloud::LaunchRequest;
+use nodeless_ports::{ErrorKind, PortError};
+use nodeless_telemetry::{Metric, Metrics};
+use std::time::Duration;
+
+/// How long the planner may take to write all claims of a group. One that is not whole by then will never be.
+const GROUP_TIME: Duration = Duration::from_mins(1);
+
+/// What there is to launch from.
+struct Offer {
+    node_class: nodeless_api::EC2NodeClass,
+    types: Vec<InstanceType>,
+}
+
+impl Reconciler {
+    /// Launches the claim's group. Says whether records were written.
+    pub(super) async fn launch(&self, claim: &NodeClaim, metrics: &mut Metrics) -> Result<bool, PortError> {
+        if !self.group_is_whole(claim).await? {
+            let age = self.context.now().duration_since(claim.created);
+            if Duration::try_from(age).is_ok_and(|age| age < GROUP_TIME) {
+                return Ok(false);
+            }
+            let message = "its launch group was never completed".to_owned();
+            return self.settle(claim, &LaunchResult::NoOffering { message }, metrics).await;
+        }
+        let offer = match self.offer(claim).await {
+            Ok(offer) => offer,
+            Err(error) => return self.failed(claim, &error, metrics).await,
+        };
+        let candidates = candidates(claim, &offer.types);
+        if candidates.is_empty() {
+            let message = "none of its offerings is available now".to_owned();
+            return self.settle(claim, &LaunchResult::NoOffering { message }, metrics).await;
+        }
+        let request = LaunchRequest { claim, node_class: &offer.node_class, candidates: &candidates };
+        match self.cloud.launch(request).await {
+            Ok(outcome) => {
+                self.tell_outcome(claim, &outcome);
+                self.settle_members(claim, &outcome, &offer.types, metrics).await
+            }
+            Err(error) => self.failed(claim, &error, metrics).await,
+        }
+    }
+
+    /// Gives the members of a group the instances that were found by its tag.
+    pub(super) async fn settle_group(
+        &self,
+        claim: &NodeClaim,
+        outcome: &LaunchOutcome,
+        metrics: &mut Metrics,
+    ) -> Result<bool, PortError> {
+        let types = self.offer(claim).await.map(|offer| offer.types).unwrap_or_default();
+        self.settle_members(claim, outcome, &types, metrics).await
+    }
+
+    /// A group is launched only once its first member is there, which the planner writes last: so a plan that was cut
+    /// short launches nothing.
+    async fn group_is_whole(&self, claim: &NodeClaim) -> Result<bool, PortError> {
+        match &claim.spec.launch_group {
+            Some(group) if group.index > 0 => {
+                let all = self.claims.list().await?;
+                let is_first = |other: &NodeClaim| {
+                    other.spec.launch_group.as_ref().is_some_and(|theirs| theirs.id == group.id && theirs.index == 0)
+                };
+                Ok(all.iter().any(is_first))
+            }
+            _ => Ok(true),
+        }
+    }
+
+    async fn offer(&self, claim: &NodeClaim) -> Result<Offer, PortError> {
+        let invalid = |message: String| PortError::new(ErrorKind::Invalid, "launch", message);
+        let name = &claim.node_class;
+        let node_class = self
+            .cluster
+            .node_class(name)
+            .await?
+            .ok_or_else(|| invalid(format!("the EC2NodeClass {name} does not exist")))?;
+        let catalog = self.catalog.current(self.claims.as_ref()).await.map_err(|error| match error {
+            crate::CatalogError::Port(error) => error,
+            other => PortError::new(ErrorKind::Unavailable, "read the catalog", other.to_string()),
+        })?;
+        let now = self.context.now();
+        let unavailable = shortages(&self.claims.unavailable(now).await?, now);
+        let settings = node_class::settings(&node_class)
+            .map_err(|problems| invalid(format!("EC2NodeClass {name}: {}", problems.join("; "))))?;
+        Ok(Offer { types: catalog.instance_types(&settings, &unavailable), node_class })
+    }
+
+    /// Settles every member of the group that still waits, so that one call serves all. What does not come to pass here,
+    /// because the process ends, each member finds by repeating the call.
+    async fn settle_members(
+        &self,
+        claim: &NodeClaim,
+        outcome: &LaunchOutcome,
+        types: &[InstanceType],
+        metrics: &mut Metrics,
+    ) -> Result<bool, PortError> {
+        let mut moved_on = self.settle(claim, &self.result(claim, outcome, types).await?, metrics).await?;
+        let Some(group) = claim.spec.launch_group.as_ref().filter(|group| group.size > 1) else { return Ok(moved_on) };
+        for member in self.claims.list().await? {
+            let waits = member.name != claim.name
+                && member.status.instance.is_none()
+                && member.phase != Phase::Gone
+                && member.client_token() == claim.client_token()
+                && member.spec.launch_group.as_ref().is_some_and(|theirs| theirs.id == group.id);
+            if waits {
+                let result = self.result(&member, outcome, types).await?;
+                if self.settle(&member, &result, metrics).await? {
+                    moved_on = true;
+                    // Its node has to be waited for, so it has to be looked at again, as this one is.
+                    self.queue.wake_claims(&[(member.name.clone(), Duration::from_secs(3))]).await?;
+                }
+            }
+        }
+        Ok(moved_on)
+    }
+
+    /// What the outcome means for one claim. An instance never gets a second claim.
+    async fn result(
+        &self,
+        claim: &NodeClaim,
+        outcome: &LaunchOutcome,
+        types: &[InstanceType],
+    ) -> Result<LaunchResult, PortError> {
+        let result = result_for(claim, outcome, |instance| learn(instance, types));
+        if let LaunchResult::Launched { instance, .. } = &result
+            && let Some(other) = self.claims.find_by_instance(&instance.id).await?
+            && other.name != claim.name
+        {
+            let message = format!("its instance {} already belongs to NodeClaim {}", instance.id, other.name);
+            return Ok(LaunchResult::NoOffering { message });
+        }
+        Ok(result)
+    }
+
+    /// Writes what a launch came to, and runs what follows from it. Says whether the record was written.
+    async fn settle(&self, claim: &NodeClaim, result: &LaunchResult, metrics: &mut Metrics) -> Result<bool, PortError> {
+        let step = absorb(claim, result, self.context.now(), &self.settings);
+        if step.claim == *claim {
+            return Ok(false);
+        }
+        let Some(written) = self.write(claim, &step, metrics).await? else { return Ok(true) };
+        self.publish(&step).await;
+        for effect in &step.effects {
+            self.run_effect(&written, effect, metrics).await?;
+        }
+        // A failed launch is tried again after its delay, not at once.
+        Ok(written.phase != Phase::Reserved)
+    }
+
+    async fn failed(&self, claim: &NodeClaim, error: &PortError, metrics: &mut Metrics) -> Result<bool, PortError> {
+        self.context.log(&LaunchFailed { claim: &claim.name, why: &error.to_string() });
+        metrics.count(Metric::LaunchFailures, 1);
+        let result = LaunchResult::Failed { code: error.code.clone(), message: error.to_string() };
+        self.settle(claim, &result, metrics).await
+    }
+
+    fn tell_outcome(&self, claim: &NodeClaim, outcome: &LaunchOutcome) {
+        let group = claim.spec.launch_group.as_ref();
+        let failures = outcome
+            .failures
+            .iter()
+            .map(|failure| {
+                format!("{} {} {}: {}", failure.instance_type, failure.zone, failure.capacity_type, failure.code)
+            })
+            .collect();
+        self.context.log(&LaunchAnswered {
+            claim: &claim.name,
+            group: group.map_or("", |group| &group.id),
+            asked: group.map_or(1, |group| usize::try_from(group.size).unwrap_or(usize::MAX)),
+            launched: outcome.instances.len(),
+            failures,
+        });
+    }
+}

@@ -1,0 +1,162 @@
+//! Reading what EC2 offers, and resolving EC2NodeClasses.
+
+use crate::context::Context;
+use crate::lines::{CatalogRefreshed, Failed, ObjectSkipped};
+use crate::offers::{CatalogCache, CatalogError};
+use jiff::Timestamp;
+use nodeless_api::EC2NodeClass;
+use nodeless_catalog::Catalog;
+use nodeless_model::claim::Phase;
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{CatalogSource, Claims, Cluster, PortError, Queue};
+use nodeless_telemetry::{Metric, Metrics};
+use std::sync::Arc;
+
+/// Keeps catalog and EC2NodeClasses up to date.
+pub struct Refresher {
+    /// Time and logs.
+    pub context: Context,
+    /// The claims table, where the catalog is kept.
+    pub claims: Arc<dyn Claims>,
+    /// The queues.
+    pub queue: Arc<dyn Queue>,
+    /// The cluster.
+    pub cluster: Arc<dyn Cluster>,
+    /// EC2, SSM, IAM and the Price List.
+    pub source: Arc<dyn CatalogSource>,
+    /// The catalog, kept between runs.
+    pub catalog: CatalogCache,
+}
+
+/// What came of a refresh.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RefreshReport {
+    /// Whether the catalog changed.
+    pub catalog_changed: bool,
+    /// The EC2NodeClasses whose status changed.
+    pub resolved: Vec<String>,
+    /// What could not be read or written, in words.
+    pub problems: Vec<String>,
+}
+
+/// Nothing could be refreshed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RefreshError {
+    /// Everything failed, and this is the first reason.
+    #[error("nothing was refreshed: {0}")]
+    Port(#[from] PortError),
+    /// The catalog could not be encoded.
+    #[error("the catalog could not be stored: {0}")]
+    Encode(String),
+}
+
+impl Refresher {
+    /// Refreshes everything once. What cannot be read keeps its last state and stands in nobody's way.
+    ///
+    /// # Errors
+    /// When neither the catalog nor the EC2NodeClasses could be read or written.
+    pub async fn run(&self) -> Result<RefreshReport, RefreshError> {
+        let mut report = RefreshReport::default();
+        let catalog = self.refresh_catalog().await;
+        let classes = self.resolve_all(&mut report).await;
+        let result = match (catalog, classes) {
+            (Ok(changed), Ok(())) => {
+                report.catalog_changed = changed;
+                Ok(report)
+            }
+            (Ok(changed), Err(error)) => {
+                report.catalog_changed = changed;
+                report.problems.push(error.to_string());
+                Ok(report)
+            }
+            (Err(error), Ok(())) => {
+                report.problems.push(error.to_string());
+                Ok(report)
+            }
+            (Err(error), Err(_)) => Err(error),
+        };
+        let mut metrics = Metrics::new();
+        if let Ok(report) = &result {
+            metrics.count(Metric::ReconcileErrors, report.problems.len());
+            for why in &report.problems {
+                self.context.log(&Failed { what: "refresh", why });
+            }
+            if (report.catalog_changed || !report.resolved.is_empty())
+                && let Err(error) = self.queue.wake_planner(WakeSource::Catalog).await
+            {
+                self.context.log(&Failed { what: "wake the planner", why: &error.to_string() });
+            }
+        } else {
+            metrics.count(Metric::ReconcileErrors, 1);
+        }
+        self.context.flush(&metrics);
+        result
+    }
+
+    /// Reads the catalog and stores it if it changed. Says whether it did.
+    async fn refresh_catalog(&self) -> Result<bool, RefreshError> {
+        let previous = match self.catalog.current(self.claims.as_ref()).await {
+            Ok(catalog) => Some(catalog),
+            Err(CatalogError::Port(error)) => return Err(error.into()),
+            // None yet, or of another release: a new one takes its place.
+            Err(CatalogError::Missing | CatalogError::Damaged(_)) => None,
+        };
+        let fresh = self.source.catalog(previous.as_deref()).await?;
+        let now = self.context.now();
+        let same = previous
+            .as_ref()
+            .is_some_and(|previous| **previous == Catalog { version: previous.version, ..fresh.clone() });
+        let version = version(now);
+        if !same {
+            let encoded = fresh.encode().map_err(|error| RefreshError::Encode(error.to_string()))?;
+            self.claims.put_catalog(&version, &encoded).await?;
+        }
+        self.context.log(&CatalogRefreshed { version: &version, instance_types: fresh.types.len(), changed: !same });
+        Ok(!same)
+    }
+
+    async fn resolve_all(&self, report: &mut RefreshReport) -> Result<(), PortError> {
+        let (classes, invalid) = self.cluster.node_classes().await?;
+        for object in invalid {
+            self.context.log(&ObjectSkipped { kind: &object.kind, name: &object.name, why: &object.message });
+            report.problems.push(format!("{} {} is left out: {}", object.kind, object.name, object.message));
+        }
+        for class in &classes {
+            let name = class.metadata.name.clone().unwrap_or_default();
+            match self.resolve(&name, class).await {
+                Ok(true) => report.resolved.push(name),
+                Ok(false) => {}
+                Err(error) => report.problems.push(format!("EC2NodeClass {name}: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Resolves one EC2NodeClass, or releases it when it is being deleted and no claim needs it. Says whether it changed.
+    async fn resolve(&self, name: &str, class: &EC2NodeClass) -> Result<bool, PortError> {
+        if class.metadata.deletion_timestamp.is_some() {
+            let claims = self.claims.list().await?;
+            if claims.iter().any(|claim| claim.node_class == name && claim.phase != Phase::Gone) {
+                return Ok(false);
+            }
+            self.source.release(class).await?;
+            self.cluster.release_node_class(name).await?;
+            return Ok(true);
+        }
+        let status = self.source.resolve(class).await?;
+        let changed = class.status.as_ref() != Some(&status);
+        // Written even when it is the same: finalizer and hashes may be missing. The adapter writes only differences.
+        self.cluster.write_node_class_status(name, &status).await?;
+        Ok(changed)
+    }
+}
+
+/// A catalog's version: when it was written, in seconds since 1970.
+fn version(now: Timestamp) -> String {
+    format!("{}", now.as_second())
+}
+
+/// When a version of the catalog was written.
+pub(crate) fn written(version: &str) -> Option<Timestamp> {
+    Timestamp::from_second(version.parse().ok()?).ok()
+}

@@ -1,0 +1,343 @@
+//! All claims compared with EC2 and the cluster, once a minute: whatever a lost message missed is found here.
+
+use crate::context::Context;
+use crate::lines::{Collected, Failed, SweepEnded, UsageCorrected};
+use crate::node_class;
+use crate::offers::{CatalogCache, learn, shortages};
+use jiff::Timestamp;
+use nodeless_lifecycle::{Collection, Observation, Seen, Settings, World, begin_termination, collect, step};
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::object::{MirroredClaim, NodePatch};
+use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue};
+use nodeless_telemetry::{Metric, Metrics};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A claim on its way in or out that nobody has looked after for so long was forgotten: longer than any requeue.
+const NEGLECTED: Duration = Duration::from_mins(2);
+/// A claim that nobody has looked after at all since it was made.
+const UNSEEN: Duration = Duration::from_secs(30);
+/// The most NodeClaim objects that one sweep makes anew.
+const MIRRORS: usize = 100;
+/// Differences in dollars per hour below this come from adding up in another order.
+const ROUNDING: f64 = 1e-6;
+
+/// Compares and repairs.
+pub struct Sweeper {
+    /// Time and logs.
+    pub context: Context,
+    /// The claims table.
+    pub claims: Arc<dyn Claims>,
+    /// The queues.
+    pub queue: Arc<dyn Queue>,
+    /// The cluster.
+    pub cluster: Arc<dyn Cluster>,
+    /// EC2.
+    pub cloud: Arc<dyn Cloud>,
+    /// The catalog, for what adopted nodes cost.
+    pub catalog: CatalogCache,
+    /// Karpenter's times, and the cluster's name.
+    pub settings: Settings,
+}
+
+/// What came of a sweep.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SweepReport {
+    /// How many claims there are.
+    pub claims: usize,
+    /// How many instances there are.
+    pub instances: usize,
+    /// What nobody looked after, and was dealt with.
+    pub collected: Vec<Collection>,
+    /// The claims that are looked at again.
+    pub requeued: Vec<String>,
+    /// What could not be read or done, in words.
+    pub problems: Vec<String>,
+}
+
+/// The sweep could not begin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nothing was swept: {0}")]
+pub struct SweepError(#[from] pub PortError);
+
+/// What was read of the world.
+struct Read {
+    instances: Vec<Instance>,
+    nodes: Vec<Node>,
+    mirrors: Vec<MirroredClaim>,
+    node_pools: Vec<NodePool>,
+    /// The names of all NodePools, faulty ones too.
+    pool_names: BTreeSet<String>,
+}
+
+impl Sweeper {
+    /// Compares once.
+    ///
+    /// # Errors
+    /// When EC2, the cluster or the claims table cannot be read: then nothing was done, since what is missing might only
+    /// be hidden.
+    pub async fn run(&self) -> Result<SweepReport, SweepError> {
+        let mut metrics = Metrics::new();
+        let result = self.sweep(&mut metrics).await;
+        metrics.count(Metric::Heartbeat, 1);
+        if let Ok(report) = &result {
+            metrics.count(Metric::ReconcileErrors, report.problems.len());
+            self.context.log(&SweepEnded {
+                claims: report.claims,
+                instances: report.instances,
+                collected: report.collected.len(),
+                requeued: report.requeued.len(),
+                problems: &report.problems,
+            });
+        } else {
+            metrics.count(Metric::ReconcileErrors, 1);
+        }
+        self.context.flush(&metrics);
+        result
+    }
+
+    async fn sweep(&self, metrics: &mut Metrics) -> Result<SweepReport, SweepError> {
+        let usage = self.claims.usage().await?;
+        // The world first and the claims last, so that nothing that was just made looks as if it had no claim.
+        let read = self.read().await?;
+        let claims = self.claims.list().await?;
+        let now = self.context.now();
+        let mut report =
+            SweepReport { claims: claims.len(), instances: read.instances.len(), ..SweepReport::default() };
+        let world = World {
+            claims: &claims,
+            instances: &read.instances,
+            nodes: &read.nodes,
+            mirrors: &read.mirrors,
+            node_pools: &read.node_pools,
+        };
+        for collection in collect(&world, now, &self.settings) {
+            match self.deal_with(&collection, &claims, &read, now).await {
+                Ok(()) => report.collected.push(collection),
+                Err(error) => report.problems.push(error.to_string()),
+            }
+        }
+        self.requeue(&claims, &read, now, &mut report).await;
+        self.mirror_missing(&claims, &read, now, &mut report).await;
+        self.recount(&claims, &usage, now, &mut report).await;
+        self.measure(&claims, &report, metrics).await;
+        Ok(report)
+    }
+
+    async fn read(&self) -> Result<Read, PortError> {
+        let (instances, nodes, mirrors, pools) = futures::try_join!(
+            self.cloud.all_instances(),
+            self.cluster.our_nodes(),
+            self.cluster.mirrored_claims(),
+            self.cluster.node_pools(),
+        )?;
+        let (node_pools, invalid) = pools;
+        let pool_names = node_pools.iter().map(|pool| pool.name.clone()).chain(invalid.into_iter().map(|it| it.name));
+        Ok(Read { instances, nodes, mirrors, pool_names: pool_names.collect(), node_pools })
+    }
+
+    async fn deal_with(
+        &self,
+        collection: &Collection,
+        claims: &[NodeClaim],
+        read: &Read,
+        now: Timestamp,
+    ) -> Result<(), PortError> {
+        let (what, name, why) = match collection {
+            Collection::Adopt(claim) => {
+                self.adopt(claim, read, now).await?;
+                ("instance adopted", claim.name.clone(), "it has a node or NodeClaim but no record".to_owned())
+            }
+            Collection::TerminateInstance { id, why } => {
+                self.cloud.terminate(std::slice::from_ref(id)).await?;
+                ("instance terminated", id.clone(), why.clone())
+            }
+            Collection::BeginTermination { claim, reason, message } => {
+                self.begin(claims, claim, *reason, message, now).await?;
+                ("claim leaves", claim.clone(), message.clone())
+            }
+            Collection::ReleaseNode { name, uid } => {
+                let patch = NodePatch {
+                    remove_finalizer: Some(labels::TERMINATION_FINALIZER.to_owned()),
+                    ..NodePatch::default()
+                };
+                self.cluster.delete_node(name, uid).await?;
+                match self.cluster.patch_node(name, uid, &patch).await {
+                    Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+                    _ => ("node released", name.clone(), "its instance and claim are gone".to_owned()),
+                }
+            }
+            Collection::RemoveMirror { name } => {
+                self.cluster.remove_claim(name).await?;
+                ("NodeClaim removed", name.clone(), "its record and instance are gone".to_owned())
+            }
+        };
+        self.context.log(&Collected { what, name: &name, why: &why });
+        Ok(())
+    }
+
+    async fn adopt(&self, claim: &NodeClaim, read: &Read, now: Timestamp) -> Result<(), PortError> {
+        let mut claim = claim.clone();
+        let found =
+            claim.status.instance.as_ref().and_then(|launched| read.instances.iter().find(|one| one.id == launched.id));
+        if let Some(instance) = found
+            && let Some(price) = self.price(&claim, instance, now).await
+        {
+            if let Some(launched) = &mut claim.status.instance {
+                launched.price = price;
+            }
+            claim.spec.charge.dollars_per_hour = price;
+        }
+        // Without limits: a node that exists must not be lost.
+        self.claims.create(&claim, None).await?;
+        self.queue.wake_claims(&[(claim.name, Duration::ZERO)]).await
+    }
+
+    /// What an instance costs, when catalog and EC2NodeClass are there to say.
+    async fn price(&self, claim: &NodeClaim, instance: &Instance, now: Timestamp) -> Option<f64> {
+        let class = self.cluster.node_class(&claim.node_class).await.ok().flatten()?;
+        let catalog = self.catalog.current(self.claims.as_ref()).await.ok()?;
+        let settings = node_class::settings(&class).ok()?;
+        Some(learn(instance, &catalog.instance_types(&settings, &shortages(&[], now))).price)
+    }
+
+    async fn begin(
+        &self,
+        claims: &[NodeClaim],
+        name: &str,
+        reason: TerminationReason,
+        message: &str,
+        now: Timestamp,
+    ) -> Result<(), PortError> {
+        let Some(mut claim) = claims.iter().find(|claim| claim.name == name).cloned() else { return Ok(()) };
+        if begin_termination(&mut claim, reason, message, now) {
+            self.claims.update(&claim, None).await?;
+        }
+        self.queue.wake_claims(&[(claim.name, Duration::ZERO)]).await?;
+        self.queue.wake_planner(WakeSource::Lifecycle).await
+    }
+
+    /// Has those claims looked at that have something to do, or that were forgotten on their way in or out.
+    async fn requeue(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
+        let due: Vec<(String, Duration)> = claims
+            .iter()
+            .filter(|claim| is_neglected(claim, now) || self.has_to_act(claim, read, now))
+            .map(|claim| (claim.name.clone(), Duration::ZERO))
+            .collect();
+        if due.is_empty() {
+            return;
+        }
+        match self.queue.wake_claims(&due).await {
+            Ok(()) => report.requeued.extend(due.into_iter().map(|(name, _)| name)),
+            Err(error) => report.problems.push(error.to_string()),
+        }
+    }
+
+    /// Whether the step of a settled claim, made on what the sweep has read anyway, would do anything.
+    fn has_to_act(&self, claim: &NodeClaim, read: &Read, now: Timestamp) -> bool {
+        if !matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized) {
+            return false;
+        }
+        let Some(launched) = &claim.status.instance else { return false };
+        let nodes = read.nodes.iter().filter(|node| node.instance_id() == Some(launched.id.as_str()));
+        let seen = Observation {
+            node_pool_exists: Seen::Known(read.pool_names.contains(&claim.node_pool)),
+            instance: Seen::Known(read.instances.iter().find(|instance| instance.id == launched.id).cloned()),
+            nodes: Seen::Known(nodes.cloned().collect()),
+            mirror: Seen::Known(read.mirrors.iter().find(|mirror| mirror.name == claim.name).cloned()),
+            ..Observation::default()
+        };
+        let next = step(claim, &seen, now, &self.settings);
+        next.claim.phase != claim.phase || !next.effects.is_empty()
+    }
+
+    /// Makes NodeClaim objects that are missing.
+    async fn mirror_missing(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
+        let present: BTreeSet<&str> = read.mirrors.iter().map(|mirror| mirror.name.as_str()).collect();
+        let missing = claims.iter().filter(|claim| {
+            claim.phase != Phase::Gone && !present.contains(claim.name.as_str()) && age(claim.created, now) >= UNSEEN
+        });
+        for claim in missing.take(MIRRORS) {
+            if let Err(error) = self.cluster.mirror_claim(claim).await {
+                report.problems.push(format!("NodeClaim {}: {error}", claim.name));
+            }
+        }
+    }
+
+    /// Corrects what NodePools are charged to what their claims amount to. When somebody writes a claim meanwhile the
+    /// correction is refused, and the next sweep counts again.
+    async fn recount(
+        &self,
+        claims: &[NodeClaim],
+        usage: &BTreeMap<String, PoolUsage>,
+        now: Timestamp,
+        report: &mut SweepReport,
+    ) {
+        let mut counted: BTreeMap<String, PoolUsage> =
+            usage.keys().map(|name| (name.clone(), PoolUsage::default())).collect();
+        for claim in claims {
+            let pool = counted.entry(claim.node_pool.clone()).or_default();
+            pool.resources.add(&claim.spec.charge.resources);
+            pool.dollars_per_hour += claim.spec.charge.dollars_per_hour;
+        }
+        for (name, mut right) in counted {
+            let present = usage.get(&name).cloned().unwrap_or_default();
+            if same_usage(&present, &right) {
+                continue;
+            }
+            right.recounted = Some(now);
+            match self.claims.correct_usage(&name, &present, &right).await {
+                Ok(()) => self.context.log(&UsageCorrected { node_pool: &name }),
+                Err(error) if error.kind == ErrorKind::Conflict => {}
+                Err(error) => report.problems.push(format!("usage of NodePool {name}: {error}")),
+            }
+        }
+    }
+
+    async fn measure(&self, claims: &[NodeClaim], report: &SweepReport, metrics: &mut Metrics) {
+        let spend: f64 =
+            claims.iter().filter_map(|claim| claim.status.instance.as_ref()).map(|instance| instance.price).sum();
+        metrics.count(Metric::NodeCount, claims.iter().filter(|claim| !claim.phase.is_leaving()).count());
+        metrics.record(Metric::HourlySpendDollars, spend);
+        metrics.count(Metric::OrphansCollected, report.collected.len());
+        match self.claims.catalog_version().await {
+            Ok(version) => {
+                if let Some(written) = version.as_deref().and_then(crate::refresh::written) {
+                    metrics.record(Metric::CatalogAgeSeconds, age(written, self.context.now()).as_secs_f64());
+                }
+            }
+            Err(error) => self.context.log(&Failed { what: "read the catalog's version", why: &error.to_string() }),
+        }
+    }
+}
+
+fn age(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
+}
+
+/// Whether a claim is on its way in or out and nobody seems to wait for it.
+fn is_neglected(claim: &NodeClaim, now: Timestamp) -> bool {
+    if claim.phase == Phase::Initialized {
+        return false;
+    }
+    match claim.status.looked_after {
+        Some(looked) => age(looked, now) >= NEGLECTED,
+        // Until it is noted for the first time, the last thing that is known to have happened counts.
+        None => {
+            let last = claim.status.conditions.iter().map(|condition| condition.last_transition_time).max();
+            let requested = claim.status.termination.as_ref().map(|end| end.requested);
+            let latest = [last, requested].into_iter().flatten().fold(claim.created, Timestamp::max);
+            age(latest, now) >= if claim.phase == Phase::Reserved { UNSEEN } else { NEGLECTED }
+        }
+    }
+}
+
+fn same_usage(a: &PoolUsage, b: &PoolUsage) -> bool {
+    let covers =
+        |a: &PoolUsage, b: &PoolUsage| a.resources.iter().all(|(name, quantity)| b.resources.get(name) == quantity);
+    covers(a, b) && covers(b, a) && (a.dollars_per_hour - b.dollars_per_hour).abs() < ROUNDING
+}
