@@ -18,9 +18,9 @@ use tokio::time::{Instant, timeout_at};
 
 /// Up to this many objects a list is one page, and cheaper than a watch.
 const FEW: usize = 250;
-/// The API server sends what happened since a version at once. When nothing has come for so long, we are up to date. What
-/// comes later is not lost: the next watch resumes before it.
-const CAUGHT_UP: Duration = Duration::from_millis(150);
+/// The API server sends what happened since a version at once. When nothing has come for so long, twice in a row, we are
+/// up to date; once may mean that we ourselves were held up. What comes later is not lost: the next watch resumes before it.
+const QUIET: Duration = Duration::from_millis(75);
 /// After so long a list is quicker than the changes.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
 
@@ -120,10 +120,13 @@ impl<K: Kind> Store<K> {
         let limit = Instant::now() + CATCH_UP_LIMIT;
         let seconds = u32::try_from(CATCH_UP_LIMIT.as_secs()).unwrap_or(u32::MAX);
         let mut changes = open::<K>(connection, version, seconds).await?;
-        loop {
-            match timeout_at(limit.min(Instant::now() + CAUGHT_UP), next(&mut changes)).await {
-                Err(_) | Ok(None) => break,
+        let mut quiet = 0;
+        while quiet < 2 && Instant::now() < limit {
+            match timeout_at(Instant::now() + QUIET, next(&mut changes)).await {
+                Err(_) => quiet += 1,
+                Ok(None) => break,
                 Ok(Some(change)) => {
+                    quiet = 0;
                     self.apply(&change?);
                 }
             }

@@ -1,0 +1,111 @@
+//! The mirror, and the statuses of NodePools and EC2NodeClasses.
+
+use super::{World, node_claims, node_class, node_classes, node_pool, node_pools};
+use jiff::Timestamp;
+use nodeless_api::{EC2NodeClassStatus, NodePoolStatus};
+use nodeless_model::claim::{ConditionStatus, condition};
+use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
+use nodeless_ports::{Cluster as _, ErrorKind};
+use nodeless_simulation::kubernetes::DeleteOptions;
+use serde_json::Value;
+
+fn claim() -> NodeClaim {
+    NodeClaim {
+        name: "default-abcde".into(),
+        uid: "record".into(),
+        node_pool: "default".into(),
+        node_class: "default".into(),
+        created: Timestamp::UNIX_EPOCH,
+        version: 1,
+        spec: NodeClaimSpec::default(),
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+    }
+}
+
+fn version(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
+    let world = World::installed().await;
+    let pool = world.create(&node_pools(), node_pool("default"));
+    let cluster = world.cluster();
+    let mut claim = claim();
+    let uid = cluster.mirror_claim(&claim).await.unwrap();
+    let get = || world.server.get(&node_claims(), "", "default-abcde").ok();
+    let object = get().unwrap();
+    assert_eq!(object["metadata"]["uid"], uid.as_str());
+    assert_eq!(object["metadata"]["annotations"]["nodeless.sh/record-uid"], "record");
+    assert_eq!(object["metadata"]["finalizers"][0], "karpenter.sh/termination");
+    assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], pool["metadata"]["uid"]);
+
+    assert_eq!(cluster.mirror_claim(&claim).await.unwrap(), uid);
+    assert_eq!(version(&get().unwrap()), version(&object), "an unchanged claim costs no write");
+
+    claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", Timestamp::UNIX_EPOCH);
+    claim.status.node_name = Some("n1".into());
+    cluster.mirror_claim(&claim).await.unwrap();
+    assert_eq!(get().unwrap()["status"]["nodeName"], "n1");
+    claim.status.node_name = None;
+    cluster.mirror_claim(&claim).await.unwrap();
+    assert!(get().unwrap()["status"].get("nodeName").is_none(), "what is no longer so must go");
+
+    let mirrored = cluster.mirrored_claims().await.unwrap();
+    assert_eq!((mirrored.len(), mirrored[0].record_uid.as_deref()), (1, Some("record")));
+
+    world.server.delete(&node_claims(), "", "default-abcde", &DeleteOptions::default()).unwrap();
+    assert_eq!(cluster.mirror_claim(&claim).await.unwrap(), uid, "one that is being deleted is not made anew");
+    assert!(cluster.mirrored_claims().await.unwrap()[0].deletion_timestamp.is_some());
+    cluster.remove_claim("default-abcde").await.unwrap();
+    assert!(get().is_none());
+    cluster.remove_claim("default-abcde").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_that_karpenter_made_becomes_ours() {
+    let world = World::installed().await;
+    let cluster = world.cluster();
+    cluster.mirror_claim(&NodeClaim { uid: "lost".into(), ..claim() }).await.unwrap();
+    cluster.mirror_claim(&claim()).await.unwrap();
+    assert_eq!(cluster.mirrored_claims().await.unwrap()[0].record_uid.as_deref(), Some("record"));
+}
+
+#[tokio::test]
+async fn statuses_are_written_once() {
+    let world = World::installed().await;
+    let cluster = world.cluster();
+    world.create(&node_pools(), node_pool("default"));
+    let status = NodePoolStatus { nodes: 2, ..NodePoolStatus::default() };
+    cluster.write_node_pool_status("default", &status).await.unwrap();
+    let pool = world.server.get(&node_pools(), "", "default").unwrap();
+    assert_eq!(pool["status"]["nodes"], 2);
+    cluster.write_node_pool_status("default", &status).await.unwrap();
+    assert_eq!(version(&world.server.get(&node_pools(), "", "default").unwrap()), version(&pool));
+    assert_eq!(cluster.write_node_pool_status("none", &status).await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_node_class_gets_status_hash_and_finalizer_and_is_released() {
+    let world = World::installed().await;
+    let cluster = world.cluster();
+    world.create(&node_classes(), node_class("default"));
+    let status = EC2NodeClassStatus { instance_profile: Some("profile".into()), ..EC2NodeClassStatus::default() };
+    cluster.write_node_class_status("default", &status).await.unwrap();
+    let get = || world.server.get(&node_classes(), "", "default").ok();
+    let class = get().unwrap();
+    assert_eq!(class["status"]["instanceProfile"], "profile");
+    assert_eq!(class["metadata"]["finalizers"][0], "karpenter.k8s.aws/termination");
+    assert!(class["metadata"]["annotations"]["karpenter.k8s.aws/ec2nodeclass-hash"].is_string());
+    cluster.write_node_class_status("default", &status).await.unwrap();
+    assert_eq!(version(&get().unwrap()), version(&class));
+    assert_eq!(cluster.node_class("default").await.unwrap().unwrap().status.unwrap(), status);
+    assert_eq!(cluster.node_class("none").await.unwrap(), None);
+
+    world.server.delete(&node_classes(), "", "default", &DeleteOptions::default()).unwrap();
+    cluster.write_node_class_status("default", &status).await.unwrap();
+    cluster.release_node_class("default").await.unwrap();
+    assert!(get().is_none());
+    cluster.release_node_class("default").await.unwrap();
+}

@@ -1,0 +1,69 @@
+//! Installation, and what a wrong address or identity looks like.
+
+use super::{World, connect, node_pool, node_pools, serve};
+use nodeless_kubernetes::KubeCluster;
+use nodeless_kubernetes::install::{Outcome, Wake, install, uninstall};
+use nodeless_ports::{Cluster as _, ErrorKind};
+use nodeless_simulation::kubernetes::ListOptions;
+
+const URL: &str = "https://abc.lambda-url.us-east-1.on.aws/secret";
+
+#[tokio::test]
+async fn installs_once_and_uninstalls_all_but_the_definitions() {
+    let world = World::bare().await;
+    let first = install(&world.connection, &Wake::Url(URL.into())).await.unwrap();
+    assert!(first.steps.iter().all(|step| step.outcome == Outcome::Created), "{first}");
+    let kinds = ["CustomResourceDefinition", "ClusterRole ", "ClusterRoleBinding", "ValidatingWebhookConfiguration"];
+    for kind in kinds {
+        assert!(first.steps.iter().any(|step| step.object.starts_with(kind)), "no {kind} in\n{first}");
+    }
+    let again = install(&world.connection, &Wake::Url(URL.into())).await.unwrap();
+    assert!(again.steps.iter().all(|step| step.outcome == Outcome::Unchanged), "{again}");
+    let moved = install(&world.connection, &Wake::Url(format!("{URL}2"))).await.unwrap();
+    let updated: Vec<_> = moved.steps.iter().filter(|step| step.outcome == Outcome::Updated).collect();
+    assert_eq!(updated.len(), 1, "{moved}");
+    assert!(updated[0].object.starts_with("ValidatingWebhookConfiguration"));
+
+    world.create(&node_pools(), node_pool("default"));
+    let removed = uninstall(&world.connection).await.unwrap();
+    for step in &removed.steps {
+        let kept = step.object.starts_with("CustomResourceDefinition");
+        assert_eq!(step.outcome, if kept { Outcome::Kept } else { Outcome::Removed }, "{removed}");
+    }
+    assert_eq!(world.server.list(&node_pools(), &ListOptions::default()).unwrap().items.len(), 1);
+    let nothing = uninstall(&world.connection).await.unwrap();
+    assert!(nothing.steps.iter().all(|step| matches!(step.outcome, Outcome::Absent | Outcome::Kept)), "{nothing}");
+}
+
+#[tokio::test]
+async fn the_webhook_goes_when_wake_is_off_and_stays_when_nothing_is_said() {
+    let world = World::bare().await;
+    install(&world.connection, &Wake::Url(URL.into())).await.unwrap();
+    let kept = install(&world.connection, &Wake::Keep).await.unwrap();
+    assert!(!kept.steps.iter().any(|step| step.object.starts_with("Validating")), "{kept}");
+    let off = install(&world.connection, &Wake::Off).await.unwrap();
+    assert_eq!(off.steps.last().unwrap().outcome, Outcome::Removed, "{off}");
+}
+
+#[tokio::test]
+async fn a_cluster_without_definitions_says_what_to_do() {
+    let world = World::bare().await;
+    let error = world.cluster().view().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    assert!(error.message.contains("nodeless install"), "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_denied_and_a_closed_port_unavailable() {
+    let world = World::bare().await;
+    let stranger = connect(&serve(&world.server).await.0, "wrong").await;
+    let error = KubeCluster::new(stranger).ping().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Denied);
+    assert!(error.message.contains("access entry"), "{error}");
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let error = KubeCluster::new(connect(&url, "right").await).view().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
+}

@@ -1,0 +1,123 @@
+//! The adapter against an API server in memory, over HTTP.
+#![allow(clippy::unwrap_used)]
+
+mod claims;
+mod installing;
+mod pods;
+mod views;
+
+use nodeless_kubernetes::install::{self, Wake};
+use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
+use nodeless_simulation::kubernetes::{ApiServer, CreateOptions, Options, Resource};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+/// An API server and a connection to it.
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+    pub(crate) connection: Connection,
+    requests: Requests,
+}
+
+/// The requests that an API server got: method, path and query.
+type Requests = Arc<Mutex<Vec<String>>>;
+
+impl World {
+    /// An empty cluster, without our definitions.
+    pub(crate) async fn bare() -> Self {
+        let mut options = Options::with_clock(Arc::new(jiff::Timestamp::now));
+        options.token = Some("right".to_owned());
+        let server = ApiServer::new(options).unwrap();
+        let (url, requests) = serve(&server).await;
+        let connection = connect(&url, "right").await;
+        Self { server, connection, requests }
+    }
+
+    /// A cluster with our definitions.
+    pub(crate) async fn installed() -> Self {
+        let world = Self::bare().await;
+        install::install(&world.connection, &Wake::Keep).await.unwrap();
+        world
+    }
+
+    pub(crate) fn cluster(&self) -> KubeCluster {
+        KubeCluster::new(self.connection.clone())
+    }
+
+    /// The requests since the last call of this.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.requests.lock().unwrap())
+    }
+
+    pub(crate) fn create(&self, resource: &Resource, object: Value) -> Arc<Value> {
+        self.server.create(resource, object, &CreateOptions::default()).unwrap()
+    }
+}
+
+async fn serve(server: &ApiServer) -> (String, Requests) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let requests = Requests::default();
+    let seen = Arc::clone(&requests);
+    let router = server.router().layer(axum::middleware::map_request(move |request: axum::extract::Request| {
+        seen.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
+        std::future::ready(request)
+    }));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, requests)
+}
+
+pub(crate) async fn connect(url: &str, token: &'static str) -> Connection {
+    let address = Address { url: url.to_owned(), certificate_authority: None };
+    Connection::with_tokens(&address, move || async move { Ok(token.to_owned()) }).await.unwrap()
+}
+
+pub(crate) fn node_pools() -> Resource {
+    Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false)
+}
+
+pub(crate) fn node_claims() -> Resource {
+    Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false)
+}
+
+pub(crate) fn node_classes() -> Resource {
+    Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false)
+}
+
+pub(crate) fn node(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "labels": { "karpenter.sh/nodepool": "default" } },
+        "spec": { "providerID": format!("aws:///us-east-1a/i-{name}") }
+    })
+}
+
+pub(crate) fn pod(name: &str, node: Option<&str>) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default", "labels": { "app": "web" } },
+        "spec": { "nodeName": node, "containers": [
+            { "name": "c", "image": "c", "resources": { "requests": { "cpu": "1" } } }
+        ] }
+    })
+}
+
+pub(crate) fn node_pool(name: &str) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": name },
+        "spec": { "template": { "spec": {
+            "requirements": [],
+            "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" }
+        } } }
+    })
+}
+
+pub(crate) fn node_class(name: &str) -> Value {
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": name },
+        "spec": {
+            "subnetSelectorTerms": [{ "id": "subnet-1" }], "securityGroupSelectorTerms": [{ "id": "sg-1" }],
+            "amiSelectorTerms": [{ "alias": "al2023@latest" }], "role": "node"
+        }
+    })
+}

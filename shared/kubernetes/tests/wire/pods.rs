@@ -1,0 +1,140 @@
+//! Nodes and pods that are changed, moved and deleted.
+
+use super::{World, node, pod};
+use nodeless_model::{StringMap, Taint};
+use nodeless_ports::cluster::{Eviction, NodePatch, ObjectEvent, ObjectRef, PodRef};
+use nodeless_ports::{Cluster as _, ErrorKind};
+use nodeless_simulation::kubernetes::resource::{EVENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS};
+use nodeless_simulation::kubernetes::{ListOptions, PatchOptions, PatchType};
+use serde_json::{Value, json};
+
+fn uid(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+fn pod_ref(object: &Value) -> PodRef {
+    PodRef { namespace: "default".into(), name: object["metadata"]["name"].as_str().unwrap().into(), uid: uid(object) }
+}
+
+fn run(world: &World, name: &str) {
+    let running = json!({ "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] } });
+    let options = PatchOptions::default();
+    world.server.patch(&PODS, "default", name, Some("status"), PatchType::Merge, &running, &options).unwrap();
+}
+
+#[tokio::test]
+async fn an_eviction_honours_the_budget() {
+    let world = World::installed().await;
+    world.create(&NODES, node("n1"));
+    let p1 = world.create(&PODS, pod("p1", Some("n1")));
+    run(&world, "p1");
+    world.create(
+        &POD_DISRUPTION_BUDGETS,
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": "web", "namespace": "default" },
+            "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } }
+        }),
+    );
+    world.server.refresh_disruption_budgets().unwrap();
+    let cluster = world.cluster();
+    let stranger = PodRef { uid: "another".into(), ..pod_ref(&p1) };
+    assert_eq!(cluster.evict(&stranger).await.unwrap(), Eviction::AlreadyGone);
+    let blocked = cluster.evict(&pod_ref(&p1)).await.unwrap();
+    assert!(matches!(&blocked, Eviction::Blocked { message } if message.contains("disruption budget")), "{blocked:?}");
+    world.create(&PODS, pod("p2", Some("n1")));
+    run(&world, "p2");
+    world.server.refresh_disruption_budgets().unwrap();
+    assert_eq!(cluster.evict(&pod_ref(&p1)).await.unwrap(), Eviction::Accepted);
+    let nobody = PodRef { name: "nobody".into(), ..pod_ref(&p1) };
+    assert_eq!(cluster.evict(&nobody).await.unwrap(), Eviction::AlreadyGone);
+    cluster.delete_pod(&nobody, 0).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_is_deleted_only_if_it_is_the_one_that_was_meant() {
+    let world = World::installed().await;
+    let p1 = world.create(&PODS, pod("p1", None));
+    let cluster = world.cluster();
+    cluster.delete_pod(&PodRef { uid: "another".into(), ..pod_ref(&p1) }, 0).await.unwrap();
+    assert!(world.server.get(&PODS, "default", "p1").is_ok());
+    cluster.delete_pod(&pod_ref(&p1), 0).await.unwrap();
+    assert!(world.server.get(&PODS, "default", "p1").is_err());
+}
+
+#[tokio::test]
+async fn a_node_is_patched_on_top_of_what_is_there_and_deleted() {
+    let world = World::installed().await;
+    let mut fresh = node("n1");
+    fresh["spec"]["taints"] = json!([{ "key": "team", "value": "a", "effect": "NoSchedule" }]);
+    let uid = uid(&world.create(&NODES, fresh));
+    let cluster = world.cluster();
+    let patch = NodePatch {
+        labels: StringMap::from([("karpenter.sh/registered".into(), "true".into())]),
+        add_taints: vec![Taint::disrupted()],
+        add_finalizer: Some("karpenter.sh/termination".into()),
+        owner: Some(("default-abcde".into(), "claim-uid".into())),
+        ..NodePatch::default()
+    };
+    cluster.patch_node("n1", &uid, &patch).await.unwrap();
+    let patched = world.server.get(&NODES, "", "n1").unwrap();
+    assert_eq!(patched["metadata"]["labels"]["karpenter.sh/registered"], "true");
+    assert_eq!(patched["metadata"]["labels"]["karpenter.sh/nodepool"], "default");
+    assert_eq!(patched["spec"]["taints"].as_array().unwrap().len(), 2);
+    assert_eq!(patched["metadata"]["ownerReferences"][0]["uid"], "claim-uid");
+    cluster.patch_node("n1", &uid, &patch).await.unwrap();
+    let again = world.server.get(&NODES, "", "n1").unwrap();
+    assert_eq!(again["metadata"]["resourceVersion"], patched["metadata"]["resourceVersion"], "nothing changed");
+
+    assert_eq!(cluster.patch_node("n1", "another", &patch).await.unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(cluster.patch_node("n2", &uid, &patch).await.unwrap_err().kind, ErrorKind::NotFound);
+    cluster.delete_node("n1", "another").await.unwrap();
+    assert!(world.server.get(&NODES, "", "n1").unwrap()["metadata"].get("deletionTimestamp").is_none());
+    cluster.delete_node("n1", &uid).await.unwrap();
+    assert!(world.server.get(&NODES, "", "n1").unwrap()["metadata"]["deletionTimestamp"].is_string());
+    let release = NodePatch { remove_finalizer: Some("karpenter.sh/termination".into()), ..NodePatch::default() };
+    cluster.patch_node("n1", &uid, &release).await.unwrap();
+    assert!(world.server.get(&NODES, "", "n1").is_err());
+    cluster.delete_node("n1", &uid).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_same_event_is_counted_up() {
+    let world = World::installed().await;
+    let event = ObjectEvent {
+        object: ObjectRef {
+            api_version: "v1".into(),
+            kind: "Node".into(),
+            namespace: String::new(),
+            name: "n1".into(),
+            uid: "u".into(),
+        },
+        warning: true,
+        reason: "FailedDraining".into(),
+        message: "a pod stays".into(),
+    };
+    let other = ObjectEvent { message: "another pod stays".into(), ..event.clone() };
+    world.cluster().publish(&[event.clone(), other, event.clone(), event]).await.unwrap();
+    let events = world.server.list(&EVENTS, &ListOptions::default()).unwrap().items;
+    let mut counts: Vec<_> = events.iter().map(|event| event["count"].as_i64().unwrap()).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [1, 3]);
+}
+
+#[tokio::test]
+async fn volumes_hold_a_node_until_they_are_detached() {
+    let world = World::installed().await;
+    for (name, node) in [("va-1", "n1"), ("va-2", "n2")] {
+        world.create(
+            &VOLUME_ATTACHMENTS,
+            json!({
+                "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": { "name": name },
+                "spec": { "attacher": "ebs.csi.aws.com", "nodeName": node, "source": { "persistentVolumeName": "pv" } }
+            }),
+        );
+    }
+    let attached = world.cluster().volume_attachments("n1").await.unwrap();
+    assert_eq!(attached.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>(), ["va-1"]);
+    assert_eq!(attached[0].persistent_volume.as_deref(), Some("pv"));
+    assert!(world.cluster().volume_attachments("n3").await.unwrap().is_empty());
+}

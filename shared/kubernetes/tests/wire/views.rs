@@ -1,0 +1,147 @@
+//! Views: complete, warm, and honest about what cannot be read.
+
+use super::{World, node, node_class, node_classes, node_pool, node_pools, pod};
+use nodeless_kubernetes::KubeCluster;
+use nodeless_ports::Cluster as _;
+use nodeless_simulation::kubernetes::resource::{NODES, PODS};
+use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType};
+use serde_json::json;
+use std::time::Duration;
+
+fn now_deleted() -> DeleteOptions {
+    DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() }
+}
+
+fn mark_unschedulable(world: &World, name: &str) {
+    let patch = json!({ "status": { "phase": "Pending", "conditions": [
+        { "type": "PodScheduled", "status": "False", "reason": "Unschedulable" }
+    ] } });
+    let options = PatchOptions::default();
+    world.server.patch(&PODS, "default", name, Some("status"), PatchType::Merge, &patch, &options).unwrap();
+}
+
+#[tokio::test]
+async fn a_view_has_everything_and_reports_what_cannot_be_read() {
+    let world = World::installed().await;
+    world.create(&NODES, node("n1"));
+    world.create(&PODS, pod("p1", Some("n1")));
+    world.create(&node_pools(), node_pool("good"));
+    let mut faulty = node_pool("faulty");
+    faulty["metadata"]["annotations"] = json!({ "nodeless.sh/dollars-per-hour": "cheap" });
+    world.create(&node_pools(), faulty);
+    world.create(&node_classes(), node_class("default"));
+    let view = world.cluster().view().await.unwrap();
+    assert_eq!(view.nodes[0].provider_id.as_deref(), Some("aws:///us-east-1a/i-n1"));
+    assert_eq!((view.pods.len(), view.pods[0].node_name.as_deref()), (1, Some("n1")));
+    assert_eq!(view.node_pools.iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>(), ["good"]);
+    assert!(view.node_classes.contains_key("default"));
+    assert_eq!(view.invalid.len(), 1);
+    assert_eq!((view.invalid[0].kind.as_str(), view.invalid[0].name.as_str()), ("NodePool", "faulty"));
+    assert!(view.invalid[0].message.contains("dollars-per-hour"), "{}", view.invalid[0].message);
+}
+
+#[tokio::test]
+async fn a_list_of_several_pages_is_complete() {
+    let world = World::installed().await;
+    for index in 0..1_050 {
+        world.create(&NODES, node(&format!("n{index:04}")));
+    }
+    let cluster = world.cluster();
+    world.requests();
+    assert_eq!(cluster.view().await.unwrap().nodes.len(), 1_050);
+    assert_eq!(node_reads(&world), (3, 0), "three pages");
+    assert_eq!(cluster.our_nodes().await.unwrap().len(), 1_050);
+}
+
+/// How often nodes were listed and watched since this was last asked.
+fn node_reads(world: &World) -> (usize, usize) {
+    let requests = world.requests();
+    let of_nodes = requests.iter().filter(|request| request.starts_with("GET /api/v1/nodes?"));
+    let (watches, lists): (Vec<_>, Vec<_>) = of_nodes.partition(|request| request.contains("watch=true"));
+    (lists.len(), watches.len())
+}
+
+/// Takes a cluster through changes, and says how nodes were read for the first, second and third view.
+async fn follows_changes(world: &World, cluster: &KubeCluster) -> [(usize, usize); 3] {
+    let names = |view: nodeless_ports::cluster::ClusterView| {
+        view.nodes.into_iter().map(|node| (node.name, node.unschedulable)).collect::<Vec<_>>()
+    };
+    world.requests();
+    world.create(&NODES, node("a"));
+    world.create(&NODES, node("b"));
+    assert_eq!(names(cluster.view().await.unwrap()), [("a".into(), false), ("b".into(), false)]);
+    let first = node_reads(world);
+    world.create(&NODES, node("c"));
+    let cordon = json!({ "spec": { "unschedulable": true } });
+    world.server.patch(&NODES, "", "a", None, PatchType::Merge, &cordon, &PatchOptions::default()).unwrap();
+    world.server.delete(&NODES, "", "b", &now_deleted()).unwrap();
+    assert_eq!(names(cluster.view().await.unwrap()), [("a".into(), true), ("c".into(), false)]);
+    let second = node_reads(world);
+    world.server.delete(&NODES, "", "a", &now_deleted()).unwrap();
+    // What the watch would have told is forgotten: 410.
+    world.server.compact();
+    world.create(&NODES, node("d"));
+    world.server.compact();
+    assert_eq!(names(cluster.view().await.unwrap()), [("c".into(), false), ("d".into(), false)]);
+    [first, second, node_reads(world)]
+}
+
+#[tokio::test]
+async fn a_warm_view_follows_by_watch_and_lists_when_that_expired() {
+    let world = World::installed().await;
+    let reads = follows_changes(&world, &world.cluster().watching_above(0)).await;
+    assert_eq!(reads, [(1, 0), (0, 1), (1, 1)], "(lists, watches) of each view");
+}
+
+#[tokio::test]
+async fn a_warm_view_of_few_objects_lists() {
+    let world = World::installed().await;
+    let reads = follows_changes(&world, &world.cluster()).await;
+    assert_eq!(reads, [(1, 0), (1, 0), (1, 0)], "(lists, watches) of each view");
+}
+
+#[tokio::test]
+async fn pods_that_ended_leave_the_view_and_stay_on_their_node() {
+    let world = World::installed().await;
+    world.create(&PODS, pod("p1", Some("n1")));
+    let cluster = world.cluster().watching_above(0);
+    assert_eq!(cluster.view().await.unwrap().pods.len(), 1);
+    let ended = json!({ "status": { "phase": "Succeeded" } });
+    let options = PatchOptions::default();
+    world.server.patch(&PODS, "default", "p1", Some("status"), PatchType::Merge, &ended, &options).unwrap();
+    assert_eq!(cluster.view().await.unwrap().pods.len(), 0);
+    assert_eq!(cluster.pods_on("n1").await.unwrap().len(), 1);
+    assert_eq!(cluster.pods_on("n2").await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_node_is_found_by_its_instance() {
+    let world = World::installed().await;
+    world.create(&NODES, node("n1"));
+    let cluster = world.cluster();
+    for hint in [None, Some("n1"), Some("other")] {
+        let found = cluster.nodes_of("aws:///us-east-1a/i-n1", hint).await.unwrap();
+        assert_eq!(found.len(), 1, "{hint:?}");
+    }
+    assert!(cluster.nodes_of("aws:///us-east-1a/i-n2", Some("n1")).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn settling_waits_only_while_pods_come() {
+    let world = World::installed().await;
+    world.create(&PODS, pod("p1", None));
+    let cluster = world.cluster();
+    let (idle, max) = (Duration::from_millis(300), Duration::from_secs(30));
+    assert!(cluster.settle(idle, max).await.unwrap() < max);
+    mark_unschedulable(&world, "p1");
+    world.create(&PODS, pod("p2", None));
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        mark_unschedulable(&world, "p2");
+    };
+    let (took, ()) = tokio::join!(cluster.settle(idle, max), late);
+    assert!(took.unwrap() >= idle);
+    // What came while settling is known without another list.
+    let pending = cluster.view().await.unwrap().pods.iter().filter(|pod| pod.is_provisionable()).count();
+    assert_eq!(pending, 2);
+}
