@@ -3,3 +3,4 @@
 
 pub mod ec2;
 pub mod kubernetes;
+pub mod world;

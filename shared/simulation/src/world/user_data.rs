@@ -1,0 +1,152 @@
+//! What an instance's user data tells its kubelet: the part of nodeadm and Bottlerocket that decides how a node joins.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nodeless_model::{StringMap, Taint, TaintEffect};
+use serde_json::Value;
+
+/// The operating system, as far as a node differs by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum System {
+    /// Amazon Linux 2023.
+    #[default]
+    AmazonLinux,
+    /// Bottlerocket.
+    Bottlerocket,
+}
+
+/// How a kubelet registers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Registration {
+    pub(super) system: System,
+    pub(super) labels: StringMap,
+    pub(super) taints: Vec<Taint>,
+    pub(super) max_pods: Option<u32>,
+}
+
+/// Reads user data in base64; `None` when it does not join a cluster.
+///
+/// # Errors
+/// In words, when it can be read by no node.
+pub(super) fn registration(user_data: Option<&str>) -> Result<Option<Registration>, String> {
+    let Some(encoded) = user_data.filter(|data| !data.is_empty()) else { return Ok(None) };
+    let bytes = STANDARD.decode(encoded.trim()).map_err(|error| format!("user data is no base64: {error}"))?;
+    let text = String::from_utf8(bytes).map_err(|error| format!("user data is no text: {error}"))?;
+    if text.contains("node.eks.aws") {
+        return node_configs(&text).map(Some);
+    }
+    match text.parse::<toml::Table>() {
+        Ok(document) => bottlerocket(&document),
+        // Scripts of the user's own, about which nothing is known.
+        Err(_) => Ok(None),
+    }
+}
+
+/// nodeadm merges all NodeConfigs of the document; of what is named twice the last wins.
+fn node_configs(text: &str) -> Result<Registration, String> {
+    let mut registration = Registration::default();
+    for part in parts(text).into_iter().filter(|part| part.contains("NodeConfig")) {
+        let config: Value =
+            serde_saphyr::from_str(part).map_err(|error| format!("a NodeConfig cannot be read: {error}"))?;
+        let kubelet = &config["spec"]["kubelet"];
+        for flag in kubelet["flags"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if let Some(labels) = flag.strip_prefix("--node-labels=") {
+                let pairs = labels.split(',').filter_map(|label| label.split_once('='));
+                registration.labels.extend(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())));
+            }
+        }
+        let settings = &kubelet["config"];
+        if let Some(taints) = settings.get("registerWithTaints").filter(|taints| !taints.is_null()) {
+            registration.taints = serde_json::from_value(taints.clone())
+                .map_err(|error| format!("registerWithTaints cannot be read: {error}"))?;
+        }
+        if let Some(count) = settings["maxPods"].as_u64() {
+            registration.max_pods = u32::try_from(count).ok();
+        }
+    }
+    Ok(registration)
+}
+
+/// The bodies of a MIME document, or the whole text when it is none.
+fn parts(text: &str) -> Vec<&str> {
+    let after = text.split_once("boundary=").map(|(_, after)| after.trim_start());
+    let boundary = after.and_then(|after| match after.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"').map(|(name, _)| name),
+        None => after.split_whitespace().next(),
+    });
+    let Some(boundary) = boundary else { return vec![text] };
+    let delimiter = format!("\n--{boundary}");
+    let sections = text.split(delimiter.as_str()).skip(1);
+    sections.filter_map(|section| section.split_once("\n\n")).map(|(_, body)| body).collect()
+}
+
+fn bottlerocket(document: &toml::Table) -> Result<Option<Registration>, String> {
+    let Some(settings) = document.get("settings").and_then(|it| it.get("kubernetes")) else { return Ok(None) };
+    let tables = |key: &str| settings.get(key).and_then(toml::Value::as_table).into_iter().flatten();
+    let labels = tables("node-labels").filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    let mut taints = Vec::new();
+    for (key, values) in tables("node-taints") {
+        for text in values.as_array().into_iter().flatten().filter_map(toml::Value::as_str) {
+            let (value, effect) = text.rsplit_once(':').unwrap_or(("", text));
+            let effect = effect_of(effect).ok_or_else(|| format!("node-taints.{key}: {text:?} has no effect"))?;
+            taints.push(Taint { key: key.clone(), value: value.to_owned(), effect });
+        }
+    }
+    let max_pods = settings.get("max-pods").and_then(toml::Value::as_integer);
+    Ok(Some(Registration {
+        system: System::Bottlerocket,
+        labels: labels.collect(),
+        taints,
+        max_pods: max_pods.and_then(|count| u32::try_from(count).ok()),
+    }))
+}
+
+fn effect_of(text: &str) -> Option<TaintEffect> {
+    use TaintEffect::{NoExecute, NoSchedule, PreferNoSchedule};
+    [NoSchedule, PreferNoSchedule, NoExecute].into_iter().find(|effect| effect.as_str() == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Registration> {
+        registration(Some(&STANDARD.encode(text))).unwrap()
+    }
+
+    #[test]
+    fn reads_the_node_config_of_amazon_linux() {
+        let config = r#"{ "apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": { "kubelet": {
+            "config": { "maxPods": 29, "registerWithTaints": [
+                { "key": "karpenter.sh/unregistered", "effect": "NoExecute" },
+                { "key": "team", "value": "a", "effect": "NoSchedule" } ] },
+            "flags": ["--node-labels=karpenter.sh/nodepool=default,a=b"] } } }"#;
+        let text = format!(
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\
+             Content-Type: text/x-shellscript\n\n#!/bin/sh\necho hello\n--//\n\
+             Content-Type: application/node.eks.aws\n\n{config}\n--//--\n"
+        );
+        let read = read(&text).unwrap();
+        assert_eq!((read.system, read.max_pods), (System::AmazonLinux, Some(29)));
+        assert_eq!(read.labels["karpenter.sh/nodepool"], "default");
+        assert_eq!(read.labels["a"], "b");
+        assert_eq!(read.taints[0], Taint::unregistered());
+        assert_eq!(read.taints[1].to_string(), "team=a:NoSchedule");
+    }
+
+    #[test]
+    fn reads_the_settings_of_bottlerocket() {
+        let text = "[settings.kubernetes]\nmax-pods = 8\n[settings.kubernetes.node-labels]\n\"a/b\" = \"c\"\n\
+                    [settings.kubernetes.node-taints]\n\"karpenter.sh/unregistered\" = [\":NoExecute\"]\n";
+        let read = read(text).unwrap();
+        assert_eq!((read.system, read.max_pods, read.labels["a/b"].as_str()), (System::Bottlerocket, Some(8), "c"));
+        assert_eq!(read.taints, [Taint::unregistered()]);
+    }
+
+    #[test]
+    fn other_scripts_join_nothing() {
+        assert_eq!(read("#!/bin/sh\necho hello\n"), None);
+        assert_eq!(registration(None), Ok(None));
+        assert!(registration(Some("%")).is_err());
+    }
+}
