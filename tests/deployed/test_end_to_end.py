@@ -18,7 +18,7 @@ from tools import artifacts
 from tools.ministack import Ministack
 from tools.processes import wait_for
 from tools.terraform import copy_module, environment, terraform
-from tools.world import Webhook, World
+from tools.world import World
 
 HERE = Path(__file__).parent
 CLUSTER = "local"
@@ -101,30 +101,31 @@ def deployment(request: pytest.FixtureRequest, ministack: Ministack, world: Worl
 def test_pods_get_nodes_and_nodes_go_when_pods_are_gone(deployment: Deployment, request: pytest.FixtureRequest) -> None:
     world = deployment.world
     wake = request.node.callspec.params["deployment"]
-    with Webhook(world, deployment.ministack) as webhook:
-        check_installation(world, webhook, wake)
-        apply_manifests(world, str(deployment.outputs["node_role_name"]))
-        seconds = scale_up(world)
-        print(f"\n{'with wake' if wake else 'heartbeat alone'}: {seconds:.1f} s from unschedulable to a launched instance")
-        check_running(deployment)
-        if wake:
-            assert webhook.statuses and set(webhook.statuses) == {200}, f"wake answered {webhook.statuses}"
-        scale_down(deployment)
+    check_installation(deployment, wake)
+    apply_manifests(world, str(deployment.outputs["node_role_name"]))
+    seconds = scale_up(world)
+    print(f"\n{'with wake' if wake else 'heartbeat alone'}: {seconds:.1f} s from unschedulable to a launched instance")
+    check_running(deployment)
+    if wake:
+        assert deployment.ministack.invocations(f"nodeless-{CLUSTER}-wake"), "the API server never called wake"
+    scale_down(deployment)
     assert not deployment.dead_letters(), "a message was given up; the functions' logs say why"
 
 
-def check_installation(world: World, webhook: Webhook, wake: bool) -> None:
+def check_installation(deployment: Deployment, wake: bool) -> None:
     """A user needs to apply nothing but NodePools and EC2NodeClasses."""
+    world = deployment.world
     definitions = {c["metadata"]["name"] for c in world.items("customresourcedefinitions")}
     assert definitions.issuperset(INSTALLED)
     bound = {r["metadata"]["name"] for r in world.items("clusterrolebindings")}
     assert bound.issuperset({"nodeless:controllers", "nodeless:planner", "nodeless:lifecycle", "nodeless:catalog", "nodeless:interruption"})
-    url = webhook.url()
+    url = world.webhook_url()
     assert (url is not None) == wake
     if url is not None:
         forged = url.rsplit("/", 1)[0] + "/" + "x" * len(url.rsplit("/", 1)[1])
-        status, _ = webhook.ministack.call_function_url(forged, {"kind": "AdmissionReview"})
+        status, _ = deployment.ministack.call_function_url(forged, {"kind": "AdmissionReview"})
         assert status == 404, "a call that does not know the path must learn nothing"
+        world.redirect_webhook(deployment.ministack)
 
 
 def apply_manifests(world: World, node_role: str) -> None:

@@ -104,3 +104,4 @@ def check_wake(ministack: Ministack, records: Records) -> None:
     call = wait_for("the call in wake", lambda: records.of("wake"), 10)[-1]
     assert call["event"]["rawPath"] == call["environment"]["NODELESS_WAKE_PATH"]
     assert url.endswith(call["event"]["rawPath"]) and len(call["event"]["rawPath"]) > 32
+    assert ministack.invocations(f"nodeless-{CLUSTER}-wake") == 1

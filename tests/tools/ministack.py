@@ -86,6 +86,16 @@ class Ministack:
         except urllib.error.HTTPError as refused:
             return refused.code, refused.read()
 
+    def local_function_url(self, url: str) -> str:
+        """The same Function URL by an address of this machine, for callers that cannot set the Host header."""
+        parts = urlsplit(url)
+        return f"{self.url}/_aws/lambda-url/{parts.netloc.split('.', 1)[0]}{parts.path}"
+
+    def invocations(self, function: str) -> int:
+        """How often a function was invoked, by its log."""
+        pages = self.client("logs").get_paginator("filter_log_events").paginate(logGroupName=f"/aws/lambda/{function}")
+        return sum(event["message"].startswith("START RequestId") for page in pages for event in page["events"])
+
     def leftovers(self) -> dict[str, list[str]]:
         """Everything that exists, by kind, other than what an empty account has."""
         client = self.client

@@ -1,11 +1,9 @@
-"""The local world: a cluster without nodes and an EC2, served by `nodeless local`, and the API server's part in waking."""
+"""The local world: a cluster without nodes and an EC2, served by `nodeless local`."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -87,63 +85,16 @@ class World:
             if instance["State"]["Name"] not in ("terminated", "shutting-down")
         ]
 
-
-class Webhook:
-    """The API server's part: calls wake for each FailedScheduling Event, at the URL that the installer put into the cluster.
-
-    The world's API server calls no webhooks, and the URL's host would resolve nowhere. Use as a context manager.
-    """
-
-    def __init__(self, world: World, ministack: Ministack) -> None:
-        self.world = world
-        self.ministack = ministack
-        self.statuses: list[int] = []
-        self._watch: subprocess.Popen[str] | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def url(self) -> str | None:
-        """Where the webhook configuration points, if there is one."""
-        for configuration in self.world.items("validatingwebhookconfigurations"):
+    def webhook_url(self) -> str | None:
+        """Where the API server calls wake, if it does."""
+        for configuration in self.items("validatingwebhookconfigurations"):
             if configuration["metadata"]["name"] == "nodeless-wake":
                 return configuration["webhooks"][0]["clientConfig"]["url"]
         return None
 
-    def __enter__(self) -> Webhook:
-        self._watch = subprocess.Popen(
-            self.world.kubectl_command("get", "events", "--all-namespaces", "--watch-only", "-o", "json", "--output-watch-events"),
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._watch is not None:
-            self._watch.terminate()
-            self._watch.wait()
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        assert self._watch is not None and self._watch.stdout is not None
-        decoder, text = json.JSONDecoder(), ""
-        while chunk := os.read(self._watch.stdout.fileno(), 65536):
-            text += chunk.decode()
-            while text.lstrip():
-                try:
-                    change, end = decoder.raw_decode(text.lstrip())
-                except json.JSONDecodeError:
-                    break
-                text = text.lstrip()[end:]
-                self._admit(change["type"], change["object"])
-
-    def _admit(self, kind: str, event: dict[str, Any]) -> None:
-        about = event.get("involvedObject") or event.get("regarding") or {}
-        url = self.url()
-        if kind not in ("ADDED", "MODIFIED") or event.get("reason") != "FailedScheduling" or about.get("kind") != "Pod" or url is None:
-            return
-        review = {
-            "kind": "AdmissionReview",
-            "apiVersion": "admission.k8s.io/v1",
-            "request": {"uid": event["metadata"]["uid"], "operation": "CREATE" if kind == "ADDED" else "UPDATE", "object": event},
-        }
-        status, _ = self.ministack.call_function_url(url, review)
-        self.statuses.append(status)
+    def redirect_webhook(self, ministack: Ministack) -> None:
+        """Points the installed webhook at the same function by a URL of this machine: the real one's host resolves nowhere."""
+        url = self.webhook_url()
+        assert url is not None, "the installer has installed no webhook"
+        change = [{"op": "replace", "path": "/webhooks/0/clientConfig/url", "value": ministack.local_function_url(url)}]
+        self.kubectl("patch", "validatingwebhookconfiguration", "nodeless-wake", "--type=json", "-p", json.dumps(change))
