@@ -1,9 +1,17 @@
 //! The [`CatalogSource`] port in AWS: what there is to launch, and what an EC2NodeClass resolves to.
 
+mod amis;
+mod conditions;
+mod images;
+mod network;
 mod prices;
+mod profiles;
+mod query;
+mod resolve;
 mod spot;
 mod type_info;
 mod types;
+mod validation;
 
 use crate::ClusterDetails;
 use async_trait::async_trait;
@@ -127,17 +135,12 @@ impl CatalogSource for AwsCatalogSource {
     }
 
     async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
-        Err(not_built(node_class))
+        self.resolve_class(node_class).await
     }
 
     async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
-        Err(not_built(node_class))
+        self.release_class(node_class).await
     }
-}
-
-fn not_built(node_class: &EC2NodeClass) -> PortError {
-    let name = node_class.metadata.name.clone().unwrap_or_default();
-    PortError::new(ErrorKind::Invalid, "EC2NodeClass", format!("resolving {name} is not supported yet"))
 }
 
 fn is_fresh(catalog: &Catalog, now: Timestamp) -> bool {

@@ -1,0 +1,309 @@
+//! Images of an EC2NodeClass: where an alias points, and which image serves which nodes.
+
+use super::conditions::Problem;
+use super::query::{Query, tag_filters};
+use nodeless_api::nodeclass::{Ami, AmiFamily, AmiRequirement, AmiSelectorTerm};
+use nodeless_model::labels;
+
+/// Which nodes an image that AWS publishes is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Variant {
+    /// Those without GPUs and accelerators.
+    Standard,
+    /// Those with GPUs.
+    Nvidia,
+    /// Those with AWS Neuron devices.
+    Neuron,
+}
+
+impl Variant {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Nvidia => "nvidia",
+            Self::Neuron => "neuron",
+        }
+    }
+
+    fn requirements(self) -> Vec<AmiRequirement> {
+        let (gpus, accelerators) = (labels::INSTANCE_GPU_COUNT, labels::INSTANCE_ACCELERATOR_COUNT);
+        match self {
+            Self::Standard => vec![requirement(gpus, "DoesNotExist"), requirement(accelerators, "DoesNotExist")],
+            Self::Nvidia => vec![requirement(gpus, "Exists")],
+            Self::Neuron => vec![requirement(accelerators, "Exists")],
+        }
+    }
+}
+
+fn requirement(key: &str, operator: &str) -> AmiRequirement {
+    AmiRequirement { key: key.to_owned(), operator: operator.to_owned(), values: Vec::new() }
+}
+
+/// A public SSM parameter that holds the id of an image, and what the image is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AliasParameter {
+    pub(super) name: String,
+    pub(super) variants: Vec<Variant>,
+}
+
+/// The parameters that an alias stands for, for a Kubernetes version.
+///
+/// # Errors
+/// When images of this family cannot be found by alias here.
+pub(super) fn alias_parameters(
+    family: Option<AmiFamily>,
+    version: &str,
+    kubernetes: &str,
+) -> Result<Vec<AliasParameter>, Problem> {
+    match family {
+        Some(AmiFamily::AL2023) => Ok(al2023_parameters(version, kubernetes)),
+        Some(AmiFamily::Bottlerocket) => Ok(bottlerocket_parameters(version, kubernetes)),
+        other => {
+            let name = other.map_or("of an unknown family", AmiFamily::name);
+            let message =
+                format!("spec.amiSelectorTerms: an alias {name} is not supported; use al2023@… or bottlerocket@…");
+            Err(Problem::new("UnsupportedAlias", message))
+        }
+    }
+}
+
+fn al2023_parameters(version: &str, kubernetes: &str) -> Vec<AliasParameter> {
+    let images = [
+        ("x86_64", Variant::Standard),
+        ("arm64", Variant::Standard),
+        ("x86_64", Variant::Nvidia),
+        ("arm64", Variant::Nvidia),
+        ("x86_64", Variant::Neuron),
+    ];
+    images
+        .into_iter()
+        .map(|(architecture, variant)| {
+            let kind = variant.name();
+            let image = match version {
+                "latest" => "recommended".to_owned(),
+                pinned => format!("amazon-eks-node-al2023-{architecture}-{kind}-{kubernetes}-{pinned}"),
+            };
+            AliasParameter {
+                name: format!(
+                    "/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/{architecture}/{kind}/{image}/image_id"
+                ),
+                variants: vec![variant],
+            }
+        })
+        .collect()
+}
+
+fn bottlerocket_parameters(version: &str, kubernetes: &str) -> Vec<AliasParameter> {
+    // Releases are named v1.20.3, parameters 1.20.3.
+    let version = version.trim_start_matches('v');
+    let images = [
+        ("", "x86_64", vec![Variant::Standard, Variant::Neuron]),
+        ("", "arm64", vec![Variant::Standard]),
+        ("-nvidia", "x86_64", vec![Variant::Nvidia]),
+        ("-nvidia", "arm64", vec![Variant::Nvidia]),
+    ];
+    images
+        .into_iter()
+        .map(|(suffix, architecture, variants)| AliasParameter {
+            name: format!("/aws/service/bottlerocket/aws-k8s-{kubernetes}{suffix}/{architecture}/{version}/image_id"),
+            variants,
+        })
+        .collect()
+}
+
+/// One DescribeImages call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ImageQuery {
+    pub(super) filters: Query,
+    /// Empty for all owners.
+    pub(super) owners: Vec<String>,
+}
+
+impl ImageQuery {
+    /// Asks for images by id.
+    pub(super) fn by_ids(ids: impl IntoIterator<Item = String>) -> Self {
+        Self { filters: vec![("image-id".to_owned(), ids.into_iter().collect())], owners: Vec::new() }
+    }
+}
+
+/// The queries of terms without alias. `ids` are those that SSM parameters gave. Names are looked for among the account's
+/// own images and Amazon's, unless the term says whose; tags are seen by an image's owner alone, so they need no owner.
+pub(super) fn image_queries(terms: &[AmiSelectorTerm], ids: &[String]) -> Vec<ImageQuery> {
+    let ids: Vec<String> = terms.iter().filter_map(|term| term.id.clone()).chain(ids.iter().cloned()).collect();
+    let mut queries = Vec::new();
+    if !ids.is_empty() {
+        queries.push(ImageQuery::by_ids(ids));
+    }
+    for term in terms.iter().filter(|term| term.id.is_none() && term.ssm_parameter.is_none()) {
+        let mut filters = term.tags.as_ref().map(tag_filters).unwrap_or_default();
+        filters.extend(term.name.iter().map(|name| ("name".to_owned(), vec![name.clone()])));
+        if filters.is_empty() {
+            continue;
+        }
+        let owners = match (&term.owner, &term.name) {
+            (Some(owner), _) => vec![owner.clone()],
+            (None, Some(_)) => vec!["self".to_owned(), "amazon".to_owned()],
+            (None, None) => Vec::new(),
+        };
+        queries.push(ImageQuery { filters, owners });
+    }
+    queries
+}
+
+/// An image as EC2 describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Image {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// As EC2 writes it, in UTC with a fixed number of digits, so that texts compare like times.
+    pub(super) created: String,
+    pub(super) deprecated: bool,
+    /// `x86_64`, `arm64` or another.
+    pub(super) architecture: String,
+}
+
+/// The images for the status: for each kind of node the best one, newest first. `variants` says what an image is for, no
+/// variants that it is for all nodes of its architecture.
+pub(super) fn select(images: Vec<(Image, Vec<Variant>)>) -> Vec<Ami> {
+    let mut candidates: Vec<(Image, Vec<AmiRequirement>)> = Vec::new();
+    for (image, variants) in images {
+        let architecture = match image.architecture.as_str() {
+            "x86_64" => "amd64",
+            "arm64" => "arm64",
+            _ => continue,
+        };
+        let arch = AmiRequirement { values: vec![architecture.to_owned()], ..requirement(labels::ARCH, "In") };
+        let kinds: Vec<Vec<AmiRequirement>> = match variants.as_slice() {
+            [] => vec![Vec::new()],
+            variants => variants.iter().map(|variant| variant.requirements()).collect(),
+        };
+        for mut requirements in kinds {
+            requirements.push(arch.clone());
+            requirements.sort_by(|a, b| a.key.cmp(&b.key));
+            candidates.push((image.clone(), requirements));
+        }
+    }
+    // Best first: what is not deprecated, then the newest.
+    candidates.sort_by(|(a, _), (b, _)| {
+        let order = a.deprecated.cmp(&b.deprecated).then_with(|| b.created.cmp(&a.created));
+        order.then_with(|| a.name.cmp(&b.name)).then_with(|| a.id.cmp(&b.id))
+    });
+    let mut chosen: Vec<(Image, Vec<AmiRequirement>)> = Vec::new();
+    for candidate in candidates {
+        if chosen.iter().all(|(_, requirements)| *requirements != candidate.1) {
+            chosen.push(candidate);
+        }
+    }
+    chosen.sort_by(|(a, _), (b, _)| b.created.cmp(&a.created));
+    chosen
+        .into_iter()
+        .map(|(image, requirements)| Ami {
+            id: image.id,
+            deprecated: image.deprecated.then_some(true),
+            name: Some(image.name),
+            requirements,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(id: &str, created: &str, architecture: &str) -> Image {
+        Image {
+            id: id.into(),
+            name: format!("image {id}"),
+            created: created.into(),
+            deprecated: false,
+            architecture: architecture.into(),
+        }
+    }
+
+    fn ids(amis: &[Ami]) -> Vec<&str> {
+        amis.iter().map(|ami| ami.id.as_str()).collect()
+    }
+
+    #[test]
+    fn an_alias_names_the_parameters_of_its_family() {
+        let names = |family, version| -> Vec<String> {
+            alias_parameters(Some(family), version, "1.33").unwrap().into_iter().map(|p| p.name).collect()
+        };
+        assert_eq!(
+            names(AmiFamily::AL2023, "latest")[1],
+            "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/arm64/standard/recommended/image_id"
+        );
+        assert_eq!(
+            names(AmiFamily::AL2023, "v20260105")[4],
+            "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/neuron/\
+             amazon-eks-node-al2023-x86_64-neuron-1.33-v20260105/image_id"
+        );
+        assert_eq!(
+            names(AmiFamily::Bottlerocket, "v1.40.0"),
+            [
+                "/aws/service/bottlerocket/aws-k8s-1.33/x86_64/1.40.0/image_id",
+                "/aws/service/bottlerocket/aws-k8s-1.33/arm64/1.40.0/image_id",
+                "/aws/service/bottlerocket/aws-k8s-1.33-nvidia/x86_64/1.40.0/image_id",
+                "/aws/service/bottlerocket/aws-k8s-1.33-nvidia/arm64/1.40.0/image_id",
+            ]
+        );
+        for family in [Some(AmiFamily::AL2), Some(AmiFamily::Windows2022), None] {
+            assert_eq!(alias_parameters(family, "latest", "1.33").unwrap_err().reason, "UnsupportedAlias");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_node_gets_its_image() {
+        let amis = select(vec![
+            (image("standard", "2026-01-01", "x86_64"), vec![Variant::Standard, Variant::Neuron]),
+            (image("gpu", "2026-01-02", "x86_64"), vec![Variant::Nvidia]),
+            (image("arm", "2026-01-03", "arm64"), vec![Variant::Standard]),
+        ]);
+        assert_eq!(ids(&amis), ["arm", "gpu", "standard", "standard"]);
+        let keys: Vec<(&str, &str)> =
+            amis[0].requirements.iter().map(|r| (r.key.as_str(), r.operator.as_str())).collect();
+        assert_eq!(
+            keys,
+            [
+                (labels::INSTANCE_ACCELERATOR_COUNT, "DoesNotExist"),
+                (labels::INSTANCE_GPU_COUNT, "DoesNotExist"),
+                (labels::ARCH, "In"),
+            ]
+        );
+        assert_eq!(amis[0].requirements[2].values, ["arm64"]);
+        assert_eq!(amis[3].requirements[0].operator, "Exists");
+    }
+
+    #[test]
+    fn of_several_images_the_newest_that_is_not_deprecated_is_kept() {
+        let old = Image { deprecated: true, ..image("deprecated", "2026-03-01", "x86_64") };
+        let amis = select(vec![
+            (image("older", "2026-01-01", "x86_64"), Vec::new()),
+            (old.clone(), Vec::new()),
+            (image("newer", "2026-02-01", "x86_64"), Vec::new()),
+            (image("arm", "2025-01-01", "arm64"), Vec::new()),
+            (image("mac", "2026-09-01", "arm64_mac"), Vec::new()),
+        ]);
+        assert_eq!(ids(&amis), ["newer", "arm"]);
+        let amis = select(vec![(old, Vec::new())]);
+        assert_eq!(amis[0].deprecated, Some(true), "better than none");
+    }
+
+    #[test]
+    fn names_are_looked_for_where_karpenter_looks() {
+        let term = AmiSelectorTerm::default;
+        let terms = [
+            AmiSelectorTerm { id: Some("ami-1".into()), ..term() },
+            AmiSelectorTerm { name: Some("mine-*".into()), ..term() },
+            AmiSelectorTerm { name: Some("theirs".into()), owner: Some("123456789012".into()), ..term() },
+            AmiSelectorTerm { tags: Some([("a".to_owned(), "1".to_owned())].into()), ..term() },
+            AmiSelectorTerm { ssm_parameter: Some("/x".into()), ..term() },
+        ];
+        let queries = image_queries(&terms, &["ami-2".to_owned()]);
+        assert_eq!(queries[0], ImageQuery::by_ids(["ami-1".to_owned(), "ami-2".to_owned()]));
+        assert_eq!(queries[1].owners, ["self", "amazon"]);
+        assert_eq!(queries[2].owners, ["123456789012"]);
+        assert_eq!((queries[3].owners.len(), queries[3].filters[0].0.as_str()), (0, "tag:a"));
+        assert_eq!(queries.len(), 4);
+    }
+}

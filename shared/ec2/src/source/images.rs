@@ -1,0 +1,170 @@
+//! Images of an EC2NodeClass, read from SSM and EC2.
+
+use super::amis::{Image, ImageQuery, Variant, alias_parameters, image_queries, select};
+use super::conditions::{Problem, Section};
+use super::query::{sdk_filters, terms_in_words};
+use aws_sdk_ec2::types;
+use jiff::Timestamp;
+use nodeless_api::EC2NodeClassSpec;
+use nodeless_api::nodeclass::Ami;
+use nodeless_aws::port_error;
+use nodeless_ports::{ErrorKind, PortError};
+use std::collections::BTreeMap;
+
+/// The clients that images are found with.
+pub(super) struct ImageSource<'a> {
+    pub(super) ec2: &'a aws_sdk_ec2::Client,
+    pub(super) ssm: &'a aws_sdk_ssm::Client,
+}
+
+impl ImageSource<'_> {
+    /// Finds the images of a class for a Kubernetes version.
+    ///
+    /// # Errors
+    /// When SSM or EC2 cannot be read.
+    pub(super) async fn find(
+        &self,
+        spec: &EC2NodeClassSpec,
+        kubernetes: &str,
+        now: Timestamp,
+    ) -> Result<Section<Vec<Ami>>, PortError> {
+        let (images, looked_for) = match spec.alias() {
+            Some((family, version)) => match alias_parameters(family, version, kubernetes) {
+                Ok(parameters) => {
+                    let mut ids: BTreeMap<String, Vec<Variant>> = BTreeMap::new();
+                    for parameter in &parameters {
+                        if let Some(id) = self.parameter(&parameter.name).await? {
+                            ids.entry(id).or_default().extend(&parameter.variants);
+                        }
+                    }
+                    let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+                    let looked_for = format!(
+                        "no image behind the SSM parameters {}; check the version in the alias",
+                        names.join(", ")
+                    );
+                    (self.images_of_variants(&ids, now).await?, looked_for)
+                }
+                Err(problem) => return Ok(Section { value: Vec::new(), problem: Some(problem) }),
+            },
+            None => self.images_of_terms(spec, now).await?,
+        };
+        let amis = select(images);
+        let problem =
+            amis.is_empty().then(|| Problem::new("AMINotFound", format!("spec.amiSelectorTerms: {looked_for}")));
+        Ok(Section { value: amis, problem })
+    }
+
+    async fn images_of_variants(
+        &self,
+        ids: &BTreeMap<String, Vec<Variant>>,
+        now: Timestamp,
+    ) -> Result<Vec<(Image, Vec<Variant>)>, PortError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let images = self.describe(&ImageQuery::by_ids(ids.keys().cloned()), now).await?;
+        let with_variants = images.into_iter().map(|image| {
+            let variants = ids.get(&image.id).cloned().unwrap_or_default();
+            (image, variants)
+        });
+        Ok(with_variants.collect())
+    }
+
+    async fn images_of_terms(
+        &self,
+        spec: &EC2NodeClassSpec,
+        now: Timestamp,
+    ) -> Result<(Vec<(Image, Vec<Variant>)>, String), PortError> {
+        let terms = &spec.ami_selector_terms;
+        let mut ids = Vec::new();
+        let mut empty = Vec::new();
+        for name in terms.iter().filter_map(|term| term.ssm_parameter.as_deref()) {
+            match self.parameter(name).await? {
+                Some(id) => ids.push(id),
+                None => {
+                    tracing::warn!(
+                        parameter = name,
+                        "an SSM parameter in spec.amiSelectorTerms holds no image id; the term is passed over"
+                    );
+                    empty.push(format!("SSM parameter {name} is missing or holds no image id"));
+                }
+            }
+        }
+        let mut images: BTreeMap<String, Image> = BTreeMap::new();
+        for query in image_queries(terms, &ids) {
+            images.extend(self.describe(&query, now).await?.into_iter().map(|image| (image.id.clone(), image)));
+        }
+        let plain = terms.iter().filter(|term| term.ssm_parameter.is_none());
+        let words = terms_in_words(plain.map(|term| (term.tags.as_ref(), term.id.as_deref(), term.name.as_deref())));
+        let mut looked_for = empty;
+        looked_for.extend(
+            ids.iter().map(|id| format!("no available x86_64 or arm64 image {id}, which an SSM parameter names")),
+        );
+        if !words.is_empty() {
+            looked_for.push(format!("no available x86_64 or arm64 image with {words}"));
+        }
+        Ok((images.into_values().map(|image| (image, Vec::new())).collect(), looked_for.join("; ")))
+    }
+
+    /// The image id in a parameter; `None` where there is no such parameter, or it holds something else.
+    async fn parameter(&self, name: &str) -> Result<Option<String>, PortError> {
+        let answer = self.ssm.get_parameter().name(name).send().await;
+        match answer.map_err(|error| port_error("SSM GetParameter", &error)) {
+            Ok(answer) => {
+                let value = answer.parameter().and_then(|parameter| parameter.value()).map(str::trim);
+                Ok(value.filter(|value| value.starts_with("ami-")).map(str::to_owned))
+            }
+            Err(error) if error.kind == ErrorKind::NotFound || error.code == "ParameterVersionNotFound" => Ok(None),
+            Err(mut error) => {
+                error.message = format!("{} (parameter {name})", error.message);
+                Err(error)
+            }
+        }
+    }
+
+    async fn describe(&self, query: &ImageQuery, now: Timestamp) -> Result<Vec<Image>, PortError> {
+        let mut filters = query.filters.clone();
+        filters.push(("state".to_owned(), vec!["available".to_owned()]));
+        let owners = (!query.owners.is_empty()).then(|| query.owners.clone());
+        let mut pages = self
+            .ec2
+            .describe_images()
+            .set_filters(Some(sdk_filters(&filters)))
+            .set_owners(owners)
+            .include_deprecated(true)
+            .into_paginator()
+            .send();
+        let mut images = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| port_error("EC2 DescribeImages", &error))?;
+            images.extend(page.images().iter().filter_map(|image| read(image, now)));
+        }
+        Ok(images)
+    }
+}
+
+/// Reads an image; `None` where it has no id, as then it cannot be launched from.
+fn read(image: &types::Image, now: Timestamp) -> Option<Image> {
+    let deprecation = image.deprecation_time().and_then(|time| time.parse::<Timestamp>().ok());
+    Some(Image {
+        id: image.image_id()?.to_owned(),
+        name: image.name().unwrap_or_default().to_owned(),
+        created: image.creation_date().unwrap_or_default().to_owned(),
+        deprecated: deprecation.is_some_and(|time| time <= now),
+        architecture: image.architecture().map(|kind| kind.as_str().to_owned()).unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_deprecated_from_its_time_on() {
+        let image = |time: &str| types::Image::builder().image_id("ami-1").deprecation_time(time).build();
+        let now: Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
+        assert!(read(&image("2026-01-05T00:00:00.000Z"), now).unwrap().deprecated);
+        assert!(!read(&image("2026-01-06T00:00:00.000Z"), now).unwrap().deprecated);
+        assert!(read(&types::Image::builder().build(), now).is_none());
+    }
+}

@@ -1,0 +1,110 @@
+//! From an EC2NodeClass to its status.
+
+use super::conditions::{Section, conditions, settle};
+use super::images::ImageSource;
+use super::{AwsCatalogSource, network, profiles, validation};
+use aws_sdk_ec2::types::Filter;
+use jiff::Timestamp;
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
+use nodeless_aws::port_error;
+use nodeless_model::labels;
+use nodeless_ports::{ErrorKind, PortError};
+use profiles::Owner;
+
+impl AwsCatalogSource {
+    /// Looks for everything that the class names.
+    ///
+    /// # Errors
+    /// When something cannot be read at the moment; the present status then stays.
+    pub(super) async fn resolve_class(&self, class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
+        let now = Timestamp::now();
+        let spec = &class.spec;
+        let before = class.status.clone().unwrap_or_default();
+        let subnets = network::subnets(&self.ec2, &spec.subnet_selector_terms).await;
+        let subnets = settle("spec.subnetSelectorTerms", subnets, before.subnets)?;
+        let groups = network::security_groups(&self.ec2, &spec.security_group_selector_terms).await;
+        let groups = settle("spec.securityGroupSelectorTerms", groups, before.security_groups)?;
+        let source = ImageSource { ec2: &self.ec2, ssm: &self.ssm };
+        let amis = source.find(spec, &self.cluster.version, now).await;
+        let amis = settle("spec.amiSelectorTerms", amis, before.amis)?;
+        let profile = self.instance_profile(class, before.instance_profile.as_deref()).await;
+        let profile = settle("spec.role", profile, before.instance_profile)?;
+        let sections = [
+            ("SubnetsReady", subnets.problem),
+            ("SecurityGroupsReady", groups.problem),
+            ("CapacityReservationsReady", validation::capacity_reservations(spec)),
+            ("AMIsReady", amis.problem),
+            ("InstanceProfileReady", profile.problem),
+            ("PlacementGroupReady", validation::placement_group(spec)),
+        ];
+        Ok(EC2NodeClassStatus {
+            subnets: subnets.value,
+            security_groups: groups.value,
+            capacity_reservations: Vec::new(),
+            amis: amis.value,
+            instance_profile: profile.value,
+            conditions: conditions(class, &sections, validation::validate(&self.cluster, spec), now),
+        })
+    }
+
+    /// The profile that the class names, the one that was made beforehand for its role, or one that is made here.
+    async fn instance_profile(
+        &self,
+        class: &EC2NodeClass,
+        in_use: Option<&str>,
+    ) -> Result<Section<Option<String>>, PortError> {
+        if let Some(profile) = &class.spec.instance_profile {
+            return Ok(Section::ready(Some(profile.clone())));
+        }
+        let role = profiles::role_name(class.spec.role.as_deref().unwrap_or_default());
+        if role.is_empty() {
+            let message = "the class has neither spec.role nor spec.instanceProfile; set one of them";
+            return Err(PortError::new(ErrorKind::Invalid, "IAM instance profile", message));
+        }
+        if let Some(made) = self.node_profile.as_ref().filter(|made| made.role == role) {
+            return Ok(Section::ready(Some(made.name.clone())));
+        }
+        let owner = Owner::new(&self.region, &self.cluster.name, class)?;
+        profiles::ensure(&self.iam, &owner, role, &class.spec.tags, in_use).await
+    }
+
+    /// Removes profiles and launch templates of the class.
+    ///
+    /// # Errors
+    /// When something could not be read or removed.
+    pub(super) async fn release_class(&self, class: &EC2NodeClass) -> Result<(), PortError> {
+        let owner = Owner::new(&self.region, &self.cluster.name, class)?;
+        let in_use = class.status.as_ref().and_then(|status| status.instance_profile.as_deref());
+        // A profile that the class names, or that was made beforehand, belongs to somebody else.
+        let named = class.spec.instance_profile.as_deref();
+        let made = self.node_profile.as_ref().map(|made| made.name.as_str());
+        let in_use = in_use.filter(|profile| Some(*profile) != named && Some(*profile) != made);
+        profiles::release(&self.iam, &owner, in_use).await?;
+        self.delete_launch_templates(&owner.class).await
+    }
+
+    /// Deletes the launch templates of a class of this cluster, Karpenter's among them: nothing launches from them any more.
+    async fn delete_launch_templates(&self, class: &str) -> Result<(), PortError> {
+        let filter = |key: &str, value: &str| Filter::builder().name(format!("tag:{key}")).values(value).build();
+        let mut ids = Vec::new();
+        let mut pages = self
+            .ec2
+            .describe_launch_templates()
+            .filters(filter(labels::CLUSTER_NAME_TAG, &self.cluster.name))
+            .filters(filter(labels::EC2_NODE_CLASS, class))
+            .into_paginator()
+            .send();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| port_error("EC2 DescribeLaunchTemplates", &error))?;
+            ids.extend(page.launch_templates().iter().filter_map(|template| template.launch_template_id.clone()));
+        }
+        for id in ids {
+            let answer = self.ec2.delete_launch_template().launch_template_id(&id).send().await;
+            match answer.map_err(|error| port_error("EC2 DeleteLaunchTemplate", &error)) {
+                Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! What is wrong with an EC2NodeClass by itself, before anything is launched with it.
+
+use super::conditions::Problem;
+use crate::ClusterDetails;
+use crate::user_data::{UserDataError, UserDataInput, user_data};
+use nodeless_api::EC2NodeClassSpec;
+use nodeless_api::nodeclass::{AmiFamily, InterfaceType, KubeletConfiguration, kubelet};
+use nodeless_model::{StringMap, labels};
+
+/// The kubelet's settings that every family takes; Custom and AL2023 take all that the kubelet knows.
+const MANAGED: [&str; 12] = [
+    "clusterDNS",
+    "maxPods",
+    "podsPerCore",
+    "systemReserved",
+    "kubeReserved",
+    "evictionHard",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "evictionMaxPodGracePeriod",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "cpuCFSQuota",
+];
+/// Stands for a type's own number: only the size of the user data depends on it here, and that only by its digits.
+const SOME_MAX_PODS: u32 = 110;
+
+/// The first thing that is wrong with the class, if anything is.
+pub(super) fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Problem> {
+    let family = spec.resolved_ami_family().unwrap_or(AmiFamily::Custom);
+    let configuration = match kubelet::parse(&spec.kubelet) {
+        Ok(configuration) => configuration,
+        Err(problems) => return Some(Problem::new("InvalidKubeletConfiguration", problems.join("; "))),
+    };
+    unsupported(spec)
+        .or_else(|| user_data_problem(cluster, spec, family, &configuration))
+        .or_else(|| kubelet_problem(spec, family, &configuration))
+        .or_else(|| tag_problem(spec))
+}
+
+/// Placement groups, as a problem of the class.
+pub(super) fn placement_group(spec: &EC2NodeClassSpec) -> Option<Problem> {
+    spec.placement_group_selector.as_ref().map(|_| not_supported("spec.placementGroupSelector"))
+}
+
+/// Capacity reservations, as a problem of the class.
+pub(super) fn capacity_reservations(spec: &EC2NodeClassSpec) -> Option<Problem> {
+    let none = spec.capacity_reservation_selector_terms.is_empty();
+    (!none).then(|| not_supported("spec.capacityReservationSelectorTerms"))
+}
+
+fn not_supported(what: &str) -> Problem {
+    Problem::new("Unsupported", format!("{what} is not supported yet; remove it"))
+}
+
+fn unsupported(spec: &EC2NodeClassSpec) -> Option<Problem> {
+    let efa = spec.network_interfaces.iter().any(|interface| interface.interface_type == InterfaceType::EfaOnly);
+    placement_group(spec)
+        .or_else(|| capacity_reservations(spec))
+        .or_else(|| efa.then(|| not_supported("an interface of the interfaceType efa-only in spec.networkInterfaces")))
+}
+
+/// Makes user data as a launch would, for a node without labels and taints.
+fn user_data_problem(
+    cluster: &ClusterDetails,
+    spec: &EC2NodeClassSpec,
+    family: AmiFamily,
+    kubelet: &KubeletConfiguration,
+) -> Option<Problem> {
+    let input = UserDataInput {
+        cluster,
+        family,
+        custom: spec.user_data.as_deref(),
+        kubelet,
+        kubelet_fields: &spec.kubelet,
+        max_pods: kubelet.max_pods.unwrap_or(SOME_MAX_PODS),
+        instance_store: spec.instance_store_policy,
+        labels: &StringMap::new(),
+        taints: &[],
+    };
+    let error = user_data(&input).err()?;
+    let reason = match &error {
+        UserDataError::Family { .. } => "Unsupported",
+        UserDataError::Cluster { .. } => "ClusterCIDRResolutionFailed",
+        UserDataError::Custom { .. } => "InvalidUserData",
+        UserDataError::TooLong { .. } => "UserDataSizeLimitExceeded",
+    };
+    Some(Problem::new(reason, error.to_string()))
+}
+
+/// Settings of the kubelet that the family cannot hand on.
+fn kubelet_problem(spec: &EC2NodeClassSpec, family: AmiFamily, kubelet: &KubeletConfiguration) -> Option<Problem> {
+    let takes_all = matches!(family, AmiFamily::AL2023 | AmiFamily::Custom);
+    let refused = |field: &str| {
+        let message = format!("spec.kubelet.{field}: nodes of amiFamily {} cannot take it; remove it", family.name());
+        Some(Problem::new("UnsupportedKubeletConfiguration", message))
+    };
+    if let Some(field) = spec.kubelet.keys().find(|field| !takes_all && !MANAGED.contains(&field.as_str())) {
+        return refused(field);
+    }
+    if family == AmiFamily::Bottlerocket && kubelet.pods_per_core.is_some() {
+        return refused("podsPerCore");
+    }
+    if family != AmiFamily::AL2023 && kubelet.cluster_dns.as_ref().is_some_and(|addresses| addresses.len() > 1) {
+        let message = format!(
+            "spec.kubelet.clusterDNS: nodes of amiFamily {} take one address; only AL2023 takes more",
+            family.name()
+        );
+        return Some(Problem::new("UnsupportedKubeletConfiguration", message));
+    }
+    None
+}
+
+/// Tags that are ours to set or that EC2 refuses. The API server refuses all but the last by the definition's own rules.
+fn tag_problem(spec: &EC2NodeClassSpec) -> Option<Problem> {
+    let ours = [labels::CLUSTER_NAME_TAG, labels::NODE_POOL, labels::NODE_CLAIM_TAG, labels::EC2_NODE_CLASS];
+    let refused = spec.tags.keys().find(|key| {
+        ours.contains(&key.as_str())
+            || key.is_empty()
+            || key.starts_with("kubernetes.io/cluster")
+            || key.to_ascii_lowercase().starts_with("aws:")
+    })?;
+    Some(Problem::new(
+        "TagValidationFailed",
+        format!("spec.tags: the key {refused:?} cannot be set by a user; remove it"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn cluster() -> ClusterDetails {
+        ClusterDetails {
+            name: "prod".into(),
+            version: "1.33".into(),
+            endpoint: "https://api.example.com".into(),
+            certificate_authority: "Q0E=".into(),
+            service_cidr: Some("10.100.0.0/16".into()),
+        }
+    }
+
+    fn reason(fields: serde_json::Value) -> Option<&'static str> {
+        let mut spec = json!({
+            "subnetSelectorTerms": [{ "id": "subnet-1" }],
+            "securityGroupSelectorTerms": [{ "id": "sg-1" }],
+            "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+            "role": "node",
+        });
+        spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let problem = validate(&cluster(), &serde_json::from_value(spec).unwrap());
+        problem.map(|problem| problem.reason)
+    }
+
+    #[test]
+    fn what_cannot_be_launched_is_said_before_it_is_tried() {
+        assert_eq!(reason(json!({})), None);
+        let long = "#!/bin/sh\n".repeat(2000);
+        let efa = json!([
+            { "networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface" },
+            { "networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only" },
+        ]);
+        for (fields, wanted) in [
+            (json!({ "placementGroupSelector": { "name": "a" } }), "Unsupported"),
+            (json!({ "capacityReservationSelectorTerms": [{ "id": "cr-1" }] }), "Unsupported"),
+            (json!({ "networkInterfaces": efa }), "Unsupported"),
+            (json!({ "amiFamily": "Windows2022" }), "Unsupported"),
+            (json!({ "amiFamily": "AL2" }), "Unsupported"),
+            (json!({ "userData": long }), "UserDataSizeLimitExceeded"),
+            (json!({ "amiFamily": "Bottlerocket", "userData": "not toml" }), "InvalidUserData"),
+            (json!({ "kubelet": { "maxPods": -1 } }), "InvalidKubeletConfiguration"),
+            (
+                json!({ "amiFamily": "Bottlerocket", "kubelet": { "podsPerCore": 2 } }),
+                "UnsupportedKubeletConfiguration",
+            ),
+            (json!({ "amiFamily": "Bottlerocket", "kubelet": { "logging": {} } }), "UnsupportedKubeletConfiguration"),
+            (
+                json!({ "amiFamily": "Custom", "kubelet": { "clusterDNS": ["10.0.0.10", "10.0.0.11"] } }),
+                "UnsupportedKubeletConfiguration",
+            ),
+            (json!({ "tags": { "aws:mine": "1" } }), "TagValidationFailed"),
+        ] {
+            assert_eq!(reason(fields.clone()), Some(wanted), "{fields}");
+        }
+        assert_eq!(reason(json!({ "kubelet": { "clusterDNS": ["10.0.0.10", "10.0.0.11"] } })), None);
+        assert_eq!(reason(json!({ "kubelet": { "serializeImagePulls": false } })), None);
+    }
+
+    #[test]
+    fn al2023_needs_the_clusters_addresses() {
+        let spec = EC2NodeClassSpec { ami_family: Some(AmiFamily::AL2023), ..EC2NodeClassSpec::default() };
+        let problem = validate(&ClusterDetails { service_cidr: None, ..cluster() }, &spec).unwrap();
+        assert_eq!(problem.reason, "ClusterCIDRResolutionFailed");
+    }
+}
