@@ -2,6 +2,7 @@
 
 use nodeless_kubernetes::install::InstallError;
 use nodeless_ports::PortError;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Why a command could not do what was asked for. Each text says what to do next.
@@ -15,6 +16,40 @@ pub(crate) enum CliError {
         /// Why.
         source: std::io::Error,
     },
+    /// A file that we did not write is where ours would go.
+    #[error("{path} is there already and is not from an earlier local world; name another file with --kubeconfig")]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file that we would write is in use.
+    #[error(
+        "{path} belongs to a local world that still runs at {address}; end that one (Ctrl-C), or name another file with --kubeconfig"
+    )]
+    FileInUse {
+        /// The file.
+        path: PathBuf,
+        /// Where the other world answers.
+        address: SocketAddr,
+    },
+    /// A port could not be listened on.
+    #[error(
+        "{flag} {port}: 127.0.0.1:{port} cannot be listened on: {source}; choose another port, or leave {flag} out for a free one"
+    )]
+    Listen {
+        /// The flag that names the port.
+        flag: &'static str,
+        /// The port; 0 for any.
+        port: u16,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The signals that end the process could not be listened for.
+    #[error("signals cannot be listened for: {0}; this is a limit of the system that it runs on")]
+    Signals(#[source] std::io::Error),
+    /// The world could not be made.
+    #[error(transparent)]
+    World(#[from] nodeless_simulation::world::WorldError),
     /// The definitions could not be made.
     #[error(transparent)]
     Crd(#[from] nodeless_api::crds::CrdError),

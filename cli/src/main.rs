@@ -6,9 +6,10 @@
 
 mod commands;
 mod error;
+mod local;
 
 use clap::{Parser, Subcommand};
-use commands::{crds, install};
+use commands::{crds, install, local as local_command};
 use std::process::ExitCode;
 
 /// Node autoscaling for Amazon EKS with Karpenter's API, and nothing of it in the cluster.
@@ -23,6 +24,8 @@ struct Cli {
 enum Command {
     /// Print the CustomResourceDefinitions, or write them into a folder
     Crds(crds::Arguments),
+    /// Keep a local world running, with a kubeconfig: a cluster without nodes, and the AWS APIs that nodeless calls
+    Local(local_command::Arguments),
     /// Apply the definitions, RBAC and the wake webhook to a cluster
     Install(install::Arguments),
     /// Remove RBAC and the wake webhook from a cluster; definitions and what people made of them stay
@@ -33,6 +36,7 @@ enum Command {
 async fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Crds(arguments) => crds::run(&arguments),
+        Command::Local(arguments) => local_command::run(&arguments).await,
         Command::Install(arguments) => install::install(&arguments).await,
         Command::Uninstall(arguments) => install::uninstall(&arguments).await,
     };

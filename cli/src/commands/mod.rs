@@ -2,3 +2,4 @@
 
 pub(crate) mod crds;
 pub(crate) mod install;
+pub(crate) mod local;

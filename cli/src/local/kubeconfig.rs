@@ -1,0 +1,197 @@
+//! The kubeconfig of a local world: a file of its own, written once the world answers, and removed with it.
+
+use crate::error::CliError;
+use serde_json::Value;
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The first line of each file that we write. A file without it is somebody else's.
+const MARK: &str = "# Written by nodeless for a local world, and removed when that world ends.";
+
+/// How long another world may take to accept a connection. It is on this machine.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A kubeconfig that was written.
+#[derive(Debug)]
+pub(crate) struct Kubeconfig {
+    path: PathBuf,
+    content: String,
+}
+
+impl Kubeconfig {
+    /// Writes the file, whole or not at all. A file that is in the way is replaced only if an earlier world left it.
+    ///
+    /// # Errors
+    /// When the file is somebody else's or that of a world which still runs, or cannot be written.
+    pub(crate) fn write(path: &Path, cluster: &str, url: &str) -> Result<Self, CliError> {
+        let unwritable = |source| CliError::Write { path: path.to_owned(), source };
+        let path = std::path::absolute(path).map_err(unwritable)?;
+        may_replace(&path)?;
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder).map_err(unwritable)?;
+        let content = content(cluster, url);
+        let mut partial = path.clone().into_os_string();
+        partial.push(format!(".{}", std::process::id()));
+        let partial = PathBuf::from(partial);
+        let written = write_private(&partial, &content).and_then(|()| fs::rename(&partial, &path));
+        if let Err(source) = written {
+            let _unfinished = fs::remove_file(&partial);
+            return Err(unwritable(source));
+        }
+        Ok(Self { path, content })
+    }
+
+    /// Where it is, from the root.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the file, unless somebody changed it meanwhile. Returns whether it is gone.
+    pub(crate) fn remove(&self) -> bool {
+        fs::read_to_string(&self.path).is_ok_and(|now| now == self.content) && fs::remove_file(&self.path).is_ok()
+    }
+}
+
+/// Nobody else needs to read it, and some clients complain if they can.
+fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(content.as_bytes())
+}
+
+fn may_replace(path: &Path) -> Result<(), CliError> {
+    let present = match fs::read_to_string(path) {
+        Ok(present) => present,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
+        Err(source) => return Err(CliError::Write { path: path.to_owned(), source }),
+    };
+    if !present.starts_with(MARK) {
+        return Err(CliError::ForeignFile { path: path.to_owned() });
+    }
+    match server_of(&present) {
+        Some(address) if TcpStream::connect_timeout(&address, ANSWER_TIMEOUT).is_ok() => {
+            Err(CliError::FileInUse { path: path.to_owned(), address })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The address of the API server in a kubeconfig of ours.
+fn server_of(content: &str) -> Option<SocketAddr> {
+    let kubeconfig: Value = serde_saphyr::from_str(content).ok()?;
+    kubeconfig.pointer("/clusters/0/cluster/server")?.as_str()?.strip_prefix("http://")?.parse().ok()
+}
+
+/// Clients that find no credentials may ask for some, so there is a token; the world takes any.
+fn content(cluster: &str, url: &str) -> String {
+    format!(
+        "{MARK}
+apiVersion: v1
+kind: Config
+clusters:
+  - name: {cluster:?}
+    cluster:
+      server: {url:?}
+contexts:
+  - name: {cluster:?}
+    context:
+      cluster: {cluster:?}
+      user: {cluster:?}
+users:
+  - name: {cluster:?}
+    user:
+      token: any
+current-context: {cluster:?}
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// A folder that is removed when this is dropped.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("nodeless-kubeconfig-{}-{name}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// An address where nothing listens any more.
+    fn nobody() -> String {
+        format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+    }
+
+    #[test]
+    fn it_is_written_in_new_folders_and_removed_with_its_world() {
+        let folder = Folder::new("new");
+        let path = folder.0.join("a/b/kubeconfig");
+        let kubeconfig = Kubeconfig::write(&path, "local", "http://127.0.0.1:8001").unwrap();
+        let value: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(value["clusters"][0]["cluster"]["server"], "http://127.0.0.1:8001");
+        assert_eq!(value["current-context"], value["contexts"][0]["name"]);
+        assert_eq!(value["contexts"][0]["context"]["user"], value["users"][0]["name"]);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no unfinished file stays");
+        assert!(kubeconfig.remove());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_of_an_ended_world_is_replaced() {
+        let folder = Folder::new("ended");
+        let path = folder.0.join("kubeconfig");
+        let first = Kubeconfig::write(&path, "one", &nobody()).unwrap();
+        let second = Kubeconfig::write(&path, "two", &nobody()).unwrap();
+        assert!(!first.remove(), "the file is the second world's now");
+        assert!(second.remove());
+    }
+
+    #[test]
+    fn a_file_of_a_running_world_stays() {
+        let folder = Folder::new("running");
+        let path = folder.0.join("kubeconfig");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let _first = Kubeconfig::write(&path, "one", &url).unwrap();
+        let error = Kubeconfig::write(&path, "two", &nobody()).unwrap_err().to_string();
+        assert!(error.contains("--kubeconfig") && error.contains(&url["http://".len()..]), "{error}");
+    }
+
+    #[test]
+    fn a_foreign_file_stays() {
+        let folder = Folder::new("foreign");
+        let path = folder.0.join("config");
+        for foreign in [b"apiVersion: v1\nkind: Config\n".as_slice(), b"", b"\xff\xfe"] {
+            fs::write(&path, foreign).unwrap();
+            let error = Kubeconfig::write(&path, "local", &nobody()).unwrap_err().to_string();
+            assert!(error.contains("--kubeconfig"), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), foreign);
+        }
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_named() {
+        let folder = Folder::new("unwritable");
+        let file = folder.0.join("file");
+        fs::write(&file, "").unwrap();
+        let error = Kubeconfig::write(&file.join("config"), "local", &nobody()).unwrap_err().to_string();
+        assert!(error.contains("file/config cannot be written"), "{error}");
+    }
+}
