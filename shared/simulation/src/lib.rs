@@ -3,4 +3,5 @@
 
 pub mod ec2;
 pub mod kubernetes;
+pub mod memory;
 pub mod world;

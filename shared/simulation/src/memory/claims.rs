@@ -1,0 +1,285 @@
+//! The claims table in memory.
+
+use super::Faults;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_model::claim::Charge;
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
+use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, UnavailableOffering};
+use nodeless_ports::{Claims, ErrorKind, PortError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The claims table of one cluster. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryClaims {
+    table: Arc<Mutex<Table>>,
+    faults: Faults,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    claims: BTreeMap<String, NodeClaim>,
+    usage: BTreeMap<String, Counted>,
+    unavailable: BTreeMap<(String, String, CapacityType), UnavailableOffering>,
+    catalog: Option<(String, Vec<u8>)>,
+    decisions: BTreeMap<String, Decision>,
+    leases: BTreeMap<String, Lease>,
+}
+
+/// Usage as the table counts it: dollars in whole micro-dollars, so that what is given back leaves exactly nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Counted {
+    resources: ResourceList,
+    microdollars: i64,
+    recounted: Option<Timestamp>,
+}
+
+impl Counted {
+    fn of(charge: &Charge) -> Self {
+        Self {
+            resources: charge.resources.clone(),
+            microdollars: microdollars(charge.dollars_per_hour),
+            recounted: None,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.resources.add(&other.resources);
+        self.microdollars += other.microdollars;
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.resources.subtract(&other.resources);
+        self.microdollars -= other.microdollars;
+    }
+
+    fn usage(&self) -> PoolUsage {
+        #[expect(clippy::cast_precision_loss, reason = "sums of prices stay far below 2^53 micro-dollars")]
+        let dollars_per_hour = self.microdollars as f64 / 1e6;
+        let used = self.resources.iter().filter(|(_, quantity)| !quantity.is_zero());
+        let resources = used.map(|(name, quantity)| (name.to_owned(), quantity)).collect();
+        PoolUsage { resources, dollars_per_hour, recounted: self.recounted }
+    }
+
+    /// The first limit that this and the amounts together would pass.
+    fn limit_passed(&self, amounts: &Self, limits: &PoolLimits) -> Option<String> {
+        let passed = |(name, limit): &(&str, Quantity)| {
+            let asked = amounts.resources.get(name);
+            asked > Quantity::ZERO && self.resources.get(name) + asked > *limit
+        };
+        let resource = limits.resources.iter().find(passed).map(|(name, _)| name.to_owned());
+        let too_dear = limits.dollars_per_hour.is_some_and(|limit| {
+            amounts.microdollars > 0 && self.microdollars + amounts.microdollars > microdollars(limit)
+        });
+        resource.or_else(|| too_dear.then(|| "dollars-per-hour".to_owned()))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a price in micro-dollars is far below 2^63, and `as` saturates")]
+fn microdollars(dollars: f64) -> i64 {
+    (dollars * 1e6).round() as i64
+}
+
+fn conflict(operation: &str, name: &str) -> PortError {
+    PortError::new(ErrorKind::Conflict, operation, format!("{name} was written by somebody else first"))
+}
+
+impl MemoryClaims {
+    /// An empty table, in the way of which these faults stand.
+    #[must_use]
+    pub fn new(faults: Faults) -> Self {
+        Self { table: Arc::default(), faults }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Claims for MemoryClaims {
+    async fn list(&self) -> Result<Vec<NodeClaim>, PortError> {
+        self.faults.read("claims list", || Ok(self.lock().claims.values().cloned().collect()))
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
+        self.faults.read("claims get", || Ok(self.lock().claims.get(name).cloned()))
+    }
+
+    async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
+        let has =
+            |claim: &&NodeClaim| claim.status.instance.as_ref().is_some_and(|instance| instance.id == instance_id);
+        self.faults.read("claims find by instance", || Ok(self.lock().claims.values().find(has).cloned()))
+    }
+
+    async fn create(&self, claim: &NodeClaim, limits: Option<&PoolLimits>) -> Result<Created, PortError> {
+        const OPERATION: &str = "claims create";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if let Some(present) = table.claims.get(&claim.name) {
+                return if present.uid == claim.uid {
+                    Ok(Created::AlreadyThere)
+                } else {
+                    Err(conflict(OPERATION, &claim.name))
+                };
+            }
+            let amounts = Counted::of(&claim.spec.charge);
+            let usage = table.usage.entry(claim.node_pool.clone()).or_default();
+            if let Some(resource) = limits.and_then(|limits| usage.limit_passed(&amounts, limits)) {
+                return Ok(Created::LimitReached { resource });
+            }
+            usage.add(&amounts);
+            table.claims.insert(claim.name.clone(), NodeClaim { version: 1, ..claim.clone() });
+            Ok(Created::Written)
+        })
+    }
+
+    async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims update";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if table.claims.get(&claim.name).is_none_or(|present| present.version != claim.version) {
+                return Err(conflict(OPERATION, &claim.name));
+            }
+            let mut next = NodeClaim { version: claim.version + 1, ..claim.clone() };
+            if let Some(charge) = charge {
+                let usage = table.usage.entry(claim.node_pool.clone()).or_default();
+                usage.subtract(&Counted::of(&claim.spec.charge));
+                usage.add(&Counted::of(charge));
+                next.spec.charge = charge.clone();
+            }
+            let version = next.version;
+            table.claims.insert(claim.name.clone(), next);
+            Ok(version)
+        })
+    }
+
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
+        const OPERATION: &str = "claims delete";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            match table.claims.get(&claim.name) {
+                None => return Ok(()),
+                Some(present) if present.version != claim.version => return Err(conflict(OPERATION, &claim.name)),
+                Some(_) => {}
+            }
+            table.claims.remove(&claim.name);
+            table.usage.entry(claim.node_pool.clone()).or_default().subtract(&Counted::of(&claim.spec.charge));
+            Ok(())
+        })
+    }
+
+    async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {
+        let all = |table: &Table| table.usage.iter().map(|(name, counted)| (name.clone(), counted.usage())).collect();
+        self.faults.read("claims usage", || Ok(all(&self.lock())))
+    }
+
+    async fn correct_usage(&self, node_pool: &str, read: &PoolUsage, counted: &PoolUsage) -> Result<(), PortError> {
+        const OPERATION: &str = "claims correct usage";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            let usage = table.usage.entry(node_pool.to_owned()).or_default();
+            if usage.usage() != *read {
+                return Err(conflict(OPERATION, node_pool));
+            }
+            *usage = Counted {
+                resources: counted.resources.clone(),
+                microdollars: microdollars(counted.dollars_per_hour),
+                recounted: counted.recounted,
+            };
+            Ok(())
+        })
+    }
+
+    async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
+        self.faults.write("claims mark unavailable", || {
+            let mut table = self.lock();
+            for offering in offerings {
+                let key = (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type);
+                table.unavailable.insert(key, offering.clone());
+            }
+            Ok(())
+        })
+    }
+
+    async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
+        self.faults.read("claims unavailable", || {
+            let mut table = self.lock();
+            table.unavailable.retain(|_, offering| offering.until > now);
+            Ok(table.unavailable.values().cloned().collect())
+        })
+    }
+
+    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
+        self.faults.write("claims put catalog", || {
+            self.lock().catalog = Some((version.to_owned(), encoded.to_vec()));
+            Ok(())
+        })
+    }
+
+    async fn catalog_version(&self) -> Result<Option<String>, PortError> {
+        let version = |table: &Table| table.catalog.as_ref().map(|(version, _)| version.clone());
+        self.faults.read("claims catalog version", || Ok(version(&self.lock())))
+    }
+
+    async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
+        self.faults.read("claims catalog", || Ok(self.lock().catalog.clone()))
+    }
+
+    async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
+        self.faults.write("claims record decisions", || {
+            let mut table = self.lock();
+            table.decisions.extend(decisions.iter().map(|decision| (decision.id.clone(), decision.clone())));
+            if let Some(latest) = table.decisions.values().map(|decision| decision.at).max() {
+                let forgotten = latest.checked_sub(keep).unwrap_or(Timestamp::MIN);
+                table.decisions.retain(|_, decision| decision.at >= forgotten);
+            }
+            Ok(())
+        })
+    }
+
+    async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        self.faults.read("claims decisions", || Ok(self.lock().decisions.values().rev().take(limit).cloned().collect()))
+    }
+
+    async fn acquire_lease(
+        &self,
+        name: &str,
+        holder: &str,
+        now: Timestamp,
+        duration: Duration,
+    ) -> Result<Option<Lease>, PortError> {
+        self.faults.write("claims acquire lease", || {
+            let mut table = self.lock();
+            let present = table.leases.get(name);
+            if present.is_some_and(|lease| lease.holder != holder && lease.expires > now) {
+                return Ok(None);
+            }
+            let lease = Lease {
+                name: name.to_owned(),
+                holder: holder.to_owned(),
+                fencing: present.map_or(0, |lease| lease.fencing) + 1,
+                expires: now.checked_add(duration).unwrap_or(Timestamp::MAX),
+            };
+            table.leases.insert(name.to_owned(), lease.clone());
+            Ok(Some(lease))
+        })
+    }
+
+    async fn release_lease(&self, lease: &Lease) -> Result<(), PortError> {
+        self.faults.write("claims release lease", || {
+            // The entry stays, so that the fencing number goes on growing.
+            if let Some(present) = self.lock().leases.get_mut(&lease.name)
+                && present.fencing == lease.fencing
+                && present.holder == lease.holder
+            {
+                present.expires = Timestamp::MIN;
+            }
+            Ok(())
+        })
+    }
+}

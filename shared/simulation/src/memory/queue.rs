@@ -1,0 +1,98 @@
+//! The queues in memory.
+
+use super::Faults;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{Clock, PortError, Queue};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A message is delayed by at most this, as in SQS.
+const LONGEST_DELAY: Duration = Duration::from_mins(15);
+
+/// The plan queue and the claims queue of one cluster. Clones share them.
+///
+/// The plan queue holds one wake-up at a time, since a second one would say nothing new. The claims queue holds each claim
+/// once for each moment at which it is due.
+#[derive(Clone)]
+pub struct MemoryQueue {
+    state: Arc<Mutex<State>>,
+    clock: Arc<dyn Clock>,
+    faults: Faults,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    planner: Option<WakeSource>,
+    claims: BTreeSet<(Timestamp, String)>,
+}
+
+impl MemoryQueue {
+    /// Empty queues by this clock, in the way of which these faults stand.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, faults: Faults) -> Self {
+        Self { state: Arc::default(), clock, faults }
+    }
+
+    /// Takes the wake-up of the planner, if there is one.
+    #[must_use]
+    pub fn take_plan(&self) -> Option<WakeSource> {
+        self.lock().planner.take()
+    }
+
+    /// Takes the claims that are due now, the longest due first, each once.
+    #[must_use]
+    pub fn take_claims(&self) -> Vec<String> {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        let mut due = Vec::new();
+        while let Some(first) = state.claims.first().filter(|(at, _)| *at <= now).cloned() {
+            state.claims.remove(&first);
+            if !due.contains(&first.1) {
+                due.push(first.1);
+            }
+        }
+        due
+    }
+
+    /// When the next message is due; now when the planner is to be woken.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        let state = self.lock();
+        let claim = state.claims.first().map(|(at, _)| *at);
+        if state.planner.is_some() { Some(self.clock.now()) } else { claim }
+    }
+
+    /// Loses all messages.
+    pub fn clear(&self) {
+        *self.lock() = State::default();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Queue for MemoryQueue {
+    async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
+        self.faults.write("queue wake planner", || {
+            self.lock().planner = Some(source);
+            Ok(())
+        })
+    }
+
+    async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
+        self.faults.write("queue wake claims", || {
+            let now = self.clock.now();
+            let mut state = self.lock();
+            for (name, delay) in claims {
+                let at = now.checked_add((*delay).min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
+                state.claims.insert((at, name.clone()));
+            }
+            Ok(())
+        })
+    }
+}

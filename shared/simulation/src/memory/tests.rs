@@ -1,0 +1,102 @@
+use super::{Faults, MemoryClaims, MemoryQueue};
+use crate::world::WorldClock;
+use jiff::Timestamp;
+use nodeless_model::claim::Charge;
+use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
+use nodeless_ports::claims::{Created, PoolLimits};
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{Claims, ErrorKind, Queue};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn charge(cpus: i64, dollars: f64) -> Charge {
+    Charge { resources: ResourceList::from([("cpu", Quantity::from_units(cpus))]), dollars_per_hour: dollars }
+}
+
+fn claim(name: &str, cpus: i64) -> NodeClaim {
+    NodeClaim {
+        name: name.into(),
+        uid: format!("uid-{name}"),
+        node_pool: "default".into(),
+        node_class: "default".into(),
+        created: Timestamp::UNIX_EPOCH,
+        version: 0,
+        spec: NodeClaimSpec { charge: charge(cpus, 0.1), ..NodeClaimSpec::default() },
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+    }
+}
+
+#[tokio::test]
+async fn limits_hold_and_charges_are_given_back() {
+    let claims = MemoryClaims::default();
+    let limits = PoolLimits { resources: charge(5, 0.0).resources, dollars_per_hour: None };
+    assert_eq!(claims.create(&claim("a", 4), Some(&limits)).await, Ok(Created::Written));
+    assert_eq!(claims.create(&claim("a", 4), Some(&limits)).await, Ok(Created::AlreadyThere));
+    let refused = claims.create(&claim("b", 2), Some(&limits)).await;
+    assert_eq!(refused, Ok(Created::LimitReached { resource: "cpu".into() }));
+    let dear = PoolLimits { dollars_per_hour: Some(0.15), ..PoolLimits::default() };
+    let refused = claims.create(&claim("b", 1), Some(&dear)).await;
+    assert_eq!(refused, Ok(Created::LimitReached { resource: "dollars-per-hour".into() }));
+
+    let first = claims.get("a").await.unwrap().unwrap();
+    assert_eq!(claims.update(&first, Some(&charge(2, 0.05))).await, Ok(2));
+    assert_eq!(claims.update(&first, None).await.unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(claims.usage().await.unwrap()["default"].resources, charge(2, 0.0).resources);
+    assert_eq!(claims.delete(&first).await.unwrap_err().kind, ErrorKind::Conflict);
+    claims.delete(&claims.get("a").await.unwrap().unwrap()).await.unwrap();
+    claims.delete(&first).await.unwrap();
+    let usage = &claims.usage().await.unwrap()["default"];
+    assert!(usage.resources.is_empty() && usage.dollars_per_hour == 0.0, "{usage:?}");
+}
+
+#[tokio::test]
+async fn leases_pass_on_when_they_lapse() {
+    let claims = MemoryClaims::default();
+    let at = |seconds| Timestamp::from_second(seconds).unwrap();
+    let minute = Duration::from_mins(1);
+    let lease = claims.acquire_lease("plan", "a", at(0), minute).await.unwrap().unwrap();
+    assert_eq!(claims.acquire_lease("plan", "b", at(59), minute).await, Ok(None));
+    let next = claims.acquire_lease("plan", "b", at(60), minute).await.unwrap().unwrap();
+    assert!(next.fencing > lease.fencing);
+    claims.release_lease(&lease).await.unwrap();
+    assert_eq!(claims.acquire_lease("plan", "a", at(61), minute).await, Ok(None), "it was b's to give back");
+    claims.release_lease(&next).await.unwrap();
+    assert!(claims.acquire_lease("plan", "a", at(61), minute).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_process_dies_where_it_is_told() {
+    let faults = Faults::default();
+    let claims = MemoryClaims::new(faults.clone());
+    faults.die_at(1, true);
+    claims.create(&claim("a", 1), None).await.unwrap();
+    claims.create(&claim("b", 1), None).await.unwrap_err();
+    claims.list().await.unwrap_err();
+    assert_eq!(faults.revive(), (2, true));
+    assert_eq!(claims.list().await.unwrap().len(), 2, "the last write was done, its answer lost");
+    faults.die_at(0, false);
+    claims.create(&claim("c", 1), None).await.unwrap_err();
+    faults.revive();
+    assert_eq!(claims.list().await.unwrap().len(), 2);
+    faults.break_down("claims list", ErrorKind::Throttled);
+    assert_eq!(claims.list().await.unwrap_err().kind, ErrorKind::Throttled);
+    faults.mend();
+    assert!(claims.list().await.is_ok());
+}
+
+#[tokio::test]
+async fn messages_come_when_they_are_due() {
+    let clock = WorldClock::new(Timestamp::UNIX_EPOCH);
+    let queue = MemoryQueue::new(Arc::new(clock.clone()), Faults::default());
+    queue.wake_claims(&[("late".into(), Duration::from_secs(9)), ("now".into(), Duration::ZERO)]).await.unwrap();
+    queue.wake_claims(&[("now".into(), Duration::ZERO)]).await.unwrap();
+    assert_eq!(queue.take_claims(), ["now"]);
+    assert_eq!(queue.next_due(), Some(Timestamp::from_second(9).unwrap()));
+    clock.advance_to(Timestamp::from_second(9).unwrap());
+    assert_eq!(queue.take_claims(), ["late"]);
+    queue.wake_planner(WakeSource::Webhook).await.unwrap();
+    queue.wake_planner(WakeSource::Lifecycle).await.unwrap();
+    assert_eq!(queue.next_due(), Some(clock.time()));
+    assert_eq!((queue.take_plan(), queue.take_plan()), (Some(WakeSource::Lifecycle), None));
+}
