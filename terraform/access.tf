@@ -1,7 +1,12 @@
 locals {
-  # Who speaks to the API server, and as which groups. infra/rbac binds the groups: `nodeless:controllers` reads what planning
-  # needs and writes Events, each other group adds the writes of its function.
-  controllers = toset(["planner", "lifecycle", "interruption", "catalog"])
+  # Who speaks to the API server, and as which groups. infra/rbac binds them: `nodeless:controllers` reads what planning needs
+  # and writes Events, each other group adds the writes of its function.
+  groups = {
+    planner      = ["nodeless:controllers", "nodeless:planner"]
+    lifecycle    = ["nodeless:controllers", "nodeless:lifecycle"]
+    catalog      = ["nodeless:controllers", "nodeless:catalog"]
+    interruption = ["nodeless:controllers"]
+  }
 }
 
 resource "aws_eks_access_entry" "node" {
@@ -14,11 +19,11 @@ resource "aws_eks_access_entry" "node" {
 }
 
 resource "aws_eks_access_entry" "controller" {
-  for_each = var.create_access_entries ? local.controllers : toset([])
+  for_each = { for name, groups in local.groups : name => groups if var.create_access_entries }
 
   cluster_name      = local.cluster
   principal_arn     = aws_iam_role.function[each.key].arn
-  kubernetes_groups = ["nodeless:controllers", "nodeless:${each.key}"]
+  kubernetes_groups = each.value
   type              = "STANDARD"
   tags              = local.tags
 }

@@ -296,7 +296,7 @@ run "access_entries" {
     condition = jsonencode({ for name, e in aws_eks_access_entry.controller : name => sort(e.kubernetes_groups) }) == jsonencode({
       planner      = ["nodeless:controllers", "nodeless:planner"]
       lifecycle    = ["nodeless:controllers", "nodeless:lifecycle"]
-      interruption = ["nodeless:controllers", "nodeless:interruption"]
+      interruption = ["nodeless:controllers"]
       catalog      = ["nodeless:catalog", "nodeless:controllers"]
     })
     error_message = "The groups of a function changed. infra/rbac binds them by these names."

@@ -3,12 +3,11 @@
 use super::{InstallError, Wake};
 use serde_json::Value;
 
-const RBAC: [(&str, &str); 6] = [
+const RBAC: [(&str, &str); 5] = [
     ("infra/rbac/admin.yaml", include_str!("../../../../infra/rbac/admin.yaml")),
     ("infra/rbac/controllers.yaml", include_str!("../../../../infra/rbac/controllers.yaml")),
     ("infra/rbac/planner.yaml", include_str!("../../../../infra/rbac/planner.yaml")),
     ("infra/rbac/lifecycle.yaml", include_str!("../../../../infra/rbac/lifecycle.yaml")),
-    ("infra/rbac/interruption.yaml", include_str!("../../../../infra/rbac/interruption.yaml")),
     ("infra/rbac/catalog.yaml", include_str!("../../../../infra/rbac/catalog.yaml")),
 ];
 const WEBHOOK: (&str, &str) = (
