@@ -42,6 +42,7 @@ test-fast: ## Run the tests of the pure rooms: seconds, no emulator
 
 .PHONY: test-rust
 test-rust: venv ## Run the tests of all crates, against the emulators where they need one
+	cargo build $(addprefix -p ,$(FUNCTIONS))
 	cargo test --workspace --all-features
 
 .PHONY: test-terraform

@@ -6,6 +6,8 @@
 
 pub mod lambda;
 pub mod proxy;
+#[cfg(feature = "stage")]
+pub mod stage;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

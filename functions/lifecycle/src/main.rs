@@ -1,2 +1,73 @@
-//! To be built.
-fn main() {}
+//! Woken by the claims queue: launches, registers, drains and terminates, one claim at a time, and once a minute compares
+//! all claims with EC2 and the cluster.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use nodeless_ec2::{ClusterDetails, Ec2Cloud};
+use nodeless_lifecycle::Settings;
+use nodeless_operations::{CatalogCache, Reconciler, Sweeper};
+use nodeless_ports::queue::ClaimMessage;
+use nodeless_runtime::{ConnectError, Connections, Environment, batch};
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+struct Lifecycle {
+    reconciler: Reconciler,
+    sweeper: Sweeper,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    nodeless_telemetry::init()?;
+    let lifecycle = OnceCell::new();
+    nodeless_runtime::run(async |event: SqsEvent| -> Result<SqsBatchResponse, lambda_runtime::Error> {
+        let lifecycle = lifecycle.get_or_try_init(connect).await?;
+        Ok(batch::each(event, |body| Box::pin(lifecycle.handle(body))).await)
+    })
+    .await
+}
+
+impl Lifecycle {
+    async fn handle(&self, body: String) -> Result<(), lambda_runtime::Error> {
+        let message = serde_json::from_str(&body)
+            .map_err(|error| format!("{body:?} is no message of the claims queue: {error}; nobody can act on it"))?;
+        match message {
+            ClaimMessage::Claim { name } => self.reconciler.run(&name).await.map(|_| ())?,
+            ClaimMessage::Sweep { .. } => self.sweeper.run().await.map(|_| ())?,
+        }
+        Ok(())
+    }
+}
+
+async fn connect() -> Result<Lifecycle, ConnectError> {
+    let connections = Connections::connect(&Environment::of_process()).await?;
+    let access = &connections.access;
+    let details = ClusterDetails {
+        name: access.name.clone(),
+        endpoint: access.endpoint.clone(),
+        certificate_authority: access.certificate_authority.clone().unwrap_or_default(),
+        service_cidr: access.service_cidr.clone(),
+        version: access.version.clone(),
+    };
+    let cloud = Arc::new(Ec2Cloud::new(&connections.config, details));
+    let settings = Settings::new(&access.name);
+    let reconciler = Reconciler {
+        context: connections.context.clone(),
+        claims: connections.claims.clone(),
+        queue: connections.queue.clone(),
+        cluster: connections.cluster.clone(),
+        cloud: cloud.clone(),
+        catalog: CatalogCache::default(),
+        settings: settings.clone(),
+    };
+    let sweeper = Sweeper {
+        context: connections.context,
+        claims: connections.claims,
+        queue: connections.queue,
+        cluster: connections.cluster,
+        cloud,
+        catalog: CatalogCache::default(),
+        settings,
+    };
+    Ok(Lifecycle { reconciler, sweeper })
+}

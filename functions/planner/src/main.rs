@@ -1,2 +1,46 @@
-//! To be built.
-fn main() {}
+//! Woken by the plan queue: plans what to launch and what to remove. The queue's message group sees to it that one planner
+//! at a time works for a cluster.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use nodeless_operations::plan::PlanSettings;
+use nodeless_operations::{PlanError, Planner};
+use nodeless_ports::queue::PlanMessage;
+use nodeless_runtime::{ConnectError, Connections, Environment, batch};
+use tokio::sync::OnceCell;
+
+#[tokio::main]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    nodeless_telemetry::init()?;
+    let planner = OnceCell::new();
+    nodeless_runtime::run(async |event: SqsEvent| -> Result<SqsBatchResponse, lambda_runtime::Error> {
+        note_malformed(&event);
+        let planner = planner.get_or_try_init(connect).await?;
+        let result: Result<(), PlanError> = Box::pin(planner.run()).await.map(|_| ());
+        Ok(batch::whole(&event, result))
+    })
+    .await
+}
+
+/// A message means "look now" whatever it says. One that cannot be read is somebody else's, which is worth a line; handing it
+/// back would only hold up the group.
+fn note_malformed(event: &SqsEvent) {
+    for message in &event.records {
+        let body = message.body.as_deref().unwrap_or_default();
+        if let Err(error) = serde_json::from_str::<PlanMessage>(body) {
+            let id = message.message_id.as_deref().unwrap_or_default();
+            tracing::error!(message_id = id, %error, "a message of the plan queue is malformed; planning all the same");
+        }
+    }
+}
+
+async fn connect() -> Result<Planner, ConnectError> {
+    let connections = Connections::connect(&Environment::of_process()).await?;
+    Ok(Planner::new(
+        connections.context,
+        connections.claims,
+        connections.queue,
+        connections.cluster,
+        PlanSettings::default(),
+    ))
+}

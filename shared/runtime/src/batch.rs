@@ -1,32 +1,27 @@
 //! SQS batches that fail one message at a time.
 
-use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent};
+use futures::future::join_all;
 use std::fmt::Display;
 use std::future::Future;
 
-/// Handles each message of a batch by itself. Those whose handler fails come back after the visibility timeout and, when
-/// they fail too often, end in the dead-letter queue; the others are done.
-///
-/// Of a FIFO queue, everything after a failed message is handed back as well, because its order would be lost otherwise.
-pub async fn each<H, F, E>(event: SqsEvent, in_order: bool, handler: H) -> SqsBatchResponse
+/// Handles the messages of a batch at once, each by itself. Those whose handler fails come back after the visibility timeout
+/// and, when they fail too often, end in the dead-letter queue; the others are done.
+pub async fn each<H, F, E>(event: SqsEvent, handler: H) -> SqsBatchResponse
 where
     H: Fn(String) -> F,
     F: Future<Output = Result<(), E>>,
     E: Display,
 {
+    let handled = event.records.into_iter().map(|message| {
+        let id = message.message_id.unwrap_or_default();
+        let work = handler(message.body.unwrap_or_default());
+        async move { work.await.err().map(|error| (id, error)) }
+    });
     let mut response = SqsBatchResponse::default();
-    let mut failed = false;
-    for message in event.records {
-        let id = message.message_id.clone().unwrap_or_default();
-        if failed && in_order {
-            response.batch_item_failures.push(failure(id));
-            continue;
-        }
-        if let Err(error) = handler(body(message)).await {
-            tracing::error!(message_id = id, %error, "a message failed and will be tried again");
-            response.batch_item_failures.push(failure(id));
-            failed = true;
-        }
+    for (id, error) in join_all(handled).await.into_iter().flatten() {
+        tracing::error!(message_id = id, %error, "a message failed and will be tried again");
+        response.batch_item_failures.push(failure(id));
     }
     response
 }
@@ -40,10 +35,6 @@ pub fn whole<E: Display>(event: &SqsEvent, result: Result<(), E>) -> SqsBatchRes
             event.records.iter().map(|message| failure(message.message_id.clone().unwrap_or_default())).collect();
     }
     response
-}
-
-fn body(message: SqsMessage) -> String {
-    message.body.unwrap_or_default()
 }
 
 fn failure(id: String) -> BatchItemFailure {
@@ -75,14 +66,8 @@ mod tests {
 
     #[tokio::test]
     async fn one_bad_message_hands_back_only_itself() {
-        let response = each(event(&["good", "bad", "good"]), false, refuse_bad).await;
+        let response = each(event(&["good", "bad", "good"]), refuse_bad).await;
         assert_eq!(failed(&response), ["1"]);
-    }
-
-    #[tokio::test]
-    async fn in_order_everything_after_it_comes_back_too() {
-        let response = each(event(&["good", "bad", "good"]), true, refuse_bad).await;
-        assert_eq!(failed(&response), ["1", "2"]);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Connections that an execution environment makes once and keeps.
 
-use crate::{Environment, EnvironmentError};
+use crate::{Environment, EnvironmentError, SystemClock};
 use aws_config::SdkConfig;
 use nodeless_eks::{ClusterAccess, Tokens};
 use nodeless_kubernetes::{ApiServer, Connection, KubeCluster};
+use nodeless_operations::Context;
 use nodeless_ports::PortError;
 use nodeless_state::{DynamoClaims, SqsQueue};
+use nodeless_telemetry::Stdout;
 use std::sync::Arc;
 
 /// What most functions talk to.
@@ -15,6 +17,8 @@ pub struct Connections {
     pub config: SdkConfig,
     /// Where the cluster is.
     pub access: ClusterAccess,
+    /// The cluster's name, the wall clock, and logs to standard output.
+    pub context: Context,
     /// The cluster.
     pub cluster: Arc<KubeCluster>,
     /// The claims table.
@@ -55,7 +59,8 @@ impl Connections {
         })
         .await?;
         Ok(Self {
-            cluster: Arc::new(KubeCluster::new(connection)),
+            context: Context { cluster_name: name.clone(), clock: Arc::new(SystemClock), sink: Arc::new(Stdout) },
+            cluster: Arc::new(KubeCluster::new(connection).with_ca_bundle(access.certificate_authority.clone())),
             claims: Arc::new(DynamoClaims::new(&config, table, &name)),
             queue: Arc::new(SqsQueue::new(&config, &name, plan_queue_url, claims_queue_url)),
             access,

@@ -27,7 +27,7 @@ pub enum EnvironmentError {
     },
 }
 
-type Reader<'a> = dyn Fn(&str) -> Option<String> + 'a;
+type Reader<'a> = dyn Fn(&str) -> Option<String> + Send + Sync + 'a;
 
 /// The environment variables of a process.
 pub struct Environment<'a> {
@@ -48,7 +48,7 @@ impl<'a> Environment<'a> {
     }
 
     /// Variables from elsewhere, for tests.
-    pub fn from_fn(read: impl Fn(&str) -> Option<String> + 'a) -> Self {
+    pub fn from_fn(read: impl Fn(&str) -> Option<String> + Send + Sync + 'a) -> Self {
         Self { read: Box::new(read) }
     }
 

@@ -30,5 +30,6 @@ where
     H: Fn(E) -> F + Send + Sync,
     F: Future<Output = Result<A, lambda_runtime::Error>> + Send,
 {
-    lambda_runtime::run(service_fn(|event: LambdaEvent<E>| handler(event.payload))).await
+    // Boxed, because the nested future of a whole operation is too deep for the compiler to lay out in one piece.
+    lambda_runtime::run(service_fn(|event: LambdaEvent<E>| Box::pin(handler(event.payload)))).await
 }

@@ -1,0 +1,316 @@
+//! A stage for the functions: the claims table and the queues on moto, the cluster and EC2 simulated, everything over HTTP
+//! and in real time. What a function calls is counted by the [`Proxy`]s in front.
+
+use crate::Server;
+use crate::lambda::Function;
+use crate::proxy::{Counts, Proxy};
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::Credentials;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
+    ScalarAttributeType,
+};
+use aws_sdk_sqs::types::QueueAttributeName;
+use jiff::Timestamp;
+use nodeless_simulation::ec2::aws_router_with_clock;
+use nodeless_simulation::kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, resource};
+use nodeless_simulation::world::{World, WorldOptions};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const TABLE: &str = "nodeless";
+/// The cluster's name in EKS.
+pub const CLUSTER: &str = "example";
+/// How long a test waits for something to become true; far more than anything takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A stage.
+pub struct Stage {
+    /// The cluster and EC2.
+    pub world: Arc<Mutex<World>>,
+    moto_proxy: Proxy,
+    aws_proxy: Proxy,
+    kubernetes_proxy: Proxy,
+    sqs: aws_sdk_sqs::Client,
+    plan_queue: String,
+    claims_queue: String,
+    _moto: Server,
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stage")
+    }
+}
+
+impl Stage {
+    /// Sets the stage. `None` when moto is not installed.
+    ///
+    /// # Panics
+    /// When something of it cannot be started.
+    pub async fn start() -> Option<Self> {
+        let moto = crate::moto()?;
+        let moto_proxy = Proxy::start(&moto.url).await;
+        let config = config(&moto.url).await;
+        create_table(&config).await;
+        let sqs = aws_sdk_sqs::Client::new(&config);
+        let fifo = sqs.create_queue().queue_name("plan.fifo").attributes(QueueAttributeName::FifoQueue, "true");
+        let plan_queue = fifo.send().await.expect("moto makes a queue").queue_url.expect("a queue has a URL");
+        let standard = sqs.create_queue().queue_name("claims");
+        let claims_queue = standard.send().await.expect("moto makes a queue").queue_url.expect("a queue has a URL");
+
+        let options =
+            WorldOptions { start: Timestamp::now(), cluster_name: CLUSTER.to_owned(), ..WorldOptions::default() };
+        let world = World::new(options).expect("the embedded facts are whole");
+        let (api, ec2) = (world.api().clone(), world.ec2().clone());
+        let kubernetes_proxy = Proxy::start(&serve(api.router()).await).await;
+        ec2.change_account(|account| {
+            account.add_cluster(CLUSTER, &kubernetes_proxy.url, "", "1.33", Timestamp::now());
+        });
+        let aws_proxy = Proxy::start(&serve(aws_router_with_clock(ec2, Timestamp::now)).await).await;
+        let world = Arc::new(Mutex::new(world));
+        drive(&world);
+        let stage = Self { world, moto_proxy, aws_proxy, kubernetes_proxy, sqs, plan_queue, claims_queue, _moto: moto };
+        stage.forget_calls();
+        Some(stage)
+    }
+
+    /// Starts a function binary with the environment that Terraform would give it.
+    pub async fn function(&self, binary: &str) -> Function {
+        let aws = self.aws_proxy.url.as_str();
+        Function::start(
+            binary,
+            &[
+                ("AWS_ENDPOINT_URL", self.moto_proxy.url.as_str()),
+                ("AWS_ENDPOINT_URL_EC2", aws),
+                ("AWS_ENDPOINT_URL_EKS", aws),
+                ("AWS_ENDPOINT_URL_IAM", aws),
+                ("AWS_ENDPOINT_URL_PRICING", aws),
+                ("AWS_ENDPOINT_URL_SSM", aws),
+                ("CLUSTER_NAME", CLUSTER),
+                ("NODELESS_TABLE", TABLE),
+                ("NODELESS_PLAN_QUEUE_URL", self.plan_queue.as_str()),
+                ("NODELESS_CLAIMS_QUEUE_URL", self.claims_queue.as_str()),
+            ],
+        )
+        .await
+    }
+
+    /// The Kubernetes API, in the process.
+    ///
+    /// # Panics
+    /// Never, short of a panic in another test thread.
+    #[must_use]
+    pub fn api(&self) -> ApiServer {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner).api().clone()
+    }
+
+    /// Creates an object.
+    ///
+    /// # Panics
+    /// When the API server refuses it.
+    pub fn create(&self, resource: &Resource, object: Value) {
+        self.api().create(resource, object, &CreateOptions::default()).expect("the API server takes it");
+    }
+
+    /// All objects of a resource.
+    ///
+    /// # Panics
+    /// When the API server refuses to list them.
+    #[must_use]
+    pub fn list(&self, resource: &Resource) -> Vec<Arc<Value>> {
+        self.api().list(resource, &ListOptions::default()).expect("the API server lists it").items
+    }
+
+    /// Creates a NodePool, an EC2NodeClass and so many pods of one CPU and one GiB.
+    pub fn create_inflate(&self, replicas: u32) {
+        self.create(&node_classes(), node_class("default"));
+        self.create(&node_pools(), node_pool("default"));
+        self.create(&resource::DEPLOYMENTS, inflate(replicas));
+    }
+
+    /// Waits until something becomes true.
+    ///
+    /// # Panics
+    /// When it does not within a minute.
+    pub async fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while !holds(self) {
+            assert!(tokio::time::Instant::now() < deadline, "it did not become true within a minute: {what}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Takes all messages that are due from the plan queue, as the event that Lambda would make of them.
+    pub async fn plan_messages(&self) -> Value {
+        self.take(&self.plan_queue).await
+    }
+
+    /// Takes all messages that are due from the claims queue, as the event that Lambda would make of them.
+    pub async fn claims_messages(&self) -> Value {
+        self.take(&self.claims_queue).await
+    }
+
+    async fn take(&self, queue: &str) -> Value {
+        let mut records = Vec::new();
+        loop {
+            let request = self.sqs.receive_message().queue_url(queue).max_number_of_messages(10);
+            let received = request.send().await.expect("moto gives messages");
+            if received.messages().is_empty() {
+                return json!({ "Records": records });
+            }
+            for message in received.messages() {
+                records.push(json!({
+                    "messageId": message.message_id(), "body": message.body(), "receiptHandle": message.receipt_handle(),
+                    "attributes": {}, "messageAttributes": {}, "eventSource": "aws:sqs",
+                }));
+                let handle = message.receipt_handle().expect("a message has a handle");
+                let delete = self.sqs.delete_message().queue_url(queue).receipt_handle(handle);
+                delete.send().await.expect("moto deletes a message");
+            }
+        }
+    }
+
+    /// What the functions called since the last time this was asked. Calls of the stage itself are not among them.
+    #[must_use]
+    pub fn calls(&self) -> Counts {
+        let mut counts = self.moto_proxy.take();
+        for (name, count) in self.aws_proxy.take().into_iter().chain(self.kubernetes_proxy.take()) {
+            *counts.entry(name).or_default() += count;
+        }
+        counts
+    }
+
+    /// Forgets the calls so far.
+    pub fn forget_calls(&self) {
+        let _forgotten = self.calls();
+    }
+}
+
+/// Lets the world follow the wall clock for as long as anybody holds it.
+fn drive(world: &Arc<Mutex<World>>) {
+    let world = Arc::downgrade(world);
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let Some(world) = world.upgrade() else { return };
+            let result = world.lock().unwrap_or_else(PoisonError::into_inner).advance_to(Timestamp::now());
+            result.expect("the world goes on");
+        }
+    });
+}
+
+async fn serve(router: axum::Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
+    let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+async fn config(url: &str) -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .endpoint_url(url)
+        .load()
+        .await
+}
+
+/// The table as the Terraform module makes it.
+async fn create_table(config: &SdkConfig) {
+    let key = |name: &str, kind| {
+        KeySchemaElement::builder().attribute_name(name).key_type(kind).build().expect("a key is whole")
+    };
+    let attribute = |name: &str| {
+        let text = AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S);
+        text.build().expect("an attribute is whole")
+    };
+    let index = GlobalSecondaryIndex::builder()
+        .index_name("instance")
+        .key_schema(key("instanceId", KeyType::Hash))
+        .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build())
+        .build()
+        .expect("an index is whole");
+    aws_sdk_dynamodb::Client::new(config)
+        .create_table()
+        .table_name(TABLE)
+        .billing_mode(BillingMode::PayPerRequest)
+        .attribute_definitions(attribute("pk"))
+        .attribute_definitions(attribute("sk"))
+        .attribute_definitions(attribute("instanceId"))
+        .key_schema(key("pk", KeyType::Hash))
+        .key_schema(key("sk", KeyType::Range))
+        .global_secondary_indexes(index)
+        .send()
+        .await
+        .expect("moto makes a table");
+}
+
+/// The resource of NodePools.
+#[must_use]
+pub fn node_pools() -> Resource {
+    Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false)
+}
+
+/// The resource of NodeClaims.
+#[must_use]
+pub fn node_claims() -> Resource {
+    Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false)
+}
+
+/// The resource of EC2NodeClasses.
+#[must_use]
+pub fn node_classes() -> Resource {
+    Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false)
+}
+
+/// A NodePool of amd64 machines, on demand, whose empty nodes go at once.
+#[must_use]
+pub fn node_pool(name: &str) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": name },
+        "spec": {
+            "template": { "spec": {
+                "requirements": [
+                    { "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] },
+                    { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] },
+                    { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
+                ],
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+            } },
+            "disruption": { "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s" },
+        },
+    })
+}
+
+/// An EC2NodeClass for the simulated account.
+#[must_use]
+pub fn node_class(name: &str) -> Value {
+    let discovery = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": name },
+        "spec": {
+            "role": format!("{CLUSTER}-node"), "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+            "subnetSelectorTerms": discovery, "securityGroupSelectorTerms": discovery,
+        },
+    })
+}
+
+/// The deployment that everybody tries autoscalers with.
+#[must_use]
+pub fn inflate(replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "inflate", "namespace": "default" },
+        "spec": {
+            "replicas": replicas, "selector": { "matchLabels": { "app": "inflate" } },
+            "template": {
+                "metadata": { "labels": { "app": "inflate" } },
+                "spec": { "containers": [{
+                    "name": "inflate", "image": "registry.k8s.io/pause:3.10",
+                    "resources": { "requests": { "cpu": "1", "memory": "1Gi" } },
+                }] },
+            },
+        },
+    })
+}

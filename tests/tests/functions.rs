@@ -1,0 +1,139 @@
+//! The functions through the Lambda Runtime API, with the claims table and the queues on moto and the cluster and EC2
+//! simulated over HTTP: from pending pods to nodes and back, and what bad input does.
+#![allow(clippy::unwrap_used)]
+
+use nodeless_simulation::kubernetes::{PatchOptions, PatchType, resource};
+use nodeless_tests::lambda::{Function, binary, sample};
+use nodeless_tests::stage::{Stage, node_claims, node_classes};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.is_some_and(|list| list.iter().any(|c| c["type"] == kind && c["status"] == status))
+}
+
+fn all_failed(answer: &Value) -> Vec<&str> {
+    let failures = answer["batchItemFailures"].as_array();
+    failures.map(|list| list.iter().filter_map(|f| f["itemIdentifier"].as_str()).collect()).unwrap_or_default()
+}
+
+async fn unschedulable_pods(stage: &Stage, count: usize) {
+    stage
+        .until("the kube-scheduler has given up on the pods", |stage| {
+            let pods = stage.list(&resource::PODS);
+            pods.iter().filter(|pod| has_condition(pod, "PodScheduled", "False")).count() == count
+        })
+        .await;
+}
+
+fn running(pods: &[Arc<Value>]) -> usize {
+    pods.iter().filter(|pod| pod["status"]["phase"] == "Running").count()
+}
+
+/// The functions that work together.
+struct Functions {
+    planner: Function,
+    lifecycle: Function,
+}
+
+impl Functions {
+    /// Lets lifecycle work through its queue, once.
+    async fn claims(&mut self, stage: &Stage) {
+        let messages = stage.claims_messages().await;
+        if messages["Records"].as_array().is_some_and(|records| !records.is_empty()) {
+            let answer = self.lifecycle.invoke(&messages).await.unwrap();
+            assert!(all_failed(&answer).is_empty(), "{answer}");
+        }
+    }
+
+    async fn plan(&mut self) {
+        let answer = self.planner.invoke_sample("planner.heartbeat.json").await.unwrap();
+        assert!(all_failed(&answer).is_empty(), "{answer}");
+    }
+
+    async fn sweep(&mut self) {
+        let answer = self.lifecycle.invoke_sample("lifecycle.sweep.json").await.unwrap();
+        assert!(all_failed(&answer).is_empty(), "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_pending_pods_to_nodes_and_back() {
+    let Some(stage) = Stage::start().await else { return };
+    stage.create_inflate(5);
+    unschedulable_pods(&stage, 5).await;
+
+    let mut catalog = stage.function(&binary("catalog")).await;
+    catalog.invoke_sample("catalog.schedule.json").await.unwrap();
+    assert!(has_condition(&stage.list(&node_classes())[0], "Ready", "True"), "{:?}", stage.list(&node_classes()));
+
+    let mut functions = Functions {
+        planner: stage.function(&binary("planner")).await,
+        lifecycle: stage.function(&binary("lifecycle")).await,
+    };
+    functions.plan().await;
+    // A doubled wake-up launches nothing twice.
+    functions.plan().await;
+    while running(&stage.list(&resource::PODS)) < 5 {
+        functions.claims(&stage).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let nodes = stage.list(&resource::NODES);
+    let claims = stage.list(&node_claims());
+    assert_eq!(nodes.len(), claims.len(), "{claims:?}");
+    assert!(nodes.len() <= 2, "five small pods do not need {} nodes", nodes.len());
+
+    // Interruption messages about instances that are not ours are done with; a malformed one alone comes back.
+    let mut interruption = stage.function(&binary("interruption")).await;
+    for file in ["spot-warning", "rebalance", "state-change", "scheduled-change", "capacity-reservation"] {
+        let answer = interruption.invoke_sample(&format!("interruption.{file}.json")).await.unwrap();
+        assert!(all_failed(&answer).is_empty(), "{file}: {answer}");
+    }
+    let poisoned = interruption.invoke_sample("interruption.poisoned.json").await.unwrap();
+    let first = sample("interruption.poisoned.json")["Records"][0]["messageId"].clone();
+    assert_eq!(all_failed(&poisoned), [first.as_str().unwrap()]);
+
+    let patch = json!({ "spec": { "replicas": 0 } });
+    let options = PatchOptions::default();
+    stage.api().patch(&resource::DEPLOYMENTS, "default", "inflate", PatchType::Merge, &patch, &options).unwrap();
+    while !(stage.list(&resource::NODES).is_empty() && stage.list(&node_claims()).is_empty()) {
+        functions.plan().await;
+        functions.sweep().await;
+        functions.claims(&stage).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planner_without_a_catalog_does_nothing_and_hands_its_message_back() {
+    let Some(stage) = Stage::start().await else { return };
+    stage.create_inflate(1);
+    unschedulable_pods(&stage, 1).await;
+    let mut planner = stage.function(&binary("planner")).await;
+    let answer = planner.invoke_sample("planner.heartbeat.json").await.unwrap();
+    assert_eq!(all_failed(&answer).len(), 1, "{answer}");
+    assert!(stage.list(&node_claims()).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poisoned_claims_message_harms_no_other() {
+    let Some(stage) = Stage::start().await else { return };
+    let mut lifecycle = stage.function(&binary("lifecycle")).await;
+    let record =
+        |id: &str, body: &str| json!({ "messageId": id, "body": body, "attributes": {}, "messageAttributes": {} });
+    let event = json!({ "Records": [
+        record("bad", "{\"kind\":"),
+        record("unknown", "{\"kind\":\"claim\",\"name\":\"no-such-claim\"}"),
+    ] });
+    let answer = lifecycle.invoke(&event).await.unwrap();
+    assert_eq!(all_failed(&answer), ["bad"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_without_its_variables_says_which() {
+    let mut planner = Function::start(&binary("planner"), &[("CLUSTER_NAME", "example")]).await;
+    let error = planner.invoke_sample("planner.heartbeat.json").await.unwrap_err();
+    assert!(error["errorMessage"].as_str().unwrap().contains("NODELESS_TABLE is not set"), "{error}");
+}
