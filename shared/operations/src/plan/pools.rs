@@ -109,7 +109,7 @@ impl Planner {
                     self.warm.lock().unwrap_or_else(PoisonError::into_inner).pools.insert(name.clone(), status);
                 }
                 Err(error) => {
-                    self.context.log(&Failed { what: "write the NodePool's status", why: &error.to_string() })
+                    self.context.log(&Failed { what: "write the NodePool's status", why: &error.to_string() });
                 }
             }
         }
