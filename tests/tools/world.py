@@ -11,7 +11,7 @@ import boto3
 from botocore.config import Config
 
 from .ministack import REGION, Ministack
-from .processes import Process, free_port, wait_for
+from .processes import Process, wait_for
 
 # Which of AWS's services the world speaks. Everything else that the functions call is ministack's.
 SERVICES = ("EC2", "EKS", "SSM", "PRICING", "IAM")
@@ -23,20 +23,14 @@ class World:
     def __init__(self, binary: Path, cluster: str, directory: Path, logs: Path) -> None:
         self.cluster = cluster
         self.kubeconfig = directory / "kubeconfig"
-        self.aws_url = f"http://127.0.0.1:{(aws_port := free_port())}"
-        self._process = Process(
-            "world",
-            [
-                binary, "local", "--no-controllers", "--cluster-name", cluster, "--kubeconfig", self.kubeconfig,
-                "--port", str(free_port()), "--aws-port", str(aws_port),
-            ],
-            logs,
-        )  # fmt: skip
+        self.aws_url = ""
+        command = [binary, "local", "--no-controllers", "--cluster-name", cluster, "--kubeconfig", self.kubeconfig, "--output", "json"]
+        self._process = Process("world", command, logs)
 
     def __enter__(self) -> World:
         self._process.__enter__()
         try:
-            wait_for("the world's kubeconfig", self._written, 60)
+            self.aws_url = wait_for("the world to say where it is", self._announcement, 60)["aws"]
             self._process.wait_until_answers(self.aws_url)
             wait_for("the world's API server", lambda: self.kubectl("get", "--raw", "/version", check=False), 30)
         except BaseException:
@@ -47,10 +41,11 @@ class World:
     def __exit__(self, *reason: object) -> None:
         self._process.__exit__(*reason)
 
-    def _written(self) -> bool:
+    def _announcement(self) -> dict[str, str] | None:
         if self._process.ended() is not None:
             raise AssertionError(f"`nodeless local` ended with {self._process.ended()}; its log:\n{self._process.tail()}")
-        return self.kubeconfig.exists() and self.kubeconfig.stat().st_size > 0
+        lines = [line for line in self._process.tail(100_000).splitlines() if line.startswith("{") and '"kubeconfig"' in line]
+        return json.loads(lines[0]) if lines else None
 
     def endpoints(self) -> dict[str, str]:
         """Environment variables that send the functions' calls here."""

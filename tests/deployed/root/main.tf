@@ -32,6 +32,15 @@ resource "aws_iam_role" "cluster" {
   })
 }
 
+# The local world knows a node role of this name and no other.
+resource "aws_iam_role" "node" {
+  name = "${var.cluster_name}-node"
+  assume_role_policy = jsonencode({
+    Version   = "2012-10-17"
+    Statement = [{ Effect = "Allow", Principal = { Service = "ec2.amazonaws.com" }, Action = "sts:AssumeRole" }]
+  })
+}
+
 resource "aws_eks_cluster" "this" {
   name     = var.cluster_name
   role_arn = aws_iam_role.cluster.arn
@@ -51,6 +60,7 @@ module "nodeless" {
   cluster_name        = aws_eks_cluster.this.name
   artifacts_directory = var.artifacts_directory
   architecture        = "x86_64"
+  node_role_arn       = aws_iam_role.node.arn
   wake_enabled        = var.wake_enabled
   extra_environment   = var.extra_environment
   deletion_protection = false
