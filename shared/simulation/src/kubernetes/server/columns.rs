@@ -404,7 +404,8 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
 
 fn service(object: &Value, name: Value, age: Value) -> Vec<Value> {
     let ports = list(object, "/spec/ports").iter().map(|port| {
-        let node = port["nodePort"].as_i64().map(|node| format!(":{node}")).unwrap_or_default();
+        let node =
+            port["nodePort"].as_i64().filter(|node| *node > 0).map(|node| format!(":{node}")).unwrap_or_default();
         format!("{}{node}/{}", port["port"], text(port, "/protocol"))
     });
     let ports = ports.collect::<Vec<_>>().join(",");

@@ -45,6 +45,9 @@ pub(crate) fn to_version(definition: &Definition, object: &Arc<Value>) -> Arc<Va
     if definition.resource == NEW_EVENTS {
         return Arc::new(rename(object.as_ref().clone(), &wanted, |new, old| (old, new)));
     }
+    if definition.resource == EVENTS && object.get("apiVersion").is_some_and(|it| it == "events.k8s.io/v1") {
+        return Arc::new(rename(object.as_ref().clone(), &wanted, |new, old| (new, old)));
+    }
     let mut converted = object.as_ref().clone();
     converted["apiVersion"] = json!(wanted);
     Arc::new(converted)

@@ -46,6 +46,8 @@ pub struct DeleteOptions {
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
+/// Keeps a definition until its objects are gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 pub(crate) fn check_preconditions(
     definition: &Definition,
@@ -94,6 +96,9 @@ pub(crate) fn delete(
         Propagation::Background => {}
         Propagation::Foreground => add_finalizer(&mut object, FOREGROUND),
         Propagation::Orphan => add_finalizer(&mut object, ORPHAN),
+    }
+    if definition.resource == CUSTOM_RESOURCE_DEFINITIONS {
+        add_finalizer(&mut object, CLEANUP);
     }
     if is_finished(&object) && definition.resource != NAMESPACES {
         return Ok((remove(store, definition, object, now), true));
@@ -182,8 +187,7 @@ pub(crate) fn remove(store: &mut Store, definition: &Definition, object: Value, 
     if !namespace.is_empty() {
         settle_at(store, &NAMESPACES.storage_key(), &(String::new(), namespace.to_owned()), now);
     }
-    if let Some(custom) = &definition.custom {
-        let _ = custom;
+    if definition.custom.is_some() {
         let name = definition.resource.qualified_plural();
         settle_at(store, &CUSTOM_RESOURCE_DEFINITIONS.storage_key(), &(String::new(), name), now);
     }
@@ -277,7 +281,8 @@ fn settle(
     if waiting {
         return (object, false);
     }
-    let mut rest = without_finalizer(&without_finalizer(&object, ORPHAN), FOREGROUND);
+    let own = [ORPHAN, FOREGROUND, CLEANUP];
+    let mut rest = own.iter().fold(object.as_ref().clone(), |object, own| without_finalizer(&object, own));
     if definition.resource == NAMESPACES {
         if let Some(spec) = rest["spec"].as_object_mut() {
             let own = spec.get("finalizers").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -18,6 +18,7 @@ mod http;
 mod jsonpath;
 mod openapi;
 mod patch;
+mod protobuf;
 pub mod resource;
 mod scale;
 mod schema;
@@ -35,3 +36,6 @@ pub use resource::Resource;
 pub use selectors::LabelSelector;
 pub use status::{Cause, FieldError, Status};
 pub use store::{Change, ChangeKind};
+
+#[cfg(test)]
+mod tests;

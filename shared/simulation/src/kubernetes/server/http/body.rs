@@ -1,16 +1,21 @@
-//! Request bodies: JSON, or YAML where the client says so.
+//! Request bodies: JSON, or YAML or protobuf where the client says so.
 
 use serde_json::Value;
 
 use super::request::Call;
 use crate::kubernetes::server::garbage::{DeleteOptions, Preconditions, Propagation};
+use crate::kubernetes::server::protobuf;
 use crate::kubernetes::server::status::Status;
 
 /// The body as a value.
 pub(super) fn parse(call: &Call, bytes: &[u8]) -> Result<Value, Status> {
     let kind = call.content_type.split(';').next().unwrap_or_default().trim();
+    if kind == "application/vnd.kubernetes.protobuf" {
+        return protobuf::decode(bytes);
+    }
     if kind.contains("protobuf") || kind.contains("cbor") {
-        let text = format!("the body of the request is {kind}, and only JSON and YAML are understood here");
+        let text =
+            format!("the body of the request is {kind}; JSON, YAML and Kubernetes' protobuf are understood here");
         return Err(Status::new(415, "UnsupportedMediaType", text));
     }
     match serde_json::from_slice(bytes) {

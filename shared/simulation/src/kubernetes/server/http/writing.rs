@@ -10,8 +10,10 @@ use super::request::{Call, Target};
 use super::{body, respond, show};
 use crate::kubernetes::server::admission;
 use crate::kubernetes::server::api::{ApiServer, CreateOptions, PatchOptions, PatchType, UpdateOptions};
+use crate::kubernetes::server::protobuf;
 use crate::kubernetes::server::resource::text;
 use crate::kubernetes::server::scale;
+use crate::kubernetes::server::schema;
 use crate::kubernetes::server::selectors::FieldSelector;
 use crate::kubernetes::server::status::Status;
 use crate::kubernetes::server::writes::{self, Part};
@@ -56,6 +58,9 @@ fn place(target: &Target, object: &mut Value) -> Result<(), Status> {
 }
 
 pub(super) async fn post(server: &ApiServer, call: &Call, target: &Target, bytes: &[u8]) -> Result<Response, Status> {
+    if matches!(target.subresource.as_deref(), Some("exec" | "attach" | "portforward")) {
+        return super::reads::get(server, call, target);
+    }
     let mut object = body::parse(call, bytes)?;
     match (target.name.as_deref(), target.subresource.as_deref()) {
         (None, None) => {}
@@ -72,13 +77,13 @@ pub(super) async fn post(server: &ApiServer, call: &Call, target: &Target, bytes
             server.evict(target.namespace(), pod, &options)?;
             return Ok(respond::json(201, &success(201)));
         }
-        (Some(_), Some("exec" | "attach" | "portforward")) => return super::reads::get(server, call, target),
         _ => return Err(Status::method_not_allowed()),
     }
     if target.definition.resource.namespaced && target.namespace.is_none() {
         return Err(Status::method_not_allowed());
     }
     place(target, &mut object)?;
+    check_fields(call, target, &object)?;
     // Before the webhooks see the object, so that they see the name it will have.
     writes::generate_name(&mut server.store(), &mut object);
     let manager = Some(call.field_manager());
@@ -88,6 +93,29 @@ pub(super) async fn post(server: &ApiServer, call: &Call, target: &Target, bytes
     })
     .await?;
     Ok(show(server, call, target, 201, &created))
+}
+
+/// What `fieldValidation=Strict` has against an object: fields that its kind does not have.
+fn check_fields(call: &Call, target: &Target, object: &Value) -> Result<(), Status> {
+    match call.parameter("fieldValidation") {
+        Some("Strict") => {}
+        None | Some("Warn" | "Ignore") => return Ok(()),
+        Some(other) => return Err(Status::bad_request(format!("fieldValidation {other:?} is not supported"))),
+    }
+    let resource = &target.definition.resource;
+    let unknown = match &target.definition.custom {
+        Some(custom) => schema::unknown_fields(custom, object),
+        None => protobuf::unknown_fields(&resource.api_version(), &resource.kind, object),
+    };
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let list = unknown.iter().map(|field| format!("unknown field {field:?}")).collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "{} in version {:?} cannot be handled as a {}: strict decoding error: {list}",
+        resource.kind, resource.version, resource.kind
+    );
+    Err(Status::bad_request(text))
 }
 
 fn success(code: u16) -> Value {
@@ -110,6 +138,9 @@ pub(super) async fn put(server: &ApiServer, call: &Call, target: &Target, bytes:
         Some(_) => return Err(Status::method_not_allowed()),
     };
     place(target, &mut object)?;
+    if part != Part::Whole("scale") {
+        check_fields(call, target, &object)?;
+    }
     let given = text(&object, "/metadata/name");
     if given != name {
         let text = format!("the name of the object ({given}) does not match the name on the URL ({name})");
@@ -144,6 +175,10 @@ pub(super) async fn patch(server: &ApiServer, call: &Call, target: &Target, byte
             return Err(Status::new(415, "UnsupportedMediaType", text));
         }
     };
+    // A merge patch or an applied configuration has the shape of the object, with directives at most.
+    if matches!(kind, PatchType::Merge | PatchType::Apply) && target.subresource.as_deref() != Some("scale") {
+        check_fields(call, target, &patch)?;
+    }
     // Unlike other writes, an apply has to name its manager.
     let manager = match kind {
         PatchType::Apply => call.parameter("fieldManager").map(str::to_owned),

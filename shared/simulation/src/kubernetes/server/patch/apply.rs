@@ -149,7 +149,8 @@ pub(crate) fn apply(
     }
     let previous = own.map(|index| all[index].fields.clone()).unwrap_or_default();
     let mut merged = merge(definition, &mut Vec::new(), live, configuration);
-    let abandoned = previous.0.iter().rev().filter(|path| {
+    // Elements before their fields: an element cannot be found any more once its keys are gone.
+    let abandoned = previous.0.iter().filter(|path| {
         !applied.0.contains(*path)
             && !applied.0.iter().any(|other| other.starts_with(path))
             && !all
