@@ -28,9 +28,10 @@ fn images() -> serde_json::Value {
 }
 
 fn candidate(instance_type: &str, zone: &str, capacity_type: CapacityType, price: f64) -> LaunchCandidate {
+    let family = instance_type.split('.').next().unwrap();
     LaunchCandidate {
         instance_type: instance_type.into(),
-        architecture: if instance_type.contains('g') { "arm64".into() } else { "amd64".into() },
+        architecture: if family.contains('g') { "arm64".into() } else { "amd64".into() },
         labels: StringMap::new(),
         max_pods: 29,
         zone: zone.into(),

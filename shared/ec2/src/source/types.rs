@@ -121,13 +121,14 @@ fn filter(name: &str, values: &[&str]) -> Filter {
 /// embedded facts; for a type that is newer than they are, from what EC2 says of its network cards.
 pub(super) fn facts(region: &str, read: Region, prices: BTreeMap<String, f64>, known: &Facts) -> Facts {
     let types = &read.instance_types;
-    let limits = types.iter().map(|(name, info)| {
+    let is_new = |name: &str| !known.instance_types.contains_key(name);
+    let limits = types.iter().filter_map(|(name, info)| {
         let limits = known.vpc_limits.get(name).copied();
-        (name.clone(), limits.unwrap_or_else(|| limits_of_cards(info)))
+        Some((name.clone(), limits.or_else(|| is_new(name).then(|| limits_of_cards(info)))?))
     });
     let bandwidth = types.iter().filter_map(|(name, info)| {
-        let known = known.network_bandwidth.get(name).copied();
-        Some((name.clone(), known.or_else(|| bandwidth_of_cards(info))?))
+        let mbps = known.network_bandwidth.get(name).copied();
+        Some((name.clone(), mbps.or_else(|| is_new(name).then(|| bandwidth_of_cards(info))?)?))
     });
     Facts {
         region: region.to_owned(),

@@ -1,0 +1,243 @@
+//! Launching, finding, tagging and terminating instances.
+
+use crate::support::{CLUSTER, World, candidate, claim};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_api::EC2NodeClass;
+use nodeless_ec2::Ec2Cloud;
+use nodeless_model::CapacityType::{OnDemand, Spot};
+use nodeless_model::instance::{InstanceState, LaunchOutcome};
+use nodeless_model::{NodeClaim, StringMap};
+use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
+use nodeless_ports::{Cloud, ErrorKind, PortError};
+use nodeless_simulation::ec2::requests::DeleteLaunchTemplate;
+use nodeless_simulation::ec2::{CapacityType, Ec2Error, Offering, OfferingPattern};
+use serde_json::json;
+
+async fn launch(
+    cloud: &Ec2Cloud,
+    claim: &NodeClaim,
+    node_class: &EC2NodeClass,
+    candidates: &[LaunchCandidate],
+) -> Result<LaunchOutcome, PortError> {
+    cloud.launch(LaunchRequest { claim, node_class, candidates }).await
+}
+
+fn ids(outcome: &LaunchOutcome) -> Vec<String> {
+    outcome.instances.iter().map(|instance| instance.id.clone()).collect()
+}
+
+#[tokio::test]
+async fn the_same_launch_again_finds_the_same_instances() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096), candidate("m6g.large", "b", OnDemand, 0.077)];
+    let claim = claim("group-1", 3);
+    let first = launch(&world.cloud(), &claim, &class, &candidates).await.unwrap();
+    assert_eq!((first.instances.len(), first.failures.len()), (3, 0));
+    assert!(ids(&first).is_sorted());
+    let again = launch(&world.cloud(), &claim, &class, &candidates).await.unwrap();
+    assert_eq!(ids(&again), ids(&first));
+    assert_eq!(world.ec2.instances().len(), 3);
+
+    // The cheaper of the two, from the image of its architecture, in the subnet of its zone, marked as ours.
+    let launched = &first.instances[0];
+    assert_eq!((launched.instance_type.as_str(), launched.zone.as_str()), ("m6g.large", "us-east-1b"));
+    let found = world.cloud().instances(&ids(&first)).await.unwrap();
+    assert_eq!(found.len(), 3);
+    let image = world.ec2.account().images.into_iter().find(|image| image.id == found[0].image_id).unwrap();
+    assert!(image.architecture == "arm64" && image.name.contains("standard"), "{image:?}");
+    assert_eq!(launched.image_id, found[0].image_id);
+    assert_eq!(launched.subnet_id, found[0].subnet_id);
+    assert_eq!(found[0].security_group_ids, ["sg-0a0000000000000001"]);
+    let tags = &found[0].tags;
+    for (key, value) in [
+        ("team", "a"),
+        ("kubernetes.io/cluster/prod", "owned"),
+        ("eks:eks-cluster-name", CLUSTER),
+        ("karpenter.sh/nodepool", "default"),
+        ("karpenter.k8s.aws/ec2nodeclass", "default"),
+        ("nodeless.sh/launch-group", "group-1"),
+    ] {
+        assert_eq!(tags.get(key).map(String::as_str), Some(value), "{key} in {tags:?}");
+    }
+    assert!(!tags.contains_key("karpenter.sh/nodeclaim"), "all of a group have the same tags at first");
+}
+
+#[tokio::test]
+async fn spot_is_bought_as_spot_and_a_claim_alone_has_its_name_from_the_start() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let candidates = [candidate("m5.large", "a", Spot, 0.03), candidate("m5.large", "a", OnDemand, 0.096)];
+    let outcome = launch(&world.cloud(), &claim("group-1", 1), &class, &candidates).await.unwrap();
+    assert_eq!(outcome.instances[0].capacity_type, Spot);
+    let found = world.cloud().instances(&ids(&outcome)).await.unwrap();
+    assert_eq!(found[0].capacity_type, Spot);
+    assert_eq!(found[0].tags["karpenter.sh/nodeclaim"], "default-abcde");
+}
+
+#[tokio::test]
+async fn what_there_is_gets_launched_and_the_rest_is_told() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    world.ec2.set_capacity(Offering::new("m5.large", "us-east-1a", CapacityType::OnDemand), Some(2));
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let outcome = launch(&world.cloud(), &claim("group-1", 3), &class, &candidates).await.unwrap();
+    assert_eq!(outcome.instances.len(), 2);
+    assert_eq!(outcome.failures.len(), 1);
+    let failure = &outcome.failures[0];
+    assert_eq!((failure.instance_type.as_str(), failure.zone.as_str()), ("m5.large", "us-east-1a"));
+    assert!(failure.lacks_capacity && failure.code == "InsufficientInstanceCapacity", "{failure:?}");
+}
+
+#[tokio::test]
+async fn every_offering_without_capacity_is_told_once() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    for instance_type in ["m5.large", "m6g.large"] {
+        world.ec2.exhaust(OfferingPattern { instance_type: Some(instance_type.into()), ..OfferingPattern::default() });
+    }
+    let candidates = [
+        candidate("m5.large", "a", Spot, 0.03),
+        candidate("m5.large", "b", Spot, 0.031),
+        candidate("m6g.large", "a", Spot, 0.025),
+    ];
+    let outcome = launch(&world.cloud(), &claim("group-1", 2), &class, &candidates).await.unwrap();
+    assert!(outcome.instances.is_empty());
+    let mut told: Vec<String> = outcome.failures.iter().map(|f| format!("{} {}", f.instance_type, f.zone)).collect();
+    told.sort();
+    assert_eq!(told, ["m5.large us-east-1a", "m5.large us-east-1b", "m6g.large us-east-1a"]);
+    assert!(outcome.failures.iter().all(|failure| failure.lacks_capacity && failure.capacity_type == Spot));
+}
+
+#[tokio::test]
+async fn a_failure_that_a_person_must_mend_is_no_lack_of_capacity() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    world.ec2.refuse(OfferingPattern::default(), Ec2Error::new("UnauthorizedOperation", "You are not authorized"));
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let outcome = launch(&world.cloud(), &claim("group-1", 1), &class, &candidates).await.unwrap();
+    assert_eq!(outcome.failures.len(), 1);
+    assert!(!outcome.failures[0].lacks_capacity, "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_launch_whose_prices_changed_meanwhile_is_found_by_its_tag() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let claim = claim("group-1", 2);
+    let (cheap, dear) = (candidate("m5.large", "a", OnDemand, 0.096), candidate("m5.xlarge", "a", OnDemand, 0.192));
+    let first = launch(&world.cloud(), &claim, &class, &[cheap.clone(), dear.clone()]).await.unwrap();
+    let cheap_again = LaunchCandidate { price: 0.3, ..cheap };
+    let again = launch(&world.cloud(), &claim, &class, &[dear, cheap_again]).await.unwrap();
+    let mismatch =
+        world.ec2.calls().into_iter().any(|call| call.error.as_deref() == Some("IdempotentParameterMismatch"));
+    assert!(mismatch, "the second call was not another one");
+    assert_eq!(ids(&again), ids(&first));
+    assert_eq!(world.ec2.instances().len(), 2);
+}
+
+#[tokio::test]
+async fn a_template_is_made_once_for_what_it_says() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let cloud = world.cloud();
+    launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap();
+    launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
+    assert_eq!(world.calls("ec2:CreateLaunchTemplate"), 1);
+    // After a cold start the name is taken, which is all right.
+    launch(&world.cloud(), &claim("group-3", 1), &class, &candidates).await.unwrap();
+    let templates = templates(&world).await;
+    assert_eq!(templates.len(), 1, "{templates:?}");
+
+    // Other content is another template.
+    let other = world.resolved(json!({ "userData": "#!/bin/sh\necho other\n" })).await;
+    launch(&cloud, &claim("group-4", 1), &other, &candidates).await.unwrap();
+    assert_eq!(self::templates(&world).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_template_that_somebody_deleted_is_made_again() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let cloud = world.cloud();
+    launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap();
+    for name in templates(&world).await {
+        let request = DeleteLaunchTemplate { launch_template_name: Some(name), ..DeleteLaunchTemplate::default() };
+        world.ec2.delete_launch_template(&request).unwrap();
+    }
+    let outcome = launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
+    assert_eq!(outcome.instances.len(), 1, "{outcome:?}");
+    assert_eq!(templates(&world).await.len(), 1);
+}
+
+async fn templates(world: &World) -> Vec<String> {
+    let answer = aws_sdk_ec2::Client::new(&world.config).describe_launch_templates().send().await.unwrap();
+    answer.launch_templates().iter().map(|template| template.launch_template_name().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn templates_that_no_launch_uses_any_more_go() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let cloud = world.cloud();
+    launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap();
+    let now = Timestamp::now();
+    let kept = cloud.delete_unused_launch_templates(now - SignedDuration::from_hours(48)).await.unwrap();
+    assert!(kept.is_empty(), "{kept:?}");
+    let names = templates(&world).await;
+    let deleted = cloud.delete_unused_launch_templates(now + SignedDuration::from_hours(48)).await.unwrap();
+    assert_eq!(deleted, names);
+    assert!(templates(&world).await.is_empty());
+    // The next launch makes it again, though this cloud once knew it.
+    let outcome = launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
+    assert_eq!(outcome.instances.len(), 1);
+}
+
+#[tokio::test]
+async fn unknown_instances_are_left_out_and_gone_ones_are_a_success() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let cloud = world.cloud();
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let mut wanted = ids(&launch(&cloud, &claim("group-1", 2), &class, &candidates).await.unwrap());
+    wanted.push("i-0123456789abcdef0".to_owned());
+    assert_eq!(cloud.instances(&wanted).await.unwrap().len(), 2);
+    assert!(cloud.instances(&[]).await.unwrap().is_empty());
+    assert_eq!(cloud.all_instances().await.unwrap().len(), 2);
+
+    cloud.tag(&wanted[0], &StringMap::from([("karpenter.sh/nodeclaim".to_owned(), "x".to_owned())])).await.unwrap();
+    assert_eq!(cloud.instances(&wanted[..1]).await.unwrap()[0].tags["karpenter.sh/nodeclaim"], "x");
+    let unknown = cloud.tag(&wanted[2], &StringMap::from([("a".to_owned(), "b".to_owned())])).await.unwrap_err();
+    assert_eq!(unknown.kind, ErrorKind::NotFound, "{unknown}");
+
+    cloud.terminate(&wanted).await.unwrap();
+    cloud.terminate(&wanted).await.unwrap();
+    assert_eq!(world.calls("ec2:TerminateInstances"), 1, "what is going already is not asked again");
+    let states: Vec<InstanceState> = cloud.instances(&wanted).await.unwrap().iter().map(|i| i.state).collect();
+    assert_eq!(states, [InstanceState::ShuttingDown; 2]);
+    world.ec2.advance_to(world.ec2.now() + SignedDuration::from_mins(5));
+    assert!(cloud.all_instances().await.unwrap().is_empty());
+    assert_eq!(cloud.instances(&wanted).await.unwrap()[0].state, InstanceState::Terminated);
+}
+
+#[tokio::test]
+async fn throttling_is_waited_out_and_then_told() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    world.ec2.throttle("CreateFleet", 2);
+    let outcome = launch(&world.cloud(), &claim("group-1", 1), &class, &candidates).await.unwrap();
+    assert_eq!(outcome.instances.len(), 1, "the SDK tries three times");
+    for api in ["CreateFleet", "DescribeInstances"] {
+        world.ec2.throttle(api, 3);
+    }
+    let error = launch(&world.cloud(), &claim("group-2", 1), &class, &candidates).await.unwrap_err();
+    assert_eq!((error.kind, error.code.as_str()), (ErrorKind::Throttled, "RequestLimitExceeded"), "{error}");
+    assert_eq!(world.cloud().all_instances().await.unwrap_err().kind, ErrorKind::Throttled);
+    world.ec2.deny("CreateFleet");
+    let error = launch(&world.cloud(), &claim("group-3", 1), &class, &candidates).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Denied, "{error}");
+}

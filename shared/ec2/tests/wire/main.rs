@@ -1,0 +1,9 @@
+//! EC2, SSM, IAM and the Price List over the wire: the real SDK against the simulated account, and against moto for what
+//! moto answers as AWS does.
+#![allow(clippy::unwrap_used)]
+
+mod catalog;
+mod launch;
+mod moto;
+mod resolve;
+mod support;

@@ -1,0 +1,258 @@
+//! What an EC2NodeClass resolves to, and what is left when it goes.
+
+use crate::support::{ACCOUNT, CLUSTER, World, candidate, claim, class};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
+use nodeless_model::CapacityType::OnDemand;
+use nodeless_ports::cloud::LaunchRequest;
+use nodeless_ports::{CatalogSource, Cloud, ErrorKind};
+use nodeless_simulation::ec2::{Image, InstanceProfile};
+use serde_json::{Value, json};
+
+fn condition<'a>(status: &'a EC2NodeClassStatus, name: &str) -> &'a Condition {
+    let found = status.conditions.iter().find(|condition| condition.type_ == name);
+    found.unwrap_or_else(|| panic!("no {name} in {:?}", status.conditions))
+}
+
+/// That the condition is false for this reason, and its message says this.
+fn fails(status: &EC2NodeClassStatus, name: &str, reason: &str, said: &str) {
+    let condition = condition(status, name);
+    assert_eq!((condition.status, condition.reason.as_str()), (ConditionStatus::False, reason), "{condition:?}");
+    assert!(condition.message.contains(said), "{condition:?}");
+    assert_eq!(self::condition(status, "Ready").status, ConditionStatus::False);
+}
+
+async fn resolve(world: &World, fields: Value) -> EC2NodeClassStatus {
+    world.source().resolve(&class(fields)).await.unwrap()
+}
+
+fn names(status: &EC2NodeClassStatus) -> Vec<&str> {
+    status.amis.iter().map(|ami| ami.name.as_deref().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_class_as_people_write_it_becomes_ready() {
+    let world = World::new().await;
+    world.ec2.change_account(|account| account.subnets[1].free_addresses += 1);
+    let status = resolve(&world, json!({})).await;
+    for condition in &status.conditions {
+        assert_eq!(condition.status, ConditionStatus::True, "{condition:?}");
+        assert_eq!(condition.observed_generation, Some(4));
+    }
+    for name in
+        ["SubnetsReady", "SecurityGroupsReady", "AMIsReady", "InstanceProfileReady", "ValidationSucceeded", "Ready"]
+    {
+        condition(&status, name);
+    }
+    let subnets: Vec<(&str, Option<&str>)> =
+        status.subnets.iter().map(|subnet| (subnet.zone.as_str(), subnet.zone_id.as_deref())).collect();
+    let zones = &world.ec2.account().facts.zones;
+    assert_eq!(subnets, [("us-east-1b", Some(zones[1].id.as_str())), ("us-east-1a", Some(zones[0].id.as_str()))]);
+    assert_eq!(status.security_groups[0].name.as_deref(), Some("prod-node"));
+    assert_eq!(status.amis.len(), 5, "{:?}", status.amis);
+    assert_eq!(status.instance_profile.as_deref(), Some("prod-node"));
+    assert_eq!(world.ec2.call_counts().keys().filter(|call| call.starts_with("iam:")).count(), 0);
+
+    // Resolved again, nothing moves.
+    let again = EC2NodeClass { status: Some(status.clone()), ..class(json!({})) };
+    assert_eq!(world.source().resolve(&again).await.unwrap(), status);
+}
+
+#[tokio::test]
+async fn aliases_lead_to_their_images() {
+    let world = World::new().await;
+    let status = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": "bottlerocket@v1.40.0" }] })).await;
+    assert_eq!(status.amis.len(), 5, "the image for x86 serves Neuron too");
+    assert!(names(&status).iter().all(|name| name.starts_with("bottlerocket-aws-k8s-1.33")));
+    let latest = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": "bottlerocket@latest" }] })).await;
+    assert_eq!(latest.amis, status.amis);
+
+    let pinned = world.ec2.now().strftime("al2023@v%Y%m%d").to_string();
+    let status = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": pinned }] })).await;
+    assert_eq!(status.amis.len(), 5);
+    let status = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": "al2023@v20000101" }] })).await;
+    fails(&status, "AMIsReady", "AMINotFound", "amazon-eks-node-al2023-x86_64-standard-1.33-v20000101");
+    fails(&status, "ValidationSucceeded", "DependenciesNotReady", "AMIsReady");
+    let status = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": "windows2022@latest" }] })).await;
+    fails(&status, "AMIsReady", "UnsupportedAlias", "Windows2022");
+    fails(&status, "ValidationSucceeded", "Unsupported", "Windows2022");
+}
+
+fn image(id: &str, name: &str, created: Timestamp, architecture: &str) -> Image {
+    Image {
+        id: id.into(),
+        name: name.into(),
+        architecture: architecture.into(),
+        owner_id: ACCOUNT.into(),
+        owner_alias: None,
+        created,
+        deprecated: None,
+        root_device: "/dev/xvda".into(),
+        root_volume_gib: 20,
+        state: "available".into(),
+        platform: None,
+    }
+}
+
+#[tokio::test]
+async fn own_images_are_found_by_every_kind_of_term() {
+    let world = World::new().await;
+    let now = world.ec2.now();
+    let earlier = now - SignedDuration::from_hours(24);
+    world.ec2.change_account(|account| {
+        account.images.push(image("ami-0aa", "mine-1", earlier, "x86_64"));
+        account.images.push(image("ami-0ab", "mine-2", now, "x86_64"));
+        account.images.push(Image { state: "pending".into(), ..image("ami-0ac", "mine-3", now, "x86_64") });
+        account.images.push(image("ami-0ad", "mine-4", earlier, "arm64"));
+        account.images.push(Image { owner_id: "999999999999".into(), ..image("ami-0ae", "mine-5", now, "arm64") });
+        account.tags.insert("ami-0aa".into(), [("golden".to_owned(), "yes".to_owned())].into());
+        account.parameters.insert("/mine".into(), "ami-0aa".into());
+        account.parameters.insert("/text".into(), "hello".into());
+    });
+    let ids = async |terms: Value| -> Vec<String> {
+        let status = resolve(&world, json!({ "amiFamily": "AL2023", "amiSelectorTerms": terms })).await;
+        status.amis.into_iter().map(|ami| ami.id).collect()
+    };
+    assert_eq!(ids(json!([{ "name": "mine-*" }])).await, ["ami-0ab", "ami-0ad"], "own ones, available ones");
+    assert_eq!(ids(json!([{ "name": "mine-*", "owner": "999999999999" }])).await, ["ami-0ae"]);
+    assert_eq!(ids(json!([{ "id": "ami-0aa" }])).await, ["ami-0aa"]);
+    assert_eq!(ids(json!([{ "tags": { "golden": "*" } }])).await, ["ami-0aa"]);
+    assert_eq!(ids(json!([{ "ssmParameter": "/mine" }, { "ssmParameter": "/text" }])).await, ["ami-0aa"]);
+    assert_eq!(ids(json!([{ "id": "ami-0aa" }, { "id": "ami-0ad" }])).await.len(), 2);
+
+    let terms = json!([{ "ssmParameter": "/none" }, { "name": "nobody's" }]);
+    let status = resolve(&world, json!({ "amiFamily": "AL2023", "amiSelectorTerms": terms })).await;
+    fails(&status, "AMIsReady", "AMINotFound", "/none");
+    fails(&status, "AMIsReady", "AMINotFound", "nobody's");
+}
+
+#[tokio::test]
+async fn what_is_not_found_is_named() {
+    let world = World::new().await;
+    let none = json!([{ "tags": { "a": "b" } }, { "id": "subnet-0ff" }]);
+    let status = resolve(&world, json!({ "subnetSelectorTerms": none })).await;
+    fails(&status, "SubnetsReady", "SubnetsNotFound", "tags a=b, or id subnet-0ff");
+    assert!(status.subnets.is_empty());
+    let none = json!([{ "name": "nobody's" }]);
+    let status = resolve(&world, json!({ "securityGroupSelectorTerms": none })).await;
+    fails(&status, "SecurityGroupsReady", "SecurityGroupsNotFound", "name nobody's");
+    let known = json!([{ "name": "prod-node" }, { "id": "sg-0a0000000000000001" }]);
+    let status = resolve(&world, json!({ "securityGroupSelectorTerms": known })).await;
+    assert_eq!(status.security_groups.len(), 1, "found twice, listed once");
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_is_kept_and_what_cannot_be_read_now_changes_nothing() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let before = class.status.clone().unwrap();
+    for (api, name) in [
+        ("DescribeSubnets", "SubnetsReady"),
+        ("DescribeSecurityGroups", "SecurityGroupsReady"),
+        ("DescribeImages", "AMIsReady"),
+    ] {
+        world.ec2.deny(api);
+        let status = world.source().resolve(&class).await.unwrap();
+        fails(&status, name, "AccessDenied", api);
+        assert_eq!((&status.subnets, &status.amis), (&before.subnets, &before.amis));
+        assert_eq!(status.security_groups, before.security_groups);
+        world.ec2.allow(api);
+        world.ec2.throttle(api, 3);
+        assert_eq!(world.source().resolve(&class).await.unwrap_err().kind, ErrorKind::Throttled);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_launched_yet_is_refused() {
+    let world = World::new().await;
+    let status = resolve(&world, json!({ "placementGroupSelector": { "name": "a" } })).await;
+    fails(&status, "ValidationSucceeded", "Unsupported", "spec.placementGroupSelector");
+    fails(&status, "PlacementGroupReady", "Unsupported", "spec.placementGroupSelector");
+    let status = resolve(&world, json!({ "capacityReservationSelectorTerms": [{ "id": "cr-1" }] })).await;
+    fails(&status, "ValidationSucceeded", "Unsupported", "spec.capacityReservationSelectorTerms");
+    let status = resolve(&world, json!({ "kubelet": { "maxPods": "many" } })).await;
+    fails(&status, "ValidationSucceeded", "InvalidKubeletConfiguration", "spec.kubelet");
+}
+
+fn profiles(world: &World) -> Vec<InstanceProfile> {
+    world.ec2.account().instance_profiles.into_iter().filter(|profile| profile.name != "prod-node").collect()
+}
+
+#[tokio::test]
+async fn a_role_of_ones_own_gets_a_profile_that_goes_with_the_class() {
+    let world = World::new().await;
+    world.ec2.change_account(|account| account.roles.push("other".into()));
+    let fields = json!({ "role": "teams/other" });
+    let first = world.resolved(fields.clone()).await;
+    let made = profiles(&world);
+    let status = first.status.clone().unwrap();
+    assert_eq!(status.instance_profile.as_deref(), Some(made[0].name.as_str()));
+    assert_eq!(made[0].path, "/karpenter/us-east-1/prod/11111111-2222-3333-4444-555555555555/");
+    assert_eq!(made[0].roles, ["other"]);
+    for (key, value) in [
+        ("kubernetes.io/cluster/prod", "owned"),
+        ("eks:eks-cluster-name", CLUSTER),
+        ("karpenter.k8s.aws/ec2nodeclass", "default"),
+        ("topology.kubernetes.io/region", "us-east-1"),
+        ("team", "a"),
+    ] {
+        assert_eq!(made[0].tags.get(key).map(String::as_str), Some(value), "{key}");
+    }
+    // Found again, and mended when a crash left it without its role.
+    assert_eq!(resolve(&world, fields.clone()).await.instance_profile, status.instance_profile);
+    world.ec2.change_account(|account| account.instance_profiles.last_mut().unwrap().roles.clear());
+    assert_eq!(resolve(&world, fields.clone()).await.instance_profile, status.instance_profile);
+    assert_eq!(profiles(&world), made);
+    assert_eq!(world.calls("iam:CreateInstanceProfile"), 1);
+
+    // The class launches, so there is a template; both go with it.
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let request = LaunchRequest { claim: &claim("group-1", 1), node_class: &first, candidates: &candidates };
+    world.cloud().launch(request).await.unwrap();
+    world.source().release(&first).await.unwrap();
+    assert!(profiles(&world).is_empty());
+    let left = aws_sdk_ec2::Client::new(&world.config).describe_launch_templates().send().await.unwrap();
+    assert!(left.launch_templates().is_empty());
+    world.source().release(&first).await.unwrap();
+}
+
+#[tokio::test]
+async fn karpenters_profile_is_taken_over() {
+    let world = World::new().await;
+    world.ec2.change_account(|account| {
+        account.roles.push("other".into());
+        account.instance_profiles.push(InstanceProfile {
+            name: "prod_12345".into(),
+            path: "/karpenter/us-east-1/prod/11111111-2222-3333-4444-555555555555/".into(),
+            id: "AIPA1".into(),
+            roles: vec!["other".into()],
+            created: account.instance_profiles[0].created,
+            tags: [].into(),
+        });
+    });
+    let status = resolve(&world, json!({ "role": "other" })).await;
+    assert_eq!(status.instance_profile.as_deref(), Some("prod_12345"));
+    assert_eq!(world.calls("iam:CreateInstanceProfile"), 0);
+}
+
+#[tokio::test]
+async fn profiles_of_others_stay() {
+    let world = World::new().await;
+    let named = world.resolved(json!({ "role": null, "instanceProfile": "prod-node" })).await;
+    assert_eq!(named.status.as_ref().unwrap().instance_profile.as_deref(), Some("prod-node"));
+    assert_eq!(condition(named.status.as_ref().unwrap(), "Ready").status, ConditionStatus::True);
+    world.source().release(&named).await.unwrap();
+    world.source().release(&world.resolved(json!({})).await).await.unwrap();
+    assert_eq!(world.ec2.account().instance_profiles.len(), 1);
+}
+
+#[tokio::test]
+async fn a_role_that_does_not_exist_is_named() {
+    let world = World::new().await;
+    let status = resolve(&world, json!({ "role": "nobody" })).await;
+    fails(&status, "InstanceProfileReady", "RoleNotFound", "nobody");
+    assert_eq!(status.instance_profile, None);
+    world.ec2.deny("ListInstanceProfiles");
+    let status = resolve(&world, json!({ "role": "nobody" })).await;
+    fails(&status, "InstanceProfileReady", "AccessDenied", "ListInstanceProfiles");
+}

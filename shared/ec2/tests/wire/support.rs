@@ -1,0 +1,152 @@
+//! An account on loopback, and things to launch in it.
+
+use aws_config::retry::RetryConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::Credentials;
+use jiff::Timestamp;
+use nodeless_api::EC2NodeClass;
+use nodeless_catalog::Facts;
+use nodeless_ec2::{AwsCatalogSource, ClusterDetails, Ec2Cloud, NodeProfile};
+use nodeless_model::claim::LaunchGroup;
+use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, StringMap};
+use nodeless_ports::CatalogSource;
+use nodeless_ports::cloud::LaunchCandidate;
+use nodeless_simulation::ec2::{Account, Ec2, RegionFacts, aws_router};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub(crate) const CLUSTER: &str = "prod";
+pub(crate) const ACCOUNT: &str = "123456789012";
+
+const TYPES: [&str; 5] = ["g5.xlarge", "m5.large", "m5.metal", "m5.xlarge", "m6g.large"];
+
+/// All that two zones of us-east-1 sell.
+pub(crate) fn facts() -> Facts {
+    Facts::embedded().unwrap().within_zones(&["us-east-1a", "us-east-1b"])
+}
+
+/// A simulated account that is served for as long as the test runs.
+pub(crate) struct World {
+    pub(crate) ec2: Ec2,
+    pub(crate) config: SdkConfig,
+}
+
+pub(crate) async fn config(url: &str) -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .retry_config(RetryConfig::standard().with_max_attempts(3).with_initial_backoff(Duration::from_millis(1)))
+        .endpoint_url(url)
+        .load()
+        .await
+}
+
+pub(crate) fn details() -> ClusterDetails {
+    ClusterDetails {
+        name: CLUSTER.into(),
+        version: "1.33".into(),
+        endpoint: "https://api.example.com".into(),
+        certificate_authority: "Q0E=".into(),
+        service_cidr: Some("10.100.0.0/16".into()),
+    }
+}
+
+impl World {
+    /// An account with a network, images and a node role for the cluster, in two zones that sell a few types.
+    pub(crate) async fn new() -> Self {
+        let mut facts = facts();
+        facts.instance_types.retain(|name, _| TYPES.contains(&name.as_str()));
+        Self::selling(&facts).await
+    }
+
+    /// The same, in zones that sell this.
+    pub(crate) async fn selling(facts: &Facts) -> Self {
+        let now = Timestamp::now();
+        let account = Account::for_cluster(ACCOUNT, RegionFacts::from_catalog(facts), CLUSTER, "1.33", now);
+        let ec2 = Ec2::new(account, now);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = aws_router(ec2.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { config: config(&url).await, ec2 }
+    }
+
+    /// A cloud that remembers nothing, as after a cold start.
+    pub(crate) fn cloud(&self) -> Ec2Cloud {
+        Ec2Cloud::new(&self.config, details())
+    }
+
+    pub(crate) fn source(&self) -> AwsCatalogSource {
+        let made = NodeProfile { role: format!("{CLUSTER}-node"), name: format!("{CLUSTER}-node") };
+        AwsCatalogSource::new(&self.config, details(), Some(made)).unwrap()
+    }
+
+    /// The class of these fields, resolved.
+    pub(crate) async fn resolved(&self, fields: Value) -> EC2NodeClass {
+        let mut class = class(fields);
+        class.status = Some(self.source().resolve(&class).await.unwrap());
+        class
+    }
+
+    /// How often an API was called, such as `ec2:CreateFleet`.
+    pub(crate) fn calls(&self, api: &str) -> u64 {
+        self.ec2.call_counts().get(api).copied().unwrap_or_default()
+    }
+}
+
+/// An EC2NodeClass that selects what [`World::new`] makes, with these fields in its spec; null removes one.
+pub(crate) fn class(fields: Value) -> EC2NodeClass {
+    let discovery = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
+    let mut spec = json!({
+        "role": format!("{CLUSTER}-node"),
+        "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+        "subnetSelectorTerms": discovery,
+        "securityGroupSelectorTerms": discovery,
+        "tags": { "team": "a" },
+    });
+    let members = spec.as_object_mut().unwrap();
+    members.extend(fields.as_object().unwrap().clone());
+    members.retain(|_, value| !value.is_null());
+    serde_json::from_value(json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": { "name": "default", "uid": "11111111-2222-3333-4444-555555555555", "generation": 4 },
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// A member of a launch group.
+pub(crate) fn claim(group: &str, size: u32) -> NodeClaim {
+    NodeClaim {
+        name: "default-abcde".into(),
+        uid: format!("uid-of-{group}"),
+        node_pool: "default".into(),
+        node_class: "default".into(),
+        created: Timestamp::UNIX_EPOCH,
+        version: 1,
+        spec: NodeClaimSpec {
+            labels: StringMap::from([("karpenter.sh/nodepool".to_owned(), "default".to_owned())]),
+            launch_group: Some(LaunchGroup { id: group.into(), index: 0, size }),
+            ..NodeClaimSpec::default()
+        },
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+    }
+}
+
+/// An offering to launch: type, zone letter, capacity type, dollars an hour.
+pub(crate) fn candidate(instance_type: &str, zone: &str, capacity_type: CapacityType, price: f64) -> LaunchCandidate {
+    let is_arm = instance_type.split('.').next().unwrap().ends_with('g');
+    LaunchCandidate {
+        instance_type: instance_type.into(),
+        architecture: if is_arm { "arm64".into() } else { "amd64".into() },
+        labels: BTreeMap::new(),
+        max_pods: 29,
+        zone: format!("us-east-1{zone}"),
+        capacity_type,
+        price,
+        reservation_id: None,
+    }
+}
