@@ -102,7 +102,9 @@ def test_pods_get_nodes_and_nodes_go_when_pods_are_gone(deployment: Deployment, 
     world = deployment.world
     wake = request.node.callspec.params["deployment"]
     check_installation(deployment, wake)
-    apply_manifests(world, str(deployment.outputs["node_role_name"]))
+    role = str(deployment.outputs["node_role_name"])
+    world.add_instance_profile(str(deployment.outputs["node_instance_profile_name"]), role)
+    apply_manifests(world, role)
     seconds = scale_up(world)
     print(f"\n{'with wake' if wake else 'heartbeat alone'}: {seconds:.1f} s from unschedulable to a launched instance")
     check_running(deployment)

@@ -68,10 +68,26 @@ class World:
         out = self.kubectl("get", resource, "--all-namespaces", "-o", "json", *arguments, check=False)
         return json.loads(out)["items"] if out else []
 
+    def client(self, service: str) -> Any:
+        """A boto3 client of the AWS services that the world speaks."""
+        return boto3.client(
+            service,
+            endpoint_url=self.aws_url,
+            region_name=REGION,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+            config=Config(retries={"max_attempts": 2}),
+        )
+
+    def add_instance_profile(self, name: str, role: str) -> None:
+        """Makes known here what Terraform made in ministack's IAM; in AWS there is only one."""
+        iam = self.client("iam")
+        iam.create_instance_profile(InstanceProfileName=name)
+        iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=role)
+
     def instances(self) -> list[dict[str, Any]]:
         """Instances that are not terminated."""
-        client = boto3.client("ec2", endpoint_url=self.aws_url, region_name=REGION, aws_access_key_id="test",
-                              aws_secret_access_key="test", config=Config(retries={"max_attempts": 2}))  # fmt: skip
+        client = self.client("ec2")
         return [
             instance
             for page in client.get_paginator("describe_instances").paginate()

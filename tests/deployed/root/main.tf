@@ -73,6 +73,10 @@ output "node_role_name" {
   value = module.nodeless.node_role_name
 }
 
+output "node_instance_profile_name" {
+  value = module.nodeless.node_instance_profile_name
+}
+
 output "function_names" {
   value = module.nodeless.function_names
 }
