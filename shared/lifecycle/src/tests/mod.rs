@@ -1,1 +1,181 @@
+//! The life of claims, by table and by property.
 
+mod collection;
+mod joining;
+mod launching;
+mod leaving;
+mod properties;
+
+use crate::{LaunchResult, Learned, NodeClassState, Observation, Seen, Settings, prepare};
+use jiff::Timestamp;
+use nodeless_model::claim::{LaunchGroup, LaunchedInstance, condition};
+use nodeless_model::node::NodeCondition;
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::{
+    CapacityType, ConditionStatus, Instance, InstanceState, Node, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase,
+    Pod, Quantity, ResourceList, StringMap, Taint, labels,
+};
+use std::time::Duration;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+fn settings() -> Settings {
+    Settings::new("town")
+}
+
+/// A claim as the planner writes it at time 0: the second of a group of three.
+fn reserved() -> NodeClaim {
+    let mut claim = NodeClaim {
+        name: "default-bbbbb".into(),
+        uid: "uid".into(),
+        node_pool: "default".into(),
+        node_class: "default".into(),
+        created: at(0),
+        version: 1,
+        spec: NodeClaimSpec {
+            launch_group: Some(LaunchGroup { id: "group".into(), index: 1, size: 3 }),
+            labels: StringMap::from([(labels::NODE_POOL.into(), "default".into())]),
+            requests: ResourceList::from([("cpu", Quantity::from_units(1))]),
+            ..NodeClaimSpec::default()
+        },
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+    };
+    prepare(&mut claim);
+    claim
+}
+
+fn instance(id: &str, state: InstanceState) -> Instance {
+    Instance {
+        id: id.into(),
+        state,
+        instance_type: "m6i.large".into(),
+        zone: "us-east-1a".into(),
+        capacity_type: CapacityType::OnDemand,
+        image_id: "ami-1".into(),
+        subnet_id: None,
+        security_group_ids: Vec::new(),
+        private_dns_name: None,
+        reservation_id: None,
+        launched: at(0),
+        tags: StringMap::from([
+            (labels::NODE_POOL.into(), "default".into()),
+            (labels::EC2_NODE_CLASS.into(), "default".into()),
+        ]),
+    }
+}
+
+fn learned() -> Learned {
+    Learned {
+        labels: StringMap::from([(labels::ZONE.into(), "us-east-1a".into())]),
+        capacity: ResourceList::from([("cpu", Quantity::from_units(2))]),
+        allocatable: ResourceList::from([("cpu", Quantity::from_milli(1900))]),
+        price: 0.1,
+    }
+}
+
+fn launch_result(id: &str) -> LaunchResult {
+    LaunchResult::Launched { instance: Box::new(instance(id, InstanceState::Pending)), learned: Box::new(learned()) }
+}
+
+/// A claim in any phase, as it would be at time 0, with the instance `i-1` from launched on.
+fn claim(phase: Phase) -> NodeClaim {
+    let mut claim = reserved();
+    claim.phase = phase;
+    if phase == Phase::Reserved {
+        return claim;
+    }
+    let one = instance("i-1", InstanceState::Running);
+    claim.status.instance = Some(LaunchedInstance {
+        id: one.id,
+        instance_type: one.instance_type,
+        zone: one.zone,
+        capacity_type: one.capacity_type,
+        price: 0.1,
+        image_id: one.image_id,
+        private_dns_name: None,
+        reservation_id: None,
+        launched: at(0),
+    });
+    claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", at(0));
+    if phase >= Phase::Registered {
+        claim.status.node_name = Some("node-1".into());
+        claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", at(0));
+    }
+    if phase >= Phase::Initialized {
+        claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", at(0));
+    }
+    claim
+}
+
+/// The node of `i-1` as it joins.
+fn joined() -> Node {
+    Node {
+        name: "node-1".into(),
+        uid: "node-uid".into(),
+        provider_id: Some("aws:///us-east-1a/i-1".into()),
+        labels: StringMap::from([(labels::NODE_POOL.into(), "default".into())]),
+        taints: vec![Taint::unregistered()],
+        allocatable: ResourceList::from([("cpu", Quantity::from_milli(1900))]),
+        conditions: vec![NodeCondition { kind: "Ready".into(), status: Some(true), since: None }],
+        ..Node::default()
+    }
+}
+
+/// The same node once it is recognised and ready for pods.
+fn ready_node() -> Node {
+    let mut node = joined();
+    node.taints.clear();
+    node.finalizers.push(labels::TERMINATION_FINALIZER.into());
+    node.labels.insert(labels::REGISTERED.into(), "true".into());
+    node.labels.insert(labels::INITIALIZED.into(), "true".into());
+    node
+}
+
+fn mirror() -> MirroredClaim {
+    MirroredClaim {
+        name: "default-bbbbb".into(),
+        uid: "mirror-uid".into(),
+        record_uid: Some("uid".into()),
+        provider_id: Some("aws:///us-east-1a/i-1".into()),
+        ..MirroredClaim::default()
+    }
+}
+
+fn pod(name: &str) -> Pod {
+    Pod {
+        namespace: "default".into(),
+        name: name.into(),
+        uid: format!("uid-{name}"),
+        owner_kind: Some("ReplicaSet".into()),
+        node_name: Some("node-1".into()),
+        termination_grace_period_seconds: Some(30),
+        ..Pod::default()
+    }
+}
+
+/// A world in which all is well: the instance runs, its node is ready and empty.
+fn all_is_well() -> Observation {
+    let mut tagged = instance("i-1", InstanceState::Running);
+    tagged.tags.extend([
+        (labels::NODE_CLAIM_TAG.into(), "default-bbbbb".into()),
+        (labels::CLUSTER_NAME_TAG.into(), "town".into()),
+        ("Name".into(), "node-1".into()),
+    ]);
+    Observation {
+        node_class: Seen::Known(NodeClassState::Ready),
+        node_pool_exists: Seen::Known(true),
+        instance: Seen::Known(Some(tagged)),
+        launch_group: Seen::Known(Vec::new()),
+        nodes: Seen::Known(vec![ready_node()]),
+        pods: Seen::Known(Vec::new()),
+        volume_attachments: Seen::Known(Vec::new()),
+        mirror: Seen::Known(Some(mirror())),
+    }
+}
+
+fn minutes(count: u64) -> Duration {
+    Duration::from_mins(count)
+}

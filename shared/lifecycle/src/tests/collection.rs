@@ -1,0 +1,170 @@
+use super::*;
+use crate::{Collection, World, collect};
+use nodeless_model::claim::TerminationReason;
+
+struct Everything {
+    claims: Vec<NodeClaim>,
+    instances: Vec<Instance>,
+    nodes: Vec<Node>,
+    mirrors: Vec<MirroredClaim>,
+}
+
+/// A claim with its instance and node, and nothing else.
+fn everything() -> Everything {
+    Everything {
+        claims: vec![claim(Phase::Initialized)],
+        instances: vec![instance("i-1", InstanceState::Running)],
+        nodes: vec![ready_node()],
+        mirrors: vec![mirror()],
+    }
+}
+
+fn found(everything: &Everything, now: i64) -> Vec<Collection> {
+    let Everything { claims, instances, nodes, mirrors } = everything;
+    let world = World { claims, instances, nodes, mirrors, node_pools: &[] };
+    collect(&world, at(now), &settings())
+}
+
+fn adopted(found: &[Collection]) -> Vec<&NodeClaim> {
+    let of = |collection| match collection {
+        &Collection::Adopt(ref claim) => Some(claim.as_ref()),
+        _ => None,
+    };
+    found.iter().filter_map(of).collect()
+}
+
+#[test]
+fn what_is_looked_after_is_left_alone() {
+    assert_eq!(found(&everything(), 100_000), []);
+}
+
+#[test]
+fn an_instance_that_nobody_knows_is_terminated_after_half_a_minute() {
+    let mut all = everything();
+    all.instances.push(instance("i-2", InstanceState::Running));
+    assert_eq!(found(&all, 29), []);
+    let orphan = found(&all, 30);
+    assert!(matches!(&orphan[..], [Collection::TerminateInstance { id, .. }] if id == "i-2"), "{orphan:?}");
+    all.instances[1].state = InstanceState::ShuttingDown;
+    assert_eq!(found(&all, 30), []);
+}
+
+#[test]
+fn an_instance_of_a_launch_under_way_waits_for_its_claim() {
+    let mut all = everything();
+    let mut launched = instance("i-2", InstanceState::Pending);
+    launched.tags.insert(labels::LAUNCH_GROUP_TAG.into(), "group".into());
+    all.instances.push(launched);
+    all.claims.push(NodeClaim { name: "default-ccccc".into(), ..reserved() });
+    all.mirrors.push(MirroredClaim { name: "default-ccccc".into(), ..MirroredClaim::default() });
+    assert_eq!(found(&all, 10_000), []);
+}
+
+#[test]
+fn a_node_that_was_recognised_is_never_terminated_but_adopted() {
+    let mut all = everything();
+    all.instances.push(instance("i-2", InstanceState::Running));
+    let mut node = ready_node();
+    node.name = "node-2".into();
+    node.provider_id = Some("aws:///us-east-1a/i-2".into());
+    node.annotations.insert(labels::NODE_POOL_HASH.into(), "123".into());
+    node.taints = vec![Taint::new("team", nodeless_model::TaintEffect::NoSchedule), Taint::disrupted()];
+    all.nodes.push(node);
+    let result = found(&all, 0);
+    let [claim] = adopted(&result)[..] else { panic!("{result:?}") };
+    assert_eq!((claim.phase, result.len()), (Phase::Initialized, 1));
+    assert_eq!((claim.node_pool.as_str(), claim.node_class.as_str()), ("default", "default"));
+    assert_eq!(claim.status.instance.as_ref().unwrap().id, "i-2");
+    assert_eq!(claim.spec.annotations[labels::NODE_POOL_HASH], "123", "or it would look drifted");
+    assert_eq!(claim.spec.taints.len(), 1, "the taint of a disruption is no wish");
+    assert_eq!(claim.spec.expire_after, None);
+    assert!(claim.has_condition(condition::READY));
+    assert_eq!(found(&all, 0), result, "the same each time");
+    all.claims.push(claim.clone());
+    all.mirrors.push(MirroredClaim { name: claim.name.clone(), ..MirroredClaim::default() });
+    assert_eq!(found(&all, 0), [], "and once");
+}
+
+#[test]
+fn karpenters_claims_are_taken_over_under_their_names() {
+    let mut tagged = instance("i-1", InstanceState::Running);
+    tagged.tags.insert(labels::NODE_CLAIM_TAG.into(), "default-x7k2p".into());
+    let karpenters = MirroredClaim {
+        name: "default-x7k2p".into(),
+        uid: "kept".into(),
+        provider_id: Some("aws:///us-east-1a/i-1".into()),
+        created: Some(at(-500)),
+        expire_after: Some(minutes(720 * 60)),
+        termination_grace_period: Some(minutes(10)),
+        ..MirroredClaim::default()
+    };
+    let all = Everything {
+        claims: Vec::new(),
+        instances: vec![tagged],
+        nodes: vec![ready_node()],
+        mirrors: vec![karpenters],
+    };
+    let result = found(&all, 10);
+    let [claim] = adopted(&result)[..] else { panic!("{result:?}") };
+    assert_eq!((claim.name.as_str(), claim.created, claim.phase), ("default-x7k2p", at(-500), Phase::Initialized));
+    assert_eq!(claim.spec.expire_after, Some(minutes(720 * 60)));
+    assert_eq!(claim.spec.termination_grace_period, Some(minutes(10)));
+    // Once it is ours, nothing about its node is to be changed.
+    let seen = Observation { instance: Seen::Known(Some(all.instances[0].clone())), ..all_is_well() };
+    let next = crate::step(claim, &seen, at(11), &settings());
+    let harmless =
+        |effect: &crate::Effect| matches!(effect, crate::Effect::TagInstance { .. } | crate::Effect::MirrorClaim);
+    assert!(next.effects.iter().all(harmless) && next.claim.phase == Phase::Initialized, "{:?}", next.effects);
+}
+
+#[test]
+fn an_instance_that_karpenter_is_just_launching_is_left_to_it() {
+    let mut all = everything();
+    all.instances.push(instance("i-2", InstanceState::Pending));
+    all.mirrors.push(MirroredClaim { name: "default-zzzzz".into(), ..MirroredClaim::default() });
+    assert_eq!(found(&all, 10_000), []);
+    all.mirrors[1].provider_id = Some("aws:///us-east-1a/i-2".into());
+    let result = found(&all, 10_000);
+    assert_eq!(adopted(&result).len(), 1);
+    assert_eq!((adopted(&result)[0].phase, adopted(&result)[0].name.as_str()), (Phase::Launched, "default-zzzzz"));
+}
+
+#[test]
+fn a_table_that_was_lost_is_made_again_and_nothing_is_terminated() {
+    let all = Everything { claims: Vec::new(), nodes: Vec::new(), mirrors: Vec::new(), ..everything() };
+    assert_eq!(found(&all, 29), [], "it may be a launch of a moment ago");
+    let result = found(&all, 30);
+    assert_eq!((adopted(&result).len(), adopted(&result)[0].phase), (1, Phase::Launched));
+    let untagged = Instance { tags: StringMap::new(), ..instance("i-1", InstanceState::Running) };
+    let all = Everything { instances: vec![untagged], ..all };
+    assert_eq!(found(&all, 10_000), [], "without a NodePool nobody can look after it");
+}
+
+#[test]
+fn a_claim_whose_instance_is_gone_leaves_unless_its_node_answers() {
+    let mut all = Everything { instances: Vec::new(), ..everything() };
+    assert_eq!(found(&all, 10_000), [], "its node is ready");
+    all.nodes[0].conditions.clear();
+    assert_eq!(found(&all, 100), [], "EC2 may not list it yet");
+    let result = found(&all, 120);
+    let reason = TerminationReason::InstanceMissing;
+    assert!(
+        matches!(&result[..], [Collection::BeginTermination { claim, reason: given, .. }] if claim == "default-bbbbb" && *given == reason),
+        "{result:?}"
+    );
+    all.claims[0].phase = Phase::Draining;
+    assert_eq!(found(&all, 10_000), []);
+}
+
+#[test]
+fn what_is_left_of_a_lost_record_is_let_go() {
+    let mut all = Everything { claims: Vec::new(), instances: Vec::new(), ..everything() };
+    assert!(
+        matches!(&found(&all, 10_000)[..], [Collection::RemoveMirror { name }] if name == "default-bbbbb"),
+        "a node that is ready is no ruin"
+    );
+    all.nodes[0].conditions.clear();
+    assert!(matches!(&found(&all, 10_000)[..], [Collection::ReleaseNode { .. }, Collection::RemoveMirror { .. }]));
+    all.mirrors[0].record_uid = None;
+    assert!(matches!(&found(&all, 10_000)[..], [Collection::ReleaseNode { .. }]), "Karpenter's NodeClaims are its own");
+}

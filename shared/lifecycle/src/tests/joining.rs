@@ -1,0 +1,151 @@
+use super::*;
+use crate::{Effect, step};
+use nodeless_model::TaintEffect;
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::object::NodePatch;
+
+fn patch(effects: &[Effect]) -> Option<&NodePatch> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::PatchNode { patch, .. } => Some(patch.as_ref()),
+        _ => None,
+    })
+}
+
+fn with_nodes(nodes: Vec<Node>) -> Observation {
+    Observation { nodes: Seen::Known(nodes), ..all_is_well() }
+}
+
+#[test]
+fn a_node_is_recognised_before_its_claim_counts_as_registered() {
+    let mut claim = claim(Phase::Launched);
+    claim.spec.taints = vec![Taint::new("team", TaintEffect::NoSchedule)];
+    claim.spec.startup_taints = vec![Taint::new("cni", TaintEffect::NoExecute)];
+    claim.spec.annotations.insert(labels::NODE_POOL_HASH.into(), "1".into());
+    let next = step(&claim, &with_nodes(vec![joined()]), at(30), &settings());
+    assert_eq!((next.claim.phase, next.requeue), (Phase::Launched, Some(Duration::ZERO)));
+    let patch = patch(&next.effects).unwrap();
+    assert_eq!(patch.labels[labels::REGISTERED], "true");
+    assert_eq!(patch.annotations[labels::NODE_POOL_HASH], "1");
+    assert_eq!(patch.add_taints.len(), 2);
+    assert_eq!(patch.remove_taints, [Taint::unregistered()]);
+    assert_eq!(patch.add_finalizer.as_deref(), Some(labels::TERMINATION_FINALIZER));
+    assert_eq!(patch.owner, Some(("default-bbbbb".into(), "mirror-uid".into())));
+    assert!(next.events.is_empty());
+
+    let next = step(&claim, &with_nodes(vec![ready_node()]), at(31), &settings());
+    assert_eq!(next.claim.phase, Phase::Registered);
+    assert_eq!(next.claim.status.node_name.as_deref(), Some("node-1"));
+    assert!(next.claim.has_condition(condition::REGISTERED));
+}
+
+#[test]
+fn taints_that_the_kubelet_sets_itself_are_not_set_again() {
+    let mut claim = claim(Phase::Launched);
+    claim.spec.startup_taints = vec![Taint::new("cni", TaintEffect::NoExecute)];
+    let mut node = joined();
+    node.labels.insert(labels::DO_NOT_SYNC_TAINTS.into(), "true".into());
+    let next = step(&claim, &with_nodes(vec![node]), at(30), &settings());
+    assert!(patch(&next.effects).unwrap().add_taints.is_empty());
+}
+
+#[test]
+fn a_node_without_the_unregistered_taint_is_recognised_with_a_warning() {
+    let node = Node { taints: Vec::new(), ..joined() };
+    let next = step(&claim(Phase::Launched), &with_nodes(vec![node]), at(30), &settings());
+    assert_eq!(next.events[0].reason, "UnregisteredTaintMissing");
+    assert!(patch(&next.effects).is_some());
+}
+
+#[test]
+fn a_node_that_does_not_join_in_fifteen_minutes_ends_its_claim() {
+    let missing = |seconds| step(&claim(Phase::Launched), &with_nodes(Vec::new()), at(seconds), &settings());
+    let next = missing(899);
+    assert_eq!(next.claim.condition(condition::REGISTERED).unwrap().reason, "NodeNotFound");
+    assert!(next.requeue.unwrap() > Duration::ZERO && !next.claim.phase.is_leaving());
+    let next = missing(900);
+    assert_eq!(next.claim.status.termination.unwrap().reason, TerminationReason::RegistrationTimeout);
+    let unseen = Observation { nodes: Seen::Unknown("no answer".into()), ..all_is_well() };
+    let next = step(&claim(Phase::Launched), &unseen, at(10_000), &settings());
+    assert!(!next.claim.phase.is_leaving(), "it may well have joined");
+    let twice = with_nodes(vec![joined(), Node { name: "node-2".into(), ..joined() }]);
+    let next = step(&claim(Phase::Launched), &twice, at(30), &settings());
+    assert_eq!(next.claim.condition(condition::REGISTERED).unwrap().reason, "MultipleNodesFound");
+    assert!(patch(&next.effects).is_none());
+}
+
+#[test]
+fn a_node_waits_for_its_nodeclaim_object_which_is_to_own_it() {
+    let seen = Observation { mirror: Seen::Known(None), ..with_nodes(vec![joined()]) };
+    let next = step(&claim(Phase::Launched), &seen, at(30), &settings());
+    assert_eq!(next.effects, [Effect::MirrorClaim]);
+}
+
+#[test]
+fn what_keeps_a_node_from_being_initialised_is_named() {
+    let startup = Taint::new("cni", TaintEffect::NoExecute);
+    let uninitialised = || {
+        let mut node = ready_node();
+        node.labels.remove(labels::INITIALIZED);
+        node
+    };
+    let not_ready = Node { conditions: Vec::new(), ..uninitialised() };
+    let starting = Node { taints: vec![startup.clone()], ..uninitialised() };
+    let ephemeral =
+        Node { taints: vec![Taint::new(labels::NOT_READY_TAINT, TaintEffect::NoSchedule)], ..uninitialised() };
+    let empty = Node { allocatable: ResourceList::new(), ..uninitialised() };
+    for (node, reason) in [
+        (not_ready, "NodeNotReady"),
+        (starting, "StartupTaintsExist"),
+        (ephemeral, "KnownEphemeralTaintsExist"),
+        (empty, "ResourceNotRegistered"),
+    ] {
+        let mut claim = claim(Phase::Registered);
+        claim.spec.startup_taints = vec![startup.clone()];
+        let next = step(&claim, &with_nodes(vec![node]), at(30), &settings());
+        assert_eq!(next.claim.condition(condition::INITIALIZED).unwrap().reason, reason);
+        assert!(patch(&next.effects).is_none() && next.claim.phase == Phase::Registered);
+    }
+    let next = step(&claim(Phase::Registered), &with_nodes(vec![uninitialised()]), at(30), &settings());
+    assert_eq!(patch(&next.effects).unwrap().labels[labels::INITIALIZED], "true");
+    let next = step(&claim(Phase::Registered), &all_is_well(), at(30), &settings());
+    assert_eq!((next.claim.phase, next.requeue), (Phase::Initialized, None));
+    assert!(next.claim.has_condition(condition::READY));
+}
+
+#[test]
+fn an_instance_is_tagged_once_it_has_a_node_and_a_name_of_the_users_is_kept() {
+    let mut bare = instance("i-1", InstanceState::Running);
+    let tags = |instance: &Instance| {
+        let seen = Observation { instance: Seen::Known(Some(instance.clone())), ..all_is_well() };
+        step(&claim(Phase::Initialized), &seen, at(30), &settings()).effects.into_iter().find_map(|effect| match effect
+        {
+            Effect::TagInstance { tags, .. } => Some(tags),
+            _ => None,
+        })
+    };
+    let given = tags(&bare).unwrap();
+    assert_eq!(given[labels::NODE_CLAIM_TAG], "default-bbbbb");
+    assert_eq!((given["Name"].as_str(), given[labels::CLUSTER_NAME_TAG].as_str()), ("node-1", "town"));
+    bare.tags.insert("Name".into(), "mine".into());
+    assert!(!tags(&bare).unwrap().contains_key("Name"));
+    bare.tags.extend(given.into_iter().filter(|(key, _)| key != "Name"));
+    assert_eq!(tags(&bare), None);
+}
+
+#[test]
+fn a_claim_at_rest_asks_for_nothing() {
+    let settled = step(&claim(Phase::Initialized), &all_is_well(), at(30), &settings()).claim;
+    let next = step(&settled, &all_is_well(), at(31), &settings());
+    assert_eq!(next, crate::Step::stay(&settled));
+}
+
+#[test]
+fn a_taint_that_nobody_will_act_on_is_taken_off() {
+    let mut node = ready_node();
+    node.taints = vec![Taint::disrupted()];
+    node.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), "karpenter".into());
+    let next = step(&claim(Phase::Initialized), &with_nodes(vec![node]), at(30), &settings());
+    let patch = patch(&next.effects).unwrap();
+    assert_eq!(patch.remove_taints, [Taint::disrupted()]);
+    assert_eq!(patch.remove_labels, [labels::EXCLUDE_FROM_LOAD_BALANCERS]);
+}

@@ -1,0 +1,144 @@
+use super::*;
+use crate::{Effect, absorb, result_for, step};
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::instance::{LaunchOutcome, OfferingFailure};
+
+fn failure(lacks_capacity: bool) -> OfferingFailure {
+    OfferingFailure {
+        instance_type: "m6i.large".into(),
+        zone: "us-east-1a".into(),
+        capacity_type: CapacityType::OnDemand,
+        code: if lacks_capacity { "InsufficientInstanceCapacity" } else { "UnauthorizedOperation" }.into(),
+        message: "no".into(),
+        lacks_capacity,
+    }
+}
+
+fn reason(claim: &NodeClaim) -> Option<TerminationReason> {
+    claim.status.termination.as_ref().map(|end| end.reason)
+}
+
+#[test]
+fn a_reserved_claim_is_launched_only_from_a_class_that_is_ready() {
+    use TerminationReason::NodeClassNotReady;
+    for (state, launches, ends) in [
+        (NodeClassState::Ready, true, None),
+        (NodeClassState::NotYetKnown, false, None),
+        (NodeClassState::Missing, false, Some(NodeClassNotReady)),
+        (NodeClassState::Terminating, false, Some(NodeClassNotReady)),
+        (NodeClassState::NotReady { message: "no subnet".into() }, false, Some(NodeClassNotReady)),
+    ] {
+        let seen = Observation { node_class: Seen::Known(state.clone()), ..all_is_well() };
+        let next = step(&reserved(), &seen, at(1), &settings());
+        assert_eq!(next.effects.contains(&Effect::Launch), launches, "{state:?}");
+        assert_eq!(reason(&next.claim), ends, "{state:?}");
+    }
+    let seen = Observation { node_class: Seen::Unknown("the API server does not answer".into()), ..all_is_well() };
+    let next = step(&reserved(), &seen, at(1), &settings());
+    assert!(next.effects.is_empty() && next.claim == reserved() && next.requeue.is_some());
+    assert!(next.blocked[0].contains("does not answer"), "{:?}", next.blocked);
+}
+
+#[test]
+fn a_launch_is_tried_for_five_minutes() {
+    let mut claim = reserved();
+    for seconds in [1, 2, 4, 299] {
+        let failed = LaunchResult::Failed { code: "RequestLimitExceeded".into(), message: "slow down".into() };
+        let next = absorb(&claim, &failed, at(seconds), &settings());
+        assert_eq!(next.claim.condition(condition::LAUNCHED).unwrap().reason, "RequestLimitExceeded");
+        assert_eq!(next.claim.client_token().unwrap(), "group", "the call may have been served all the same");
+        claim = next.claim;
+        assert!(step(&claim, &all_is_well(), at(seconds), &settings()).effects.contains(&Effect::Launch));
+    }
+    assert_eq!(claim.status.launch_attempts, 4);
+    let next = step(&claim, &all_is_well(), at(300), &settings());
+    assert_eq!(reason(&next.claim), Some(TerminationReason::LaunchTimeout));
+    assert!(!next.effects.contains(&Effect::Launch));
+}
+
+#[test]
+fn each_member_gets_the_instance_of_its_index() {
+    let outcome = |ids: &[&str]| LaunchOutcome {
+        instances: ids.iter().map(|id| instance(id, InstanceState::Pending)).collect(),
+        failures: vec![failure(true)],
+    };
+    let got = |ids: &[&str], index: u32| {
+        let mut claim = reserved();
+        claim.spec.launch_group.as_mut().unwrap().index = index;
+        match result_for(&claim, &outcome(ids), |_| learned()) {
+            LaunchResult::Launched { instance, .. } => Some(instance.id),
+            _ => None,
+        }
+    };
+    assert_eq!(got(&["i-c", "i-a", "i-b"], 0).as_deref(), Some("i-a"), "whatever the order of the answer");
+    assert_eq!(got(&["i-b", "i-a"], 1).as_deref(), Some("i-b"));
+    assert_eq!(got(&["i-b", "i-a"], 2), None);
+    assert_eq!(got(&[], 0), None);
+}
+
+#[test]
+fn a_launched_claim_knows_what_it_got() {
+    let next = absorb(&reserved(), &launch_result("i-1"), at(3), &settings());
+    assert_eq!(next.claim.phase, Phase::Launched);
+    assert!(next.claim.has_condition(condition::LAUNCHED) && !next.claim.has_condition(condition::READY));
+    assert_eq!(next.claim.provider_id().unwrap(), "aws:///us-east-1a/i-1");
+    assert_eq!(next.charge.as_ref().unwrap().resources.get("nodes"), Quantity::from_units(1));
+    assert_eq!(next.charge.unwrap().dollars_per_hour, 0.1);
+    assert_eq!(next.claim.spec.charge, reserved().spec.charge, "the table changes the charge together with the usage");
+    let again = absorb(&next.claim, &launch_result("i-2"), at(4), &settings());
+    assert_eq!(again.claim, next.claim, "a claim never gets a second instance");
+}
+
+#[test]
+fn a_claim_that_left_while_it_was_launched_keeps_track_of_its_instance() {
+    let mut leaving = reserved();
+    crate::begin_termination(&mut leaving, TerminationReason::Deleted, "", at(1));
+    let next = absorb(&leaving, &launch_result("i-1"), at(2), &settings());
+    assert_eq!(next.claim.phase, Phase::Draining);
+    assert_eq!(next.claim.status.instance.unwrap().id, "i-1");
+}
+
+#[test]
+fn what_ec2_does_not_have_ends_the_claim_and_what_is_misconfigured_is_tried_again() {
+    let nothing = |failures: Vec<OfferingFailure>, others_launched| {
+        let result = LaunchResult::NothingLaunched { failures, others_launched };
+        absorb(&reserved(), &result, at(1), &settings())
+    };
+    let lack = nothing(vec![failure(true)], false);
+    assert_eq!(reason(&lack.claim), Some(TerminationReason::InsufficientCapacity));
+    assert_eq!(lack.requeue, Some(Duration::ZERO));
+    let marked = Effect::MarkUnavailable { failures: vec![failure(true)], until: at(181) };
+    assert_eq!(lack.effects[0], marked);
+    assert_eq!(lack.events[0].reason, "InsufficientCapacityError");
+
+    let wrong = nothing(vec![failure(false), failure(true)], false);
+    assert_eq!((wrong.claim.phase, reason(&wrong.claim)), (Phase::Reserved, None));
+    assert_eq!(wrong.claim.client_token().unwrap(), "group-1", "the first token would give the same answer for ever");
+    assert_eq!(wrong.claim.condition(condition::LAUNCHED).unwrap().reason, "UnauthorizedOperation");
+
+    let partly = nothing(vec![failure(false)], true);
+    assert_eq!(reason(&partly.claim), Some(TerminationReason::InsufficientCapacity));
+    assert_eq!(reason(&nothing(Vec::new(), false).claim), Some(TerminationReason::InsufficientCapacity));
+    let none = absorb(&reserved(), &LaunchResult::NoOffering { message: "none".into() }, at(1), &settings());
+    assert_eq!(reason(&none.claim), Some(TerminationReason::InsufficientCapacity));
+}
+
+#[test]
+fn a_lost_answer_is_recovered_from_the_groups_tag() {
+    let lost = LaunchResult::Failed { code: "IdempotentParameterMismatch".into(), message: "other parameters".into() };
+    let claim = absorb(&reserved(), &lost, at(1), &settings()).claim;
+    assert!(crate::Needs::of(&claim).launch_group && !crate::Needs::of(&reserved()).launch_group);
+    let group = vec![instance("i-2", InstanceState::Running), instance("i-1", InstanceState::Running)];
+    let seen = Observation { launch_group: Seen::Known(group), ..all_is_well() };
+    let next = step(&claim, &seen, at(2), &settings());
+    let Effect::Recover { instances } = &next.effects[0] else { panic!("{:?}", next.effects) };
+    assert_eq!(instances[0].id, "i-1");
+    assert!(!next.effects.contains(&Effect::Launch));
+
+    let empty = Observation { launch_group: Seen::Known(Vec::new()), ..all_is_well() };
+    let next = step(&claim, &empty, at(2), &settings());
+    assert_eq!(reason(&next.claim), Some(TerminationReason::InsufficientCapacity));
+    let unknown = Observation { launch_group: Seen::default(), ..all_is_well() };
+    let next = step(&claim, &unknown, at(2), &settings());
+    assert!(next.effects.is_empty() && next.claim == claim);
+}

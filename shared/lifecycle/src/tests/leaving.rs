@@ -1,0 +1,248 @@
+use super::*;
+use crate::drain::{Drain, drain, is_protected};
+use crate::{Effect, begin_termination, step};
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::object::{PodRef, VolumeAttachment};
+use nodeless_model::taint::TolerationOperator;
+use nodeless_model::{Toleration, pod::PodPhase};
+
+fn leaving(phase: Phase) -> NodeClaim {
+    let mut claim = claim(if phase > Phase::Initialized { Phase::Initialized } else { phase });
+    assert!(begin_termination(&mut claim, TerminationReason::Empty, "its node has no pods", at(0)));
+    claim.phase = phase.max(Phase::Draining);
+    claim
+}
+
+/// The node of a claim that is being drained, closed off and marked for deletion.
+fn closed() -> Node {
+    let mut node = ready_node();
+    node.taints.push(Taint::disrupted());
+    node.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), "karpenter".into());
+    node.deletion_timestamp = Some(at(0));
+    node
+}
+
+fn draining_with(pods: Vec<Pod>) -> Observation {
+    Observation { nodes: Seen::Known(vec![closed()]), pods: Seen::Known(pods), ..all_is_well() }
+}
+
+#[test]
+fn reasons_to_leave() {
+    use TerminationReason::{Deleted, Expired, InstanceMissing, Interrupted, NodePoolDeleted};
+    let deleted_mirror = MirroredClaim { deletion_timestamp: Some(at(1)), ..mirror() };
+    let deleted_node = Node { deletion_timestamp: Some(at(1)), ..ready_node() };
+    let not_ready = Node { conditions: Vec::new(), ..ready_node() };
+    let in_state = |state| Seen::Known(Some(instance("i-1", state)));
+    let well = all_is_well;
+    for (seen, now, reason) in [
+        (well(), 299, None),
+        (well(), 300, Some(Expired)),
+        (Observation { mirror: Seen::Known(Some(deleted_mirror)), ..well() }, 1, Some(Deleted)),
+        (Observation { nodes: Seen::Known(vec![deleted_node]), ..well() }, 1, Some(Deleted)),
+        (Observation { node_pool_exists: Seen::Known(false), ..well() }, 1, Some(NodePoolDeleted)),
+        (Observation { instance: in_state(InstanceState::Terminated), ..well() }, 1, Some(InstanceMissing)),
+        (Observation { instance: in_state(InstanceState::ShuttingDown), ..well() }, 1, Some(InstanceMissing)),
+        (Observation { instance: in_state(InstanceState::Stopping), ..well() }, 1, Some(Interrupted)),
+        (Observation { instance: Seen::Known(None), ..well() }, 200, None),
+        (
+            Observation { instance: Seen::Known(None), nodes: Seen::Known(vec![not_ready.clone()]), ..well() },
+            200,
+            Some(InstanceMissing),
+        ),
+        (Observation { instance: Seen::Known(None), nodes: Seen::Known(vec![not_ready]), ..well() }, 60, None),
+        (Observation { instance: Seen::Known(None), nodes: Seen::default(), ..well() }, 200, None),
+        (Observation::default(), 1, None),
+    ] {
+        let mut claim = claim(Phase::Initialized);
+        claim.spec.expire_after = Some(minutes(5));
+        let next = step(&claim, &seen, at(now), &settings());
+        assert_eq!(next.claim.status.termination.as_ref().map(|end| end.reason), reason, "at {now}: {seen:?}");
+        let destroys =
+            |effect: &Effect| !matches!(effect, Effect::WakePlanner | Effect::MirrorClaim | Effect::TagInstance { .. });
+        assert!(
+            !next.effects.iter().any(destroys),
+            "leaving is written down before anything is done: {:?}",
+            next.effects
+        );
+    }
+}
+
+#[test]
+fn the_first_reason_stands_and_a_deadline_only_comes_nearer() {
+    let mut claim = claim(Phase::Initialized);
+    claim.spec.termination_grace_period = Some(minutes(60));
+    assert!(begin_termination(&mut claim, TerminationReason::Drifted, "drift", at(0)));
+    assert_eq!(claim.status.termination.as_ref().unwrap().deadline, Some(at(3600)));
+    assert_eq!(claim.condition(condition::DISRUPTION_REASON).unwrap().reason, "Drifted");
+    assert!(!begin_termination(&mut claim, TerminationReason::Interrupted, "spot", at(60)));
+    assert!(begin_termination(&mut claim, TerminationReason::Unhealthy, "ill", at(120)));
+    let end = claim.status.termination.unwrap();
+    assert_eq!((end.reason, end.deadline), (TerminationReason::Drifted, Some(at(120))));
+}
+
+#[test]
+fn a_node_is_closed_off_and_held_before_it_is_deleted() {
+    let mut bare = ready_node();
+    bare.finalizers.clear();
+    let seen = Observation { nodes: Seen::Known(vec![bare]), pods: Seen::Known(vec![pod("a")]), ..all_is_well() };
+    let next = step(&leaving(Phase::Draining), &seen, at(1), &settings());
+    let Effect::PatchNode { patch, .. } = &next.effects[0] else { panic!("{:?}", next.effects) };
+    assert_eq!(patch.add_taints, [Taint::disrupted()]);
+    assert_eq!(patch.labels[labels::EXCLUDE_FROM_LOAD_BALANCERS], "karpenter");
+    assert!(patch.add_finalizer.is_some() && next.requeue == Some(Duration::ZERO));
+    assert!(!next.effects.iter().any(|effect| matches!(effect, Effect::DeleteNode { .. } | Effect::Evict { .. })));
+
+    let seen =
+        Observation { nodes: Seen::Known(vec![ready_node()]), pods: Seen::Known(vec![pod("a")]), ..all_is_well() };
+    let next = step(&leaving(Phase::Draining), &seen, at(1), &settings());
+    assert!(
+        matches!(next.effects[..3], [Effect::PatchNode { .. }, Effect::DeleteNode { .. }, Effect::Evict { .. }]),
+        "{:?}",
+        next.effects
+    );
+}
+
+#[test]
+fn pods_move_group_by_group() {
+    let daemon = |pod: Pod| Pod { owner_kind: Some("DaemonSet".into()), ..pod };
+    let critical = |pod: Pod| Pod { priority_class_name: Some("system-node-critical".into()), ..pod };
+    let mut pods = vec![critical(daemon(pod("d"))), critical(pod("c")), daemon(pod("b")), pod("a")];
+    let mut order = Vec::new();
+    while !pods.is_empty() {
+        let plan = drain(&pods, None, at(0), &settings());
+        assert_eq!((plan.evict.len(), plan.waiting), (1, pods.len()));
+        order.push(plan.evict[0].name.clone());
+        pods.retain(|pod| pod.name != plan.evict[0].name);
+    }
+    assert_eq!(order, ["a", "b", "c", "d"]);
+    assert_eq!(drain(&[], None, at(0), &settings()), Drain::default());
+}
+
+#[test]
+fn some_pods_are_not_waited_for() {
+    let tolerant = Toleration {
+        key: labels::DISRUPTED_TAINT.into(),
+        operator: TolerationOperator::Exists,
+        ..Toleration::default()
+    };
+    for (pod, waiting, evicted) in [
+        (Pod { tolerations: vec![tolerant], ..pod("tolerant") }, 0, 0),
+        (Pod { owner_kind: Some("Node".into()), ..pod("static") }, 0, 0),
+        (Pod { phase: PodPhase::Succeeded, ..pod("ended") }, 0, 0),
+        (Pod { deletion_timestamp: Some(at(-61)), ..pod("stuck") }, 0, 0),
+        (Pod { deletion_timestamp: Some(at(-60)), ..pod("slow") }, 1, 0),
+        (Pod { deletion_timestamp: Some(at(10)), ..pod("stopping") }, 1, 0),
+        (pod("plain"), 1, 1),
+    ] {
+        let plan = drain(std::slice::from_ref(&pod), None, at(0), &settings());
+        assert_eq!((plan.waiting, plan.evict.len()), (waiting, evicted), "{}", pod.name);
+    }
+}
+
+#[test]
+fn do_not_disrupt_holds_a_pod_until_its_time_or_the_deadline() {
+    let annotated = |value: &str| Pod {
+        annotations: StringMap::from([(labels::DO_NOT_DISRUPT.into(), value.into())]),
+        start_time: Some(at(0)),
+        ..pod("a")
+    };
+    for (value, now, protected) in
+        [("true", 1 << 30, true), ("30m", 1799, true), ("30m", 1800, false), ("soon", 1, false), ("false", 1, false)]
+    {
+        assert_eq!(is_protected(&annotated(value), at(now)), protected, "{value} at {now}");
+    }
+    let plan = drain(&[annotated("true")], Some(at(3600)), at(3570), &settings());
+    assert_eq!((plan.protected.len(), plan.delete.len()), (1, 0), "thirty seconds of its own are still left");
+    let plan = drain(&[annotated("true")], Some(at(3600)), at(3571), &settings());
+    assert_eq!(plan.delete, [(PodRef::from(&annotated("true")), 29)]);
+}
+
+#[test]
+fn the_deadline_forces_pods_with_what_time_is_left() {
+    let with_grace = |seconds| Pod { termination_grace_period_seconds: seconds, ..pod("a") };
+    let forced =
+        |pod: Pod, now| drain(&[pod], Some(at(3600)), at(now), &settings()).delete.first().map(|(_, grace)| *grace);
+    assert_eq!(forced(with_grace(Some(300)), 3300), None);
+    assert_eq!(forced(with_grace(Some(300)), 3301), Some(299));
+    assert_eq!(forced(with_grace(Some(7200)), 0), Some(3600), "longer than there is time: at once");
+    assert_eq!(forced(with_grace(Some(0)), 5000), Some(1), "never without any time");
+    assert_eq!(forced(with_grace(None), 5000), None, "a pod without a grace period is never forced");
+    assert_eq!(forced(Pod { deletion_timestamp: Some(at(3600)), ..with_grace(Some(60)) }, 3590), None);
+    assert_eq!(forced(Pod { deletion_timestamp: Some(at(3601)), ..with_grace(Some(60)) }, 3590), Some(10));
+    let critical = Pod { priority_class_name: Some("system-node-critical".into()), ..with_grace(Some(7200)) };
+    let plan = drain(&[pod("b"), critical], Some(at(3600)), at(0), &settings());
+    assert_eq!((plan.evict.len(), plan.delete.len()), (1, 1), "whoever is late does not wait for its turn");
+}
+
+#[test]
+fn a_drain_ends_when_pods_and_volumes_are_gone_but_not_at_once() {
+    let next = step(&leaving(Phase::Draining), &draining_with(vec![pod("a")]), at(1), &settings());
+    assert!(matches!(next.effects[0], Effect::Evict { .. }));
+    assert_eq!(next.claim.condition(condition::DRAINED).unwrap().reason, "Draining");
+    let started = next.claim;
+    let early = step(&started, &draining_with(Vec::new()), at(5), &settings());
+    assert_eq!(early.claim.phase, Phase::Draining, "five seconds at least");
+    let attached = VolumeAttachment { name: "csi-1".into(), persistent_volume: None };
+    let seen = Observation { volume_attachments: Seen::Known(vec![attached]), ..draining_with(Vec::new()) };
+    let waits = step(&started, &seen, at(6), &settings());
+    assert!(waits.claim.has_condition(condition::DRAINED) && waits.claim.phase == Phase::Draining);
+    assert_eq!(waits.claim.condition(condition::VOLUMES_DETACHED).unwrap().reason, "AwaitingVolumeDetachment");
+    let mut late = started.clone();
+    late.status.termination.as_mut().unwrap().deadline = Some(at(6));
+    let next = step(&late, &seen, at(6), &settings());
+    assert_eq!(next.claim.phase, Phase::Terminating);
+    assert_eq!(next.claim.condition(condition::VOLUMES_DETACHED).unwrap().reason, "TerminationGracePeriodElapsed");
+    let done = step(&started, &draining_with(Vec::new()), at(6), &settings());
+    assert!(done.claim.phase == Phase::Terminating && done.claim.has_condition(condition::VOLUMES_DETACHED));
+}
+
+#[test]
+fn a_node_whose_instance_is_gone_is_not_drained() {
+    let dead = Node { conditions: Vec::new(), ..closed() };
+    let gone = Seen::Known(Some(instance("i-1", InstanceState::Terminated)));
+    let seen = Observation { instance: gone, nodes: Seen::Known(vec![dead]), ..draining_with(vec![pod("a")]) };
+    let next = step(&leaving(Phase::Draining), &seen, at(1), &settings());
+    assert_eq!(next.claim.phase, Phase::Terminating);
+    assert!(!next.effects.iter().any(|effect| matches!(effect, Effect::Evict { .. })));
+}
+
+#[test]
+fn a_node_that_never_joined_is_not_drained() {
+    let next = step(&leaving(Phase::Launched), &draining_with(vec![pod("a")]), at(1), &settings());
+    assert_eq!(next.claim.phase, Phase::Terminating);
+    let mut unlaunched = reserved();
+    begin_termination(&mut unlaunched, TerminationReason::LaunchTimeout, "", at(1));
+    let next = step(&unlaunched, &Observation::default(), at(1), &settings());
+    assert_eq!(next.claim.phase, Phase::Terminating);
+    let next = step(&next.claim, &Observation::default(), at(1), &settings());
+    assert_eq!(next.claim.phase, Phase::Gone);
+    let next = step(&next.claim, &Observation::default(), at(1), &settings());
+    assert_eq!(next.effects, [Effect::RemoveMirror, Effect::DeleteRecord, Effect::WakePlanner]);
+}
+
+#[test]
+fn an_instance_is_asked_to_end_until_it_has() {
+    let seen = |state| Observation { instance: Seen::Known(state), ..draining_with(Vec::new()) };
+    let claim = leaving(Phase::Terminating);
+    let ask = Effect::TerminateInstance { id: "i-1".into() };
+    let at_time = |state, now| step(&claim, &seen(state), at(now), &settings());
+    let next = at_time(Some(instance("i-1", InstanceState::Running)), 10);
+    assert!(next.effects.contains(&ask) && next.claim.has_condition(condition::INSTANCE_TERMINATING));
+    assert_eq!(next.claim.status.terminate_requested, Some(at(10)));
+    let next = at_time(Some(instance("i-1", InstanceState::ShuttingDown)), 10);
+    assert!(!next.effects.contains(&ask) && next.claim.phase == Phase::Terminating);
+    assert!(at_time(None, 10).effects.contains(&ask), "EC2 may not list it yet");
+    assert_eq!(at_time(None, 120).claim.phase, Phase::Gone);
+    assert_eq!(at_time(Some(instance("i-1", InstanceState::Terminated)), 10).claim.phase, Phase::Gone);
+}
+
+#[test]
+fn what_is_gone_leaves_no_trace_and_its_record_goes_last() {
+    let next = step(&leaving(Phase::Gone), &draining_with(Vec::new()), at(10), &settings());
+    let Effect::PatchNode { patch, .. } = &next.effects[0] else { panic!("{:?}", next.effects) };
+    assert_eq!(patch.remove_finalizer.as_deref(), Some(labels::TERMINATION_FINALIZER));
+    assert_eq!(next.effects[1..], [Effect::RemoveMirror, Effect::DeleteRecord, Effect::WakePlanner]);
+    let unseen = Observation::default();
+    let next = step(&leaving(Phase::Gone), &unseen, at(10), &settings());
+    assert!(next.effects.is_empty() && !next.blocked.is_empty());
+}

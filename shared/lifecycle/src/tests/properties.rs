@@ -1,0 +1,190 @@
+use super::*;
+use crate::{Effect, Step, begin_termination, step};
+use nodeless_model::claim::TerminationReason;
+use proptest::prelude::*;
+
+/// Anything that may be read of something, or not.
+fn seen<T: std::fmt::Debug + Clone + 'static>(known: impl Strategy<Value = T> + 'static) -> BoxedStrategy<Seen<T>> {
+    prop_oneof![3 => known.prop_map(Seen::Known), 1 => Just(Seen::Unknown("no answer".to_owned()))].boxed()
+}
+
+fn any_state() -> impl Strategy<Value = InstanceState> {
+    use InstanceState::{Pending, Running, ShuttingDown, Stopped, Stopping, Terminated};
+    prop::sample::select(vec![Pending, Running, Stopping, Stopped, ShuttingDown, Terminated])
+}
+
+fn any_node() -> impl Strategy<Value = Node> {
+    (prop::collection::vec(any::<bool>(), 6)).prop_map(|bits| {
+        let mut node = if bits[0] { ready_node() } else { joined() };
+        if bits[1] {
+            node.taints.push(Taint::disrupted());
+            node.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), "karpenter".into());
+        }
+        if bits[2] {
+            node.deletion_timestamp = Some(at(5));
+        }
+        if bits[3] {
+            node.finalizers.clear();
+        }
+        if bits[4] {
+            node.conditions.clear();
+        }
+        if bits[5] {
+            node.labels.remove(labels::INITIALIZED);
+        }
+        node
+    })
+}
+
+fn any_pod() -> impl Strategy<Value = Pod> {
+    (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(-100_i64..1000)).prop_map(
+        |(critical, daemon, held, ends)| {
+            let mut one = pod("a");
+            one.priority_class_name = critical.then(|| "system-node-critical".into());
+            if daemon {
+                one.owner_kind = Some("DaemonSet".into());
+            }
+            if held {
+                one.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+            }
+            one.deletion_timestamp = ends.map(at);
+            one
+        },
+    )
+}
+
+fn any_observation() -> impl Strategy<Value = Observation> {
+    let class = prop::sample::select(vec![
+        NodeClassState::Ready,
+        NodeClassState::NotYetKnown,
+        NodeClassState::Missing,
+        NodeClassState::NotReady { message: "no".into() },
+    ]);
+    let mirror = prop::option::of(prop::option::of(Just(at(5))))
+        .prop_map(|deleted| deleted.map(|deletion_timestamp| MirroredClaim { deletion_timestamp, ..mirror() }));
+    (
+        seen(class),
+        seen(any::<bool>()),
+        seen(prop::option::of(any_state()).prop_map(|state| state.map(|state| instance("i-1", state)))),
+        seen(prop::collection::vec(any_state().prop_map(|state| instance("i-1", state)), 0..2)),
+        seen(prop::collection::vec(any_node(), 0..3)),
+        seen(prop::collection::vec(any_pod(), 0..4)),
+        seen(mirror),
+    )
+        .prop_map(|(node_class, node_pool_exists, instance, launch_group, nodes, pods, mirror)| Observation {
+            node_class,
+            node_pool_exists,
+            instance,
+            launch_group,
+            nodes,
+            pods,
+            volume_attachments: Seen::Known(Vec::new()),
+            mirror,
+        })
+}
+
+fn any_claim() -> impl Strategy<Value = NodeClaim> {
+    use Phase::{Draining, Gone, Initialized, Launched, Registered, Reserved, Terminating};
+    let phase = prop::sample::select(vec![Reserved, Launched, Registered, Initialized, Draining, Terminating, Gone]);
+    (phase, any::<bool>(), prop::option::of(0_u64..30)).prop_map(|(phase, launched, grace)| {
+        let mut one = claim(if phase.is_leaving() { Initialized } else { phase });
+        one.spec.termination_grace_period = grace.map(minutes);
+        if phase.is_leaving() {
+            begin_termination(&mut one, TerminationReason::Deleted, "", at(0));
+            one.phase = phase;
+            if !launched {
+                one.status.instance = None;
+            }
+        }
+        one
+    })
+}
+
+fn destroys(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::TerminateInstance { .. }
+            | Effect::DeleteNode { .. }
+            | Effect::Evict { .. }
+            | Effect::DeletePod { .. }
+            | Effect::DeleteRecord
+            | Effect::RemoveMirror
+    )
+}
+
+fn any_step() -> impl Strategy<Value = (NodeClaim, Observation, Step)> {
+    (any_claim(), any_observation(), 0_i64..4000).prop_map(|(claim, seen, now)| {
+        let next = step(&claim, &seen, at(now), &settings());
+        (claim, seen, next)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn phases_only_go_forwards((before, _, next) in any_step()) {
+        prop_assert!(next.claim.phase >= before.phase);
+        prop_assert_eq!(&next.claim.spec, &before.spec);
+        prop_assert_eq!((&next.claim.name, &next.claim.uid, next.claim.version), (&before.name, &before.uid, before.version));
+        if next.claim.phase > before.phase {
+            prop_assert_eq!(next.claim.phase.is_leaving(), next.claim.status.termination.is_some());
+        }
+    }
+
+    #[test]
+    fn nothing_is_destroyed_on_doubt((before, seen, next) in any_step()) {
+        let doubtful = before.status.instance.is_some()
+            && (seen.nodes.known().is_none() || (seen.instance.known().is_none() && before.phase != Phase::Gone));
+        if doubtful {
+            prop_assert!(!next.effects.iter().any(destroys), "{:?}", next.effects);
+        }
+    }
+
+    #[test]
+    fn only_what_is_leaving_is_destroyed((before, _, next) in any_step()) {
+        if next.effects.iter().any(destroys) {
+            prop_assert!(before.phase.is_leaving(), "it was written down before");
+        }
+        for effect in &next.effects {
+            match effect {
+                Effect::TerminateInstance { .. } => prop_assert_eq!(before.phase, Phase::Terminating),
+                Effect::DeleteRecord => prop_assert_eq!(before.phase, Phase::Gone),
+                Effect::Evict { .. } => prop_assert_eq!(before.phase, Phase::Draining),
+                _ => {}
+            }
+        }
+        let ends = next.effects.iter().any(|effect| matches!(effect, Effect::TerminateInstance { .. }));
+        prop_assert!(!(ends && next.effects.contains(&Effect::DeleteRecord)), "an instance outlives no record");
+    }
+
+    #[test]
+    fn a_record_goes_only_after_its_instance((before, seen, next) in any_step()) {
+        if next.claim.phase == Phase::Gone && before.phase < Phase::Gone && before.status.instance.is_some() {
+            let state = seen.instance.known().unwrap().as_ref().map(|instance| instance.state);
+            prop_assert!(matches!(state, None | Some(InstanceState::Terminated)), "{:?}", state);
+        }
+    }
+
+    #[test]
+    fn a_step_that_waits_says_when_to_look_again((_, _, next) in any_step()) {
+        let at_rest = next.claim.phase == Phase::Initialized || next.effects.contains(&Effect::DeleteRecord);
+        prop_assert!(next.requeue.is_some() || at_rest, "{:?}", next);
+        prop_assert!(next.blocked.is_empty() || next.requeue.is_some());
+    }
+
+    #[test]
+    fn repeating_a_step_on_the_same_view_repeats_its_effects((before, seen, next) in any_step()) {
+        // A step whose record was written but whose effects were lost is made up for by the next one.
+        if next.claim.phase == before.phase {
+            let lost = next.effects.iter().filter(|effect| !matches!(effect, Effect::MirrorClaim));
+            let again = step(&next.claim, &seen, at(4000), &settings());
+            for effect in lost {
+                let later = |other: &Effect| std::mem::discriminant(other) == std::mem::discriminant(effect);
+                let moved_on = again.claim.phase > next.claim.phase;
+                let forced = matches!(effect, Effect::Evict { .. });
+                prop_assert!(moved_on || forced || again.effects.iter().any(later), "{:?} then {:?}", next, again);
+            }
+        }
+    }
+}
