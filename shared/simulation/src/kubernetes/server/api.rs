@@ -4,18 +4,17 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
 use super::admission::{self, Call};
 use super::garbage::{self, DeleteOptions};
-use super::patch::{apply, json as json_patch, merge, strategic};
-use super::resource::{Definition, EVENTS, PODS, Resource, text};
+use super::resource::{Definition, EVENTS, Resource, text};
 use super::selectors::{FieldSelector, LabelSelector};
 use super::status::Status;
-use super::store::{Change, ChangeKind, ObjectKey, Store};
+use super::store::{Change, ObjectKey, Store};
 use super::writes::{self, Part, Request};
-use super::{bootstrap, events, eviction, scale};
+use super::{bootstrap, events, eviction, patching, scale};
 
 /// Where the time comes from.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -338,7 +337,7 @@ impl ApiServer {
             let key = object_key(&definition, namespace, name);
             let old = store.get(&resource.storage_key(), &key).cloned();
             let request = Request { now, manager: options.field_manager.as_deref(), dry_run: options.dry_run };
-            let patched = patch_in(store, &definition, &key, subresource, kind, patch, options.force, request)?;
+            let patched = patching::patch(store, &definition, &key, subresource, kind, patch, options.force, request)?;
             let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
             let before = old.as_deref().cloned().unwrap_or_default();
             let calls = if old.as_ref() == Some(&patched) {
@@ -411,7 +410,7 @@ impl ApiServer {
     /// Not found; a conflict when the pod has a node already or is being deleted.
     pub fn bind(&self, namespace: &str, pod: &str, node: &str) -> Result<(), Status> {
         let key = (namespace.to_owned(), pod.to_owned());
-        self.write(|store, now| bind_in(store, &key, node, now))
+        self.write(|store, now| patching::bind(store, &key, node, now))
     }
 
     /// The same server for writes that webhooks have agreed to.
@@ -486,142 +485,4 @@ fn review_of_event(
 pub(crate) fn object_key(definition: &Definition, namespace: &str, name: &str) -> ObjectKey {
     let namespace = if definition.resource.namespaced { namespace } else { "" };
     (namespace.to_owned(), name.to_owned())
-}
-
-#[allow(clippy::too_many_arguments)]
-fn patch_in(
-    store: &mut Store,
-    definition: &Definition,
-    key: &ObjectKey,
-    subresource: Option<&str>,
-    kind: PatchType,
-    patch: &Value,
-    force: bool,
-    request: Request<'_>,
-) -> Result<Arc<Value>, Status> {
-    let resource = &definition.resource;
-    let (namespace, name) = key;
-    let current = store.get(&resource.storage_key(), key).map(|object| events::to_version(definition, object));
-    if kind == PatchType::Apply {
-        return apply_in(store, definition, key, current.as_deref(), subresource, patch, force, request);
-    }
-    let current = current.ok_or_else(|| Status::not_found(resource, name))?;
-    let base = match subresource {
-        Some("scale") => scale::read(definition, &current)?,
-        _ => current.as_ref().clone(),
-    };
-    let patched = match kind {
-        PatchType::Json => json_patch::patch(resource, name, &base, patch)?,
-        PatchType::Merge => merge::patch(&base, patch),
-        PatchType::Strategic if definition.custom.is_some() => {
-            let text = "the body of the request was in an unknown format - accepted media types include: \
-                application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-            return Err(Status::new(415, "UnsupportedMediaType", text));
-        }
-        PatchType::Strategic | PatchType::Apply => strategic::patch(definition, &base, patch)?,
-    };
-    let given = text(&patched, "/metadata/namespace");
-    if resource.namespaced && given != namespace {
-        return Err(Status::bad_request("the namespace of the provided object does not match the namespace sent"));
-    }
-    let (object, part) = match subresource {
-        None => (patched, Part::Object),
-        Some("status") if definition.status => (patched, Part::Status),
-        Some("scale") => (scale::write(definition, &current, &patched)?, Part::Whole("scale")),
-        Some(_) => return Err(Status::method_not_allowed()),
-    };
-    writes::update(store, definition, key, object, part, request)
-}
-
-#[allow(clippy::too_many_arguments)]
-fn apply_in(
-    store: &mut Store,
-    definition: &Definition,
-    key: &ObjectKey,
-    current: Option<&Value>,
-    subresource: Option<&str>,
-    configuration: &Value,
-    force: bool,
-    request: Request<'_>,
-) -> Result<Arc<Value>, Status> {
-    let manager = request.manager.filter(|manager| !manager.is_empty()).ok_or_else(|| {
-        let error = super::status::FieldError::required("fieldManager", "is required for apply patch");
-        Status::invalid(&definition.resource, &key.1, vec![error])
-    })?;
-    let resource = &definition.resource;
-    let given = (text(configuration, "/apiVersion"), text(configuration, "/kind"));
-    if given != (resource.api_version().as_str(), resource.kind.as_ref()) {
-        let text = format!("apply: the configuration has to be of {} {}", resource.api_version(), resource.kind);
-        return Err(Status::bad_request(text));
-    }
-    let mut configuration = configuration.clone();
-    if let Some(metadata) = configuration["metadata"].as_object_mut() {
-        metadata.retain(|_, value| !value.is_null());
-    }
-    let part = match subresource {
-        None => Part::Whole("apply"),
-        Some("status") if definition.status => Part::Status,
-        Some(_) => return Err(Status::method_not_allowed()),
-    };
-    let sub = subresource.unwrap_or_default();
-    match (definition.status, subresource) {
-        (true, None) => {
-            configuration.as_object_mut().and_then(|map| map.remove("status"));
-        }
-        (_, Some(_)) => {
-            if let Some(map) = configuration.as_object_mut() {
-                map.remove("spec");
-            }
-        }
-        _ => {}
-    }
-    let writer = apply::Writer { manager, subresource: sub, now: request.now };
-    match current {
-        Some(current) => {
-            let mut merged = apply::apply(definition, current, &configuration, writer, force)?;
-            let version = text(&configuration, "/metadata/resourceVersion");
-            let version = if version.is_empty() { text(current, "/metadata/resourceVersion") } else { version };
-            merged["metadata"]["resourceVersion"] = json!(version);
-            let quiet = Request { manager: None, ..request };
-            writes::update(store, definition, key, merged, part, quiet)
-        }
-        None if subresource.is_some() => Err(Status::not_found(resource, &key.1)),
-        None => {
-            configuration["metadata"]["name"] = json!(key.1);
-            if resource.namespaced {
-                configuration["metadata"]["namespace"] = json!(key.0);
-            }
-            let empty = json!({"metadata": {}});
-            let merged = apply::apply(definition, &empty, &configuration, writer, force)?;
-            writes::create(store, definition, merged, request)
-        }
-    }
-}
-
-fn bind_in(store: &mut Store, key: &ObjectKey, node: &str, now: Timestamp) -> Result<(), Status> {
-    let definition = store.definition_of(&PODS)?;
-    let mut pod = store.get(&PODS.storage_key(), key).ok_or_else(|| Status::not_found(&PODS, &key.1))?.as_ref().clone();
-    let refuse = |detail: String| {
-        let text = format!("Operation cannot be fulfilled on pods/binding {:?}: {detail}", key.1);
-        Status::new(409, "Conflict", text).about(&PODS, &key.1)
-    };
-    if node.is_empty() {
-        return Err(Status::bad_request("target.name: Required value"));
-    }
-    if pod.pointer("/metadata/deletionTimestamp").is_some() {
-        return Err(refuse(format!("pod {} is being deleted, cannot be assigned to a host", key.1)));
-    }
-    let current = text(&pod, "/spec/nodeName");
-    if !current.is_empty() {
-        return Err(refuse(format!("pod {} is already assigned to node {current:?}", key.1)));
-    }
-    pod["spec"]["nodeName"] = json!(node);
-    let scheduled = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
-        "lastTransitionTime": apply::seconds(now)});
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut conditions: Vec<Value> = conditions.into_iter().filter(|it| it["type"] != "PodScheduled").collect();
-    conditions.push(scheduled);
-    pod["status"]["conditions"] = Value::Array(conditions);
-    store.commit(&definition, ChangeKind::Modified, pod);
-    Ok(())
 }

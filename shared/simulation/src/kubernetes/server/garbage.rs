@@ -283,12 +283,12 @@ fn settle(
     }
     let own = [ORPHAN, FOREGROUND, CLEANUP];
     let mut rest = own.iter().fold(object.as_ref().clone(), |object, own| without_finalizer(&object, own));
-    if definition.resource == NAMESPACES {
-        if let Some(spec) = rest["spec"].as_object_mut() {
-            let own = spec.get("finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
-            let left: Vec<Value> = own.into_iter().filter(|finalizer| finalizer != "kubernetes").collect();
-            spec.insert("finalizers".into(), Value::Array(left));
-        }
+    if definition.resource == NAMESPACES
+        && let Some(spec) = rest["spec"].as_object_mut()
+    {
+        let own = spec.get("finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+        let left: Vec<Value> = own.into_iter().filter(|finalizer| finalizer != "kubernetes").collect();
+        spec.insert("finalizers".into(), Value::Array(left));
     }
     if is_finished(&rest) {
         return (remove(store, definition, rest, now), true);

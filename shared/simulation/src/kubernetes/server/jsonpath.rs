@@ -85,7 +85,9 @@ fn apply<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
         Step::Filter(field, wanted) => {
             let matches = |element: &&Value| match element.get(field) {
                 Some(Value::String(text)) => text == wanted,
-                Some(other) => other.to_string() == *wanted,
+                Some(Value::Bool(flag)) => *wanted == if *flag { "true" } else { "false" },
+                Some(Value::Number(number)) => wanted.parse().is_ok_and(|wanted: serde_json::Number| wanted == *number),
+                Some(_) => false,
                 None => false,
             };
             value.as_array().into_iter().flatten().filter(matches).collect()

@@ -18,6 +18,7 @@ mod http;
 mod jsonpath;
 mod openapi;
 mod patch;
+mod patching;
 mod protobuf;
 pub mod resource;
 mod scale;
@@ -34,7 +35,7 @@ pub use api::{ApiServer, Clock, CreateOptions, List, ListOptions, Options, Patch
 pub use garbage::{DeleteOptions, Preconditions, Propagation};
 pub use resource::Resource;
 pub use selectors::LabelSelector;
-pub use status::{Cause, FieldError, Status};
+pub use status::{Cause, FieldError, Status, Subject};
 pub use store::{Change, ChangeKind};
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(crate) fn read(definition: &Definition, object: &Value) -> Result<Value, Sta
 pub(crate) fn write(definition: &Definition, object: &Value, scale: &Value) -> Result<Value, Status> {
     let paths = paths(definition)?;
     let wanted = scale.pointer("/spec/replicas").cloned().unwrap_or(json!(0));
-    if !wanted.as_i64().is_some_and(|count| count >= 0) {
+    if wanted.as_i64().is_none_or(|count| count < 0) {
         let error = FieldError::invalid("spec.replicas", &wanted, "must be greater than or equal to 0");
         return Err(Status::invalid(&definition.resource, text(object, "/metadata/name"), vec![error]));
     }

@@ -15,6 +15,15 @@ pub struct Cause {
     pub field: Option<String>,
 }
 
+/// The resource that an error is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Plural name of the resource (kind, in errors about validity).
+    pub kind: String,
+}
+
 /// A refused or failed request. Displays its message; [`Status::to_value`] gives the `metav1.Status` object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -25,12 +34,10 @@ pub struct Status {
     pub reason: &'static str,
     /// What happened, for a person.
     pub message: String,
-    /// Name of the object concerned.
+    /// Name of the object concerned; unset when the error is about no object, or one without name.
     pub name: Option<String>,
-    /// API group of the object concerned.
-    pub group: Option<String>,
-    /// Plural name of the resource concerned (kind, in errors about validity).
-    pub kind: Option<String>,
+    /// The resource concerned.
+    pub subject: Option<Box<Subject>>,
     /// Detailed causes.
     pub causes: Vec<Cause>,
     /// Seconds after which a retry may succeed.
@@ -81,8 +88,7 @@ impl Status {
             reason,
             message: message.into(),
             name: None,
-            group: None,
-            kind: None,
+            subject: None,
             causes: Vec::new(),
             retry_after_seconds: None,
         }
@@ -91,9 +97,9 @@ impl Status {
     /// Adds which object the error is about.
     #[must_use]
     pub fn about(mut self, resource: &Resource, name: &str) -> Self {
+        let (group, kind) = (resource.group.to_string(), resource.plural.to_string());
         self.name = (!name.is_empty()).then(|| name.to_owned());
-        self.group = (!resource.group.is_empty()).then(|| resource.group.to_string());
-        self.kind = Some(resource.plural.to_string());
+        self.subject = Some(Box::new(Subject { group, kind }));
         self
     }
 
@@ -161,7 +167,9 @@ impl Status {
             format!("{}.{}", resource.kind, resource.group)
         };
         let mut status = Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {list}")).about(resource, name);
-        status.kind = Some(resource.kind.to_string());
+        if let Some(subject) = &mut status.subject {
+            subject.kind = resource.kind.to_string();
+        }
         status.causes = errors
             .into_iter()
             .map(|error| Cause { reason: error.reason.into(), message: error.message, field: Some(error.field) })
@@ -182,8 +190,14 @@ impl Status {
     /// The `metav1.Status` object.
     pub fn to_value(&self) -> Value {
         let mut details = serde_json::Map::new();
-        for (key, value) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind)] {
-            if let Some(value) = value {
+        let subject = self.subject.as_deref();
+        let fields = [
+            ("name", self.name.as_deref()),
+            ("group", subject.map(|subject| subject.group.as_str())),
+            ("kind", subject.map(|subject| subject.kind.as_str())),
+        ];
+        for (key, value) in fields {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
                 details.insert(key.into(), json!(value));
             }
         }

@@ -150,10 +150,8 @@ pub(crate) fn object(definition: &Definition, object: &Value) -> Vec<FieldError>
         }
         "CustomResourceDefinition" => custom_resource_definition(object, &mut errors),
         "ValidatingWebhookConfiguration" => webhooks(object, &mut errors),
-        "PriorityClass" => {
-            if !object["value"].is_i64() && !object["value"].is_null() {
-                errors.push(FieldError::invalid("value", &object["value"], "must be an integer"));
-            }
+        "PriorityClass" if !object["value"].is_i64() && !object["value"].is_null() => {
+            errors.push(FieldError::invalid("value", &object["value"], "must be an integer"));
         }
         "Event" => {
             let (namespace, about) = (text(object, "/metadata/namespace"), text(object, "/involvedObject/namespace"));
@@ -353,12 +351,13 @@ pub(crate) fn update(definition: &Definition, old: &Value, new: &Value) -> Vec<F
                 previously negative)";
             errors.push(FieldError::forbidden("spec", detail));
         }
-        "Node" if !text(old, "/spec/providerID").is_empty() => {
-            if old.pointer("/spec/providerID") != new.pointer("/spec/providerID") {
-                let detail = "node updates may only change labels, taints, or capacity (or configSource, if the \
-                    DynamicKubeletConfig feature gate is enabled)";
-                errors.push(FieldError::forbidden("spec.providerID", detail));
-            }
+        "Node"
+            if !text(old, "/spec/providerID").is_empty()
+                && old.pointer("/spec/providerID") != new.pointer("/spec/providerID") =>
+        {
+            let detail = "node updates may only change labels, taints, or capacity (or configSource, if the \
+                DynamicKubeletConfig feature gate is enabled)";
+            errors.push(FieldError::forbidden("spec.providerID", detail));
         }
         _ => {}
     }

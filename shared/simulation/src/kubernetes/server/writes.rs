@@ -444,10 +444,10 @@ fn after_write(store: &mut Store, definition: &Definition, object: &Value, reque
         let key = (name.clone(), "default".to_owned());
         if store.get(&SERVICE_ACCOUNTS.storage_key(), &key).is_none() {
             let account = json!({"metadata": {"name": "default", "namespace": name}});
-            if let Ok(definition) = store.definition_of(&SERVICE_ACCOUNTS) {
-                if let Err(error) = create(store, &definition, account, request) {
-                    tracing::warn!(%error, "the default service account of a namespace could not be made");
-                }
+            if let Ok(definition) = store.definition_of(&SERVICE_ACCOUNTS)
+                && let Err(error) = create(store, &definition, account, request)
+            {
+                tracing::warn!(%error, "the default service account of a namespace could not be made");
             }
         }
     }

@@ -42,18 +42,18 @@ async fn route(server: &ApiServer, request: Request) -> Result<Response, Status>
     let (parts, body) = request.into_parts();
     authenticate(server, parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()))?;
     let call = Call::new(&parts)?;
-    if parts.method == Method::GET {
-        if let Some(response) = static_page(server, &call) {
-            return response;
-        }
+    if parts.method == Method::GET
+        && let Some(response) = static_page(server, &call)
+    {
+        return response;
     }
     let bytes = axum::body::to_bytes(body, LARGEST_BODY)
         .await
         .map_err(|error| Status::new(413, "RequestEntityTooLarge", format!("the body cannot be read: {error}")))?;
-    if let ["apis", group, "v1", plural] = call.segments().as_slice() {
-        if let Some((_, _, kind)) = REVIEWS.iter().find(|(g, p, _)| g == group && p == plural) {
-            return review(group, kind, body::parse(&call, &bytes)?);
-        }
+    if let ["apis", group, "v1", plural] = call.segments().as_slice()
+        && let Some((_, _, kind)) = REVIEWS.iter().find(|(g, p, _)| g == group && p == plural)
+    {
+        return review(group, kind, body::parse(&call, &bytes)?);
     }
     let target = Target::parse(server, &call)?;
     match parts.method {

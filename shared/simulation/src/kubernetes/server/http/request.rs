@@ -140,10 +140,10 @@ impl Target {
         }
         let name = rest.first().map(|name| (*name).to_owned());
         let subresource = (rest.len() > 1).then(|| rest[1].to_owned());
-        if let Some(subresource) = &subresource {
-            if !definition.subresources().contains(&subresource.as_str()) || rest.len() > 2 {
-                return Err(Status::no_such_resource());
-            }
+        if let Some(subresource) = &subresource
+            && (!definition.subresources().contains(&subresource.as_str()) || rest.len() > 2)
+        {
+            return Err(Status::no_such_resource());
         }
         Ok(Self { definition, namespace, name, subresource })
     }

@@ -73,13 +73,13 @@ impl FieldSet {
 fn mark_containers(map: &mut Map<String, Value>, path: &mut Path, set: &BTreeSet<Path>) {
     for (step, child) in map.iter_mut() {
         path.push(step.clone());
-        if let Value::Object(child) = child {
-            if !child.is_empty() {
-                let owned = set.contains(path);
-                mark_containers(child, path, set);
-                if owned {
-                    child.insert(".".into(), Value::Object(Map::new()));
-                }
+        if let Value::Object(child) = child
+            && !child.is_empty()
+        {
+            let owned = set.contains(path);
+            mark_containers(child, path, set);
+            if owned {
+                child.insert(".".into(), Value::Object(Map::new()));
             }
         }
         path.pop();

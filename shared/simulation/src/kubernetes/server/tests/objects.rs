@@ -77,8 +77,7 @@ fn what_is_wrong_with_an_object_is_said_field_by_field() {
 #[test]
 fn a_stale_update_conflicts_and_an_empty_one_changes_nothing() {
     let world = world();
-    let first = world.create(&DEPLOYMENTS, deployment(1)).unwrap().as_ref().clone();
-    let mut second = first.clone();
+    let mut second = world.create(&DEPLOYMENTS, deployment(1)).unwrap().as_ref().clone();
     second["spec"]["replicas"] = json!(2);
     let options = UpdateOptions::default();
     let updated = world.server.update(&DEPLOYMENTS, second.clone(), &options).unwrap();
