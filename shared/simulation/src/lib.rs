@@ -4,4 +4,5 @@
 pub mod ec2;
 pub mod kubernetes;
 pub mod memory;
+pub mod ports;
 pub mod world;

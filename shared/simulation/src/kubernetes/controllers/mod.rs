@@ -10,7 +10,7 @@ mod feed;
 mod job;
 mod kubelet;
 mod node_lifecycle;
-mod object;
+pub(crate) mod object;
 mod replica_set;
 mod rollout;
 mod scheduler;

@@ -1,7 +1,7 @@
 //! Reading and writing objects as JSON.
 
 use crate::kubernetes::server::resource::EVENTS;
-pub(super) use crate::kubernetes::server::resource::text;
+pub(crate) use crate::kubernetes::server::resource::text;
 use crate::kubernetes::server::{ApiServer, CreateOptions, DeleteOptions, Resource, Status, UpdateOptions};
 use crate::kubernetes::server::{ListOptions, PatchOptions, PatchType};
 use jiff::{SignedDuration, Timestamp};
@@ -41,12 +41,12 @@ pub(super) fn namespace(object: &Value) -> &str {
     text(object, "/metadata/namespace")
 }
 
-pub(super) fn uid(object: &Value) -> &str {
+pub(crate) fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
 /// Whether deletion was asked for.
-pub(super) fn is_deleting(object: &Value) -> bool {
+pub(crate) fn is_deleting(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
@@ -115,7 +115,7 @@ pub(super) fn set_condition(
 }
 
 /// A text that looks random and is the same for the same parts: FNV-1a in 64 bits.
-pub(super) fn digest(parts: &[&str]) -> u64 {
+pub(crate) fn digest(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -177,19 +177,19 @@ pub(super) fn delete(api: &ApiServer, resource: &Resource, object: &Value, grace
 }
 
 /// An event that a controller tells about an object.
-pub(super) struct Told<'a> {
+pub(crate) struct Told<'a> {
     /// Who tells it, such as `default-scheduler`.
-    pub(super) component: &'a str,
+    pub(crate) component: &'a str,
     /// `Normal` or `Warning`.
-    pub(super) kind: &'a str,
+    pub(crate) kind: &'a str,
     /// Such as `FailedScheduling`.
-    pub(super) reason: &'a str,
+    pub(crate) reason: &'a str,
     /// For people.
-    pub(super) message: &'a str,
+    pub(crate) message: &'a str,
 }
 
 /// Publishes an event about an object; the same one again counts up.
-pub(super) fn tell(api: &ApiServer, about: &Value, told: &Told<'_>, now: Timestamp) -> Result<(), Status> {
+pub(crate) fn tell(api: &ApiServer, about: &Value, told: &Told<'_>, now: Timestamp) -> Result<(), Status> {
     let own = namespace(about);
     let place = if own.is_empty() { "default" } else { own };
     let number = digest(&[uid(about), told.component, told.kind, told.reason, told.message]);

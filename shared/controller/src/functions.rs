@@ -1,0 +1,135 @@
+//! The operations, wired to the world's ports as the functions wire them to AWS.
+
+use nodeless_lifecycle::Settings;
+use nodeless_operations::interrupt::InterruptError;
+use nodeless_operations::plan::PlanSettings;
+use nodeless_operations::{
+    CatalogCache, Context, Interrupter, PlanError, PlanReport, Planner, ReconcileError, Reconciled, Reconciler,
+    RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper,
+};
+use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, Queue};
+use nodeless_simulation::memory::{MemoryClaims, MemoryQueue};
+use nodeless_simulation::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
+use nodeless_simulation::world::World;
+use nodeless_telemetry::Sink;
+use std::sync::Arc;
+
+/// All operations over one world.
+pub struct Functions {
+    planner: Planner,
+    reconciler: Reconciler,
+    sweeper: Sweeper,
+    refresher: Refresher,
+    interrupter: Interrupter,
+}
+
+/// What came of an operation.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Of a plan.
+    Planned(Result<PlanReport, PlanError>),
+    /// Of looking after a claim.
+    Reconciled(Result<Reconciled, ReconcileError>),
+    /// Of a sweep.
+    Swept(Result<SweepReport, SweepError>),
+    /// Of a refresh.
+    Refreshed(Result<RefreshReport, RefreshError>),
+    /// Of an event from EC2: the claims that leave because of it.
+    Interrupted(Result<Vec<String>, InterruptError>),
+}
+
+impl Outcome {
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Self::Planned(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Reconciled(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Swept(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Refreshed(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Interrupted(result) => result.as_ref().err().map(ToString::to_string),
+        }
+    }
+
+    /// Whether its message comes again: messages of queues do, schedules wait for their next time.
+    pub(crate) fn comes_again(&self) -> bool {
+        match self {
+            Self::Planned(result) => result.is_err(),
+            Self::Reconciled(result) => result.is_err(),
+            Self::Interrupted(result) => matches!(result, Err(InterruptError::Port(_))),
+            Self::Swept(_) | Self::Refreshed(_) => false,
+        }
+    }
+}
+
+impl Functions {
+    /// The operations over the world's ports, with the settings that the functions have by default.
+    pub fn new(world: &World, claims: MemoryClaims, queue: MemoryQueue, sink: Arc<dyn Sink>) -> Self {
+        let options = world.options();
+        let name = options.cluster_name.clone();
+        let claims: Arc<dyn Claims> = Arc::new(claims);
+        let queue: Arc<dyn Queue> = Arc::new(queue);
+        let cluster: Arc<dyn Cluster> = Arc::new(MemoryCluster::new(world.api().clone(), world.clock().clone()));
+        let cloud: Arc<dyn Cloud> = Arc::new(MemoryCloud::new(world.ec2().clone(), name.clone()));
+        let catalog = world.catalog().clone();
+        let source: Arc<dyn CatalogSource> =
+            Arc::new(MemoryCatalogSource::new(world.ec2().clone(), catalog, name.clone(), options.version.clone()));
+        let context = Context { cluster_name: name.clone(), clock: Arc::new(world.clock().clone()), sink };
+        let settings = Settings::new(name);
+        Self {
+            planner: Planner::new(
+                context.clone(),
+                claims.clone(),
+                queue.clone(),
+                cluster.clone(),
+                PlanSettings::default(),
+            ),
+            reconciler: Reconciler {
+                context: context.clone(),
+                claims: claims.clone(),
+                queue: queue.clone(),
+                cluster: cluster.clone(),
+                cloud: cloud.clone(),
+                catalog: CatalogCache::default(),
+                settings: settings.clone(),
+            },
+            sweeper: Sweeper {
+                context: context.clone(),
+                claims: claims.clone(),
+                queue: queue.clone(),
+                cluster: cluster.clone(),
+                cloud,
+                catalog: CatalogCache::default(),
+                settings,
+            },
+            refresher: Refresher {
+                context: context.clone(),
+                claims: claims.clone(),
+                queue: queue.clone(),
+                cluster: cluster.clone(),
+                source,
+                catalog: CatalogCache::default(),
+            },
+            interrupter: Interrupter { context, claims, queue, cluster },
+        }
+    }
+
+    pub(crate) async fn plan(&self) -> Outcome {
+        Outcome::Planned(self.planner.run().await)
+    }
+
+    pub(crate) async fn reconcile(&self, claim: &str) -> Outcome {
+        Outcome::Reconciled(self.reconciler.run(claim).await)
+    }
+
+    pub(crate) async fn sweep(&self) -> Outcome {
+        Outcome::Swept(self.sweeper.run().await)
+    }
+
+    pub(crate) async fn refresh(&self) -> Outcome {
+        Outcome::Refreshed(self.refresher.run().await)
+    }
+
+    pub(crate) async fn interrupt(&self, event: &str) -> Outcome {
+        Outcome::Interrupted(self.interrupter.run(event).await)
+    }
+}

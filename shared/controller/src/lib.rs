@@ -1,0 +1,324 @@
+//! nodeless in one process, at work in a simulated world: what `nodeless demo` and `nodeless local` run.
+//!
+//! The operations are the very ones that the Lambda functions call; here they run against the world's ports, and
+//! [`Controller`] does what EventBridge, SQS and the webhook do in AWS: it wakes the planner on FailedScheduling events and
+//! by the minute, hands claims out when their messages are due, and sweeps and refreshes on schedule.
+//!
+//! Time is the world's. [`Controller::advance_to`] runs everything that is due until then, at its own time and in a fixed
+//! order, in one thread: when every operation waits, the clock jumps to whatever is due next. So hours pass in
+//! milliseconds, and twice the same calls give twice the same world. To go with the wall clock, call it often.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod functions;
+mod schedule;
+
+pub use functions::{Functions, Outcome};
+pub use schedule::Schedule;
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, Stream as _};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_simulation::kubernetes::resource::EVENTS;
+use nodeless_simulation::kubernetes::{ChangeKind, Resource};
+use nodeless_simulation::memory::{Faults, MemoryClaims, MemoryQueue};
+use nodeless_simulation::world::{World, WorldError};
+use nodeless_telemetry::Sink;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A message that could not be handled comes again after so long, like one whose visibility times out.
+const RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// The webhook sends at most one wake-up in this time.
+const WEBHOOK_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+/// The least that the clock moves on. Kubernetes' times have whole seconds, so nothing is due more often.
+const STEP: SignedDuration = SignedDuration::from_millis(1);
+/// How many rounds of world and operations may follow on each other at one moment.
+const ROUNDS: usize = 10_000;
+/// How many outcomes are kept for whoever takes them.
+const OUTCOMES: usize = 1_000;
+
+/// What is due next, by what it is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Work {
+    Plan,
+    Claim(String),
+    Sweep,
+    Refresh,
+    Interrupt(String),
+}
+
+/// Why the world does not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// The world itself failed.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// World and operations keep each other busy without end.
+    #[error("world and operations did not come to rest in {ROUNDS} rounds at {at}")]
+    Restless {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// A world with nodeless at work in it.
+pub struct Controller {
+    world: World,
+    functions: Arc<Functions>,
+    claims: MemoryClaims,
+    queue: MemoryQueue,
+    schedule: Schedule,
+    running: FuturesUnordered<BoxFuture<'static, (Work, Outcome)>>,
+    busy: BTreeSet<Work>,
+    /// Work that is to be done, once it is not being done already.
+    wanted: BTreeSet<Work>,
+    /// Work that is to be done again at a time.
+    later: BTreeMap<Work, Timestamp>,
+    seen: u64,
+    webhook_sent: Option<Timestamp>,
+    outcomes: VecDeque<(Timestamp, Outcome)>,
+    events: VecDeque<Value>,
+}
+
+impl std::fmt::Debug for Controller {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Controller").field("world", &self.world).field("busy", &self.busy).finish_non_exhaustive()
+    }
+}
+
+impl Controller {
+    /// Puts nodeless to work in a world. Logs and metrics go to `sink`; `faults` stand in the way of claims and queue.
+    pub fn new(world: World, schedule: Schedule, sink: Arc<dyn Sink>, faults: Faults) -> Self {
+        let claims = MemoryClaims::new(faults.clone());
+        let queue = MemoryQueue::new(Arc::new(world.clock().clone()), faults);
+        let functions = Arc::new(Functions::new(&world, claims.clone(), queue.clone(), sink));
+        let now = world.now();
+        Self {
+            seen: world.api().revision(),
+            world,
+            functions,
+            claims,
+            queue,
+            schedule: schedule.starting(now),
+            running: FuturesUnordered::new(),
+            busy: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            later: BTreeMap::new(),
+            webhook_sent: None,
+            outcomes: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The world.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The claims table.
+    pub fn claims(&self) -> &MemoryClaims {
+        &self.claims
+    }
+
+    /// The queues.
+    pub fn queue(&self) -> &MemoryQueue {
+        &self.queue
+    }
+
+    /// Takes what came of the operations since the last call, and when, oldest first.
+    pub fn take_outcomes(&mut self) -> Vec<(Timestamp, Outcome)> {
+        self.outcomes.drain(..).collect()
+    }
+
+    /// Takes the EventBridge events since the last call, oldest first. The interruption operation has had them already.
+    pub fn take_events(&mut self) -> Vec<Value> {
+        self.events.drain(..).collect()
+    }
+
+    /// Does everything that is to be done now, until every operation waits.
+    ///
+    /// # Errors
+    /// When the world fails or does not come to rest. An operation that fails is tried again and is no error.
+    pub fn settle(&mut self) -> Result<(), ControllerError> {
+        for _ in 0..ROUNDS {
+            let moved = self.world.settle()?;
+            self.notice();
+            let started = self.start();
+            let ended = self.poll();
+            if !(moved || started || ended) {
+                return Ok(());
+            }
+        }
+        Err(ControllerError::Restless { at: self.world.now() })
+    }
+
+    /// When something is due next, if anything is.
+    pub fn next_wakeup(&mut self) -> Option<Timestamp> {
+        let clock = self.world.clock().next_sleeper();
+        let due = [self.world.next_wakeup(), clock, self.queue.next_due(), Some(self.schedule.next())];
+        due.into_iter().flatten().chain(self.later.values().copied()).min()
+    }
+
+    /// Lets time pass: everything that is due until then happens at its own time. Time never goes back.
+    ///
+    /// # Errors
+    /// As for [`Controller::settle`].
+    pub fn advance_to(&mut self, target: Timestamp) -> Result<(), ControllerError> {
+        self.settle()?;
+        while self.step(target)? {}
+        self.world.clock().advance_to(target);
+        self.settle()
+    }
+
+    /// Lets time pass until something is as wanted, looking wherever something happened, but not beyond `limit`. Returns
+    /// whether it came to be.
+    ///
+    /// # Errors
+    /// As for [`Controller::settle`].
+    pub fn advance_until(
+        &mut self,
+        limit: Timestamp,
+        mut wanted: impl FnMut(&Self) -> bool,
+    ) -> Result<bool, ControllerError> {
+        self.settle()?;
+        loop {
+            if wanted(self) {
+                return Ok(true);
+            }
+            if !self.step(limit)? {
+                self.world.clock().advance_to(limit);
+                self.settle()?;
+                return Ok(wanted(self));
+            }
+        }
+    }
+
+    /// Goes to whatever is due next; `false` when that is after `limit`.
+    fn step(&mut self, limit: Timestamp) -> Result<bool, ControllerError> {
+        let least = self.world.now().saturating_add(STEP).unwrap_or(Timestamp::MAX);
+        let Some(next) = self.next_wakeup().map(|next| next.max(least)).filter(|next| *next <= limit) else {
+            return Ok(false);
+        };
+        self.world.clock().advance_to(next);
+        self.settle()?;
+        Ok(true)
+    }
+
+    /// Finds out what is to be done.
+    fn notice(&mut self) {
+        let now = self.world.now();
+        let due = self.schedule.take(now);
+        if due.heartbeat || self.queue.take_plan().is_some() {
+            self.wanted.insert(Work::Plan);
+        }
+        if due.sweep {
+            self.wanted.insert(Work::Sweep);
+        }
+        if due.refresh {
+            self.wanted.insert(Work::Refresh);
+        }
+        self.wanted.extend(self.queue.take_claims().into_iter().map(Work::Claim));
+        for event in self.world.take_events() {
+            self.wanted.insert(Work::Interrupt(event.to_string()));
+            self.events.push_back(event);
+            if self.events.len() > OUTCOMES {
+                self.events.pop_front();
+            }
+        }
+        self.watch(now);
+        let ripe: Vec<Work> = self.later.iter().filter(|(_, at)| **at <= now).map(|(work, _)| work.clone()).collect();
+        for work in ripe {
+            self.later.remove(&work);
+            self.wanted.insert(work);
+        }
+    }
+
+    /// Looks at what changed in the cluster as the webhook would, and for EC2NodeClasses that are new or other than before.
+    ///
+    /// In AWS nothing tells of the latter, and the next scheduled refresh finds them; nobody wants to wait for that here.
+    fn watch(&mut self, now: Timestamp) {
+        let current = self.world.api().revision();
+        if current == self.seen {
+            return;
+        }
+        let changes = self.world.api().watch_since(None, self.seen).unwrap_or_default();
+        self.seen = current;
+        let is_class = |resource: &Resource| resource.plural == "ec2nodeclasses";
+        let generation = |object: &Value| object["metadata"]["generation"].clone();
+        let class_changed = changes.iter().filter(|change| is_class(&change.resource)).any(|change| {
+            change.previous.as_ref().is_none_or(|before| generation(before) != generation(&change.object))
+                || change.object["metadata"].get("deletionTimestamp").is_some()
+        });
+        if class_changed {
+            self.wanted.insert(Work::Refresh);
+        }
+        let wakes = changes
+            .iter()
+            .filter(|change| change.resource == EVENTS && change.kind != ChangeKind::Deleted)
+            .any(|change| wakes_planner(&change.object));
+        if wakes {
+            let next = self.webhook_sent.and_then(|sent| sent.checked_add(WEBHOOK_PAUSE).ok());
+            match next.filter(|next| *next > now) {
+                Some(next) => drop(self.later.insert(Work::Plan, next)),
+                None => {
+                    self.webhook_sent = Some(now);
+                    self.wanted.insert(Work::Plan);
+                }
+            }
+        }
+    }
+
+    /// Starts what is to be done and is not being done. Returns whether anything was.
+    fn start(&mut self) -> bool {
+        let ready: Vec<Work> = self.wanted.iter().filter(|work| !self.busy.contains(*work)).cloned().collect();
+        for work in &ready {
+            self.wanted.remove(work);
+            self.busy.insert(work.clone());
+            let (functions, work) = (self.functions.clone(), work.clone());
+            self.running.push(Box::pin(async move {
+                let outcome = match &work {
+                    Work::Plan => functions.plan().await,
+                    Work::Claim(name) => functions.reconcile(name).await,
+                    Work::Sweep => functions.sweep().await,
+                    Work::Refresh => functions.refresh().await,
+                    Work::Interrupt(event) => functions.interrupt(event).await,
+                };
+                (work, outcome)
+            }));
+        }
+        !ready.is_empty()
+    }
+
+    /// Lets the operations go on until all of them wait. Returns whether any ended.
+    fn poll(&mut self) -> bool {
+        let now = self.world.now();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut ended = false;
+        while let Poll::Ready(Some((work, outcome))) = Pin::new(&mut self.running).poll_next(&mut context) {
+            ended = true;
+            self.busy.remove(&work);
+            if outcome.comes_again() {
+                let at = now.saturating_add(RETRY).unwrap_or(now);
+                self.later.insert(work, at);
+            }
+            if let Some(why) = outcome.failure() {
+                tracing::warn!(why, "an operation failed");
+            }
+            self.outcomes.push_back((now, outcome));
+            if self.outcomes.len() > OUTCOMES {
+                self.outcomes.pop_front();
+            }
+        }
+        ended
+    }
+}
+
+/// Whether the webhook's match conditions let an event through: FailedScheduling about a pod, from somebody else.
+fn wakes_planner(event: &Value) -> bool {
+    event["reason"] == "FailedScheduling"
+        && event["involvedObject"]["kind"] == "Pod"
+        && event["reportingComponent"] != "nodeless"
+}

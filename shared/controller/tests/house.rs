@@ -1,0 +1,146 @@
+//! From pending pods to nodes and back, in virtual time.
+#![allow(clippy::unwrap_used)]
+
+use jiff::{SignedDuration, Timestamp};
+use nodeless_controller::{Controller, Outcome, Schedule};
+use nodeless_ports::Claims as _;
+use nodeless_simulation::ec2::InstanceState;
+use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, NODES, PODS};
+use nodeless_simulation::kubernetes::{CreateOptions, ListOptions, PatchOptions, PatchType, Resource};
+use nodeless_simulation::memory::Faults;
+use nodeless_simulation::world::{World, WorldOptions};
+use nodeless_telemetry::Null;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn custom(plural: &str) -> Resource {
+    match plural {
+        "nodepools" => Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false),
+        "nodeclaims" => Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false),
+        _ => Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false),
+    }
+}
+
+fn start() -> Controller {
+    let world = World::new(WorldOptions::default()).unwrap();
+    let controller = Controller::new(world, Schedule::default(), Arc::new(Null), Faults::default());
+    create(&controller, &custom("ec2nodeclasses"), json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
+        "spec": {
+            "role": "nodeless-node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+            "subnetSelectorTerms": [{ "tags": { "karpenter.sh/discovery": "nodeless" } }],
+            "securityGroupSelectorTerms": [{ "tags": { "karpenter.sh/discovery": "nodeless" } }],
+        },
+    }));
+    create(&controller, &custom("nodepools"), json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
+        "spec": {
+            "template": { "spec": {
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                "requirements": [
+                    { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "spot"] },
+                    { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
+                ],
+            } },
+            "disruption": { "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "30s" },
+            "limits": { "cpu": "100" },
+        },
+    }));
+    controller
+}
+
+fn create(controller: &Controller, resource: &Resource, object: Value) {
+    controller.world().api().create(resource, object, &CreateOptions::default()).unwrap();
+}
+
+fn deploy(controller: &Controller, replicas: i64) {
+    let requests = json!({ "cpu": "1", "memory": "1Gi" });
+    let container = json!({ "name": "inflate", "image": "registry.k8s.io/pause:3.9", "resources": { "requests": requests } });
+    create(controller, &DEPLOYMENTS, json!({
+        "metadata": { "name": "inflate" },
+        "spec": {
+            "replicas": replicas, "selector": { "matchLabels": { "app": "inflate" } },
+            "template": { "metadata": { "labels": { "app": "inflate" } }, "spec": { "containers": [container] } },
+        },
+    }));
+}
+
+fn scale(controller: &Controller, replicas: i64) {
+    let patch = json!({ "spec": { "replicas": replicas } });
+    let options = PatchOptions::default();
+    let api = controller.world().api();
+    api.patch(&DEPLOYMENTS, "default", "inflate", None, PatchType::Merge, &patch, &options).unwrap();
+}
+
+fn list(controller: &Controller, resource: &Resource) -> Vec<Arc<Value>> {
+    controller.world().api().list(resource, &ListOptions::default()).unwrap().items
+}
+
+fn running(controller: &Controller) -> usize {
+    list(controller, &PODS).iter().filter(|pod| pod["status"]["phase"] == "Running").count()
+}
+
+fn alive(controller: &Controller) -> usize {
+    controller.world().ec2().instances().iter().filter(|it| it.state != InstanceState::Terminated).count()
+}
+
+fn within(controller: &Controller, seconds: i64) -> Timestamp {
+    controller.world().now().saturating_add(SignedDuration::from_secs(seconds)).unwrap()
+}
+
+fn records(controller: &Controller) -> usize {
+    futures::FutureExt::now_or_never(controller.claims().list()).unwrap().unwrap().len()
+}
+
+/// Says what stands where, for a test that fails.
+fn picture(controller: &mut Controller) -> String {
+    let outcomes: Vec<String> = controller
+        .take_outcomes()
+        .iter()
+        .map(|(at, outcome)| match outcome {
+            Outcome::Planned(Ok(report)) => format!(
+                "{at} plan: {} pods, created {:?}, unschedulable {:?}, leaving {:?}, proposed {:?}, kept {:?}, problems {:?}",
+                report.pods, report.created, report.unschedulable, report.leaving, report.proposed, report.kept, report.problems
+            ),
+            other => format!("{at} {other:?}"),
+        })
+        .collect();
+    let claims = futures::FutureExt::now_or_never(controller.claims().list()).unwrap().unwrap();
+    let claims: Vec<String> = claims.iter().map(|claim| format!("{} {:?} {:?}", claim.name, claim.phase, claim.status)).collect();
+    let nodes: Vec<String> = list(controller, &NODES).iter().map(|node| format!("{} {}", node["metadata"], node["spec"])).collect();
+    format!("now {}\n{}\nclaims {claims:#?}\nnodes {nodes:#?}", controller.world().now(), outcomes.join("\n"))
+}
+
+#[test]
+fn five_pods_get_a_node_and_the_empty_node_goes() {
+    let mut controller = start();
+    controller.advance_to(within(&controller, 5)).unwrap();
+    deploy(&controller, 5);
+    let limit = within(&controller, 180);
+    let came = controller.advance_until(limit, |it| running(it) == 5).unwrap();
+    assert!(came, "{}", picture(&mut controller));
+    assert_eq!(list(&controller, &NODES).len(), 1);
+    assert_eq!(list(&controller, &custom("nodeclaims")).len(), 1);
+    let claim = list(&controller, &custom("nodeclaims"))[0].clone();
+    let node = list(&controller, &NODES)[0].clone();
+    assert_eq!(node["metadata"]["labels"]["karpenter.sh/nodepool"], "default");
+    assert_eq!(claim["status"]["nodeName"], node["metadata"]["name"]);
+    assert!(controller.world().ec2().hourly_price() > 0.0);
+
+    // A while later everything still stands: nothing disrupts a cluster that rests.
+    controller.advance_to(within(&controller, 1800)).unwrap();
+    assert_eq!((running(&controller), list(&controller, &NODES).len()), (5, 1), "{}", picture(&mut controller));
+
+    controller.take_outcomes();
+    scale(&controller, 0);
+    let limit = within(&controller, 400);
+    let gone = controller
+        .advance_until(limit, |it| {
+            alive(it) == 0 && list(it, &NODES).is_empty() && list(it, &custom("nodeclaims")).is_empty() && records(it) == 0
+        })
+        .unwrap();
+    assert!(gone, "{}", picture(&mut controller));
+    let usage = futures::FutureExt::now_or_never(controller.claims().usage()).unwrap().unwrap();
+    assert!(usage.values().all(|usage| usage.resources.iter().all(|(_, quantity)| quantity.is_zero())), "{usage:?}");
+    assert_eq!(list(&controller, &PODS).len(), 0);
+}

@@ -1,0 +1,328 @@
+//! The Cloud port on the simulated account, through the same EC2 calls as the AWS adapter.
+
+mod fleet;
+mod template;
+
+use crate::ec2::requests::{
+    ChangeTags, CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Filter, FleetLaunchTemplateConfig,
+    FleetOverride, LaunchTemplateSpecification, OnDemandOptions, SpotOptions, Tag, TagSpecification, TargetCapacity,
+    TerminateInstances,
+};
+use crate::ec2::{self, CreateFleetAnswer, Ec2, Ec2Error};
+use async_trait::async_trait;
+use fleet::{FleetPlan, Variant};
+use jiff::Timestamp;
+use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
+use nodeless_model::{CapacityType, NodeClaim, StringMap, labels};
+use nodeless_ports::cloud::LaunchRequest;
+use nodeless_ports::{Cloud, ErrorKind, PortError};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Codes of CreateFleet that mean "not here, not now" rather than "not like this".
+const LACKS_CAPACITY: [&str; 8] = [
+    "InsufficientInstanceCapacity",
+    "MaxSpotInstanceCountExceeded",
+    "VcpuLimitExceeded",
+    "UnfulfillableCapacity",
+    "Unsupported",
+    "InsufficientFreeAddressesInSubnet",
+    "MaxFleetCountExceeded",
+    "ReservationCapacityExceeded",
+];
+const LAST_USED_TAG: &str = "nodeless.sh/last-used";
+const TEMPLATE_PREFIX: &str = "nodeless/";
+
+/// EC2 in a simulated world.
+#[derive(Clone, Debug)]
+pub struct MemoryCloud {
+    ec2: Ec2,
+    cluster: String,
+}
+
+/// What a refusal by EC2 means for the caller.
+pub(super) fn failed(operation: &str, error: &Ec2Error) -> PortError {
+    let kind = match error.code.as_str() {
+        "RequestLimitExceeded" | "Throttling" => ErrorKind::Throttled,
+        "UnauthorizedOperation" | "AccessDeniedException" => ErrorKind::Denied,
+        code if code.contains("NotFound") => ErrorKind::NotFound,
+        _ if error.status >= 500 => ErrorKind::Unavailable,
+        _ => ErrorKind::Invalid,
+    };
+    PortError::new(kind, operation, error.message.clone()).with_code(error.code.clone())
+}
+
+fn tags(map: &StringMap) -> Vec<Tag> {
+    map.iter().map(|(key, value)| Tag::new(key, value)).collect()
+}
+
+fn tagged(kind: &str, map: &StringMap) -> TagSpecification {
+    TagSpecification { resource_type: Some(kind.to_owned()), tags: tags(map) }
+}
+
+/// The id of the launch group, which is a tag of its instances.
+fn group_of(claim: &NodeClaim) -> &str {
+    claim.spec.launch_group.as_ref().map_or(claim.uid.as_str(), |group| group.id.as_str())
+}
+
+impl MemoryCloud {
+    /// EC2 for the nodes of this cluster.
+    pub fn new(ec2: Ec2, cluster: impl Into<String>) -> Self {
+        Self { ec2, cluster: cluster.into() }
+    }
+
+    /// Makes sure that the launch template of a variant exists, and returns its name.
+    fn template(&self, request: &LaunchRequest<'_>, variant: &Variant) -> Result<String, PortError> {
+        const OPERATION: &str = "EC2 CreateLaunchTemplate";
+        let data = template::data(request.claim, request.node_class, variant)
+            .map_err(|why| PortError::new(ErrorKind::Invalid, OPERATION, why))?;
+        let name = template::name(TEMPLATE_PREFIX, &data);
+        let today = self.ec2.now().strftime("%Y-%m-%d").to_string();
+        let mut own = fleet::owner_tags(&self.cluster, request.claim, &request.node_class.spec.tags);
+        own.insert(LAST_USED_TAG.to_owned(), today.clone());
+        let create = CreateLaunchTemplate {
+            launch_template_name: Some(name.clone()),
+            launch_template_data: Some(data),
+            tag_specifications: vec![tagged("launch-template", &own)],
+            ..CreateLaunchTemplate::default()
+        };
+        match self.ec2.create_launch_template(&create) {
+            Ok(_) => {}
+            Err(error) if error.code == "InvalidLaunchTemplateName.AlreadyExistsException" => {
+                let describe = Describe { names: vec![name.clone()], ..Describe::default() };
+                let found = self.ec2.describe_launch_templates(&describe);
+                let (found, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;
+                let stale = |it: &&ec2::LaunchTemplate| it.tags.get(LAST_USED_TAG) != Some(&today);
+                if let Some(template) = found.first().filter(stale) {
+                    let mark = StringMap::from([(LAST_USED_TAG.to_owned(), today)]);
+                    self.change_tags(&template.id, &mark)?;
+                }
+            }
+            Err(error) => return Err(failed(OPERATION, &error)),
+        }
+        Ok(name)
+    }
+
+    fn change_tags(&self, id: &str, map: &StringMap) -> Result<(), PortError> {
+        let request = ChangeTags { resources: vec![id.to_owned()], tags: tags(map), dry_run: false };
+        self.ec2.create_tags(&request).map_err(|error| failed("EC2 CreateTags", &error))
+    }
+
+    fn fleet(&self, request: &LaunchRequest<'_>, plan: &FleetPlan) -> Result<CreateFleet, PortError> {
+        let mut configs = Vec::new();
+        for (variant, overrides) in &plan.groups {
+            let name = self.template(request, variant)?;
+            let entry = |entry: &fleet::Override| FleetOverride {
+                instance_type: Some(entry.instance_type.clone()),
+                availability_zone: Some(entry.zone.clone()),
+                subnet_id: Some(entry.subnet_id.clone()),
+                ..FleetOverride::default()
+            };
+            configs.push(FleetLaunchTemplateConfig {
+                launch_template_specification: LaunchTemplateSpecification {
+                    launch_template_name: Some(name),
+                    launch_template_id: None,
+                    version: Some("$Latest".to_owned()),
+                },
+                overrides: overrides.iter().map(entry).collect(),
+            });
+        }
+        let claim = request.claim;
+        let own = fleet::instance_tags(&self.cluster, claim, &request.node_class.spec.tags);
+        let spot = plan.capacity_type == CapacityType::Spot;
+        let count = claim.spec.launch_group.as_ref().map_or(1, |group| group.size);
+        let strategy = |name: &str| Some(name.to_owned());
+        Ok(CreateFleet {
+            client_token: Some(claim.client_token().unwrap_or_else(|| claim.uid.clone())),
+            fleet_type: Some("instant".to_owned()),
+            launch_template_configs: configs,
+            target_capacity_specification: Some(TargetCapacity {
+                total_target_capacity: Some(count),
+                default_target_capacity_type: Some(if spot { "spot" } else { "on-demand" }.to_owned()),
+                ..TargetCapacity::default()
+            }),
+            on_demand_options: (!spot)
+                .then(|| OnDemandOptions { allocation_strategy: strategy("lowest-price") }),
+            spot_options: spot.then(|| SpotOptions {
+                allocation_strategy: strategy("price-capacity-optimized"),
+                ..SpotOptions::default()
+            }),
+            tag_specifications: ["instance", "volume", "fleet"].map(|kind| tagged(kind, &own)).to_vec(),
+            context: request.node_class.spec.context.clone(),
+            dry_run: false,
+        })
+    }
+
+    fn describe(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, PortError> {
+        let mut request = Describe { filters, max_results: Some(1000), ..Describe::default() };
+        let mut instances = Vec::new();
+        loop {
+            let page = self.ec2.describe_instances(&request);
+            let (page, next) = page.map_err(|error| failed("EC2 DescribeInstances", &error))?;
+            instances.extend(page.into_iter().map(model));
+            if next.is_none() {
+                return Ok(instances);
+            }
+            request.next_token = next;
+        }
+    }
+}
+
+#[async_trait]
+impl Cloud for MemoryCloud {
+    async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
+        const OPERATION: &str = "EC2 CreateFleet";
+        let plan = fleet::plan(request.node_class, request.candidates)
+            .map_err(|why| PortError::new(ErrorKind::Invalid, OPERATION, why))?;
+        let call = self.fleet(&request, &plan)?;
+        match self.ec2.create_fleet(&call) {
+            Ok(answer) => Ok(outcome(&self.ec2, &answer, &plan)),
+            Err(error) if error.code == "IdempotentParameterMismatch" => {
+                // An earlier call with this token was made from older prices or images. Its instances are the answer.
+                let filters = vec![
+                    Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.as_str()]),
+                    Filter::new(&format!("tag:{}", labels::LAUNCH_GROUP_TAG), [group_of(request.claim)]),
+                ];
+                let instances = self.describe(filters)?;
+                let outcome = LaunchOutcome { instances, failures: Vec::new() };
+                if outcome.instances.is_empty() { Err(failed(OPERATION, &error)) } else { Ok(outcome) }
+            }
+            Err(error) => Err(failed(OPERATION, &error)),
+        }
+    }
+
+    async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
+        // A filter leaves out what EC2 does not know; asking by id would fail for all because of one.
+        let mut instances = Vec::new();
+        for chunk in ids.chunks(200) {
+            instances.extend(self.describe(vec![Filter::new("instance-id", chunk.iter().cloned())])?);
+        }
+        Ok(instances)
+    }
+
+    async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
+        self.describe(vec![
+            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.as_str()]),
+            Filter::new("tag-key", [labels::NODE_POOL]),
+            Filter::new("tag-key", [labels::EC2_NODE_CLASS]),
+            Filter::new("instance-state-name", ["pending", "running", "stopping", "stopped", "shutting-down"]),
+        ])
+    }
+
+    async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {
+        let known = self.instances(ids).await?;
+        let alive: Vec<String> = known.into_iter().filter(Instance::is_alive).map(|instance| instance.id).collect();
+        if alive.is_empty() {
+            return Ok(());
+        }
+        let request = TerminateInstances { instance_ids: alive, dry_run: false };
+        let answer = self.ec2.terminate_instances(&request);
+        answer.map(drop).map_err(|error| failed("EC2 TerminateInstances", &error))
+    }
+
+    async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
+        self.change_tags(id, tags)
+    }
+
+    async fn delete_unused_launch_templates(&self, since: Timestamp) -> Result<Vec<String>, PortError> {
+        let since = since.strftime("%Y-%m-%d").to_string();
+        let filter = Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.as_str()]);
+        let describe = Describe { filters: vec![filter], ..Describe::default() };
+        let found = self.ec2.describe_launch_templates(&describe);
+        let (found, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;
+        let mut deleted = Vec::new();
+        for template in found.iter().filter(|template| template.name.starts_with(TEMPLATE_PREFIX)) {
+            // Days in this form compare as texts.
+            if template.tags.get(LAST_USED_TAG).is_none_or(|day| *day >= since) {
+                continue;
+            }
+            delete_template(&self.ec2, &template.id)?;
+            deleted.push(template.name.clone());
+        }
+        Ok(deleted)
+    }
+}
+
+/// Deletes a launch template; one that is gone is a success.
+pub(super) fn delete_template(ec2: &Ec2, id: &str) -> Result<(), PortError> {
+    let request = DeleteLaunchTemplate { launch_template_id: Some(id.to_owned()), ..DeleteLaunchTemplate::default() };
+    match ec2.delete_launch_template(&request).map_err(|error| failed("EC2 DeleteLaunchTemplate", &error)) {
+        Err(error) if error.kind != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// An instance in the port's words.
+fn model(instance: ec2::Instance) -> Instance {
+    let offering = instance.offering;
+    let capacity_type = match (offering.capacity_type, &instance.capacity_reservation_id) {
+        (ec2::CapacityType::Spot, _) => CapacityType::Spot,
+        (ec2::CapacityType::OnDemand, Some(_)) => CapacityType::Reserved,
+        (ec2::CapacityType::OnDemand, None) => CapacityType::OnDemand,
+    };
+    let state = match instance.state {
+        ec2::InstanceState::Pending => InstanceState::Pending,
+        ec2::InstanceState::Running => InstanceState::Running,
+        ec2::InstanceState::ShuttingDown => InstanceState::ShuttingDown,
+        ec2::InstanceState::Terminated => InstanceState::Terminated,
+    };
+    Instance {
+        id: instance.id,
+        state,
+        instance_type: offering.instance_type,
+        zone: offering.zone,
+        capacity_type,
+        image_id: instance.image_id,
+        subnet_id: Some(instance.subnet_id),
+        security_group_ids: instance.security_group_ids,
+        private_dns_name: Some(instance.private_dns_name),
+        reservation_id: instance.capacity_reservation_id,
+        launched: instance.launched,
+        tags: instance.tags,
+    }
+}
+
+/// What CreateFleet answered. It says as much of an instance as EC2 does: no DNS name and no tags.
+fn outcome(ec2: &Ec2, answer: &CreateFleetAnswer, plan: &FleetPlan) -> LaunchOutcome {
+    let mut outcome = LaunchOutcome::default();
+    for group in &answer.instances {
+        let overrides = &group.launch_template_and_overrides.overrides;
+        let zone = overrides.availability_zone.clone().unwrap_or_default();
+        let used = plan.used(&group.instance_type, &zone);
+        for id in &group.instance_ids {
+            outcome.instances.push(Instance {
+                id: id.clone(),
+                state: InstanceState::Pending,
+                instance_type: group.instance_type.clone(),
+                zone: zone.clone(),
+                capacity_type: plan.capacity_type,
+                image_id: used.map(|variant| variant.image_id.clone()).unwrap_or_default(),
+                subnet_id: overrides.subnet_id.clone(),
+                security_group_ids: Vec::new(),
+                private_dns_name: None,
+                reservation_id: used.and_then(|variant| variant.reservation_id.clone()),
+                launched: ec2.now(),
+                tags: StringMap::new(),
+            });
+        }
+    }
+    outcome.instances.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut seen = BTreeSet::new();
+    for error in &answer.errors {
+        let overrides = &error.launch_template_and_overrides.overrides;
+        let failure = OfferingFailure {
+            instance_type: overrides.instance_type.clone().unwrap_or_default(),
+            zone: overrides.availability_zone.clone().unwrap_or_default(),
+            capacity_type: plan.capacity_type,
+            lacks_capacity: LACKS_CAPACITY.contains(&error.error_code.as_str()),
+            code: error.error_code.clone(),
+            message: error.error_message.clone(),
+        };
+        if seen.insert((failure.instance_type.clone(), failure.zone.clone(), failure.code.clone())) {
+            outcome.failures.push(failure);
+        }
+    }
+    outcome
+}
+
+/// Groups by variant, in a fixed order.
+type Groups = BTreeMap<Variant, Vec<fleet::Override>>;
