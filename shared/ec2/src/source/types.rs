@@ -128,7 +128,7 @@ pub(super) fn facts(region: &str, read: Region, prices: BTreeMap<String, f64>, k
     });
     let bandwidth = types.iter().filter_map(|(name, info)| {
         let mbps = known.network_bandwidth.get(name).copied();
-        Some((name.clone(), mbps.or_else(|| is_new(name).then(|| bandwidth_of_cards(info))?)?))
+        Some((name.clone(), mbps.or_else(|| bandwidth_of_cards(info).filter(|_| is_new(name)))?))
     });
     Facts {
         region: region.to_owned(),

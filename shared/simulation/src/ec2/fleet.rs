@@ -94,9 +94,6 @@ pub(super) struct Candidate {
     pub(super) plan: LaunchPlan,
 }
 
-/// Overrides that one call may have, over all its templates.
-const OVERRIDES_LIMIT: usize = 300;
-
 impl Ec2 {
     /// CreateFleet.
     ///
@@ -347,12 +344,8 @@ fn checked(request: &CreateFleet) -> Result<[(CapacityType, u32); 2], Ec2Error> 
     if request.launch_template_configs.is_empty() {
         return Err(Ec2Error::missing("LaunchTemplateConfigs"));
     }
-    let overrides: Vec<_> = request.launch_template_configs.iter().flat_map(|config| &config.overrides).collect();
-    if overrides.len() > OVERRIDES_LIMIT {
-        let message = format!("{} launch specifications exceed the limit of {OVERRIDES_LIMIT}.", overrides.len());
-        return Err(Ec2Error::new("InvalidFleetConfiguration", message));
-    }
-    for overridden in overrides {
+    // EC2 limits the number of overrides to 300 for fleets of the other types only.
+    for overridden in request.launch_template_configs.iter().flat_map(|config| &config.overrides) {
         if overridden.weighted_capacity.is_some_and(|weight| !(weight.is_finite() && weight > 0.0)) {
             return Err(Ec2Error::new("InvalidParameterValue", "WeightedCapacity must be above 0."));
         }
