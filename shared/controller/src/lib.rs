@@ -85,7 +85,11 @@ pub struct Controller {
 
 impl std::fmt::Debug for Controller {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Controller").field("world", &self.world).field("busy", &self.busy).finish_non_exhaustive()
+        formatter
+            .debug_struct("Controller")
+            .field("world", &self.world)
+            .field("busy", &self.busy)
+            .finish_non_exhaustive()
     }
 }
 

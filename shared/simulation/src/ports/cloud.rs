@@ -140,8 +140,7 @@ impl MemoryCloud {
                 default_target_capacity_type: Some(if spot { "spot" } else { "on-demand" }.to_owned()),
                 ..TargetCapacity::default()
             }),
-            on_demand_options: (!spot)
-                .then(|| OnDemandOptions { allocation_strategy: strategy("lowest-price") }),
+            on_demand_options: (!spot).then(|| OnDemandOptions { allocation_strategy: strategy("lowest-price") }),
             spot_options: spot.then(|| SpotOptions {
                 allocation_strategy: strategy("price-capacity-optimized"),
                 ..SpotOptions::default()

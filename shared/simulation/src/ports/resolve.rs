@@ -90,7 +90,8 @@ fn security_groups(account: &Account, spec: &EC2NodeClassSpec) -> Vec<SecurityGr
                 && has_tags(account, &group.id, term.tags.as_ref())
         })
     };
-    let status = |group: &crate::ec2::SecurityGroup| SecurityGroup { id: group.id.clone(), name: Some(group.name.clone()) };
+    let status =
+        |group: &crate::ec2::SecurityGroup| SecurityGroup { id: group.id.clone(), name: Some(group.name.clone()) };
     account.security_groups.iter().filter(selected).map(status).collect()
 }
 
@@ -183,7 +184,8 @@ fn of_alias(
             }
             other => {
                 let name = other.map_or("of an unknown family", AmiFamily::name);
-                let message = format!("spec.amiSelectorTerms: an alias {name} is not simulated; use al2023 or bottlerocket");
+                let message =
+                    format!("spec.amiSelectorTerms: an alias {name} is not simulated; use al2023 or bottlerocket");
                 return Err(("UnsupportedAlias", message));
             }
         }
@@ -216,8 +218,7 @@ fn instance_profile(account: &Account, spec: &EC2NodeClassSpec) -> Result<String
 /// One condition each, ValidationSucceeded and Ready; times of conditions that stay as they were are kept.
 fn conditions(class: &EC2NodeClass, sections: &[(&'static str, Option<Problem>)], now: Timestamp) -> Vec<Condition> {
     let broken: Vec<&str> = sections.iter().filter(|(_, problem)| problem.is_some()).map(|(name, _)| *name).collect();
-    let validation =
-        (!broken.is_empty()).then(|| ("DependenciesNotReady", format!("Awaiting {}", broken.join(", "))));
+    let validation = (!broken.is_empty()).then(|| ("DependenciesNotReady", format!("Awaiting {}", broken.join(", "))));
     let ready = (!broken.is_empty()).then(|| {
         let parts: Vec<String> = broken.iter().map(|name| format!("{name}=False")).collect();
         ("UnhealthyDependents", parts.join(", "))

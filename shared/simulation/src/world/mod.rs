@@ -232,8 +232,7 @@ impl World {
 fn install_definitions(api: &ApiServer) -> Result<(), WorldError> {
     let definitions = nodeless_api::crds().map_err(|error| WorldError::Definitions(error.to_string()))?;
     for definition in definitions {
-        let object =
-            serde_json::to_value(definition).map_err(|error| WorldError::Definitions(error.to_string()))?;
+        let object = serde_json::to_value(definition).map_err(|error| WorldError::Definitions(error.to_string()))?;
         api.create(&CUSTOM_RESOURCE_DEFINITIONS, object, &CreateOptions::default())?;
     }
     Ok(())

@@ -69,15 +69,13 @@ fn change_owner(node: &mut Value, patch: &NodePatch) {
 
 fn change_taints(node: &mut Value, patch: &NodePatch) {
     let present = node.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
-    let same = |present: &Value, taint: &Taint| {
-        present["key"] == *taint.key && present["effect"] == taint.effect.as_str()
-    };
+    let same =
+        |present: &Value, taint: &Taint| present["key"] == *taint.key && present["effect"] == taint.effect.as_str();
     let mut wanted = present.clone();
     wanted.retain(|present| !patch.remove_taints.iter().any(|taint| same(present, taint)));
     for taint in &patch.add_taints {
-        let is_there = |present: &&Value| {
-            same(present, taint) && present["value"].as_str().unwrap_or_default() == taint.value
-        };
+        let is_there =
+            |present: &&Value| same(present, taint) && present["value"].as_str().unwrap_or_default() == taint.value;
         if wanted.iter().any(|present| is_there(&present)) {
             continue;
         }
