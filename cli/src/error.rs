@@ -50,6 +50,9 @@ pub(crate) enum CliError {
     /// The world could not be made.
     #[error(transparent)]
     World(#[from] nodeless_simulation::world::WorldError),
+    /// What went wrong has been told already.
+    #[error("")]
+    Told,
     /// The definitions could not be made.
     #[error(transparent)]
     Crd(#[from] nodeless_api::crds::CrdError),

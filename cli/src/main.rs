@@ -5,11 +5,12 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod commands;
+mod demo;
 mod error;
 mod local;
 
 use clap::{Parser, Subcommand};
-use commands::{crds, install, local as local_command};
+use commands::{crds, demo as demo_command, install, local as local_command};
 use std::process::ExitCode;
 
 /// Node autoscaling for Amazon EKS with Karpenter's API, and nothing of it in the cluster.
@@ -24,6 +25,8 @@ struct Cli {
 enum Command {
     /// Print the CustomResourceDefinitions, or write them into a folder
     Crds(crds::Arguments),
+    /// Watch a deployment scale up and down in a local world, with nodeless at work
+    Demo(demo_command::Arguments),
     /// Keep a local world running, with a kubeconfig: a cluster without nodes, and the AWS APIs that nodeless calls
     Local(local_command::Arguments),
     /// Apply the definitions, RBAC and the wake webhook to a cluster
@@ -36,12 +39,14 @@ enum Command {
 async fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Crds(arguments) => crds::run(&arguments),
+        Command::Demo(arguments) => demo_command::run(&arguments).await,
         Command::Local(arguments) => local_command::run(&arguments).await,
         Command::Install(arguments) => install::install(&arguments).await,
         Command::Uninstall(arguments) => install::uninstall(&arguments).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error::CliError::Told) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE

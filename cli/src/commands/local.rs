@@ -3,9 +3,11 @@
 use crate::error::CliError;
 use crate::local::kubeconfig::Kubeconfig;
 use crate::local::listen::Port;
-use crate::local::{LocalWorld, spoken};
+use crate::local::log::Quiet;
+use crate::local::{Controllers, LocalWorld, spoken};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where a kubeconfig goes that nobody gave a place.
@@ -47,7 +49,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     let aws = Port::bind("--aws-port", arguments.aws_port).await?;
     let urls = (kubernetes.url(), aws.url());
     let mut end = End::new()?;
-    let world = LocalWorld::start(&arguments.cluster_name, arguments.speed)?;
+    let log = Arc::new(Quiet::default());
+    let controllers = if arguments.no_controllers { Controllers::LeftOut(log) } else { Controllers::Work(log) };
+    let world = LocalWorld::start(&arguments.cluster_name, arguments.speed, &controllers)?;
     world.serve(kubernetes, aws);
     let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.0)?;
     match arguments.output {
@@ -125,7 +129,8 @@ Point kubectl at it in another terminal, then for instance:
   kubectl scale deployment inflate --replicas=5
   kubectl get nodepools,nodeclaims,nodes,pods
 
-Ctrl-C ends it."
+Ctrl-C ends it.
+"
     )
 }
 

@@ -1,8 +1,11 @@
 //! Lets a world's time pass with the wall clock, only faster.
 
+use super::log::LocalFailure;
 use jiff::Timestamp;
 use nodeless_simulation::world::World;
+use nodeless_telemetry::{Sink, emit};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::MissedTickBehavior;
@@ -37,7 +40,7 @@ impl Pace {
 }
 
 /// Runs the world for ever. What EC2 tells EventBridge goes to `events`; nobody has to listen.
-pub(crate) async fn drive(mut world: World, pace: Pace, events: UnboundedSender<Value>) {
+pub(crate) async fn drive(mut world: World, pace: Pace, events: UnboundedSender<Value>, sink: Arc<dyn Sink>) {
     let mut revisions = world.api().subscribe();
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -50,10 +53,10 @@ pub(crate) async fn drive(mut world: World, pace: Pace, events: UnboundedSender<
         }
         if let Err(error) = world.advance_to(pace.time()) {
             // It goes on: whoever made the object that it stumbles over can mend or delete it.
-            let text = error.to_string();
-            if text != told {
-                eprintln!("warning: {text}");
-                told = text;
+            let why = error.to_string();
+            if why != told {
+                told.clone_from(&why);
+                emit(sink.as_ref(), world.now(), &LocalFailure { what: "control plane", why });
             }
         }
         for event in world.take_events() {

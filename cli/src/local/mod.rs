@@ -3,15 +3,23 @@
 pub(crate) mod drive;
 pub(crate) mod kubeconfig;
 pub(crate) mod listen;
+pub(crate) mod log;
+mod operations;
 
 use crate::error::CliError;
 use drive::{Pace, drive};
 use jiff::{SignedDuration, Timestamp};
 use listen::Port;
+use nodeless_operations::Context;
 use nodeless_simulation::ec2::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_simulation::kubernetes::resource::{NODES, PODS};
 use nodeless_simulation::kubernetes::{ApiServer, ListOptions, Resource};
+use nodeless_simulation::memory::{Faults, MemoryClaims, MemoryQueue};
+use nodeless_simulation::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
 use nodeless_simulation::world::{World, WorldClock, WorldOptions};
+use nodeless_telemetry::Sink;
+use operations::Ports;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -23,24 +31,71 @@ pub(crate) struct LocalWorld {
     pub(crate) clock: WorldClock,
     pub(crate) options: WorldOptions,
     pub(crate) pace: Pace,
+    /// The claims table.
+    pub(crate) claims: MemoryClaims,
+    /// How many instance types EC2 has here.
+    pub(crate) instance_types: usize,
+}
+
+/// Whether nodeless works in a world, and where it logs.
+pub(crate) enum Controllers {
+    /// It does.
+    Work(Arc<dyn Sink>),
+    /// It does not; functions elsewhere do.
+    LeftOut(Arc<dyn Sink>),
 }
 
 impl LocalWorld {
-    /// Starts an empty cluster and an EC2 account. The control plane and the machines work; nodeless does not yet.
+    /// Starts an empty cluster and an EC2 account.
     ///
     /// # Errors
     /// When what is compiled in is damaged.
-    pub(crate) fn start(cluster_name: &str, speed: f64) -> Result<Self, CliError> {
+    pub(crate) fn start(cluster_name: &str, speed: f64, controllers: &Controllers) -> Result<Self, CliError> {
         let options =
             WorldOptions { start: Timestamp::now(), cluster_name: cluster_name.to_owned(), ..WorldOptions::default() };
         let world = World::new(options.clone())?;
-        let (api, ec2, clock) = (world.api().clone(), world.ec2().clone(), world.clock().clone());
-        let pace = Pace::new(options.start, speed);
-        let (events, _listener) = unbounded_channel();
-        tokio::spawn(drive(world, pace, events));
-        let reviews = api.clone();
+        let local = Self {
+            api: world.api().clone(),
+            ec2: world.ec2().clone(),
+            clock: world.clock().clone(),
+            pace: Pace::new(options.start, speed),
+            claims: MemoryClaims::new(Faults::default()),
+            instance_types: world.catalog().types.len(),
+            options,
+        };
+        let (events, listener) = unbounded_channel();
+        let sink = match controllers {
+            Controllers::LeftOut(sink) => sink,
+            Controllers::Work(sink) => {
+                operations::start(&local.context(sink), &local.clock, &local.ports(&world), &local.api, listener);
+                sink
+            }
+        };
+        tokio::spawn(drive(world, local.pace, events, sink.clone()));
+        let reviews = local.api.clone();
         tokio::spawn(async move { reviews.run_reviews().await });
-        Ok(Self { api, ec2, clock, options, pace })
+        Ok(local)
+    }
+
+    fn context(&self, sink: &Arc<dyn Sink>) -> Context {
+        let clock = Arc::new(self.clock.clone());
+        Context { cluster_name: self.options.cluster_name.clone(), clock, sink: sink.clone() }
+    }
+
+    fn ports(&self, world: &World) -> Ports {
+        let WorldOptions { cluster_name, version, .. } = &self.options;
+        Ports {
+            claims: Arc::new(self.claims.clone()),
+            cluster: Arc::new(MemoryCluster::new(self.api.clone(), self.clock.clone())),
+            cloud: Arc::new(MemoryCloud::new(self.ec2.clone(), cluster_name)),
+            source: Arc::new(MemoryCatalogSource::new(
+                self.ec2.clone(),
+                world.catalog().clone(),
+                cluster_name,
+                version,
+            )),
+            queue: MemoryQueue::new(Arc::new(self.clock.clone()), Faults::default()),
+        }
     }
 
     /// Answers over HTTP: the Kubernetes API on one port, the AWS APIs on another. EKS tells where the former is.

@@ -1,0 +1,98 @@
+//! `nodeless demo`: the first thing to try.
+
+use super::local::{End, KUBECONFIG, farewell, speed};
+use crate::demo::story::Story;
+use crate::demo::{Progress, style};
+use crate::error::CliError;
+use crate::local::kubeconfig::Kubeconfig;
+use crate::local::listen::Port;
+use crate::local::log::Recorder;
+use crate::local::{Controllers, LocalWorld, counted};
+use clap::Args;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The demo's cluster.
+const CLUSTER: &str = "demo";
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Keep the world when the story ends, and write a kubeconfig for it
+    #[arg(long)]
+    interactive: bool,
+    /// How many times faster than the wall clock time runs
+    #[arg(long, value_name = "N", default_value = "60", value_parser = speed)]
+    speed: f64,
+    /// Where to write the kubeconfig with --interactive; it is removed at the end
+    #[arg(long, value_name = "FILE", default_value = KUBECONFIG, requires = "interactive")]
+    kubeconfig: PathBuf,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+    // What cannot be had is said before the story begins.
+    let open = if arguments.interactive { Some(Open::new(arguments).await?) } else { None };
+    let log = Arc::new(Recorder::default());
+    let world = LocalWorld::start(CLUSTER, arguments.speed, &Controllers::Work(log.clone()))?;
+    let open = match open {
+        Some(open) => Some(open.serve(&world, arguments)?),
+        None => None,
+    };
+    let progress = Progress::new();
+    introduce(&world, arguments.speed, &progress);
+    let told = Story::new(&world, &progress).tell().await;
+    progress.finish();
+    if let Err(error) = &told {
+        log.lines().iter().for_each(|line| eprintln!("  {line}"));
+        progress.failed(&format!("The story breaks off with {}.", world.summary()));
+        eprintln!("error: {error}");
+    }
+    if let Some((mut end, kubeconfig)) = open {
+        println!("\nThe world goes on until Ctrl-C. In another terminal:\n");
+        println!(
+            "  export KUBECONFIG='{}'\n  kubectl get nodepools,nodeclaims,nodes,pods",
+            kubeconfig.path().display()
+        );
+        println!("  kubectl scale deployment inflate --replicas=5");
+        end.wait().await;
+        farewell(&world, &kubeconfig);
+    } else if told.is_ok() {
+        println!("\nNothing of it stays. To use such a world with kubectl: nodeless local --speed 20");
+    }
+    told.map_err(|_already_told| CliError::Told)
+}
+
+/// A world that will stay open.
+struct Open {
+    kubernetes: Port,
+    aws: Port,
+    end: End,
+}
+
+impl Open {
+    async fn new(_arguments: &Arguments) -> Result<Self, CliError> {
+        let (kubernetes, aws) = (Port::bind("--port", 0).await?, Port::bind("--aws-port", 0).await?);
+        Ok(Self { kubernetes, aws, end: End::new()? })
+    }
+
+    fn serve(self, world: &LocalWorld, arguments: &Arguments) -> Result<(End, Kubeconfig), CliError> {
+        let url = self.kubernetes.url();
+        world.serve(self.kubernetes, self.aws);
+        Ok((self.end, Kubeconfig::write(&arguments.kubeconfig, CLUSTER, &url)?))
+    }
+}
+
+fn introduce(world: &LocalWorld, speed: f64, progress: &Progress) {
+    let options = &world.options;
+    progress.print(&format!(
+        "{}  EKS {} without a node, and EC2 with {} in {}",
+        style().bold().apply_to("nodeless demo"),
+        options.version,
+        counted(world.instance_types, "instance type"),
+        counted(options.zones.len(), "zone"),
+    ));
+    progress.print(&format!(
+        "{}\n",
+        style().dim().apply_to(format!("All of it is in this process; time runs {speed} times faster."))
+    ));
+    progress.heads();
+}

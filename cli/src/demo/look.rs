@@ -1,0 +1,76 @@
+//! What there is in a world, as the demo looks at it.
+
+use crate::local::LocalWorld;
+use nodeless_simulation::kubernetes::ListOptions;
+use nodeless_simulation::kubernetes::resource::{NODES, PODS, Resource};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The definition's resources that the demo uses.
+pub(crate) fn node_claims() -> Resource {
+    Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false)
+}
+
+pub(crate) fn node_pools() -> Resource {
+    Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false)
+}
+
+pub(crate) fn node_classes() -> Resource {
+    Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false)
+}
+
+impl LocalWorld {
+    /// All objects of a kind; none while the API server does not know it.
+    pub(crate) fn objects(&self, resource: &Resource) -> Vec<Arc<Value>> {
+        self.api.list(resource, &ListOptions::default()).map(|list| list.items).unwrap_or_default()
+    }
+
+    /// All pods; the demo's are the only ones.
+    pub(crate) fn pods(&self) -> Vec<Arc<Value>> {
+        self.objects(&PODS)
+    }
+
+    /// All nodes.
+    pub(crate) fn nodes(&self) -> Vec<Arc<Value>> {
+        self.objects(&NODES)
+    }
+}
+
+/// A text in an object; empty when there is none.
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// An object's name.
+pub(crate) fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// How many entries a list in an object has.
+pub(crate) fn length(object: &Value, pointer: &str) -> usize {
+    object.pointer(pointer).and_then(Value::as_array).map_or(0, Vec::len)
+}
+
+/// One of an object's status conditions.
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+/// Whether one of an object's status conditions is true.
+pub(crate) fn is_true(object: &Value, kind: &str) -> bool {
+    condition(object, kind).is_some_and(|condition| condition["status"] == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn conditions_are_found_by_type() {
+        let node = json!({"status": {"conditions": [
+            {"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}]}});
+        assert!(is_true(&node, "Ready") && !is_true(&node, "MemoryPressure") && !is_true(&node, "DiskPressure"));
+        assert!(!is_true(&json!({}), "Ready"));
+    }
+}

@@ -1,0 +1,52 @@
+//! `nodeless crds`.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use support::{Folder, nodeless, run};
+
+/// The files in `infra/crds`, by name.
+fn generated() -> Vec<(String, String)> {
+    let folder = nodeless_tests::workspace().join("infra/crds");
+    let mut files: Vec<(String, String)> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn prints_what_infra_holds() {
+    let printed = run(nodeless().arg("crds"));
+    assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""));
+    let files = generated();
+    assert!(!files.is_empty());
+    for (name, content) in &files {
+        assert!(printed.stdout.contains(content), "{name} is not what `nodeless crds` prints");
+    }
+    assert_eq!(printed.stdout.len(), files.iter().map(|(_, content)| content.len()).sum::<usize>());
+}
+
+#[test]
+fn writes_the_files_of_infra() {
+    let folder = Folder::new();
+    let target = folder.path().join("a/b");
+    let written = run(nodeless().args(["crds", "--write"]).arg(&target));
+    assert_eq!(written.code, Some(0), "{}", written.stderr);
+    for (name, content) in generated() {
+        assert_eq!(fs::read_to_string(target.join(&name)).unwrap(), content, "{name}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let folder = Folder::new();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let refused = run(nodeless().args(["crds", "--write"]).arg(file.join("crds")));
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("file/crds cannot be written"), "{}", refused.stderr);
+}

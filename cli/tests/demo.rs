@@ -1,0 +1,45 @@
+//! `nodeless demo`, from the outside.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::{nodeless, run};
+
+#[test]
+fn tells_the_story_and_ends() {
+    // Slower than by default, since the machine may be busy and this binary is not optimised.
+    let told = run(nodeless().args(["demo", "--speed", "20"]));
+    assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
+    let chapters = [
+        "EC2NodeClass default are applied and ready",
+        "5 pods wait",
+        "is made",
+        "instance types would do",
+        "is launched",
+        "has joined and is ready",
+        "All 5 pods run",
+        "scaled to 0",
+        "chosen to leave",
+        "drained",
+        "Instances are terminated; Nodes and NodeClaims are gone",
+        "Spent on EC2",
+    ];
+    let mut rest = told.stdout.as_str();
+    for chapter in chapters {
+        let at =
+            rest.find(chapter).unwrap_or_else(|| panic!("{chapter:?} is missing or too early in\n{}", told.stdout));
+        rest = &rest[at..];
+    }
+    assert!(!told.stdout.contains('\u{1b}'), "no colours where there is no terminal");
+    assert!(!told.stdout.contains("Spent on EC2                           $0.0000,"), "{}", told.stdout);
+    assert_eq!(told.stderr, "");
+}
+
+#[test]
+fn a_speed_that_makes_no_sense_is_refused() {
+    for speed in ["0", "-1", "fast", "1e9", "NaN"] {
+        let refused = run(nodeless().args(["demo", &format!("--speed={speed}")]));
+        assert_eq!(refused.code, Some(2), "{speed}");
+        assert!(refused.stderr.contains("a number from 0.1 to 1000"), "{}", refused.stderr);
+    }
+}

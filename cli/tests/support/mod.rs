@@ -1,0 +1,188 @@
+//! The built command as a child process.
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The built command.
+pub fn nodeless() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nodeless"));
+    command.stdin(Stdio::null()).env_remove("KUBECONFIG");
+    command
+}
+
+/// What a command printed, after it ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+}
+
+/// Runs a command to its end.
+pub fn run(command: &mut Command) -> Ended {
+    command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}")).into()
+}
+
+/// Waits for something to become so.
+pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A folder that is removed at the end of a test.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("nodeless-cli-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running `nodeless local`, killed when this is dropped.
+pub struct World {
+    pub kubeconfig: PathBuf,
+    pub kubernetes: String,
+    pub aws: String,
+    folder: Folder,
+    child: Child,
+}
+
+impl World {
+    /// Starts one and waits until it says that it answers.
+    pub fn start(arguments: &[&str]) -> Self {
+        let folder = Folder::new();
+        let mut command = nodeless();
+        command.arg("local").args(["--output", "json", "--kubeconfig", "kubeconfig"]).args(arguments);
+        command.current_dir(folder.path()).stdout(Stdio::piped());
+        command.stderr(fs::File::create(folder.path().join("log")).unwrap());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let announced: Value = serde_json::from_str(&line).unwrap_or_else(|error| {
+            let _ = child.kill();
+            let log = fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+            panic!("`nodeless local` announced {line:?}: {error}; its log: {log}")
+        });
+        let text = |name: &str| announced[name].as_str().unwrap().to_owned();
+        let (kubernetes, aws) = (text("kubernetes"), text("aws"));
+        Self { kubeconfig: text("kubeconfig").into(), kubernetes, aws, folder, child }
+    }
+
+    /// What it logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Sends a signal and waits for the end. Gives the exit code and what was printed after the announcement.
+    #[cfg(unix)]
+    pub fn end_by(&mut self, signal: &str) -> (Option<i32>, String) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+        wait_for("the end of `nodeless local`", || self.child.try_wait().unwrap().is_some());
+        let mut rest = String::new();
+        self.child.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- what `nodeless local` logged\n{}", self.log());
+        }
+    }
+}
+
+/// The real kubectl, pointed at a world.
+pub struct Kubectl<'a> {
+    program: PathBuf,
+    world: &'a World,
+}
+
+impl<'a> Kubectl<'a> {
+    /// `None` when it is not installed, which is said loudly.
+    pub fn of(world: &'a World) -> Option<Self> {
+        Some(Self { program: nodeless_tests::tool("kubectl")?, world })
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("--kubeconfig").arg(&self.world.kubeconfig);
+        command.arg("--cache-dir").arg(self.world.folder.path().join("cache"));
+        command.args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// What it prints, whether it succeeds or not.
+    pub fn attempt(&self, arguments: &[&str]) -> Ended {
+        run(&mut self.command(arguments))
+    }
+
+    /// What it prints; it has to succeed.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let ended = self.attempt(arguments);
+        assert_eq!(ended.code, Some(0), "kubectl {}: {}{}", arguments.join(" "), ended.stdout, ended.stderr);
+        ended.stdout
+    }
+
+    /// Applies manifests, and gives what it prints.
+    pub fn apply(&self, manifests: &str, flags: &[&str]) -> String {
+        let path = self.world.folder.path().join("manifests.yaml");
+        fs::write(&path, manifests).unwrap();
+        let path = path.to_str().unwrap().to_owned();
+        self.run(&[&["apply", "-f", &path], flags].concat())
+    }
+
+    /// The names of all objects of a kind.
+    pub fn names(&self, kind: &str) -> Vec<String> {
+        let names = self.run(&["get", kind, "--output", "jsonpath={.items[*].metadata.name}"]);
+        names.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// How many pods run.
+    pub fn running_pods(&self) -> usize {
+        let phases = self.run(&["get", "pods", "--output", "jsonpath={.items[*].status.phase}"]);
+        phases.split_whitespace().filter(|phase| *phase == "Running").count()
+    }
+}
+
+/// The example NodePool, for a cluster of this name.
+pub fn example_node_pool(cluster: &str) -> String {
+    let path = nodeless_tests::workspace().join("infra/nodepools/default.yaml");
+    fs::read_to_string(path).unwrap().replace("CLUSTER", cluster)
+}
