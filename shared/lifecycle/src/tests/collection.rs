@@ -26,11 +26,13 @@ fn found(everything: &Everything, now: i64) -> Vec<Collection> {
 }
 
 fn adopted(found: &[Collection]) -> Vec<&NodeClaim> {
-    let of = |collection| match collection {
-        &Collection::Adopt(ref claim) => Some(claim.as_ref()),
-        _ => None,
-    };
-    found.iter().filter_map(of).collect()
+    let mut claims = Vec::new();
+    for collection in found {
+        if let Collection::Adopt(claim) = collection {
+            claims.push(claim.as_ref());
+        }
+    }
+    claims
 }
 
 #[test]

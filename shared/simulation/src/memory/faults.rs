@@ -42,6 +42,12 @@ impl Faults {
         result
     }
 
+    /// Whether the process has died.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.lock().dead
+    }
+
     /// Operations whose name begins so fail until [`Self::mend`].
     pub fn break_down(&self, operations: &str, kind: ErrorKind) {
         self.lock().outages.insert(operations.to_owned(), kind);

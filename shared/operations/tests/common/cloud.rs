@@ -1,0 +1,185 @@
+//! EC2, small: client tokens, capacity, states.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
+use nodeless_model::{StringMap, labels};
+use nodeless_ports::cloud::LaunchRequest;
+use nodeless_ports::{Cloud, PortError};
+use nodeless_simulation::memory::Faults;
+use nodeless_simulation::world::WorldClock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+#[derive(Clone)]
+pub struct TestCloud {
+    state: Arc<Mutex<State>>,
+    clock: WorldClock,
+    faults: Faults,
+}
+
+#[derive(Default)]
+struct State {
+    instances: BTreeMap<String, Instance>,
+    answers: BTreeMap<String, LaunchOutcome>,
+    capacity: Option<usize>,
+    /// How many instances were ever launched.
+    launched: usize,
+    calls: usize,
+}
+
+impl TestCloud {
+    pub fn new(clock: WorldClock, faults: Faults) -> Self {
+        Self { state: Arc::default(), clock, faults }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// EC2 has only so many instances left.
+    pub fn set_capacity(&self, left: Option<usize>) {
+        self.inner().capacity = left;
+    }
+
+    pub fn launched(&self) -> usize {
+        self.inner().launched
+    }
+
+    /// How often CreateFleet was called.
+    pub fn launch_calls(&self) -> usize {
+        self.inner().calls
+    }
+
+    pub fn alive(&self) -> Vec<Instance> {
+        self.inner().instances.values().filter(|instance| instance.is_alive()).cloned().collect()
+    }
+
+    pub fn running(&self) -> Vec<Instance> {
+        self.inner().instances.values().filter(|instance| instance.state == InstanceState::Running).cloned().collect()
+    }
+
+    /// Puts an instance there that somebody else made.
+    pub fn put(&self, instance: Instance) {
+        self.inner().instances.insert(instance.id.clone(), instance);
+    }
+
+    pub fn set_state(&self, id: &str, state: InstanceState) {
+        self.inner().instances.get_mut(id).unwrap().state = state;
+    }
+
+    /// What is pending runs, and what is shutting down ends.
+    pub fn boot(&self) {
+        for instance in self.inner().instances.values_mut() {
+            instance.state = match instance.state {
+                InstanceState::Pending => InstanceState::Running,
+                InstanceState::ShuttingDown => InstanceState::Terminated,
+                other => other,
+            };
+        }
+    }
+}
+
+impl State {
+    fn launch(&mut self, request: &LaunchRequest<'_>, now: Timestamp) -> LaunchOutcome {
+        self.calls += 1;
+        let token = request.claim.client_token().unwrap();
+        if let Some(answer) = self.answers.get(&token) {
+            return answer.clone();
+        }
+        let group = request.claim.spec.launch_group.clone().unwrap();
+        let wanted = usize::try_from(group.size).unwrap();
+        let granted = self.capacity.map_or(wanted, |left| left.min(wanted));
+        if let Some(left) = &mut self.capacity {
+            *left -= granted;
+        }
+        let first = &request.candidates[0];
+        let mut outcome = LaunchOutcome::default();
+        for _ in 0..granted {
+            self.launched += 1;
+            let id = format!("i-{:04}", self.launched);
+            let instance = Instance {
+                id: id.clone(),
+                state: InstanceState::Pending,
+                instance_type: first.instance_type.clone(),
+                zone: first.zone.clone(),
+                capacity_type: first.capacity_type,
+                image_id: "ami-1".into(),
+                subnet_id: None,
+                security_group_ids: Vec::new(),
+                private_dns_name: Some(format!("ip-{id}.ec2.internal")),
+                reservation_id: first.reservation_id.clone(),
+                launched: now,
+                tags: StringMap::from([
+                    (labels::NODE_POOL.into(), request.claim.node_pool.clone()),
+                    (labels::EC2_NODE_CLASS.into(), request.claim.node_class.clone()),
+                    (labels::LAUNCH_GROUP_TAG.into(), group.id.clone()),
+                ]),
+            };
+            self.instances.insert(id, instance.clone());
+            outcome.instances.push(instance);
+        }
+        if granted < wanted {
+            outcome.failures = request
+                .candidates
+                .iter()
+                .map(|candidate| OfferingFailure {
+                    instance_type: candidate.instance_type.clone(),
+                    zone: candidate.zone.clone(),
+                    capacity_type: candidate.capacity_type,
+                    code: "InsufficientInstanceCapacity".into(),
+                    message: "no capacity".into(),
+                    lacks_capacity: true,
+                })
+                .collect();
+        }
+        self.answers.insert(token, outcome.clone());
+        outcome
+    }
+}
+
+#[async_trait]
+impl Cloud for TestCloud {
+    async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
+        let now = self.clock.time();
+        self.faults.write("EC2 CreateFleet", || Ok(self.inner().launch(&request, now)))
+    }
+
+    async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
+        let state = self.inner();
+        self.faults.read("EC2 DescribeInstances", || {
+            Ok(ids.iter().filter_map(|id| state.instances.get(id)).cloned().collect())
+        })
+    }
+
+    async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
+        let state = self.inner();
+        let listed = |instance: &&Instance| instance.state != InstanceState::Terminated;
+        self.faults.read("EC2 DescribeInstances", || Ok(state.instances.values().filter(listed).cloned().collect()))
+    }
+
+    async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {
+        self.faults.write("EC2 TerminateInstances", || {
+            let mut state = self.inner();
+            for id in ids {
+                if let Some(instance) = state.instances.get_mut(id).filter(|instance| instance.is_alive()) {
+                    instance.state = InstanceState::ShuttingDown;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
+        self.faults.write("EC2 CreateTags", || {
+            if let Some(instance) = self.inner().instances.get_mut(id) {
+                instance.tags.extend(tags.clone());
+            }
+            Ok(())
+        })
+    }
+
+    async fn delete_unused_launch_templates(&self, _since: Timestamp) -> Result<Vec<String>, PortError> {
+        Ok(Vec::new())
+    }
+}

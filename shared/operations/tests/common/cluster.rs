@@ -1,0 +1,347 @@
+//! A Kubernetes cluster, small: finalizers, evictions, a scheduler that binds pods.
+
+use async_trait::async_trait;
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePoolStatus};
+use nodeless_model::node::{NodeCondition, provider_id};
+use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment};
+use nodeless_model::pod::PodPhase;
+use nodeless_model::{Instance, Node, NodeClaim, NodePool, Pod, Quantity, ResourceList, Taint, labels};
+use nodeless_ports::cluster::{ClusterView, Eviction, InvalidObject};
+use nodeless_ports::{Cluster, ErrorKind, PortError};
+use nodeless_simulation::memory::Faults;
+use nodeless_simulation::world::WorldClock;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+#[derive(Clone)]
+pub struct TestCluster {
+    state: Arc<Mutex<ClusterState>>,
+    clock: WorldClock,
+    faults: Faults,
+}
+
+#[derive(Default)]
+pub struct ClusterState {
+    pub nodes: BTreeMap<String, Node>,
+    pub pods: BTreeMap<String, Pod>,
+    pub pools: Vec<NodePool>,
+    pub classes: BTreeMap<String, EC2NodeClass>,
+    pub mirrors: BTreeMap<String, MirroredClaim>,
+    pub invalid: Vec<InvalidObject>,
+    pub events: Vec<ObjectEvent>,
+    pub pool_statuses: BTreeMap<String, NodePoolStatus>,
+    /// Pods that a budget protects.
+    pub protected: BTreeSet<String>,
+    /// Instances that never join.
+    pub mute: BTreeSet<String>,
+}
+
+impl TestCluster {
+    pub fn new(clock: WorldClock, faults: Faults) -> Self {
+        let state = ClusterState {
+            pools: vec![node_pool("default")],
+            classes: BTreeMap::from([("default".to_owned(), node_class("default"))]),
+            ..ClusterState::default()
+        };
+        Self { state: Arc::new(Mutex::new(state)), clock, faults }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, ClusterState> {
+        self.state.lock().unwrap()
+    }
+
+    pub fn add_pods(&self, pods: impl IntoIterator<Item = Pod>) {
+        let now = self.clock.time();
+        let named = pods.into_iter().map(|pod| (pod.key(), Pod { created: Some(now), ..pod }));
+        self.lock().pods.extend(named);
+    }
+
+    pub fn remove_all_pods(&self) {
+        self.lock().pods.clear();
+    }
+
+    pub fn bound(&self) -> usize {
+        self.lock().pods.values().filter(|pod| pod.node_name.is_some()).count()
+    }
+
+    /// Instances that run join as nodes; nodes whose instance is gone stop being ready.
+    pub fn join(&self, running: &[Instance]) {
+        let now = self.clock.time();
+        let mut state = self.lock();
+        for instance in running {
+            let name = format!("ip-{}.ec2.internal", instance.id);
+            let known = state.nodes.values().any(|node| node.instance_id() == Some(instance.id.as_str()));
+            if known || state.mute.contains(&instance.id) {
+                continue;
+            }
+            let node = Node {
+                name: name.clone(),
+                uid: format!("uid-{}", instance.id),
+                provider_id: Some(provider_id(&instance.zone, &instance.id)),
+                taints: vec![Taint::unregistered()],
+                labels: BTreeMap::from([
+                    (labels::NODE_POOL.to_owned(), instance.tags[labels::NODE_POOL].clone()),
+                    (labels::HOSTNAME.to_owned(), name.clone()),
+                ]),
+                capacity: resources(4000),
+                allocatable: resources(3900),
+                conditions: vec![NodeCondition { kind: "Ready".into(), status: Some(true), since: Some(now) }],
+                created: Some(now),
+                ..Node::default()
+            };
+            state.nodes.insert(name, node);
+        }
+        for node in state.nodes.values_mut() {
+            let runs = running.iter().any(|instance| node.instance_id() == Some(instance.id.as_str()));
+            for condition in &mut node.conditions {
+                condition.status = Some(runs);
+            }
+        }
+    }
+
+    /// Binds pods to nodes that are ready, untainted and have room.
+    pub fn bind(&self) {
+        let now = self.clock.time();
+        let mut state = self.lock();
+        let nodes: Vec<Node> = state.nodes.values().cloned().collect();
+        let waiting: Vec<String> = state.pods.values().filter(|pod| pod.node_name.is_none()).map(Pod::key).collect();
+        for key in waiting {
+            let place = nodes.iter().find(|node| {
+                let mut left = node.allocatable.clone();
+                for pod in state.pods.values().filter(|pod| pod.node_name.as_ref() == Some(&node.name)) {
+                    left.subtract(&pod.requests);
+                }
+                node.is_ready() && node.taints.is_empty() && state.pods[&key].requests.fits(&left)
+            });
+            if let (Some(node), Some(pod)) = (place.map(|node| node.name.clone()), state.pods.get_mut(&key)) {
+                pod.node_name = Some(node);
+                pod.phase = PodPhase::Running;
+                pod.marked_unschedulable = false;
+                pod.start_time = Some(now);
+            }
+        }
+    }
+}
+
+fn resources(milli_cpu: i64) -> ResourceList {
+    ResourceList::from([
+        ("cpu", Quantity::from_milli(milli_cpu)),
+        ("memory", Quantity::from_mebibytes(7000)),
+        ("ephemeral-storage", Quantity::from_mebibytes(17_000)),
+        ("pods", Quantity::from_units(29)),
+    ])
+}
+
+pub fn node_pool(name: &str) -> NodePool {
+    let object: nodeless_api::NodePool = serde_json::from_value(json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": { "name": name, "uid": format!("uid-{name}") },
+        "spec": {
+            "template": { "spec": {
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                "expireAfter": "720h",
+                "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] }],
+            } },
+            "disruption": { "consolidateAfter": "30s", "consolidationPolicy": "WhenEmpty", "budgets": [{ "nodes": "100%" }] },
+            "limits": { "cpu": "100" },
+        },
+    }))
+    .unwrap();
+    NodePool::try_from(&object).unwrap()
+}
+
+pub fn node_class(name: &str) -> EC2NodeClass {
+    serde_json::from_value(json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+        "metadata": { "name": name, "generation": 1 },
+        "spec": {
+            "role": "node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+            "subnetSelectorTerms": [{ "tags": { "a": "b" } }], "securityGroupSelectorTerms": [{ "tags": { "a": "b" } }],
+        },
+        "status": {
+            "subnets": [{ "id": "subnet-1", "zone": "us-east-1a", "zoneID": "use1-az1" }],
+            "conditions": [{ "type": "Ready", "status": "True", "reason": "Ready", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1 }],
+        },
+    }))
+    .unwrap()
+}
+
+fn apply(node: &mut Node, patch: &NodePatch) {
+    node.labels.extend(patch.labels.clone());
+    node.labels.retain(|key, _| !patch.remove_labels.contains(key));
+    node.annotations.extend(patch.annotations.clone());
+    node.taints.retain(|taint| !patch.remove_taints.iter().any(|removed| removed.matches(taint)));
+    node.taints.extend(patch.add_taints.clone());
+    node.finalizers.extend(patch.add_finalizer.clone());
+    node.finalizers.dedup();
+    node.finalizers.retain(|finalizer| patch.remove_finalizer.as_ref() != Some(finalizer));
+}
+
+#[async_trait]
+impl Cluster for TestCluster {
+    async fn view(&self) -> Result<ClusterView, PortError> {
+        let state = self.lock();
+        self.faults.read("Kubernetes view", || {
+            Ok(ClusterView {
+                nodes: state.nodes.values().cloned().collect(),
+                pods: state.pods.values().cloned().collect(),
+                node_pools: state.pools.clone(),
+                node_classes: state.classes.clone(),
+                node_claims: state.mirrors.values().cloned().collect(),
+                invalid: state.invalid.clone(),
+                ..ClusterView::default()
+            })
+        })
+    }
+
+    async fn settle(&self, _idle: Duration, _max: Duration) -> Result<Duration, PortError> {
+        self.faults.read("Kubernetes settle", || Ok(Duration::ZERO))
+    }
+
+    async fn nodes_of(&self, provider_id: &str, _name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
+        let state = self.lock();
+        let of = |node: &&Node| node.provider_id.as_deref() == Some(provider_id);
+        self.faults.read("Kubernetes get Node", || Ok(state.nodes.values().filter(of).cloned().collect()))
+    }
+
+    async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
+        let state = self.lock();
+        let ours = |node: &&Node| node.node_pool().is_some();
+        self.faults.read("Kubernetes list Node", || Ok(state.nodes.values().filter(ours).cloned().collect()))
+    }
+
+    async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
+        let state = self.lock();
+        let on = |pod: &&Pod| pod.node_name.as_deref() == Some(node);
+        self.faults.read("Kubernetes list Pod", || Ok(state.pods.values().filter(on).cloned().collect()))
+    }
+
+    async fn volume_attachments(&self, _node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
+        self.faults.read("Kubernetes list VolumeAttachment", || Ok(Vec::new()))
+    }
+
+    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
+        let state = self.lock();
+        self.faults.read("Kubernetes get EC2NodeClass", || Ok(state.classes.get(name).cloned()))
+    }
+
+    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
+        let state = self.lock();
+        self.faults.read("Kubernetes list EC2NodeClass", || Ok((state.classes.values().cloned().collect(), Vec::new())))
+    }
+
+    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+        let state = self.lock();
+        let invalid = || state.invalid.iter().filter(|object| object.kind == "NodePool").cloned().collect();
+        self.faults.read("Kubernetes list NodePool", || Ok((state.pools.clone(), invalid())))
+    }
+
+    async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
+        self.faults.write("Kubernetes patch Node", || {
+            let mut state = self.lock();
+            let Some(node) = state.nodes.get_mut(name).filter(|node| node.uid == uid) else {
+                return Err(PortError::new(ErrorKind::NotFound, "Kubernetes patch Node", name));
+            };
+            apply(node, patch);
+            if node.deletion_timestamp.is_some() && node.finalizers.is_empty() {
+                state.nodes.remove(name);
+            }
+            Ok(())
+        })
+    }
+
+    async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
+        let now = self.clock.time();
+        self.faults.write("Kubernetes delete Node", || {
+            let mut state = self.lock();
+            let Some(node) = state.nodes.get_mut(name).filter(|node| node.uid == uid) else { return Ok(()) };
+            if node.finalizers.is_empty() {
+                state.nodes.remove(name);
+            } else {
+                node.deletion_timestamp.get_or_insert(now);
+            }
+            Ok(())
+        })
+    }
+
+    async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
+        self.faults.write("Kubernetes evict Pod", || {
+            let mut state = self.lock();
+            let key = format!("{}/{}", pod.namespace, pod.name);
+            if state.protected.contains(&key) {
+                return Ok(Eviction::Blocked { message: "the budget allows none".into() });
+            }
+            Ok(if state.pods.remove(&key).is_some() { Eviction::Accepted } else { Eviction::AlreadyGone })
+        })
+    }
+
+    async fn delete_pod(&self, pod: &PodRef, _grace_seconds: u32) -> Result<(), PortError> {
+        self.faults.write("Kubernetes delete Pod", || {
+            self.lock().pods.remove(&format!("{}/{}", pod.namespace, pod.name));
+            Ok(())
+        })
+    }
+
+    async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
+        self.faults.write("Kubernetes create Event", || {
+            self.lock().events.extend(events.iter().cloned());
+            Ok(())
+        })
+    }
+
+    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+        let state = self.lock();
+        self.faults.read("Kubernetes list NodeClaim", || Ok(state.mirrors.values().cloned().collect()))
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
+        let now = self.clock.time();
+        self.faults.write("Kubernetes apply NodeClaim", || {
+            let mut state = self.lock();
+            let uid = format!("uid-{}", claim.name);
+            let mirror = state.mirrors.entry(claim.name.clone()).or_insert_with(|| MirroredClaim {
+                name: claim.name.clone(),
+                uid: uid.clone(),
+                finalizers: vec![labels::TERMINATION_FINALIZER.to_owned()],
+                record_uid: Some(claim.uid.clone()),
+                created: Some(now),
+                ..MirroredClaim::default()
+            });
+            mirror.provider_id = claim.provider_id();
+            Ok(uid)
+        })
+    }
+
+    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
+        self.faults.write("Kubernetes delete NodeClaim", || {
+            self.lock().mirrors.remove(name);
+            Ok(())
+        })
+    }
+
+    async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
+        self.faults.write("Kubernetes patch NodePool", || {
+            self.lock().pool_statuses.insert(name.to_owned(), status.clone());
+            Ok(())
+        })
+    }
+
+    async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
+        self.faults.write("Kubernetes patch EC2NodeClass", || {
+            if let Some(class) = self.lock().classes.get_mut(name) {
+                class.status = Some(status.clone());
+            }
+            Ok(())
+        })
+    }
+
+    async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
+        self.faults.write("Kubernetes patch EC2NodeClass", || {
+            self.lock().classes.remove(name);
+            Ok(())
+        })
+    }
+}
