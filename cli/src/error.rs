@@ -47,6 +47,9 @@ pub(crate) enum CliError {
     /// The signals that end the process could not be listened for.
     #[error("signals cannot be listened for: {0}; this is a limit of the system that it runs on")]
     Signals(#[source] std::io::Error),
+    /// The world could not be given a thread.
+    #[error("no thread can be started: {0}; end other programs, or raise the limit of processes (ulimit -u)")]
+    Thread(#[source] std::io::Error),
     /// The world could not be made.
     #[error(transparent)]
     World(#[from] nodeless_simulation::world::WorldError),

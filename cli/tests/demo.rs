@@ -11,17 +11,18 @@ fn tells_the_story_and_ends() {
     let told = run(nodeless().args(["demo", "--speed", "20"]));
     assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
     let chapters = [
-        "EC2NodeClass default are applied and ready",
-        "5 pods wait",
-        "is made",
-        "instance types would do",
-        "is launched",
-        "has joined and is ready",
+        "EC2NodeClass are applied and ready",
+        "5 pods of 1 CPU and 1 GiB wait",
+        "made",
+        "instance types considered",
+        "launched",
+        "joined and ",
+        "ready",
         "All 5 pods run",
         "scaled to 0",
-        "chosen to leave",
+        "empty nodes are to go",
         "drained",
-        "Instances are terminated; Nodes and NodeClaims are gone",
+        "Instances are terminated, Nodes and NodeClaims are gone",
         "Spent on EC2",
     ];
     let mut rest = told.stdout.as_str();

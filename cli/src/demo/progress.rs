@@ -7,7 +7,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 /// Where the times of a step stand, in columns.
-const TIMES_AT: usize = 72;
+const TIMES_AT: usize = 56;
 /// How often the spinner turns.
 const FRAME: Duration = Duration::from_millis(80);
 
@@ -40,10 +40,10 @@ impl Progress {
 
     /// A step that is done, how long it took, and details.
     pub(crate) fn done(&self, what: &str, took: Took, details: &[String]) {
-        let times = format!("{:>10} {:>9}", spoken(took.world), spoken(took.wall));
+        let times = format!("{:>10} {:>8}", spoken(took.world), spoken(took.wall));
         let mark = style().green().apply_to("✔");
         self.print(&format!("{mark} {} {}", pad(what, TIMES_AT), style().dim().apply_to(times)));
-        for detail in details {
+        for detail in details.iter().flat_map(|detail| detail.lines()) {
             self.print(&format!("    {}", style().dim().apply_to(detail)));
         }
     }
@@ -55,7 +55,7 @@ impl Progress {
 
     /// The heads of the columns with times.
     pub(crate) fn heads(&self) {
-        let heads = format!("  {} {:>10} {:>9}", pad("", TIMES_AT), "in the world", "here");
+        let heads = format!("  {} {:>10} {:>8}", pad("", TIMES_AT), "simulated", "wall");
         self.print(&style().dim().apply_to(heads).to_string());
     }
 

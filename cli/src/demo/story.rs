@@ -91,7 +91,7 @@ impl<'a> Story<'a> {
             self.world.api.create(&resource, object, &CreateOptions::default())?;
         }
         let world = self.world;
-        let what = "NodePool default and EC2NodeClass default are applied and ready";
+        let what = "NodePool and EC2NodeClass are applied and ready";
         let class = self
             .wait("nodeless to resolve the EC2NodeClass and judge the NodePool", what, || {
                 let ready = |objects: Vec<Arc<Value>>| objects.into_iter().find(|object| is_true(object, "Ready"));
@@ -109,7 +109,7 @@ impl<'a> Story<'a> {
             self.world.api.create(&DEPLOYMENTS, object, &CreateOptions::default())?;
         }
         let world = self.world;
-        let what = format!("Deployment inflate is created, and its {REPLICAS} pods wait: 1 CPU and 1 GiB each");
+        let what = format!("Deployment inflate: {REPLICAS} pods of 1 CPU and 1 GiB wait");
         let why = self
             .wait("the scheduler to look at the pods", &what, || {
                 let pods = world.pods();
@@ -137,13 +137,14 @@ impl<'a> Story<'a> {
                 _ => tokio::time::sleep(POLL).await,
             }
         };
-        let made = match decision.subjects.as_slice() {
+        let made = decision.subjects.as_slice();
+        let title = match made {
             [only] => format!("NodeClaim {only} is made"),
-            many => format!("{} are made: {}", counted(many.len(), "NodeClaim"), many.join(", ")),
+            many => format!("{} are made", counted(many.len(), "NodeClaim")),
         };
-        let mut details = considered(&decision);
-        details.insert(0, decision.summary.clone());
-        self.done(&made, &details);
+        let mut details = if made.len() > 1 { vec![made.join(", ")] } else { Vec::new() };
+        details.extend(considered(&decision));
+        self.done(&title, &details);
         Ok(())
     }
 
@@ -164,7 +165,7 @@ impl<'a> Story<'a> {
         };
         let fleet = world.ec2.calls().into_iter().rev().find(|call| call.api == "CreateFleet");
         let offered = fleet.map_or(0, |call| overrides(&call.parameters));
-        let mut details: Vec<String> = instances.iter().map(describe).collect();
+        let mut details = grouped(instances.iter().map(describe));
         details.push(format!("one CreateFleet call offered EC2 {} to choose from", counted(offered, "offering")));
         self.done(&title, &details);
         Ok(())
@@ -186,7 +187,7 @@ impl<'a> Story<'a> {
             [only] => format!("Node {} has joined and is ready", name(only)),
             many => format!("{} have joined and are ready", counted(many.len(), "node")),
         };
-        let details: Vec<String> = nodes.iter().map(|node| allocatable(node)).collect();
+        let details = grouped(nodes.iter().map(|node| allocatable(node)));
         self.done(&title, &details);
         Ok(())
     }
@@ -207,7 +208,7 @@ impl<'a> Story<'a> {
         let (world, patch) = (self.world, json!({"spec": {"replicas": 0}}));
         let options = PatchOptions::default();
         world.api.patch(&DEPLOYMENTS, "default", "inflate", Some("scale"), PatchType::Merge, &patch, &options)?;
-        let what = "Deployment inflate is scaled to 0, and its pods are gone";
+        let what = "Deployment inflate: scaled to 0, its pods are gone";
         self.wait("the pods to end", what, || world.pods().is_empty().then_some(())).await?;
         self.done(what, &[]);
         Ok(())
@@ -215,7 +216,7 @@ impl<'a> Story<'a> {
 
     async fn see_nodes_leave(&mut self) -> Result<(), StoryError> {
         let world = self.world;
-        let what = "The empty nodes are chosen to leave";
+        let what = "The empty nodes are to go";
         self.wait("consolidateAfter (30 s) and the next plan", what, || {
             let claims = world.objects(&node_claims());
             claims
@@ -224,15 +225,14 @@ impl<'a> Story<'a> {
                 .then_some(())
         })
         .await?;
-        let decisions = world.claims.decisions(100).await?;
-        let why = decisions.into_iter().find(|decision| decision.kind == "disruption").map(|decision| decision.summary);
-        self.done(what, &Vec::from_iter(why));
+        let decisions = world.claims.decisions(100).await?.into_iter().rev();
+        self.done(what, &grouped(decisions.filter(|it| it.kind == "disruption").map(|it| it.summary)));
         Ok(())
     }
 
     async fn see_drains(&mut self) -> Result<(), StoryError> {
         let world = self.world;
-        let what = "They are tainted, cordoned by that, and drained";
+        let what = "They are tainted and drained";
         self.wait("the drain, which takes at least 5 s", what, || {
             let claims = world.objects(&node_claims());
             claims.iter().all(|claim| is_true(claim, "Drained")).then_some(())
@@ -244,7 +244,7 @@ impl<'a> Story<'a> {
 
     async fn see_instances_go(&mut self) -> Result<(), StoryError> {
         let world = self.world;
-        let what = "Instances are terminated; Nodes and NodeClaims are gone";
+        let what = "Instances are terminated, Nodes and NodeClaims are gone";
         self.wait("EC2 to terminate the instances", what, || {
             let gone = world.ec2.instances().iter().all(|instance| instance.state == InstanceState::Terminated);
             (gone && world.nodes().is_empty() && world.objects(&node_claims()).is_empty()).then_some(())
@@ -336,28 +336,25 @@ fn has_begun_to_leave(claim: &Value) -> bool {
 fn considered(decision: &Decision) -> Vec<String> {
     let detail: Value = serde_json::from_str(&decision.detail).unwrap_or_default();
     let launches = detail.pointer("/solution/launches").and_then(Value::as_array).cloned().unwrap_or_default();
-    launches.iter().flat_map(considered_for_launch).collect()
+    grouped(launches.iter().map(considered_for_launch))
 }
 
-fn considered_for_launch(launch: &Value) -> Vec<String> {
+fn considered_for_launch(launch: &Value) -> String {
     let types = launch["instanceTypes"].as_array().cloned().unwrap_or_default();
-    let cheapest: Vec<String> = types
-        .iter()
-        .take(NAMED)
-        .map(|kind| format!("{} ${:.4}", text(kind, "/name"), kind["pricePerHour"].as_f64().unwrap_or_default()))
-        .collect();
+    let price = |of: &Value| of["pricePerHour"].as_f64().unwrap_or_default();
+    let named: Vec<String> =
+        types.iter().take(NAMED).map(|kind| format!("{} ${:.4}", text(kind, "/name"), price(kind))).collect();
     let offering = &launch["offering"];
-    vec![
-        format!("{} would do, the cheapest an hour: {}", counted(types.len(), "instance type"), cheapest.join(", ")),
-        format!(
-            "chosen for {}: {} {} in {} at ${:.4} an hour",
-            counted(length(launch, "/pods"), "pod"),
-            text(offering, "/instanceType"),
-            text(offering, "/capacityType"),
-            text(offering, "/zone"),
-            offering["pricePerHour"].as_f64().unwrap_or_default(),
-        ),
-    ]
+    format!(
+        "for {}: {} {} in {} at ${:.4} an hour\n  {} considered, from the cheapest: {}",
+        counted(length(launch, "/pods"), "pod"),
+        text(offering, "/instanceType"),
+        text(offering, "/capacityType"),
+        text(offering, "/zone"),
+        price(offering),
+        counted(types.len(), "instance type"),
+        named.join(", "),
+    )
 }
 
 /// How many offerings a CreateFleet call let EC2 choose from.
@@ -373,6 +370,18 @@ fn overrides(parameters: &Value) -> usize {
         Value::Array(list) => list.iter().map(overrides).sum(),
         _ => 0,
     }
+}
+
+/// Lines with equal ones together, in the order of their first.
+fn grouped(lines: impl Iterator<Item = String>) -> Vec<String> {
+    let mut counted: Vec<(usize, String)> = Vec::new();
+    for line in lines {
+        match counted.iter_mut().find(|(_, present)| *present == line) {
+            Some((count, _)) => *count += 1,
+            None => counted.push((1, line)),
+        }
+    }
+    counted.into_iter().map(|(count, line)| if count == 1 { line } else { format!("{count} × {line}") }).collect()
 }
 
 fn describe(instance: &Instance) -> String {
@@ -411,6 +420,12 @@ mod tests {
     }
 
     #[test]
+    fn equal_lines_are_told_once() {
+        let lines = ["b", "a", "b"].map(str::to_owned).into_iter();
+        assert_eq!(grouped(lines), ["2 × b", "a"]);
+    }
+
+    #[test]
     fn a_decision_is_told() {
         let detail = json!({"solution": {"launches": [{
             "pods": [0, 1],
@@ -425,8 +440,8 @@ mod tests {
             summary: String::new(),
             detail: detail.to_string(),
         };
-        let told = considered(&decision);
-        assert_eq!(told[0], "2 instance types would do, the cheapest an hour: m7g.xlarge $0.0600, m6g.xlarge $0.0700");
-        assert_eq!(told[1], "chosen for 2 pods: m7g.xlarge spot in us-east-1b at $0.0600 an hour");
+        let expected = "for 2 pods: m7g.xlarge spot in us-east-1b at $0.0600 an hour\n  2 instance types considered, \
+            from the cheapest: m7g.xlarge $0.0600, m6g.xlarge $0.0700";
+        assert_eq!(considered(&decision), [expected]);
     }
 }

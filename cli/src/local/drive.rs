@@ -1,17 +1,16 @@
 //! Lets a world's time pass with the wall clock, only faster.
 
 use super::log::LocalFailure;
+use crate::error::CliError;
 use jiff::Timestamp;
+use nodeless_controller::{Controller, ControllerError};
 use nodeless_simulation::world::World;
 use nodeless_telemetry::{Sink, emit};
-use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::MissedTickBehavior;
 
-/// How often the world looks at the wall clock. Changes to objects are seen at once.
-const TICK: Duration = Duration::from_millis(10);
+/// How long the world rests between two looks at the wall clock and at what changed in it.
+const TICK: Duration = Duration::from_millis(5);
 
 /// How a world's time goes with the wall clock.
 #[derive(Clone, Copy, Debug)]
@@ -39,30 +38,59 @@ impl Pace {
     }
 }
 
-/// Runs the world for ever. What EC2 tells EventBridge goes to `events`; nobody has to listen.
-pub(crate) async fn drive(mut world: World, pace: Pace, events: UnboundedSender<Value>, sink: Arc<dyn Sink>) {
-    let mut revisions = world.api().subscribe();
-    let mut ticks = tokio::time::interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut told = String::new();
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            // The world holds the sender, so this never fails.
-            _ = revisions.changed() => {}
-        }
-        if let Err(error) = world.advance_to(pace.time()) {
-            // It goes on: whoever made the object that it stumbles over can mend or delete it.
-            let why = error.to_string();
-            if why != told {
-                told.clone_from(&why);
-                emit(sink.as_ref(), world.now(), &LocalFailure { what: "control plane", why });
-            }
-        }
-        for event in world.take_events() {
-            let _nobody_listens = events.send(event);
+/// What is driven: a world with nodeless at work in it, or without.
+pub(crate) enum Worker {
+    World(Box<World>),
+    Controller(Box<Controller>),
+}
+
+impl Worker {
+    fn advance_to(&mut self, target: Timestamp) -> Result<(), ControllerError> {
+        match self {
+            Self::World(world) => Ok(world.advance_to(target)?),
+            Self::Controller(controller) => controller.advance_to(target),
         }
     }
+
+    /// What failed since the last call, and when. All of it is tried again.
+    fn take_failures(&mut self) -> Vec<(Timestamp, String)> {
+        match self {
+            Self::World(world) => {
+                // Nobody here listens to EventBridge.
+                drop(world.take_events());
+                Vec::new()
+            }
+            Self::Controller(controller) => {
+                let outcomes = controller.take_outcomes().into_iter();
+                outcomes.filter_map(|(at, outcome)| Some((at, outcome.failure()?))).collect()
+            }
+        }
+    }
+}
+
+/// Lets time pass until the process ends, in a thread of its own: a plan may take the processor for a while.
+///
+/// # Errors
+/// When no thread can be had.
+pub(crate) fn start(mut worker: Worker, pace: Pace, sink: Arc<dyn Sink>) -> Result<(), CliError> {
+    let work = move || {
+        let mut told = String::new();
+        loop {
+            if let Err(error) = worker.advance_to(pace.time()) {
+                // It goes on: whoever made the object that it stumbles over can mend or delete it.
+                let why = error.to_string();
+                if why != told {
+                    told.clone_from(&why);
+                    emit(sink.as_ref(), pace.time(), &LocalFailure { what: "control plane", why });
+                }
+            }
+            for (at, why) in worker.take_failures() {
+                emit(sink.as_ref(), at, &LocalFailure { what: "operation", why });
+            }
+            std::thread::sleep(TICK);
+        }
+    };
+    std::thread::Builder::new().name("world".to_owned()).spawn(work).map(drop).map_err(CliError::Thread)
 }
 
 #[cfg(test)]

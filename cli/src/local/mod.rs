@@ -4,24 +4,20 @@ pub(crate) mod drive;
 pub(crate) mod kubeconfig;
 pub(crate) mod listen;
 pub(crate) mod log;
-mod operations;
 
 use crate::error::CliError;
-use drive::{Pace, drive};
+use drive::{Pace, Worker};
 use jiff::{SignedDuration, Timestamp};
 use listen::Port;
-use nodeless_operations::Context;
+use nodeless_controller::{Controller, Schedule};
 use nodeless_simulation::ec2::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_simulation::kubernetes::resource::{NODES, PODS};
 use nodeless_simulation::kubernetes::{ApiServer, ListOptions, Resource};
-use nodeless_simulation::memory::{Faults, MemoryClaims, MemoryQueue};
-use nodeless_simulation::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
+use nodeless_simulation::memory::{Faults, MemoryClaims};
 use nodeless_simulation::world::{World, WorldClock, WorldOptions};
 use nodeless_telemetry::Sink;
-use operations::Ports;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc::unbounded_channel;
 
 /// A running world.
 #[derive(Clone, Debug)]
@@ -54,48 +50,21 @@ impl LocalWorld {
         let options =
             WorldOptions { start: Timestamp::now(), cluster_name: cluster_name.to_owned(), ..WorldOptions::default() };
         let world = World::new(options.clone())?;
-        let local = Self {
-            api: world.api().clone(),
-            ec2: world.ec2().clone(),
-            clock: world.clock().clone(),
-            pace: Pace::new(options.start, speed),
-            claims: MemoryClaims::new(Faults::default()),
-            instance_types: world.catalog().types.len(),
-            options,
-        };
-        let (events, listener) = unbounded_channel();
-        let sink = match controllers {
-            Controllers::LeftOut(sink) => sink,
+        let (api, ec2, clock) = (world.api().clone(), world.ec2().clone(), world.clock().clone());
+        let instance_types = world.catalog().types.len();
+        let (worker, claims, sink) = match controllers {
+            Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryClaims::default(), sink),
             Controllers::Work(sink) => {
-                operations::start(&local.context(sink), &local.clock, &local.ports(&world), &local.api, listener);
-                sink
+                let controller = Controller::new(world, Schedule::default(), sink.clone(), Faults::default());
+                let claims = controller.claims().clone();
+                (Worker::Controller(Box::new(controller)), claims, sink)
             }
         };
-        tokio::spawn(drive(world, local.pace, events, sink.clone()));
-        let reviews = local.api.clone();
+        let pace = Pace::new(options.start, speed);
+        drive::start(worker, pace, sink.clone())?;
+        let reviews = api.clone();
         tokio::spawn(async move { reviews.run_reviews().await });
-        Ok(local)
-    }
-
-    fn context(&self, sink: &Arc<dyn Sink>) -> Context {
-        let clock = Arc::new(self.clock.clone());
-        Context { cluster_name: self.options.cluster_name.clone(), clock, sink: sink.clone() }
-    }
-
-    fn ports(&self, world: &World) -> Ports {
-        let WorldOptions { cluster_name, version, .. } = &self.options;
-        Ports {
-            claims: Arc::new(self.claims.clone()),
-            cluster: Arc::new(MemoryCluster::new(self.api.clone(), self.clock.clone())),
-            cloud: Arc::new(MemoryCloud::new(self.ec2.clone(), cluster_name)),
-            source: Arc::new(MemoryCatalogSource::new(
-                self.ec2.clone(),
-                world.catalog().clone(),
-                cluster_name,
-                version,
-            )),
-            queue: MemoryQueue::new(Arc::new(self.clock.clone()), Faults::default()),
-        }
+        Ok(Self { api, ec2, clock, options, pace, claims, instance_types })
     }
 
     /// Answers over HTTP: the Kubernetes API on one port, the AWS APIs on another. EKS tells where the former is.

@@ -228,7 +228,7 @@ impl Ec2 {
     /// Dollars an hour that the living instances cost now.
     pub fn hourly_price(&self) -> f64 {
         let state = self.lock();
-        state.instances.values().filter(|i| i.state.is_alive()).map(|i| i.price).sum()
+        state.instances.values().filter(|i| i.state.is_alive()).map(|i| i.price).fold(0.0, |sum, price| sum + price)
     }
 }
 
