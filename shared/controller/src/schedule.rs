@@ -33,9 +33,10 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// Everything is due at this time first.
+    /// The catalog is due at this time first, and what needs it a second later.
     pub(crate) fn starting(self, now: Timestamp) -> Self {
-        Self { next: [now; 3], ..self }
+        let then = now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now);
+        Self { next: [then, then, now], ..self }
     }
 
     /// When something is due next.

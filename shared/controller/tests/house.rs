@@ -6,7 +6,7 @@ use nodeless_controller::{Controller, Outcome, Schedule};
 use nodeless_ports::Claims as _;
 use nodeless_simulation::ec2::InstanceState;
 use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, NODES, PODS};
-use nodeless_simulation::kubernetes::{CreateOptions, ListOptions, PatchOptions, PatchType, Resource};
+use nodeless_simulation::kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
 use nodeless_simulation::memory::Faults;
 use nodeless_simulation::world::{World, WorldOptions};
 use nodeless_telemetry::Null;
@@ -146,7 +146,7 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
     assert!(controller.world().ec2().hourly_price() > 0.0);
 
     // A while later everything still stands: nothing disrupts a cluster that rests.
-    controller.advance_to(within(&controller, 1800)).unwrap();
+    controller.advance_to(within(&controller, 600)).unwrap();
     assert_eq!(running(&controller), 5, "{}", picture(&mut controller));
     assert_eq!(names(&list(&controller, &NODES), "/metadata/name"), names(&nodes, "/metadata/name"));
 
@@ -165,4 +165,45 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
     let usage = futures::FutureExt::now_or_never(controller.claims().usage()).unwrap().unwrap();
     assert!(usage.values().all(|usage| usage.resources.iter().all(|(_, quantity)| quantity.is_zero())), "{usage:?}");
     assert_eq!(list(&controller, &PODS).len(), 0);
+}
+
+#[test]
+fn an_interrupted_node_is_replaced() {
+    let mut controller = start();
+    controller.advance_to(within(&controller, 5)).unwrap();
+    deploy(&controller, 2);
+    let limit = within(&controller, 180);
+    let came = controller.advance_until(limit, |it| running(it) == 2).unwrap();
+    assert!(came, "{}", picture(&mut controller));
+    let spot = |it: &Controller| it.world().ec2().instances().into_iter().find(|it| it.spot_request_id.is_some());
+    let taken = spot(&controller).expect("spot is the cheapest, so it is what was launched");
+    controller.world().ec2().interrupt_spot(&taken.id).unwrap();
+    let limit = within(&controller, 300);
+    let moved = controller
+        .advance_until(limit, |it| {
+            let nodes = list(it, &NODES);
+            running(it) == 2 && nodes.iter().all(|node| node["metadata"]["name"] != taken.private_dns_name.as_str())
+        })
+        .unwrap();
+    assert!(moved, "{}", picture(&mut controller));
+}
+
+#[test]
+fn a_deleted_nodeclaim_is_drained_and_replaced() {
+    let mut controller = start();
+    controller.advance_to(within(&controller, 5)).unwrap();
+    deploy(&controller, 1);
+    let limit = within(&controller, 180);
+    assert!(controller.advance_until(limit, |it| running(it) == 1).unwrap(), "{}", picture(&mut controller));
+    let name = list(&controller, &custom("nodeclaims"))[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let options = DeleteOptions::default();
+    controller.world().api().delete(&custom("nodeclaims"), "", &name, &options).unwrap();
+    let limit = within(&controller, 300);
+    let replaced = controller
+        .advance_until(limit, |it| {
+            let claims = list(it, &custom("nodeclaims"));
+            running(it) == 1 && claims.len() == 1 && claims[0]["metadata"]["name"] != name.as_str()
+        })
+        .unwrap();
+    assert!(replaced, "{}", picture(&mut controller));
 }

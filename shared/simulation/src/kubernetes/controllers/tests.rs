@@ -93,10 +93,10 @@ impl Cluster {
         self.api.get(resource, namespace, name).unwrap()
     }
 
-    fn patch(&self, resource: &Resource, name: &str, patch: Value) {
+    fn patch(&self, resource: &Resource, name: &str, patch: &Value) {
         let namespace = if resource.namespaced { "default" } else { "" };
         let options = PatchOptions::default();
-        self.api.patch(resource, namespace, name, None, PatchType::Merge, &patch, &options).unwrap();
+        self.api.patch(resource, namespace, name, None, PatchType::Merge, patch, &options).unwrap();
     }
 
     /// The nodes of the pods, in the order of the pods' names; empty for those without.
@@ -155,7 +155,7 @@ fn pods_are_spread_over_nodes_and_run() {
 #[test]
 fn a_pod_that_fits_nowhere_is_told_why_once() {
     let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
-    cluster.patch(&NODES, "n2", json!({ "spec": { "unschedulable": true } }));
+    cluster.patch(&NODES, "n2", &json!({ "spec": { "unschedulable": true } }));
     cluster.create(&PODS, pod("big", "3"));
     cluster.run(5);
     let pod = cluster.get(&PODS, "big");
@@ -223,7 +223,7 @@ fn a_deployment_rolls_without_losing_availability() {
     assert_eq!((&status(&cluster)["availableReplicas"], &status(&cluster)["updatedReplicas"]), (&json!(4), &json!(4)));
     let mut changed = spec("100m");
     changed["containers"][0]["image"] = json!("pause:3.10");
-    cluster.patch(&DEPLOYMENTS, "web", json!({ "spec": { "template": { "spec": changed } } }));
+    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "template": { "spec": changed } } }));
     for _ in 0..30 {
         cluster.run(1);
         assert!(status(&cluster)["availableReplicas"].as_i64().unwrap() >= 3);
@@ -236,7 +236,7 @@ fn a_deployment_rolls_without_losing_availability() {
         cluster.list(&REPLICA_SETS).iter().map(|set| set["spec"]["replicas"].as_i64().unwrap()).collect();
     assert_eq!(sizes.iter().sum::<i64>(), 4);
     assert_eq!(cluster.get(&DEPLOYMENTS, "web")["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
-    cluster.patch(&DEPLOYMENTS, "web", json!({ "spec": { "replicas": 0 } }));
+    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": 0 } }));
     cluster.run(5);
     assert_eq!(cluster.list(&PODS).len(), 0);
 }
@@ -253,7 +253,7 @@ fn a_smaller_set_lets_go_of_the_pending_first_then_of_the_cheap() {
         .filter(|pod| pod["status"]["phase"] == "Running")
         .map(|pod| super::object::name(pod).to_owned())
         .collect();
-    cluster.patch(&DEPLOYMENTS, "web", json!({ "spec": { "replicas": 2 } }));
+    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": 2 } }));
     cluster.run(5);
     let names = |cluster: &Cluster| -> BTreeSet<String> {
         cluster.list(&PODS).iter().map(|pod| super::object::name(pod).to_owned()).collect()
@@ -261,8 +261,8 @@ fn a_smaller_set_lets_go_of_the_pending_first_then_of_the_cheap() {
     assert_eq!(names(&cluster), kept);
     let cheap = kept.first().unwrap();
     let cost = json!({ "controller.kubernetes.io/pod-deletion-cost": "-10" });
-    cluster.patch(&PODS, cheap, json!({ "metadata": { "annotations": cost } }));
-    cluster.patch(&DEPLOYMENTS, "web", json!({ "spec": { "replicas": 1 } }));
+    cluster.patch(&PODS, cheap, &json!({ "metadata": { "annotations": cost } }));
+    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": 1 } }));
     cluster.run(5);
     assert!(!names(&cluster).contains(cheap));
 }
@@ -278,7 +278,7 @@ fn a_stateful_set_grows_and_shrinks_in_order() {
     assert_eq!(names(&cluster), ["db-0"]);
     cluster.run(10);
     assert_eq!(names(&cluster), ["db-0", "db-1", "db-2"]);
-    cluster.patch(&STATEFUL_SETS, "db", json!({ "spec": { "replicas": 1 } }));
+    cluster.patch(&STATEFUL_SETS, "db", &json!({ "spec": { "replicas": 1 } }));
     cluster.run(1);
     assert_eq!(names(&cluster), ["db-0", "db-1", "db-2"]);
     cluster.run(5);
@@ -294,13 +294,13 @@ fn a_daemon_set_follows_the_nodes() {
     cluster.start("n2", &[], vec![Taint::unregistered()]);
     cluster.run(5);
     assert_eq!(cluster.placed(), ["n1"]);
-    cluster.patch(&NODES, "n2", json!({ "spec": { "taints": null } }));
+    cluster.patch(&NODES, "n2", &json!({ "spec": { "taints": null } }));
     cluster.run(5);
     let mut placed = cluster.placed();
     placed.sort();
     assert_eq!(placed, ["n1", "n2"]);
     assert_eq!(cluster.get(&DAEMON_SETS, "agent")["status"]["numberAvailable"], 2);
-    cluster.patch(&NODES, "n1", json!({ "spec": { "unschedulable": true } }));
+    cluster.patch(&NODES, "n1", &json!({ "spec": { "unschedulable": true } }));
     cluster.run(5);
     assert_eq!(cluster.placed().len(), 2);
     cluster.controllers.kubelets.stop("n2");
