@@ -120,10 +120,10 @@ impl CatalogSource for AwsCatalogSource {
         let previous = previous.filter(|catalog| catalog.region == self.region);
         let known = Facts::embedded()
             .map_err(|error| PortError::new(ErrorKind::Invalid, "embedded EC2 facts", error.to_string()))?;
-        if let Some(previous) = previous.filter(|catalog| is_fresh(catalog, now)) {
-            if self.prices.is_none() || !prices::due(Some(previous), now) {
-                return Ok(previous.clone());
-            }
+        if let Some(previous) = previous.filter(|catalog| is_fresh(catalog, now))
+            && (self.prices.is_none() || !prices::due(Some(previous), now))
+        {
+            return Ok(previous.clone());
         }
         let read = types::read(&self.ec2).await?;
         let on_demand = self.on_demand_prices(previous, known, now).await;

@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    fn reason(fields: serde_json::Value) -> Option<&'static str> {
+    fn reason(fields: &serde_json::Value) -> Option<&'static str> {
         let mut spec = json!({
             "subnetSelectorTerms": [{ "id": "subnet-1" }],
             "securityGroupSelectorTerms": [{ "id": "sg-1" }],
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_launched_is_said_before_it_is_tried() {
-        assert_eq!(reason(json!({})), None);
+        assert_eq!(reason(&json!({})), None);
         let long = "#!/bin/sh\n".repeat(2000);
         let efa = json!([
             { "networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface" },
@@ -181,10 +181,10 @@ mod tests {
             ),
             (json!({ "tags": { "aws:mine": "1" } }), "TagValidationFailed"),
         ] {
-            assert_eq!(reason(fields.clone()), Some(wanted), "{fields}");
+            assert_eq!(reason(&fields), Some(wanted), "{fields}");
         }
-        assert_eq!(reason(json!({ "kubelet": { "clusterDNS": ["10.0.0.10", "10.0.0.11"] } })), None);
-        assert_eq!(reason(json!({ "kubelet": { "serializeImagePulls": false } })), None);
+        assert_eq!(reason(&json!({ "kubelet": { "clusterDNS": ["10.0.0.10", "10.0.0.11"] } })), None);
+        assert_eq!(reason(&json!({ "kubelet": { "serializeImagePulls": false } })), None);
     }
 
     #[test]

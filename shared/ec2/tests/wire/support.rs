@@ -106,7 +106,8 @@ pub(crate) fn class(fields: Value) -> EC2NodeClass {
         "tags": { "team": "a" },
     });
     let members = spec.as_object_mut().unwrap();
-    members.extend(fields.as_object().unwrap().clone());
+    let Value::Object(fields) = fields else { panic!("fields of a spec are an object, not {fields}") };
+    members.extend(fields);
     members.retain(|_, value| !value.is_null());
     serde_json::from_value(json!({
         "apiVersion": "karpenter.k8s.aws/v1",
