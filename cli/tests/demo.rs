@@ -7,8 +7,7 @@ use support::{nodeless, run};
 
 #[test]
 fn tells_the_story_and_ends() {
-    // Slower than by default, since the machine may be busy and this binary is not optimised.
-    let told = run(nodeless().args(["demo", "--speed", "20"]));
+    let told = run(nodeless().arg("demo"));
     assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
     let chapters = [
         "EC2NodeClass are applied and ready",

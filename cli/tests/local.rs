@@ -48,7 +48,7 @@ fn scales_a_deployment_up_and_down() {
 
     let table = kubectl.run(&["get", "nodes,pods,nodepools,nodeclaims"]);
     let claims = kubectl.names("nodeclaims");
-    for expected in ["INSTANCE-TYPE", "NODECLASS", "node/ip-", "nodepool.karpenter.sh/default", "Running", &claims[0]] {
+    for expected in ["CAPACITY", "NODECLASS", "node/ip-", "nodepool.karpenter.sh/default", "Running", &claims[0]] {
         assert!(table.contains(expected), "{expected} is missing in\n{table}");
     }
     let described = kubectl.run(&["describe", "nodeclaim", &claims[0]]);
@@ -153,7 +153,7 @@ fn what_cannot_be_had_is_told() {
         (vec!["--aws-port", &port], 1, "leave --aws-port out for a free one"),
         (vec!["--kubeconfig", "mine"], 1, "name another file with --kubeconfig"),
         (vec!["--kubeconfig", "mine/config"], 1, "mine/config cannot be written"),
-        (vec!["--cluster-name", "-x"], 2, "--cluster-name"),
+        (vec!["--cluster-name=-x"], 2, "--cluster-name"),
         (vec!["--port", "high"], 2, "--port"),
         (vec!["--speed", "0"], 2, "a number from 0.1 to 1000"),
     ] {

@@ -66,7 +66,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 /// Ctrl-C, or a request to end from whoever started us.
 pub(crate) struct End {
     #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
+    signals: [tokio::signal::unix::Signal; 2],
 }
 
 impl End {
@@ -75,19 +75,26 @@ impl End {
     /// # Errors
     /// When the system does not let us listen for them.
     pub(crate) fn new() -> Result<Self, CliError> {
+        #[cfg(unix)]
+        use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
             #[cfg(unix)]
-            terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-                .map_err(CliError::Signals)?,
+            signals: [
+                signal(SignalKind::interrupt()).map_err(CliError::Signals)?,
+                signal(SignalKind::terminate()).map_err(CliError::Signals)?,
+            ],
         })
     }
 
     /// Waits for the first of them.
     pub(crate) async fn wait(&mut self) {
         #[cfg(unix)]
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = self.terminate.recv() => {}
+        {
+            let [interrupt, terminate] = &mut self.signals;
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
         }
         #[cfg(not(unix))]
         let _ended_either_way = tokio::signal::ctrl_c().await;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The built command.
-pub fn nodeless() -> Command {
+pub(crate) fn nodeless() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nodeless"));
     command.stdin(Stdio::null()).env_remove("KUBECONFIG");
     command
@@ -21,10 +21,10 @@ pub fn nodeless() -> Command {
 
 /// What a command printed, after it ended.
 #[derive(Debug)]
-pub struct Ended {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl From<Output> for Ended {
@@ -35,12 +35,12 @@ impl From<Output> for Ended {
 }
 
 /// Runs a command to its end.
-pub fn run(command: &mut Command) -> Ended {
+pub(crate) fn run(command: &mut Command) -> Ended {
     command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}")).into()
 }
 
 /// Waits for something to become so.
-pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for {what}");
@@ -49,10 +49,10 @@ pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A folder that is removed at the end of a test.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("nodeless-cli-{}-{number}", std::process::id()));
@@ -60,7 +60,7 @@ impl Folder {
         Self(path)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -72,17 +72,17 @@ impl Drop for Folder {
 }
 
 /// A running `nodeless local`, killed when this is dropped.
-pub struct World {
-    pub kubeconfig: PathBuf,
-    pub kubernetes: String,
-    pub aws: String,
+pub(crate) struct World {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) kubernetes: String,
+    pub(crate) aws: String,
     folder: Folder,
     child: Child,
 }
 
 impl World {
     /// Starts one and waits until it says that it answers.
-    pub fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let folder = Folder::new();
         let mut command = nodeless();
         command.arg("local").args(["--output", "json", "--kubeconfig", "kubeconfig"]).args(arguments);
@@ -102,13 +102,13 @@ impl World {
     }
 
     /// What it logged so far.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
     /// Sends a signal and waits for the end. Gives the exit code and what was printed after the announcement.
     #[cfg(unix)]
-    pub fn end_by(&mut self, signal: &str) -> (Option<i32>, String) {
+    pub(crate) fn end_by(&mut self, signal: &str) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
         wait_for("the end of `nodeless local`", || self.child.try_wait().unwrap().is_some());
@@ -129,14 +129,14 @@ impl Drop for World {
 }
 
 /// The real kubectl, pointed at a world.
-pub struct Kubectl<'a> {
+pub(crate) struct Kubectl<'a> {
     program: PathBuf,
     world: &'a World,
 }
 
 impl<'a> Kubectl<'a> {
     /// `None` when it is not installed, which is said loudly.
-    pub fn of(world: &'a World) -> Option<Self> {
+    pub(crate) fn of(world: &'a World) -> Option<Self> {
         Some(Self { program: nodeless_tests::tool("kubectl")?, world })
     }
 
@@ -149,19 +149,19 @@ impl<'a> Kubectl<'a> {
     }
 
     /// What it prints, whether it succeeds or not.
-    pub fn attempt(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn attempt(&self, arguments: &[&str]) -> Ended {
         run(&mut self.command(arguments))
     }
 
     /// What it prints; it has to succeed.
-    pub fn run(&self, arguments: &[&str]) -> String {
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let ended = self.attempt(arguments);
         assert_eq!(ended.code, Some(0), "kubectl {}: {}{}", arguments.join(" "), ended.stdout, ended.stderr);
         ended.stdout
     }
 
     /// Applies manifests, and gives what it prints.
-    pub fn apply(&self, manifests: &str, flags: &[&str]) -> String {
+    pub(crate) fn apply(&self, manifests: &str, flags: &[&str]) -> String {
         let path = self.world.folder.path().join("manifests.yaml");
         fs::write(&path, manifests).unwrap();
         let path = path.to_str().unwrap().to_owned();
@@ -169,20 +169,20 @@ impl<'a> Kubectl<'a> {
     }
 
     /// The names of all objects of a kind.
-    pub fn names(&self, kind: &str) -> Vec<String> {
+    pub(crate) fn names(&self, kind: &str) -> Vec<String> {
         let names = self.run(&["get", kind, "--output", "jsonpath={.items[*].metadata.name}"]);
         names.split_whitespace().map(str::to_owned).collect()
     }
 
     /// How many pods run.
-    pub fn running_pods(&self) -> usize {
+    pub(crate) fn running_pods(&self) -> usize {
         let phases = self.run(&["get", "pods", "--output", "jsonpath={.items[*].status.phase}"]);
         phases.split_whitespace().filter(|phase| *phase == "Running").count()
     }
 }
 
 /// The example NodePool, for a cluster of this name.
-pub fn example_node_pool(cluster: &str) -> String {
+pub(crate) fn example_node_pool(cluster: &str) -> String {
     let path = nodeless_tests::workspace().join("infra/nodepools/default.yaml");
     fs::read_to_string(path).unwrap().replace("CLUSTER", cluster)
 }
