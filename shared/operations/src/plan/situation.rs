@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use nodeless_lifecycle::drain::is_protected;
 use nodeless_model::{Node, NodeClaim, Phase, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::ClusterView;
-use nodeless_scheduling::{Problem, VolumeTopology, existing_node};
+use nodeless_scheduling::{BoundPods, Problem, VolumeTopology, existing_node};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node, its claim, or both, and the pods that are bound there.
@@ -65,7 +65,15 @@ impl<'a> Situation<'a> {
             node_pools: judged.iter().map(Judged::offer).collect(),
             daemon_sets: &self.view.daemon_sets,
             volumes: self.volumes(),
+            bound_pods: self.bound_pods(),
+            ..Problem::default()
         }
+    }
+
+    /// The pods that run, by node, for topology constraints.
+    fn bound_pods(&self) -> Vec<BoundPods<'a>> {
+        let nodes = self.places.iter().filter_map(|place| Some((place.node?, &place.pods)));
+        nodes.map(|(node, pods)| BoundPods::on(node, pods.clone())).collect()
     }
 
     pub(super) fn volumes(&self) -> BTreeMap<String, VolumeTopology> {

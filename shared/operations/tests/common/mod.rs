@@ -5,7 +5,7 @@ mod cloud;
 mod cluster;
 
 pub use cloud::TestCloud;
-pub use cluster::TestCluster;
+pub use cluster::{TestCluster, node_pool};
 
 use jiff::Timestamp;
 use nodeless_catalog::{Catalog, Facts};

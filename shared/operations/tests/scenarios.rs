@@ -1,0 +1,440 @@
+//! What operations do in the cases that people care about.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Town, pod};
+use nodeless_api::{ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
+use nodeless_catalog::Catalog;
+use nodeless_lifecycle::Collection;
+use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::{Instance, InstanceState, Node, Phase, Pod, Quantity, ResourceList, StringMap, labels};
+use nodeless_operations::interrupt::InterruptError;
+use nodeless_operations::{CatalogCache, PlanError, Refresher};
+use nodeless_ports::cluster::InvalidObject;
+use nodeless_ports::{CatalogSource, Claims, Clock, ErrorKind, PortError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+async fn running_town(pods: usize) -> Town {
+    let mut town = Town::new().await;
+    town.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
+    town.queue_wake().await;
+    town.until("pods run", |town| town.cluster.bound() == pods).await;
+    town.minutes(1).await;
+    town
+}
+
+fn events(town: &Town, reason: &str) -> Vec<String> {
+    let state = town.cluster.lock();
+    state.events.iter().filter(|event| event.reason == reason).map(|event| event.message.clone()).collect()
+}
+
+#[tokio::test]
+async fn alike_nodes_are_launched_by_one_call_and_a_doubled_wake_launches_nothing() {
+    let town = Town::new().await;
+    town.cluster.add_pods((0..5).map(|number| pod(&format!("web-{number}"), 3000)));
+    let first = town.planner().run().await.unwrap();
+    assert_eq!((first.pods, first.created.len()), (5, 5), "{first:?}");
+    let again = town.planner().run().await.unwrap();
+    assert_eq!((again.placed, again.created.len()), (5, 0), "claims on their way count as the nodes that they will be");
+    let leaders = town.queue.take_claims();
+    assert_eq!(leaders, [first.created[0].clone()]);
+    let done = town.reconciler().run(&leaders[0]).await.unwrap();
+    assert_eq!(done.phase, Some(Phase::Launched));
+    assert_eq!((town.cloud.launch_calls(), town.cloud.launched()), (1, 5));
+    let records = town.records().await;
+    assert!(records.iter().all(|claim| claim.phase == Phase::Launched));
+    assert_eq!(events(&town, "Nominated").len(), 10, "once for the claims, once for the nodes on their way");
+    for claim in &records {
+        town.reconciler().run(&claim.name).await.unwrap();
+    }
+    assert_eq!(town.cloud.launch_calls(), 1);
+}
+
+#[tokio::test]
+async fn no_plan_is_made_of_half_a_view() {
+    for (operation, expected) in [
+        ("claims list", "claims list"),
+        ("Kubernetes view", "Kubernetes view"),
+        ("claims catalog", "claims catalog"),
+        ("claims unavailable", "claims unavailable"),
+        ("claims usage", "claims usage"),
+    ] {
+        let town = Town::new().await;
+        town.cluster.add_pods([pod("web", 1000)]);
+        town.faults.break_down(operation, ErrorKind::Unavailable);
+        let error = town.planner().run().await.unwrap_err();
+        assert!(error.to_string().contains(expected) && error.to_string().contains("no plan was made"), "{error}");
+        town.faults.mend();
+        assert_eq!(town.faults.revive().0, 0, "{operation}: something was written");
+    }
+    let town = Town::new().await;
+    town.claims.put_catalog("2", b"\x63rubbish").await.unwrap();
+    assert!(matches!(town.planner().run().await, Err(PlanError::Catalog(_))));
+}
+
+#[tokio::test]
+async fn a_pool_without_its_class_harms_no_other() {
+    let town = Town::new().await;
+    {
+        let mut state = town.cluster.lock();
+        let mut orphan = common::node_pool("orphan");
+        orphan.template.node_class = "missing".into();
+        orphan.weight = 100;
+        state.pools.push(orphan);
+        let kind = "NodePool".into();
+        state.invalid.push(InvalidObject {
+            kind,
+            name: "broken".into(),
+            message: "spec.limits.cpu: no quantity".into(),
+        });
+    }
+    town.cluster.add_pods([pod("web", 1000)]);
+    let report = town.planner().run().await.unwrap();
+    assert_eq!(report.created.len(), 1);
+    assert!(report.created[0].starts_with("default-"));
+    let told = report.problems.join("\n");
+    assert!(told.contains("NodePool broken") && told.contains("EC2NodeClass missing does not exist"), "{told}");
+    let state = town.cluster.lock();
+    let condition = |pool: &str, kind: &str| {
+        let conditions = &state.pool_statuses[pool].conditions;
+        conditions.iter().find(|condition| condition.type_ == kind).map(|it| (it.status, it.reason.clone())).unwrap()
+    };
+    assert_eq!(condition("default", "Ready").0, ConditionStatus::True);
+    assert_eq!(condition("orphan", "Ready"), (ConditionStatus::False, "NodeClassNotFound".into()));
+    assert_eq!(condition("orphan", "ValidationSucceeded").0, ConditionStatus::True);
+}
+
+#[tokio::test]
+async fn pods_that_fit_nowhere_are_told_why_once() {
+    let town = Town::new().await;
+    town.cluster.add_pods([pod("giant", 900_000)]);
+    for _ in 0..3 {
+        let report = town.planner().run().await.unwrap();
+        assert_eq!((report.unschedulable.len(), report.created.len()), (1, 0));
+    }
+    let told = events(&town, "FailedScheduling");
+    assert!(told.len() == 1 && told[0].contains("NodePool default"), "{told:?}");
+}
+
+#[tokio::test]
+async fn limits_of_the_table_hold_whatever_a_plan_believes() {
+    let mut town = Town::new().await;
+    town.cluster.lock().pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(9))]);
+    town.cluster.add_pods((0..5).map(|number| pod(&format!("web-{number}"), 3000)));
+    town.queue_wake().await;
+    town.minutes(5).await;
+    let usage = town.claims.usage().await.unwrap();
+    assert!(usage["default"].resources.get("cpu") <= Quantity::from_units(9), "{usage:?}");
+    assert_eq!((town.cluster.bound(), town.cloud.alive().len()), (2, 2));
+}
+
+#[tokio::test]
+async fn a_lack_of_capacity_is_remembered_and_the_pods_are_planned_for_again() {
+    let mut town = Town::new().await;
+    town.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
+    town.cloud.set_capacity(Some(2));
+    town.queue_wake().await;
+    town.until("two pods run", |town| town.cluster.bound() == 2).await;
+    assert!(!town.claims.unavailable(town.clock.now()).await.unwrap().is_empty());
+    assert_eq!(town.cloud.launched(), 2);
+    assert!(!events(&town, "InsufficientCapacityError").is_empty());
+    town.cloud.set_capacity(None);
+    town.until("the third runs", |town| town.cluster.bound() == 3).await;
+    town.minutes(2).await;
+    assert_eq!((town.cloud.launched(), town.records().await.len()), (3, 3));
+}
+
+#[tokio::test]
+async fn a_budget_that_forbids_holds_the_drain_and_the_node_stays() {
+    let mut town = running_town(1).await;
+    town.cluster.lock().protected.insert("default/web-0".into());
+    let name = town.records().await[0].name.clone();
+    town.cluster.lock().mirrors.get_mut(&name).unwrap().deletion_timestamp = Some(town.clock.now());
+    town.minutes(10).await;
+    let claim = town.claims.get(&name).await.unwrap().unwrap();
+    assert_eq!(claim.phase, Phase::Draining);
+    assert_eq!(claim.status.termination.as_ref().unwrap().reason, TerminationReason::Deleted);
+    assert!(!events(&town, "FailedDraining").is_empty());
+    assert!(town.cloud.running().iter().any(|instance| instance.id == claim.status.instance.as_ref().unwrap().id));
+    town.cluster.lock().protected.clear();
+    town.until("the instance is gone", |town| town.cluster.lock().mirrors.get(&name).is_none()).await;
+    assert!(town.claims.get(&name).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_deleted_node_is_drained_and_its_pods_find_another() {
+    let mut town = running_town(1).await;
+    let before = town.records().await[0].clone();
+    let node = before.status.node_name.clone().unwrap();
+    town.cluster.lock().nodes.get_mut(&node).unwrap().deletion_timestamp = Some(town.clock.now());
+    // Eviction here takes the pod away; its ReplicaSet makes another.
+    town.until("it is drained", |town| town.cluster.lock().pods.is_empty()).await;
+    town.cluster.add_pods([pod("web-1", 3000)]);
+    town.until("the successor runs", |town| town.cluster.bound() == 1).await;
+    town.until("the node is gone", |town| !town.cluster.lock().nodes.contains_key(&node)).await;
+    town.minutes(2).await;
+    assert!(town.claims.get(&before.name).await.unwrap().is_none());
+    assert_eq!(town.cloud.alive().len(), 1);
+}
+
+#[tokio::test]
+async fn a_spot_warning_moves_the_pods_and_avoids_the_offering() {
+    let mut town = running_town(1).await;
+    let claim = town.records().await[0].clone();
+    let id = claim.status.instance.as_ref().unwrap().id.clone();
+    let event = |detail_type: &str, id: &str| {
+        format!(r#"{{"source":"aws.ec2","detail-type":"{detail_type}","detail":{{"instance-id":"{id}"}}}}"#)
+    };
+    let interrupter = town.interrupter();
+    let rebalance = event("EC2 Instance Rebalance Recommendation", &id);
+    assert!(interrupter.run(&rebalance).await.unwrap().is_empty());
+    let foreign = event("EC2 Spot Instance Interruption Warning", "i-foreign");
+    assert!(interrupter.run(&foreign).await.unwrap().is_empty());
+    assert!(matches!(interrupter.run("nonsense").await, Err(InterruptError::Parse(_))));
+    assert!(interrupter.run(r#"{"source":"aws.s3","detail-type":"x"}"#).await.unwrap().is_empty());
+    assert_eq!(town.claims.get(&claim.name).await.unwrap().unwrap().phase, Phase::Initialized);
+
+    let warning = event("EC2 Spot Instance Interruption Warning", &id);
+    for _ in 0..2 {
+        assert_eq!(interrupter.run(&warning).await.unwrap(), [claim.name.clone()]);
+    }
+    let after = town.claims.get(&claim.name).await.unwrap().unwrap();
+    assert_eq!(after.status.termination.unwrap().reason, TerminationReason::Interrupted);
+    let short = town.claims.unavailable(town.clock.now()).await.unwrap();
+    assert_eq!((short.len(), short[0].capacity_type), (1, nodeless_model::CapacityType::Spot));
+    town.until("it is gone", |town| town.cloud.alive().iter().all(|instance| instance.id != id)).await;
+    town.faults.break_down("claims", ErrorKind::Throttled);
+    assert!(matches!(interrupter.run(&warning).await, Err(InterruptError::Port(_))), "so that the message comes again");
+}
+
+#[tokio::test]
+async fn an_instance_that_ends_by_itself_is_replaced() {
+    let mut town = running_town(1).await;
+    let first = town.cloud.running()[0].id.clone();
+    town.cloud.set_state(&first, InstanceState::Terminated);
+    town.cluster.remove_all_pods();
+    town.cluster.add_pods([pod("web-1", 3000)]);
+    town.until("it is replaced", |town| town.cluster.bound() == 1 && town.cloud.alive().len() == 1).await;
+    town.minutes(2).await;
+    assert_eq!(town.records().await.len(), 1);
+    assert_ne!(town.cloud.alive()[0].id, first);
+}
+
+#[tokio::test]
+async fn a_node_that_never_joins_is_given_up() {
+    let mut town = Town::new().await;
+    town.cluster.lock().mute.insert("i-0001".into());
+    town.cluster.add_pods([pod("web", 3000)]);
+    town.queue_wake().await;
+    town.minutes(14).await;
+    assert_eq!((town.cloud.alive().len(), town.cluster.bound()), (1, 0));
+    town.until("another runs", |town| town.cluster.bound() == 1).await;
+    town.minutes(1).await;
+    assert_eq!(town.cloud.alive().len(), 1);
+    assert_eq!(events(&town, "RegistrationTimeout").len(), 1);
+}
+
+type Inventory = (Vec<Instance>, BTreeMap<String, Node>, BTreeMap<String, Pod>);
+
+fn inventory(town: &Town) -> Inventory {
+    let instances = town.cloud.running();
+    let state = town.cluster.lock();
+    (instances, state.nodes.clone(), state.pods.clone())
+}
+
+/// An instance, node and NodeClaim as Karpenter left them.
+async fn karpenters_town() -> Town {
+    let mut town = running_town(1).await;
+    town.cluster.add_pods([]);
+    let records = town.records().await;
+    for claim in &records {
+        town.claims.delete(claim).await.unwrap();
+        let mut state = town.cluster.lock();
+        let mirror = state.mirrors.get_mut(&claim.name).unwrap();
+        *mirror = MirroredClaim { record_uid: None, ..mirror.clone() };
+    }
+    town.queue.clear();
+    town.history.clear();
+    town
+}
+
+#[tokio::test]
+async fn karpenters_nodes_are_adopted_unharmed() {
+    let mut town = karpenters_town().await;
+    let before = inventory(&town);
+    let report = town.sweeper().run().await.unwrap();
+    assert!(matches!(&report.collected[..], [Collection::Adopt(_)]), "{report:?}");
+    let claim = town.records().await[0].clone();
+    assert_eq!((claim.phase, claim.version), (Phase::Initialized, 1));
+    assert!(claim.status.instance.as_ref().unwrap().price > 0.0, "the catalog knows its price");
+    assert!(town.sweeper().run().await.unwrap().collected.is_empty());
+    town.minutes(5).await;
+    let after = inventory(&town);
+    assert_eq!(before.2, after.2);
+    let ids = |instances: &[Instance]| instances.iter().map(|instance| instance.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&before.0), ids(&after.0));
+    assert_eq!(before.1.keys().collect::<Vec<_>>(), after.1.keys().collect::<Vec<_>>());
+    assert!(after.1.values().all(|node| node.deletion_timestamp.is_none() && node.taints.is_empty()));
+    assert_eq!(town.cloud.launched(), 1);
+    town.cluster.remove_all_pods();
+    town.until("it is consolidated as our own", |town| town.cloud.alive().is_empty()).await;
+}
+
+#[tokio::test]
+async fn an_orphan_is_collected_and_nothing_while_anything_cannot_be_read() {
+    let town = running_town(1).await;
+    let mut orphan: Instance = town.cloud.running()[0].clone();
+    orphan.id = "i-orphan".into();
+    orphan.tags = StringMap::from([
+        (labels::NODE_POOL.into(), "default".into()),
+        (labels::EC2_NODE_CLASS.into(), "default".into()),
+    ]);
+    town.cloud.put(orphan);
+    for operation in ["EC2", "Kubernetes list Node", "Kubernetes list NodeClaim", "claims list", "claims usage"] {
+        town.faults.break_down(operation, ErrorKind::Unavailable);
+        town.sweeper().run().await.unwrap_err();
+        town.faults.mend();
+        assert_eq!(town.cloud.alive().len(), 2, "{operation}");
+    }
+    let report = town.sweeper().run().await.unwrap();
+    assert!(
+        matches!(&report.collected[..], [Collection::TerminateInstance { id, .. }] if id == "i-orphan"),
+        "{report:?}"
+    );
+    assert_eq!(town.cloud.alive().len(), 1);
+}
+
+#[tokio::test]
+async fn a_drain_waits_while_ec2_or_the_cluster_cannot_be_read() {
+    for operation in ["EC2 DescribeInstances", "Kubernetes get Node", "Kubernetes list Pod"] {
+        let town = running_town(1).await;
+        let name = town.records().await[0].name.clone();
+        town.cluster.lock().mirrors.get_mut(&name).unwrap().deletion_timestamp = Some(town.clock.now());
+        town.faults.break_down(operation, ErrorKind::Unavailable);
+        for _ in 0..5 {
+            let done = town.reconciler().run(&name).await.unwrap();
+            assert!(done.requeued.is_some() && done.waits_for[0].contains("a fault was asked for"), "{done:?}");
+        }
+        town.faults.mend();
+        assert_eq!(town.cluster.lock().pods.len(), 1, "{operation}");
+        assert_eq!(town.cloud.running().len(), 1, "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_understood_stops_consolidation_only() {
+    let mut town = running_town(1).await;
+    town.cluster.remove_all_pods();
+    let hidden = InvalidObject { kind: "Pod".into(), name: "web/x".into(), message: "spec.containers: no list".into() };
+    town.cluster.lock().invalid.push(hidden);
+    town.minutes(10).await;
+    assert_eq!(town.cloud.alive().len(), 1, "the pod may run on this node");
+    let report = town.planner().run().await.unwrap();
+    assert!(report.problems.iter().any(|problem| problem.contains("no node is disrupted")), "{:?}", report.problems);
+    town.cluster.lock().invalid.clear();
+    town.until("it goes", |town| town.cloud.alive().is_empty()).await;
+}
+
+#[tokio::test]
+async fn an_empty_node_is_proposed_first_and_kept_when_a_pod_comes_back() {
+    let mut town = running_town(1).await;
+    town.cluster.remove_all_pods();
+    let mut proposed = false;
+    for _ in 0..60 {
+        town.tick().await;
+        let claim = town.records().await[0].clone();
+        if claim.condition(condition::DISRUPTION_REASON).is_some() {
+            proposed = true;
+            break;
+        }
+    }
+    assert!(proposed && town.records().await[0].phase == Phase::Initialized);
+    town.cluster.add_pods([pod("back", 1000)]);
+    town.minutes(5).await;
+    let claim = town.records().await[0].clone();
+    assert_eq!((claim.phase, town.cloud.launched()), (Phase::Initialized, 1));
+    assert!(claim.condition(condition::DISRUPTION_REASON).is_none());
+}
+
+#[tokio::test]
+async fn usage_that_went_astray_is_counted_afresh() {
+    let town = running_town(2).await;
+    let right = town.claims.usage().await.unwrap()["default"].clone();
+    let mut wrong = right.clone();
+    wrong.resources.set("cpu", Quantity::from_units(77));
+    town.claims.correct_usage("default", &right, &wrong).await.unwrap();
+    town.sweeper().run().await.unwrap();
+    let counted = town.claims.usage().await.unwrap()["default"].clone();
+    assert_eq!(counted.resources, right.resources);
+    assert!(counted.recounted.is_some());
+}
+
+/// EC2 as the catalog function sees it.
+#[derive(Default)]
+struct TestSource {
+    fails: Mutex<bool>,
+    released: Mutex<Vec<String>>,
+}
+
+#[async_trait::async_trait]
+impl CatalogSource for TestSource {
+    async fn catalog(&self, _previous: Option<&Catalog>) -> Result<Catalog, PortError> {
+        if *self.fails.lock().unwrap() {
+            return Err(PortError::new(ErrorKind::Throttled, "EC2 DescribeInstanceTypes", "slow down"));
+        }
+        Ok(common::small_catalog())
+    }
+
+    async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
+        let mut status = node_class.status.clone().unwrap_or_default();
+        status.instance_profile = Some("resolved".into());
+        Ok(status)
+    }
+
+    async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
+        self.released.lock().unwrap().push(node_class.metadata.name.clone().unwrap());
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
+    let town = running_town(1).await;
+    let source = Arc::new(TestSource::default());
+    let refresher = Refresher {
+        context: town.context(),
+        claims: Arc::new(town.claims.clone()),
+        queue: Arc::new(town.queue.clone()),
+        cluster: Arc::new(town.cluster.clone()),
+        source: source.clone(),
+        catalog: CatalogCache::default(),
+    };
+    town.queue.clear();
+    let first = refresher.run().await.unwrap();
+    assert_eq!((first.catalog_changed, first.resolved.len()), (false, 1), "the same catalog is not written again");
+    assert!(town.queue.take_plan().is_some());
+    let second = refresher.run().await.unwrap();
+    assert!(second.resolved.is_empty() && town.queue.take_plan().is_none(), "{second:?}");
+
+    town.claims.put_catalog("0", b"\x63of another release").await.unwrap();
+    assert!(refresher.run().await.unwrap().catalog_changed);
+    *source.fails.lock().unwrap() = true;
+    let failed = refresher.run().await.unwrap();
+    assert!(failed.problems[0].contains("DescribeInstanceTypes"), "{failed:?}");
+
+    town.cluster.lock().classes.get_mut("default").unwrap().metadata.deletion_timestamp =
+        Some(serde_json::from_str(r#""2026-01-01T00:00:00Z""#).unwrap());
+    refresher.run().await.unwrap();
+    assert!(source.released.lock().unwrap().is_empty(), "a claim still needs it");
+    for claim in town.records().await {
+        town.claims.delete(&claim).await.unwrap();
+    }
+    refresher.run().await.unwrap();
+    assert_eq!(*source.released.lock().unwrap(), ["default"]);
+    assert!(town.cluster.lock().classes.is_empty());
+    town.faults.break_down("Kubernetes list EC2NodeClass", ErrorKind::Unavailable);
+    refresher.run().await.unwrap_err();
+}
