@@ -97,7 +97,7 @@ async fn from_pending_pods_to_nodes_and_back() {
 
     let patch = json!({ "spec": { "replicas": 0 } });
     let options = PatchOptions::default();
-    stage.api().patch(&resource::DEPLOYMENTS, "default", "inflate", PatchType::Merge, &patch, &options).unwrap();
+    stage.api().patch(&resource::DEPLOYMENTS, "default", "inflate", None, PatchType::Merge, &patch, &options).unwrap();
     while !(stage.list(&resource::NODES).is_empty() && stage.list(&node_claims()).is_empty()) {
         functions.plan().await;
         functions.sweep().await;

@@ -127,7 +127,7 @@ impl Ec2Cloud {
     ) -> Result<CreateFleetOutput, PortError> {
         let group = request.claim.spec.launch_group.as_ref();
         let count = group.map_or(1, |group| group.size);
-        let token = group.map_or(request.claim.uid.as_str(), |group| group.id.as_str());
+        let token = request.claim.client_token().unwrap_or_else(|| request.claim.uid.clone());
         let tags = instance_tags(&self.cluster, request.claim, &request.node_class.spec.tags);
         let call = self
             .client
