@@ -1,7 +1,7 @@
 //! What can go wrong with a command, told to a person.
 
 use nodeless_kubernetes::install::InstallError;
-use nodeless_ports::PortError;
+use nodeless_ports::{ErrorKind, PortError};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -65,4 +65,19 @@ pub(crate) enum CliError {
     /// The cluster did not answer as expected.
     #[error(transparent)]
     Port(#[from] PortError),
+}
+
+impl CliError {
+    /// What to do next, where the text of an adapter does not say so: it does not know that a person is there.
+    pub(crate) fn advice(&self) -> Option<&'static str> {
+        let (Self::Port(error) | Self::Install(InstallError::Api(error))) = self else { return None };
+        match error.kind {
+            ErrorKind::Unavailable => Some(
+                "check with `kubectl cluster-info` that this kubeconfig and context reach the cluster from here; a private endpoint needs its VPN",
+            ),
+            ErrorKind::Denied => Some("use a kubeconfig whose user is bound to cluster-admin"),
+            ErrorKind::Throttled => Some("try again in a minute"),
+            ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Invalid => None,
+        }
+    }
 }

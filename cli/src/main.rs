@@ -49,6 +49,9 @@ async fn main() -> ExitCode {
         Err(error::CliError::Told) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
+            if let Some(advice) = error.advice() {
+                eprintln!("  {advice}");
+            }
             ExitCode::FAILURE
         }
     }

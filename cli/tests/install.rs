@@ -42,6 +42,7 @@ fn an_api_server_that_is_not_there_is_told() {
     assert_eq!(refused.code, Some(1), "{}", refused.stdout);
     assert!(refused.stderr.starts_with("error: Kubernetes "), "{}", refused.stderr);
     assert!(refused.stderr.contains("could not be reached"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("kubectl cluster-info"), "{}", refused.stderr);
 }
 
 #[test]

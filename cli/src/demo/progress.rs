@@ -34,7 +34,7 @@ impl Progress {
     /// Says what is waited for now. Only a terminal shows it.
     pub(crate) fn waiting_for(&self, what: &str) {
         if let Some(spinner) = &self.spinner {
-            spinner.set_message(what.to_owned());
+            spinner.set_message(format!("waiting for {what}"));
         }
     }
 
