@@ -1,7 +1,7 @@
 //! The cluster as a scheduling problem.
 
 use crate::cluster::{Cluster, ClusterNode, Options};
-use nodeless_scheduling::{ExistingNode, Problem, existing_node, solve};
+use nodeless_scheduling::{BoundPods, ExistingNode, Problem, existing_node, solve};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Nodes that pods which wait would fit on: the node's name, and one of the pods.
@@ -28,6 +28,12 @@ fn places(cluster: &Cluster<'_>, keep: impl Fn(&ClusterNode<'_>) -> bool) -> Vec
     staying.filter_map(|node| existing_node(node.node, node.claim, &node.pods, cluster.daemon_sets).ok()).collect()
 }
 
+/// The pods that run, by node, for topology constraints: those of leaving nodes too, until they are placed elsewhere.
+fn bound_pods<'a>(cluster: &Cluster<'a>) -> Vec<BoundPods<'a>> {
+    let nodes = cluster.nodes.iter().filter_map(|node| Some((node.node?, &node.pods)));
+    nodes.map(|(node, pods)| BoundPods::on(node, pods.clone())).collect()
+}
+
 /// The cluster as a scheduling problem, without pods.
 pub(crate) fn problem<'a>(cluster: &Cluster<'a>, keep: impl Fn(&ClusterNode<'_>) -> bool) -> Problem<'a> {
     Problem {
@@ -36,5 +42,7 @@ pub(crate) fn problem<'a>(cluster: &Cluster<'a>, keep: impl Fn(&ClusterNode<'_>)
         node_pools: cluster.node_pools.clone(),
         daemon_sets: cluster.daemon_sets,
         volumes: cluster.volumes.clone(),
+        bound_pods: bound_pods(cluster),
+        ..Problem::default()
     }
 }

@@ -3,6 +3,9 @@
 //! Nothing here is shared with the engine: pods are looked at one by one, and what they require is evaluated as the
 //! kube-scheduler does it, expression by expression. Slow, and meant for tests and for doubts.
 
+mod topology;
+
+use self::topology::World;
 use crate::problem::{MinValuesPolicy, Options, PoolOffer, Problem};
 use crate::solution::{Launch, Solution};
 use nodeless_model::pod::HostPort;
@@ -40,33 +43,30 @@ pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options)
     for offer in &problem.node_pools {
         wrong.extend(limit_violations(offer, solution));
     }
+    wrong.extend(World::of(problem, solution).violations());
     wrong
 }
 
 /// Whether a pod could be put on a new node of its own beside everything that a solution launches: the NodePool and the
 /// instance type, if so.
 #[must_use]
-pub fn fresh_node(
-    problem: &Problem<'_>,
+pub fn fresh_node<'p>(
+    problem: &'p Problem<'p>,
     solution: &Solution,
-    pod: &Pod,
+    pod: &'p Pod,
     options: &Options,
 ) -> Option<(String, String)> {
-    problem.node_pools.iter().filter(|offer| usable(offer)).find_map(|offer| {
+    let world = World::of(problem, solution);
+    problem.node_pools.iter().find_map(|offer| {
         let used = used_by(offer, solution);
-        let fitting: Vec<&InstanceType> = offer
-            .instance_types
-            .iter()
-            .filter(|kind| {
-                kind.offerings.iter().filter(|offering| offering.available).any(|offering| {
-                    own_labels(problem, offer, kind, offering, pod).is_some_and(|labels| {
-                        launched(problem, offer, kind, &labels, "fresh", |place| {
-                            place.violations(problem, &[pod]).is_empty()
-                        })
-                    })
-                })
-            })
-            .collect();
+        let mut fitting: Vec<&InstanceType> = Vec::new();
+        fits_fresh(problem, offer, pod, |kind, labels| {
+            let accepted = world.accepts(pod, labels, offer);
+            if accepted {
+                fitting.push(kind);
+            }
+            accepted
+        });
         let mut allowed = fitting;
         allowed.retain(|kind| {
             let mut total = used.clone();
@@ -78,6 +78,28 @@ pub fn fresh_node(
         let enough = options.min_values == MinValuesPolicy::BestEffort || short_of(offer, &allowed).is_none();
         enough.then(|| Some((offer.pool.name.clone(), allowed.first()?.name.clone()))).flatten()
     })
+}
+
+/// Goes through the new nodes of a NodePool that hold a pod, limits and other pods aside: the instance type, and the labels
+/// that the node would have. Where `take` agrees, the next instance type follows.
+fn fits_fresh<'p>(
+    problem: &Problem<'_>,
+    offer: &'p PoolOffer<'_>,
+    pod: &Pod,
+    mut take: impl FnMut(&'p InstanceType, &Requirements) -> bool,
+) {
+    if !usable(offer) {
+        return;
+    }
+    for kind in offer.instance_types.iter() {
+        for offering in kind.offerings.iter().filter(|offering| offering.available) {
+            let Some(labels) = own_labels(problem, offer, kind, offering, pod) else { continue };
+            let holds = |place: &Place<'_>| place.violations(problem, &[pod]).is_empty();
+            if launched(problem, offer, kind, &labels, "fresh", holds) && take(kind, &labels) {
+                break;
+            }
+        }
+    }
 }
 
 fn each_pod_once(problem: &Problem<'_>, solution: &Solution) -> Vec<String> {

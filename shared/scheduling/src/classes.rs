@@ -1,10 +1,12 @@
 //! Pods that are alike in everything that matters, as one.
 
 use crate::Reason;
-use crate::constraints::{self, Alternative};
+use crate::constraints::{self, Alternative, LevelSpec};
 use crate::dense::{Amounts, ResourceIndex};
+use crate::groups::{GroupId, Kind, Relations};
 use crate::problem::{Options, Problem};
-use nodeless_model::pod::{HostPort, PodAffinityTerm, TopologySpread, VolumeClaim, Weighted};
+use crate::topology::{Target, Topology};
+use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{Pod, ResourceList, StringMap, Toleration, resources};
 use std::cmp::Reverse;
@@ -24,11 +26,38 @@ pub(crate) struct Class<'a> {
     pub(crate) requests: Amounts,
     /// Ports that one of them takes on its node.
     pub(crate) host_ports: &'a [HostPort],
-    /// From the most to the least preferred level, the alternatives of that level, none better than another. Empty where
-    /// the pods are refused.
-    pub(crate) levels: Vec<Vec<AlternativeId>>,
+    /// From the most to the least preferred. Empty where the pods are refused.
+    pub(crate) levels: Vec<Level>,
     /// Why the pods are refused.
     pub(crate) refused: Option<Reason>,
+    /// The topology groups that select them, ascending.
+    pub(crate) selected: Vec<GroupId>,
+    /// Those of them over the host name.
+    pub(crate) selected_hosts: Vec<GroupId>,
+    /// The groups of what they require.
+    pub(crate) required: Vec<GroupId>,
+    /// The keys of the groups that select them, the host name left out.
+    selected_keys: Vec<usize>,
+}
+
+/// A level of preferences.
+#[derive(Debug)]
+pub(crate) struct Level {
+    /// None better than another.
+    pub(crate) alternatives: Vec<AlternativeId>,
+    /// The topology groups that hold, over the host name.
+    pub(crate) hosts: Vec<GroupId>,
+    /// Those over other keys.
+    pub(crate) bounded: Vec<GroupId>,
+    /// The keys by which pods have to be bound for a domain: those of `bounded` and of the groups that select them.
+    pub(crate) keys: Vec<usize>,
+}
+
+impl Level {
+    /// Whether a node without the label will not do: spread and affinity need it, anti-affinity does not.
+    pub(crate) fn needs_label(&self, key: usize, topology: &Topology<'_>) -> bool {
+        self.bounded.iter().any(|group| topology.key(*group) == Some(key) && topology.kind(*group) != Kind::Anti)
+    }
 }
 
 impl Class<'_> {
@@ -41,6 +70,26 @@ impl Class<'_> {
     pub(crate) fn ports_free(&self, taken: &[HostPort]) -> bool {
         self.host_ports.iter().all(|port| !taken.iter().any(|other| port.conflicts_with(other)))
     }
+
+    /// What holds at a level; at the last where there are no more.
+    pub(crate) fn level(&self, level: usize) -> Option<&Level> {
+        self.levels.get(level).or(self.levels.last())
+    }
+
+    pub(crate) fn is_selected_by(&self, group: GroupId) -> bool {
+        self.selected.binary_search(&group).is_ok()
+    }
+
+    /// Whether any topology group matters to them.
+    pub(crate) fn is_related(&self) -> bool {
+        !self.selected.is_empty()
+            || self.levels.first().is_some_and(|level| !level.hosts.is_empty() || !level.bounded.is_empty())
+    }
+
+    /// Whether all of them have to share a node, at a level.
+    pub(crate) fn gathers(&self, level: usize, topology: &Topology<'_>) -> bool {
+        self.level(level).is_some_and(|level| level.hosts.iter().any(|group| topology.kind(*group) == Kind::Affinity))
+    }
 }
 
 /// All classes in the order in which they are placed, and the alternatives that their levels refer to.
@@ -48,10 +97,12 @@ impl Class<'_> {
 pub(crate) struct Classes<'a> {
     pub(crate) list: Vec<Class<'a>>,
     pub(crate) alternatives: Vec<Alternative>,
+    ids: HashMap<Alternative, AlternativeId>,
+    bound_for: HashMap<(AlternativeId, Target), Option<AlternativeId>>,
 }
 
 /// Everything that tells two pods apart. Its order breaks ties between classes of one size.
-#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key<'a> {
     requests: &'a ResourceList,
     priority: Reverse<i32>,
@@ -63,13 +114,11 @@ struct Key<'a> {
     host_ports: &'a [HostPort],
     volumes: Option<(&'a str, &'a [VolumeClaim])>,
     resource_claims: &'a [String],
-    pod_affinity: &'a [PodAffinityTerm],
-    pod_anti_affinity: &'a [PodAffinityTerm],
-    topology_spread: &'a [TopologySpread],
+    relations: Relations,
 }
 
 impl<'a> Key<'a> {
-    fn of(pod: &'a Pod) -> Self {
+    fn of(pod: &'a Pod, relations: Relations) -> Self {
         let volumes = (!pod.volume_claims.is_empty()).then_some((pod.namespace.as_str(), &pod.volume_claims[..]));
         Self {
             requests: &pod.requests,
@@ -82,9 +131,7 @@ impl<'a> Key<'a> {
             host_ports: &pod.host_ports,
             volumes,
             resource_claims: &pod.resource_claims,
-            pod_affinity: &pod.required_pod_affinity,
-            pod_anti_affinity: &pod.required_pod_anti_affinity,
-            topology_spread: &pod.topology_spread,
+            relations,
         }
     }
 }
@@ -96,82 +143,146 @@ impl<'a> Classes<'a> {
         problem: &Problem<'a>,
         options: &Options,
         resources: &ResourceIndex,
-        some_taint_prefers: bool,
-        by_priority: bool,
+        topology: &Topology<'a>,
+        order: Order,
     ) -> Self {
         let mut places: HashMap<Key<'a>, usize> = HashMap::new();
         let mut members: Vec<Vec<usize>> = Vec::new();
+        let mut last: Option<(Key<'a>, usize)> = None;
         for (index, pod) in problem.pods.iter().enumerate() {
-            let place = *places.entry(Key::of(pod)).or_insert_with(|| {
+            let key = Key::of(pod, topology.groups.relations[index]);
+            // Pods that are alike mostly come together.
+            if let Some((known, place)) = &last
+                && *known == key
+            {
+                members[*place].push(index);
+                continue;
+            }
+            let place = *places.entry(key.clone()).or_insert_with(|| {
                 members.push(Vec::new());
                 members.len() - 1
             });
             members[place].push(index);
+            last = Some((key, place));
         }
         let mut keyed: Vec<(Key<'a>, usize)> = places.into_iter().collect();
         let size = |key: &Key<'_>, name| Reverse(key.requests.get(name));
         keyed.sort_unstable_by(|(a, _), (b, _)| {
-            let order = |key: &Key<'a>| {
+            let rank = |key: &Key<'a>| {
                 (
-                    by_priority.then_some(key.priority),
+                    order.by_priority.then_some(key.priority),
                     size(key, resources::name::CPU),
                     size(key, resources::name::MEMORY),
                 )
             };
-            order(a).cmp(&order(b)).then_with(|| a.cmp(b))
+            rank(a).cmp(&rank(b)).then_with(|| a.cmp(b))
         });
-
-        let mut table = AlternativeTable::default();
-        let list = keyed
-            .into_iter()
-            .map(|(_, place)| {
-                let pods = oldest_first(std::mem::take(&mut members[place]), &problem.pods);
-                let example = problem.pods[pods[0]];
-                let alternatives =
-                    constraints::levels(example, &problem.volumes, options.preferences, some_taint_prefers);
-                let (levels, refused) = match alternatives {
-                    Ok(levels) => (levels, None),
-                    Err(fault) => (Vec::new(), Some(Reason::Pod(fault))),
-                };
-                let levels =
-                    levels.into_iter().map(|level| level.into_iter().map(|one| table.id(one)).collect()).collect();
-                Class {
-                    example,
-                    requests: resources.amounts(&example.requests),
-                    host_ports: &example.host_ports,
-                    pods,
-                    levels,
-                    refused,
+        let mut classes = Self {
+            list: Vec::with_capacity(keyed.len()),
+            alternatives: Vec::new(),
+            ids: HashMap::new(),
+            bound_for: HashMap::new(),
+        };
+        for (key, place) in keyed {
+            let pods = oldest_first(std::mem::take(&mut members[place]), &problem.pods);
+            let example = problem.pods[pods[0]];
+            let owned = &topology.groups.owned[key.relations.owned];
+            let specs =
+                constraints::levels(example, &problem.volumes, options.preferences, order.some_taint_prefers, owned);
+            let mut class = Class {
+                example,
+                requests: resources.amounts(&example.requests),
+                host_ports: &example.host_ports,
+                pods,
+                levels: Vec::new(),
+                refused: None,
+                selected: topology.groups.selected[key.relations.selected].clone(),
+                selected_hosts: Vec::new(),
+                required: owned.required.clone(),
+                selected_keys: Vec::new(),
+            };
+            class.sort_groups(topology);
+            match specs {
+                Ok(specs) => {
+                    class.levels =
+                        specs.into_iter().map(|spec| classes.level(spec, &class.selected_keys, topology)).collect();
                 }
-            })
-            .collect();
-        Self { list, alternatives: table.list }
+                Err(fault) => class.refused = Some(Reason::Pod(fault)),
+            }
+            classes.list.push(class);
+        }
+        classes
     }
-}
 
-fn oldest_first(mut indices: Vec<usize>, pods: &[&Pod]) -> Vec<usize> {
-    indices.sort_by_cached_key(|&index| {
-        let pod = pods[index];
-        (pod.created, &pod.namespace, &pod.name, &pod.uid)
-    });
-    indices
-}
+    fn level(&mut self, spec: LevelSpec, selected_keys: &[usize], topology: &Topology<'_>) -> Level {
+        let (bounded, hosts): (Vec<GroupId>, Vec<GroupId>) =
+            spec.groups.into_iter().partition(|group| topology.key(*group).is_some());
+        let mut keys: Vec<usize> = bounded.iter().filter_map(|group| topology.key(*group)).collect();
+        keys.extend(selected_keys);
+        keys.sort_unstable();
+        keys.dedup();
+        Level { alternatives: spec.alternatives.into_iter().map(|one| self.id(one)).collect(), hosts, bounded, keys }
+    }
 
-/// Gives each different alternative a number, so that what follows from it is worked out once.
-#[derive(Default)]
-struct AlternativeTable {
-    ids: HashMap<Alternative, AlternativeId>,
-    list: Vec<Alternative>,
-}
-
-impl AlternativeTable {
+    /// Gives each different alternative a number, so that what follows from it is worked out once.
     fn id(&mut self, alternative: Alternative) -> AlternativeId {
         if let Some(id) = self.ids.get(&alternative) {
             return *id;
         }
-        let id = self.list.len();
-        self.list.push(alternative.clone());
+        let id = self.alternatives.len();
+        self.alternatives.push(alternative.clone());
         self.ids.insert(alternative, id);
         id
     }
+
+    /// An alternative that also has to lie in these domains; `None` when it contradicts them.
+    pub(crate) fn bound_for(
+        &mut self,
+        alternative: AlternativeId,
+        target: &Target,
+        topology: &Topology<'_>,
+    ) -> Option<AlternativeId> {
+        let key = (alternative, target.clone());
+        if let Some(known) = self.bound_for.get(&key) {
+            return *known;
+        }
+        let base = &self.alternatives[alternative];
+        let place = topology.requirements(target);
+        let made = base.requirements.intersects(&place).then(|| Alternative {
+            requirements: base.requirements.with(&place),
+            tolerations: base.tolerations.clone(),
+            minds_prefer_no_schedule: base.minds_prefer_no_schedule,
+        });
+        let id = made.map(|made| self.id(made));
+        self.bound_for.insert(key, id);
+        id
+    }
+}
+
+impl Class<'_> {
+    fn sort_groups(&mut self, topology: &Topology<'_>) {
+        let over_hosts = |group: &&GroupId| topology.key(**group).is_none();
+        self.selected_hosts = self.selected.iter().filter(over_hosts).copied().collect();
+        self.selected_keys = self.selected.iter().filter_map(|group| topology.key(*group)).collect();
+    }
+}
+
+/// In which order classes come, and what that depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order {
+    pub(crate) by_priority: bool,
+    /// Whether any taint that a pod could meet only prefers to keep pods away.
+    pub(crate) some_taint_prefers: bool,
+}
+
+/// Sorts only where the pods do not come in order already.
+fn oldest_first(mut indices: Vec<usize>, pods: &[&Pod]) -> Vec<usize> {
+    let age = |index: &usize| {
+        let pod = pods[*index];
+        (pod.created, &pod.namespace, &pod.name, &pod.uid)
+    };
+    if !indices.is_sorted_by(|a, b| age(a) <= age(b)) {
+        indices.sort_by(|a, b| age(a).cmp(&age(b)));
+    }
+    indices
 }

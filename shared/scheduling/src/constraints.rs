@@ -1,5 +1,6 @@
 //! What a pod asks of labels and taints, as a list of alternatives from the most to the least preferred.
 
+use crate::groups::{GroupId, Owned};
 use crate::problem::{PreferencePolicy, VolumeTopology};
 use crate::reason::PodFault;
 use nodeless_model::pod::Weighted;
@@ -77,40 +78,82 @@ fn read(term: &[RequirementTerm]) -> Result<Requirements, PodFault> {
     Requirements::from_terms(term).map_err(|error| PodFault::Requirements { message: error.to_string() })
 }
 
-/// Every way to satisfy a pod: levels from the most to the least preferred, and the alternatives of each.
+/// One level of a pod's preferences.
+#[derive(Clone, Debug)]
+pub(crate) struct LevelSpec {
+    /// None better than another.
+    pub(crate) alternatives: Vec<Alternative>,
+    /// The topology constraints that hold.
+    pub(crate) groups: Vec<GroupId>,
+}
+
+/// Every way to satisfy a pod: levels from the most to the least preferred.
 ///
-/// The heaviest preference is treated as required together with each alternative of what is required; when none works
-/// the next heaviest takes its place, and so on down to no preference; at the very end, taints that only prefer to keep
-/// pods away are tolerated. Karpenter v1.14 relaxes in the same order, but never comes back to an alternative that it has
-/// dropped.
+/// At first everything that is preferred is treated as required, and of preferred node affinity the heaviest term. Then
+/// preferences are given up one by one: the heaviest pod affinity, the heaviest pod anti-affinity, the heaviest node
+/// affinity (the next takes its place), each `ScheduleAnyway` spread; at the very end, taints that only prefer to keep
+/// pods away are tolerated. Karpenter v1.14 relaxes in the same order, but never comes back to an alternative of what
+/// is required that it has dropped.
 pub(crate) fn levels(
     pod: &Pod,
     volumes: &BTreeMap<String, VolumeTopology>,
     preferences: PreferencePolicy,
     some_taint_prefers: bool,
-) -> Result<Vec<Vec<Alternative>>, PodFault> {
+    owned: &Owned,
+) -> Result<Vec<LevelSpec>, PodFault> {
     refuse_unsupported(pod)?;
     let required = with_volumes(pod, required_alternatives(pod)?, volumes)?;
     let preferred = match preferences {
         PreferencePolicy::Respect => heaviest_first(&pod.preferred_node_affinity),
         PreferencePolicy::Ignore => Vec::new(),
     };
-    let level = |preference: &Requirements, minds_prefer_no_schedule| -> Vec<Alternative> {
-        required
-            .iter()
-            .map(|required| Alternative {
-                requirements: required.with(preference),
-                tolerations: pod.tolerations.clone(),
-                minds_prefer_no_schedule,
-            })
-            .collect()
+    let nothing = Requirements::new();
+    let level = |given_up: &GivenUp, minds_prefer_no_schedule| {
+        let preference = preferred.get(given_up.node).unwrap_or(&nothing);
+        let alternative = |required: &Requirements| Alternative {
+            requirements: required.with(preference),
+            tolerations: pod.tolerations.clone(),
+            minds_prefer_no_schedule,
+        };
+        let soft = owned.affinity[given_up.affinity..].iter().chain(&owned.anti[given_up.anti..]);
+        let mut groups: Vec<GroupId> =
+            owned.required.iter().chain(soft).chain(&owned.spread[given_up.spread..]).copied().collect();
+        groups.sort_unstable();
+        groups.dedup();
+        LevelSpec { alternatives: required.iter().map(alternative).collect(), groups }
     };
-    let mut levels: Vec<_> = preferred.iter().map(|preference| level(preference, some_taint_prefers)).collect();
-    levels.push(level(&Requirements::new(), some_taint_prefers));
+    let mut given_up = GivenUp::default();
+    let mut levels = vec![level(&given_up, some_taint_prefers)];
+    while given_up.next(owned, preferred.len()) {
+        levels.push(level(&given_up, some_taint_prefers));
+    }
     if some_taint_prefers {
-        levels.push(level(&Requirements::new(), false));
+        levels.push(level(&given_up, false));
     }
     Ok(levels)
+}
+
+/// How many preferences of each kind are given up.
+#[derive(Default)]
+struct GivenUp {
+    affinity: usize,
+    anti: usize,
+    node: usize,
+    spread: usize,
+}
+
+impl GivenUp {
+    /// Gives up one more; `false` when none is left.
+    fn next(&mut self, owned: &Owned, node: usize) -> bool {
+        let each = [
+            (&mut self.affinity, owned.affinity.len()),
+            (&mut self.anti, owned.anti.len()),
+            (&mut self.node, node),
+            (&mut self.spread, owned.spread.len()),
+        ];
+        let next = each.into_iter().find(|(given_up, all)| **given_up < *all);
+        next.map(|(given_up, _)| *given_up += 1).is_some()
+    }
 }
 
 /// Preferences that cannot be read are left out: nothing depends on them.
@@ -127,15 +170,6 @@ fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
     }
     if !pod.resource_claims.is_empty() {
         return Err(PodFault::ResourceClaims { names: pod.resource_claims.clone() });
-    }
-    if let Some(spread) = pod.topology_spread.iter().find(|spread| spread.hard) {
-        return Err(PodFault::TopologySpread { topology_key: spread.topology_key.clone() });
-    }
-    if let Some(term) = pod.required_pod_affinity.first() {
-        return Err(PodFault::PodAffinity { topology_key: term.topology_key.clone() });
-    }
-    if let Some(term) = pod.required_pod_anti_affinity.first() {
-        return Err(PodFault::PodAntiAffinity { topology_key: term.topology_key.clone() });
     }
     Ok(())
 }

@@ -1,40 +1,96 @@
 //! The order in which things are tried.
 
-use crate::classes::{AlternativeId, Classes};
+use crate::assigning::{self, Eligible, Prospect};
+use crate::classes::{AlternativeId, Class, Classes, Order};
 use crate::dense::{self, Amounts, ResourceIndex};
 use crate::existing::ExistingNode;
-use crate::packing::{self, Bin};
+use crate::groups::{Groups, Kind};
+use crate::hosts::HostCounts;
+use crate::packing::{self, Bin, Context, Unit};
 use crate::pools::{self, Pool};
-use crate::problem::{Options, Problem};
+use crate::problem::{Options, PreferencePolicy, Problem};
 use crate::solution::{Placement, Solution, Unschedulable};
-use crate::{constraints, explain, launch};
+use crate::topology::{self, Domain, Target, Topology};
+use crate::{against, constraints, explain, joining, launch};
 use nodeless_model::pod::HostPort;
 use nodeless_model::{Taint, TaintEffect};
 use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Makes a plan: places every pod on an existing node or a node to launch, or says why it fits nowhere.
 ///
 /// Where limits leave pods out, those of lower priority are left out first.
 #[must_use]
 pub fn solve(input: &Problem<'_>, options: &Options) -> Solution {
-    let (solution, limited) = Engine::new(input, options, false).run();
+    let (solution, limited) = settle(input, options, false);
     let mut priorities = input.pods.iter().map(|pod| pod.priority);
     let first = priorities.next();
     if !limited || priorities.all(|priority| Some(priority) == first) {
         return solution;
     }
-    Engine::new(input, options, true).run().0
+    settle(input, options, true).0
+}
+
+/// Plans until what topology allows rests on nothing that failed to come about.
+///
+/// Pods are bound for domains before anybody knows whether there is room for all of them. Where there is not, pods
+/// elsewhere may have relied on them; then the plan is made again with what is known now.
+fn settle(input: &Problem<'_>, options: &Options, by_priority: bool) -> (Solution, bool) {
+    let mut known = Known::default();
+    loop {
+        let mut engine = Engine::new(input, options, by_priority, &known);
+        engine.run();
+        match engine.lesson() {
+            Some(more) => known = more,
+            None => return engine.finish(),
+        }
+    }
+}
+
+/// What earlier attempts at a plan have shown.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// How many pods of a class found room where they were bound for, where not all did.
+    most: HashMap<Binding, u32>,
+    /// Classes that are left out, because what they rely on never came about.
+    left_out: HashSet<usize>,
+    attempts: u32,
+}
+
+/// After so many attempts, what still relies on something that did not come about is left out.
+const MOST_ATTEMPTS: u32 = 6;
+
+/// Beyond all levels: what waits is bound one by one, by what has come about.
+const CAREFUL: usize = usize::MAX;
+
+/// How many rounds are spent on what is left, so that the effort stays bounded.
+const MOST_CAREFUL: u32 = 64;
+
+/// Level, class and where its pods are bound for.
+type Binding = (usize, usize, Target);
+
+/// What came of a binding.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcome {
+    placed: u32,
+    failed: bool,
 }
 
 struct Engine<'a, 'p> {
     input: &'p Problem<'a>,
     options: &'p Options,
+    known: &'p Known,
     resources: ResourceIndex,
+    topology: Topology<'a>,
     classes: Classes<'a>,
     pools: Vec<Pool<'p>>,
     nodes: Vec<Node<'p>>,
     /// Whether an alternative may go to a node; `None` where nobody has asked yet.
     allowed: Vec<Option<Box<[bool]>>>,
+    /// How many pods of each class wait.
+    pending: Vec<u32>,
+    /// What came of all bindings.
+    outcomes: HashMap<Binding, Outcome>,
     /// The nodes to launch, by NodePool.
     bins: Vec<Vec<Bin>>,
     /// Class, existing node and how many pods.
@@ -48,18 +104,21 @@ struct Node<'p> {
     node: &'p ExistingNode,
     room: Amounts,
     ports: Vec<HostPort>,
+    hosts: HostCounts,
 }
 
 impl<'a, 'p> Engine<'a, 'p> {
-    fn new(input: &'p Problem<'a>, options: &'p Options, by_priority: bool) -> Self {
+    fn new(input: &'p Problem<'a>, options: &'p Options, by_priority: bool, known: &'p Known) -> Self {
         let pod_requests = input.pods.iter().map(|pod| &pod.requests);
         let daemon_requests = input.daemon_sets.iter().map(|set| &set.template.requests);
         let resources = ResourceIndex::of(pod_requests.chain(daemon_requests));
         let ordered = pools::order(&input.node_pools);
-        let some_taint_prefers = some_taint_prefers(input);
-        let classes = Classes::of(input, options, &resources, some_taint_prefers, by_priority);
         let usable = ordered.into_iter().filter(|offer| pools::unusable(offer.pool).is_none());
         let pools: Vec<Pool<'p>> = usable.map(|offer| Pool::new(offer, input.daemon_sets, &resources)).collect();
+        let groups = Groups::of(input, options.preferences == PreferencePolicy::Respect);
+        let mut topology = Topology::new(input, groups, &pools);
+        let order = Order { by_priority, some_taint_prefers: some_taint_prefers(input) };
+        let classes = Classes::of(input, options, &resources, &topology, order);
         let mut nodes: Vec<Node<'p>> = input
             .nodes
             .iter()
@@ -69,76 +128,319 @@ impl<'a, 'p> Engine<'a, 'p> {
                 node,
                 room: resources.amounts(&node.available),
                 ports: node.host_ports.clone(),
+                hosts: HostCounts::default(),
             })
             .collect();
+        count_hosts(input, &mut topology, &mut nodes);
         nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
-        let bins = pools.iter().map(|_| Vec::new()).collect();
-        let allowed = vec![None; classes.alternatives.len()];
-        Self { input, options, resources, classes, pools, nodes, allowed, bins, placed: Vec::new() }
+        let count = |pods: &[usize]| u32::try_from(pods.len()).unwrap_or(u32::MAX);
+        Self {
+            input,
+            options,
+            known,
+            resources,
+            pending: classes.list.iter().map(|class| count(&class.pods)).collect(),
+            allowed: Vec::new(),
+            outcomes: HashMap::new(),
+            bins: pools.iter().map(|_| Vec::new()).collect(),
+            placed: Vec::new(),
+            topology,
+            classes,
+            pools,
+            nodes,
+        }
     }
 
     /// Places all classes level by level: what does not fit at one level of its preferences comes to the next.
-    fn run(mut self) -> (Solution, bool) {
-        let count = |pods: &[usize]| u32::try_from(pods.len()).unwrap_or(u32::MAX);
-        let mut pending: Vec<u32> = self.classes.list.iter().map(|class| count(&class.pods)).collect();
+    fn run(&mut self) {
         let levels = self.classes.list.iter().map(|class| class.levels.len()).max().unwrap_or(0);
         for level in 0..levels {
-            self.fill_existing(level, &mut pending);
-            self.fill_opened(level, &mut pending);
-            for pool in 0..self.pools.len() {
-                let current: Vec<&[AlternativeId]> =
-                    self.classes.list.iter().map(|class| class.levels.get(level).map_or(&[][..], |l| &l[..])).collect();
-                let bins = packing::pack(&mut self.pools[pool], &self.classes, &current, &mut pending, self.options);
-                self.bins[pool].extend(bins);
+            let mut first = true;
+            while self.round(level, first) {
+                first = false;
             }
         }
-        self.finish(&pending)
-    }
-
-    /// Fills the nodes that exist, in their order, with what the level allows.
-    fn fill_existing(&mut self, level: usize, pending: &mut [u32]) {
-        for (index, class) in self.classes.list.iter().enumerate() {
-            for &alternative in class.levels.get(level).into_iter().flatten() {
-                if pending[index] == 0 {
+        // What was taken back may leave room for pods elsewhere.
+        if self.known.attempts > 0 || self.outcomes.values().any(|outcome| outcome.failed) {
+            for _ in 0..MOST_CAREFUL {
+                if !self.round(CAREFUL, false) {
                     break;
                 }
-                let allowed = self.allowed[alternative].get_or_insert_with(|| {
-                    let alternative = &self.classes.alternatives[alternative];
-                    self.nodes.iter().map(|node| may_go_to(alternative, node.node)).collect()
-                });
-                for (node, _) in self.nodes.iter_mut().zip(allowed.iter()).filter(|(_, allowed)| **allowed) {
-                    let most = pending[index].min(class.most_per_node());
-                    let times = dense::times_fitting(&class.requests, &node.room, most);
-                    if times > 0 && class.ports_free(&node.ports) {
-                        dense::take(&mut node.room, &class.requests, times);
-                        node.ports.extend(class.host_ports.iter().cloned());
-                        pending[index] -= times;
-                        self.placed.push((index, node.index, times));
-                    }
-                    if pending[index] == 0 {
-                        break;
-                    }
+            }
+        }
+    }
+
+    /// Tries to place what waits, once. Returns whether another try could place more: whether something was placed, and
+    /// pods wait to which that may matter.
+    fn round(&mut self, level: usize, first: bool) -> bool {
+        let before: u64 = self.pending.iter().map(|count| u64::from(*count)).sum();
+        let mut units = self.assign(level, first);
+        self.fill_opened(level, &mut units);
+        let context = Context { classes: &self.classes, level, options: self.options };
+        for (pool, bins) in self.pools.iter_mut().zip(&mut self.bins) {
+            bins.extend(packing::pack(pool, context, &mut units, &mut self.topology));
+        }
+        for unit in units {
+            self.take_back(level, &unit);
+        }
+        let after: u64 = self.pending.iter().map(|count| u64::from(*count)).sum();
+        after < before
+            && self.classes.list.iter().zip(&self.pending).any(|(class, left)| *left > 0 && class.is_related())
+    }
+
+    /// Counts what came of a unit, and lets what found no room wait again.
+    fn take_back(&mut self, level: usize, unit: &Unit) {
+        let class = &self.classes.list[unit.class];
+        self.pending[unit.class] += unit.pending;
+        if unit.target.is_empty() {
+            return;
+        }
+        self.topology.forget(&class.selected, &class.required, &unit.target, unit.pending);
+        let outcome = self.outcomes.entry((level, unit.class, unit.target.clone())).or_default();
+        outcome.placed += unit.assigned - unit.pending;
+        outcome.failed |= unit.pending > 0;
+    }
+
+    /// Makes units of all that waits, and fills existing nodes with them in the order of the classes.
+    fn assign(&mut self, level: usize, first: bool) -> Vec<Unit> {
+        let mut units = Vec::new();
+        let mut again = true;
+        let mut first_pass = first;
+        while again {
+            again = false;
+            for class in 0..self.classes.list.len() {
+                if self.pending[class] == 0 || self.known.left_out.contains(&class) {
+                    continue;
+                }
+                let of_class = &self.classes.list[class];
+                let bound = of_class.level(level).is_some_and(|level| !level.keys.is_empty());
+                // Nothing that happens meanwhile helps pods that no topology concerns.
+                let tried = (level >= of_class.levels.len() || !first_pass) && !of_class.is_related();
+                if tried || of_class.levels.is_empty() {
+                    continue;
+                }
+                let made = if bound { self.bound_units(class, level) } else { self.free_unit(class, level) };
+                for mut unit in made {
+                    self.pending[class] -= unit.assigned;
+                    again |= bound && level != CAREFUL;
+                    self.fill_existing(level, &mut unit);
+                    units.push(unit);
+                }
+            }
+            first_pass = false;
+        }
+        units
+    }
+
+    fn free_unit(&self, class: usize, level: usize) -> Vec<Unit> {
+        let alternatives = self.classes.list[class].level(level).map(|level| level.alternatives.clone());
+        let pending = self.pending[class];
+        vec![Unit {
+            class,
+            alternatives: alternatives.unwrap_or_default(),
+            target: Vec::new(),
+            assigned: pending,
+            pending,
+        }]
+    }
+
+    fn bound_units(&mut self, class: usize, level: usize) -> Vec<Unit> {
+        let mut prospects = self.prospects(class, level);
+        let eligible = self.eligible(class, level, &prospects);
+        let of_class = &self.classes.list[class];
+        let pending = if level == CAREFUL { 1 } else { self.pending[class] };
+        if let Some(of_level) = of_class.level(level) {
+            assigning::assign(of_class, of_level, &mut prospects, &eligible, pending, &mut self.topology);
+        }
+        assigning::units(class, prospects)
+    }
+
+    /// The domains by which the spread of a class is measured.
+    fn eligible(&mut self, class: usize, level: usize, prospects: &[Prospect]) -> Eligible {
+        let Some(of_level) = self.classes.list[class].level(level) else { return Eligible::new() };
+        if !of_level.bounded.iter().any(|group| matches!(self.topology.kind(*group), Kind::Spread { .. })) {
+            return Eligible::new();
+        }
+        let strict = self.classes.list[class].levels.last().map(|level| level.alternatives.clone()).unwrap_or_default();
+        let launchable: Vec<Target> = if strict == of_level.alternatives {
+            let launched = prospects.iter().filter(|prospect| prospect.worth.is_some());
+            launched.map(|prospect| prospect.target.clone()).collect()
+        } else {
+            let targets = assigning::targets(&mut self.classes, class, level, &strict, &self.topology);
+            let mut launchable = Vec::new();
+            for (target, alternatives) in targets {
+                if self.worth(class, &alternatives).is_some() {
+                    launchable.push(target);
+                }
+            }
+            launchable
+        };
+        let Some(of_level) = self.classes.list[class].level(level) else { return Eligible::new() };
+        assigning::eligible(of_level, &launchable, &self.topology)
+    }
+
+    /// Where pods of a class could be bound for, and what there is.
+    fn prospects(&mut self, class: usize, level: usize) -> Vec<Prospect> {
+        let alternatives = self.classes.list[class].level(level).map(|level| level.alternatives.clone());
+        let alternatives = alternatives.unwrap_or_default();
+        let targets = assigning::targets(&mut self.classes, class, level, &alternatives, &self.topology);
+        let mut prospects = Vec::new();
+        for (target, alternatives) in targets {
+            let worth = self.worth(class, &alternatives);
+            let room = self.room(class, level, &alternatives);
+            if worth.is_none() && room == 0 {
+                continue;
+            }
+            let binding = (level, class, target);
+            let outcome = self.outcomes.get(&binding).copied().unwrap_or_default();
+            let most = self.known.most.get(&binding).map_or(u32::MAX, |most| most.saturating_sub(outcome.placed));
+            let most = if outcome.failed { 0 } else { most };
+            prospects.push(Prospect { target: binding.2, alternatives, worth, room, most, assigned: 0 });
+        }
+        prospects
+    }
+
+    /// What one pod is worth where it is cheapest; `None` where no node can be launched for it.
+    fn worth(&mut self, class: usize, alternatives: &[AlternativeId]) -> Option<f64> {
+        let requests = &self.classes.list[class].requests;
+        let mut worths = Vec::new();
+        for pool in &mut self.pools {
+            for &alternative in alternatives {
+                if let Some(set) = pool.admit(pools::BASE, alternative, &self.classes.alternatives) {
+                    worths.extend(packing::worth(pool, set, requests));
+                }
+            }
+        }
+        worths.into_iter().min_by(f64::total_cmp)
+    }
+
+    /// How many pods of a class existing nodes hold.
+    fn room(&mut self, class: usize, level: usize, alternatives: &[AlternativeId]) -> u32 {
+        let pending = self.pending[class];
+        let mut room = 0;
+        for &alternative in alternatives {
+            self.allow(alternative);
+            let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
+            let of_class = &self.classes.list[class];
+            for (node, _) in self.nodes.iter().zip(allowed).filter(|(_, allowed)| **allowed) {
+                room += node.times(of_class, level, &self.topology, pending - room);
+                if room >= pending {
+                    return room;
+                }
+            }
+        }
+        room
+    }
+
+    /// Works out to which nodes an alternative may go.
+    fn allow(&mut self, alternative: AlternativeId) {
+        if self.allowed.len() <= alternative {
+            self.allowed.resize(alternative + 1, None);
+        }
+        self.allowed[alternative].get_or_insert_with(|| {
+            let alternative = &self.classes.alternatives[alternative];
+            self.nodes.iter().map(|node| may_go_to(alternative, node.node)).collect()
+        });
+    }
+
+    /// Fills the nodes that exist, in their order.
+    fn fill_existing(&mut self, level: usize, unit: &mut Unit) {
+        if self.nodes.is_empty() {
+            return;
+        }
+        for &alternative in &unit.alternatives {
+            self.allow(alternative);
+            let class = &self.classes.list[unit.class];
+            let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
+            for (node, _) in self.nodes.iter_mut().zip(allowed).filter(|(_, allowed)| **allowed) {
+                if unit.pending == 0 {
+                    return;
+                }
+                let times = node.times(class, level, &self.topology, unit.pending);
+                if times > 0 {
+                    node.put(class, level, times);
+                    self.topology.record_host(&class.selected_hosts, times);
+                    unit.pending -= times;
+                    self.placed.push((unit.class, node.index, times));
                 }
             }
         }
     }
 
-    /// Fills what is left of nodes that an earlier level opened, where that makes them no dearer.
-    fn fill_opened(&mut self, level: usize, pending: &mut [u32]) {
+    /// Fills what is left of nodes that were opened before, where that makes them no dearer.
+    fn fill_opened(&mut self, level: usize, units: &mut [Unit]) {
+        let context = Context { classes: &self.classes, level, options: self.options };
         for (pool, bins) in self.pools.iter_mut().zip(&mut self.bins) {
             for bin in bins {
-                for (index, class) in self.classes.list.iter().enumerate() {
-                    for &alternative in class.levels.get(level).into_iter().flatten() {
-                        if pending[index] > 0 {
-                            pending[index] -= join(pool, bin, index, &self.classes, alternative, pending[index]);
-                        }
-                    }
+                for unit in units.iter_mut().filter(|unit| unit.pending > 0) {
+                    joining::join(pool, bin, unit, context, &mut self.topology);
                 }
             }
         }
     }
 
-    fn finish(mut self, pending: &[u32]) -> (Solution, bool) {
+    /// What another attempt has to know, if pods rely on others that found no room in the end.
+    fn lesson(&mut self) -> Option<Known> {
+        let failed: Vec<(Binding, u32)> = self
+            .outcomes
+            .iter()
+            .filter(|(_, outcome)| outcome.failed)
+            .map(|(binding, outcome)| (binding.clone(), outcome.placed))
+            .collect();
+        if failed.is_empty() {
+            return None;
+        }
+        let placed: BTreeSet<(usize, Target)> = self
+            .outcomes
+            .iter()
+            .filter(|(_, outcome)| outcome.placed > 0)
+            .map(|((_, class, target), _)| (*class, target.clone()))
+            .collect();
+        let missing: BTreeSet<usize> = failed.iter().map(|((_, class, _), _)| *class).collect();
+        let adrift: Vec<usize> = placed
+            .into_iter()
+            .filter(|(class, target)| self.is_adrift(*class, target, &missing))
+            .map(|(class, _)| class)
+            .collect();
+        if adrift.is_empty() {
+            return None;
+        }
+        let mut known = self.known.clone();
+        known.attempts += 1;
+        for (binding, placed) in failed {
+            let most = known.most.entry(binding).or_insert(placed);
+            *most = placed.min(*most);
+        }
+        if known.attempts > MOST_ATTEMPTS {
+            known.left_out.extend(adrift);
+        }
+        Some(known)
+    }
+
+    /// Whether pods of a class are where they are only because of pods that are missing now.
+    fn is_adrift(&mut self, class: usize, target: &[(usize, Domain)], missing: &BTreeSet<usize>) -> bool {
+        let last = self.classes.list[class].levels.len().saturating_sub(1);
+        let prospects = self.prospects(class, last);
+        let eligible = self.eligible(class, last, &prospects);
+        let of_class = &self.classes.list[class];
+        let Some(level) = of_class.level(last) else { return false };
+        let relies = |group: usize| missing.iter().any(|missing| self.classes.list[*missing].is_selected_by(group));
+        level.bounded.iter().any(|&group| {
+            let here = self.topology.matching(group, assigning::domain_of(target, self.topology.key(group)));
+            relies(group)
+                && match self.topology.kind(group) {
+                    Kind::Affinity => here == 0,
+                    Kind::Anti => false,
+                    Kind::Spread { max_skew, min_domains } => {
+                        let known = eligible.iter().find(|(one, _)| *one == group);
+                        let least = known.map_or(0, |(_, known)| self.topology.least(group, known, min_domains));
+                        here > least.saturating_add(max_skew)
+                    }
+                }
+        })
+    }
+
+    fn finish(mut self) -> (Solution, bool) {
         let mut solution = Solution::default();
         let mut queues: Vec<std::vec::IntoIter<usize>> =
             self.classes.list.iter_mut().map(|class| std::mem::take(&mut class.pods).into_iter()).collect();
@@ -148,7 +450,7 @@ impl<'a, 'p> Engine<'a, 'p> {
         }
         let pods: Vec<Vec<Vec<usize>>> =
             self.bins.iter().map(|bins| bins.iter().map(|bin| draw(&mut queues, bin)).collect()).collect();
-        let limited = self.explain(pending, queues, &mut solution);
+        let limited = self.explain(queues, &mut solution);
         for ((pool, bins), pods) in self.pools.iter_mut().zip(&self.bins).zip(pods) {
             solution.launches.extend(launch::launches(pool, bins, pods, &self.resources, self.options));
         }
@@ -158,15 +460,97 @@ impl<'a, 'p> Engine<'a, 'p> {
     }
 
     /// Says why what is pending found no place, and returns whether limits are among the reasons.
-    fn explain(&self, pending: &[u32], queues: Vec<std::vec::IntoIter<usize>>, solution: &mut Solution) -> bool {
+    fn explain(&mut self, queues: Vec<std::vec::IntoIter<usize>>, solution: &mut Solution) -> bool {
         let mut limited = false;
-        for (index, queue) in queues.into_iter().enumerate().filter(|(index, _)| pending[*index] > 0) {
-            let class = &self.classes.list[index];
-            let why = explain::explain(self.input, &self.pools, &self.classes, class, &self.resources, self.options);
+        for (index, queue) in queues.into_iter().enumerate() {
+            if self.pending[index] == 0 {
+                continue;
+            }
+            let why = self.why(index);
             limited |= why.limited;
             solution.unschedulable.extend(queue.map(|pod| Unschedulable { pod, reasons: why.reasons.clone() }));
         }
         limited
+    }
+
+    fn why(&mut self, index: usize) -> explain::Explanation {
+        let last = self.classes.list[index].levels.len().saturating_sub(1);
+        let bound = self.classes.list[index].level(last).is_some_and(|level| !level.keys.is_empty());
+        let mut alternatives =
+            self.classes.list[index].level(last).map(|level| level.alternatives.clone()).unwrap_or_default();
+        if bound {
+            let prospects = self.prospects(index, last);
+            let eligible = self.eligible(index, last, &prospects);
+            let class = &self.classes.list[index];
+            if let Some(fault) = class.level(last).and_then(|level| against::by_absence(level, &self.topology)) {
+                return explain::Explanation::of_pod(fault);
+            }
+            if let Some(level) = class.level(last)
+                && !prospects.is_empty()
+            {
+                match against::by_domains(class, level, &prospects, &eligible, &self.topology) {
+                    Ok(open) => alternatives = open,
+                    Err(fault) => return explain::Explanation::of_pod(fault),
+                }
+            }
+        }
+        let class = &self.classes.list[index];
+        let explainer = explain::Explainer {
+            input: self.input,
+            pools: &self.pools,
+            classes: &self.classes,
+            resources: &self.resources,
+            options: self.options,
+        };
+        let why = explainer.explain(class, &alternatives);
+        // Where nothing of the node itself is in the way, other pods are.
+        match against::by_hosts(class, last, &self.topology) {
+            Some(fault) if why.unexplained => explain::Explanation::of_pod(fault),
+            _ => why,
+        }
+    }
+}
+
+/// Counts what runs on existing nodes for the groups over the host name.
+fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>, nodes: &mut [Node<'_>]) {
+    if topology.groups.list.is_empty() {
+        return;
+    }
+    let places: HashMap<&str, usize> =
+        input.nodes.iter().enumerate().map(|(place, node)| (node.name.as_str(), place)).collect();
+    let pending = topology::pending_names(input);
+    for bound in &input.bound_pods {
+        let Some(&place) = places.get(bound.name) else { continue };
+        for pod in topology::counted_pods(bound, &pending) {
+            let signature = topology.groups.signature(pod);
+            let over_hosts = |groups: &[usize]| -> Vec<usize> {
+                groups.iter().copied().filter(|group| topology.key(*group).is_none()).collect()
+            };
+            let selected: Vec<usize> = over_hosts(&topology.groups.selected[signature])
+                .into_iter()
+                .filter(|group| topology::counts_node(&topology.groups.list[*group].filter, bound))
+                .collect();
+            let owned = over_hosts(topology.groups.owned_by_bound(pod));
+            nodes[place].hosts.add_bound(&selected, &owned);
+        }
+    }
+}
+
+impl Node<'_> {
+    /// How many pods of a class fit beside what is there, at most `most`.
+    fn times(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>, most: u32) -> u32 {
+        let times = dense::times_fitting(&class.requests, &self.room, most.min(class.most_per_node()));
+        if times == 0 || !class.ports_free(&self.ports) {
+            return 0;
+        }
+        if class.is_related() { times.min(self.hosts.room(class, level, topology)) } else { times }
+    }
+
+    fn put(&mut self, class: &Class<'_>, level: usize, times: u32) {
+        dense::take(&mut self.room, &class.requests, times);
+        self.ports.extend(class.host_ports.iter().cloned());
+        self.hosts.add(class, level, times);
+        self.hosts.drop_wishes();
     }
 }
 
@@ -182,39 +566,6 @@ fn draw(queues: &mut [std::vec::IntoIter<usize>], bin: &Bin) -> Vec<usize> {
 fn may_go_to(alternative: &constraints::Alternative, node: &ExistingNode) -> bool {
     alternative.first_repelling(&node.taints).is_none()
         && constraints::covers(&node.requirements, &alternative.requirements)
-}
-
-/// Puts pods of a class on a node that is to be launched, as far as its shape holds them at the same price. Returns how
-/// many.
-fn join(
-    pool: &mut Pool<'_>,
-    bin: &mut Bin,
-    index: usize,
-    classes: &Classes<'_>,
-    alternative: AlternativeId,
-    pending: u32,
-) -> u32 {
-    let class = &classes.list[index];
-    let kind = &pool.types[bin.shape];
-    let mut room = kind.room.clone();
-    dense::take(&mut room, &bin.used, 1);
-    let times = dense::times_fitting(&class.requests, &room, pending.min(class.most_per_node()));
-    let ports_free = class.ports_free(&bin.ports) && class.ports_free(&kind.daemon_ports);
-    // Adding to a node could leave too few instance types for `minValues`.
-    if times == 0 || !ports_free || !pool.min_values.is_empty() {
-        return 0;
-    }
-    let present = pool.set(bin.set).choice(bin.shape).map(|choice| choice.price);
-    let Some(set) = pool.admit(bin.set, alternative, &classes.alternatives) else { return 0 };
-    if pool.set(set).choice(bin.shape).map(|choice| choice.price) > present || present.is_none() {
-        return 0;
-    }
-    if pool.set(set).choice(bin.shape).is_none() {
-        return 0;
-    }
-    bin.set = set;
-    bin.add(index, class, times);
-    times
 }
 
 /// Whether any taint that a pod could meet only prefers to keep pods away.

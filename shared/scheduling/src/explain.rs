@@ -1,12 +1,12 @@
 //! Why a class of pods found no place. Worked out only for pods that found none.
 
-use crate::classes::{Class, Classes};
+use crate::classes::{AlternativeId, Class, Classes};
 use crate::constraints::Alternative;
 use crate::dense::{self, ResourceIndex};
 use crate::limits::{Limit, Limits};
 use crate::pools::{self, Choice, Pool, PoolType};
 use crate::problem::{MinValuesPolicy, Options, Problem};
-use crate::reason::{Cause, Reason};
+use crate::reason::{Cause, PodFault, Reason};
 use nodeless_model::{Quantity, Requirements, labels};
 
 /// Why a class found no place.
@@ -15,50 +15,59 @@ pub(crate) struct Explanation {
     pub(crate) reasons: Vec<Reason>,
     /// Whether a limit is among the reasons.
     pub(crate) limited: bool,
+    /// Whether some NodePool could launch a node for one of the pods.
+    pub(crate) unexplained: bool,
 }
 
-/// Explains why pods of a class found no place. The pools' limits have to stand as they were when the last was packed.
-pub(crate) fn explain(
-    input: &Problem<'_>,
-    pools: &[Pool<'_>],
-    classes: &Classes<'_>,
-    class: &Class<'_>,
-    resources: &ResourceIndex,
-    options: &Options,
-) -> Explanation {
-    if let Some(refused) = &class.refused {
-        return Explanation { reasons: vec![refused.clone()], limited: false };
+impl Explanation {
+    pub(crate) fn of_pod(fault: PodFault) -> Self {
+        Self { reasons: vec![Reason::Pod(fault)], limited: false, unexplained: false }
     }
-    if input.node_pools.is_empty() {
-        return Explanation { reasons: vec![Reason::NoNodePools], limited: false };
+}
+
+/// What reasons are looked for in. The pools' limits have to stand as they were when the last node was packed.
+pub(crate) struct Explainer<'e, 'a, 'p> {
+    pub(crate) input: &'e Problem<'a>,
+    pub(crate) pools: &'e [Pool<'p>],
+    pub(crate) classes: &'e Classes<'a>,
+    pub(crate) resources: &'e ResourceIndex,
+    pub(crate) options: &'e Options,
+}
+
+impl Explainer<'_, '_, '_> {
+    /// Explains why pods of a class found no place, where these alternatives were left.
+    pub(crate) fn explain(&self, class: &Class<'_>, alternatives: &[AlternativeId]) -> Explanation {
+        let plain = |reason| Explanation { reasons: vec![reason], limited: false, unexplained: false };
+        if let Some(refused) = &class.refused {
+            return plain(refused.clone());
+        }
+        if self.input.node_pools.is_empty() {
+            return plain(Reason::NoNodePools);
+        }
+        let mut all = Explanation { reasons: Vec::new(), limited: false, unexplained: false };
+        for offer in pools::order(&self.input.node_pools) {
+            let cause = pools::unusable(offer.pool).unwrap_or_else(|| {
+                let pool = self.pools.iter().find(|pool| pool.pool.name == offer.pool.name);
+                pool.map_or(Cause::NoInstanceTypes, |pool| self.last_cause(pool, class, alternatives))
+            });
+            all.limited |= matches!(cause, Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits);
+            all.unexplained |= matches!(cause, Cause::Limits);
+            all.reasons.push(Reason::NodePool { node_pool: offer.pool.name.clone(), cause });
+        }
+        all
     }
-    let mut limited = false;
-    let mut reasons = Vec::new();
-    for offer in pools::order(&input.node_pools) {
-        let cause = pools::unusable(offer.pool).unwrap_or_else(|| {
-            let pool = pools.iter().find(|pool| pool.pool.name == offer.pool.name);
-            pool.map_or(Cause::NoInstanceTypes, |pool| last_cause(pool, classes, class, resources, options))
+
+    /// Of the causes of the alternatives that are left when all preferences are given up, the one that came last.
+    fn last_cause(&self, pool: &Pool<'_>, class: &Class<'_>, alternatives: &[AlternativeId]) -> Cause {
+        let examined = alternatives.iter().map(|&id| {
+            let alternative = &self.classes.alternatives[id];
+            Examination { pool, class, alternative, resources: self.resources, options: self.options }.cause()
         });
-        limited |= matches!(cause, Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits);
-        reasons.push(Reason::NodePool { node_pool: offer.pool.name.clone(), cause });
+        // The first of those that got equally far, and so not `max_by_key`, which takes the last.
+        examined
+            .reduce(|furthest, other| if stage(&other) > stage(&furthest) { other } else { furthest })
+            .unwrap_or(Cause::NoInstanceTypes)
     }
-    Explanation { reasons, limited }
-}
-
-/// Of the causes of the alternatives that are left when all preferences are given up, the one that came last.
-fn last_cause(
-    pool: &Pool<'_>,
-    classes: &Classes<'_>,
-    class: &Class<'_>,
-    resources: &ResourceIndex,
-    options: &Options,
-) -> Cause {
-    let alternatives = class.levels.last().into_iter().flatten().map(|&id| &classes.alternatives[id]);
-    let examined = alternatives.map(|alternative| Examination { pool, class, alternative, resources, options }.cause());
-    // The first of those that got equally far, and so not `max_by_key`, which takes the last.
-    examined
-        .reduce(|furthest, other| if stage(&other) > stage(&furthest) { other } else { furthest })
-        .unwrap_or(Cause::NoInstanceTypes)
 }
 
 /// How far an alternative came before the cause stopped it.
@@ -79,7 +88,7 @@ const fn stage(cause: &Cause) -> u8 {
 /// One alternative of a class against one NodePool.
 struct Examination<'e, 'a> {
     pool: &'e Pool<'a>,
-    class: &'e Class<'e>,
+    class: &'e Class<'a>,
     alternative: &'e Alternative,
     resources: &'e ResourceIndex,
     options: &'e Options,

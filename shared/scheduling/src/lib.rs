@@ -15,6 +15,8 @@
 //! [`checker`] says independently whether a solution is valid; it shares no code with the engine.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod against;
+mod assigning;
 pub mod checker;
 mod classes;
 mod constraints;
@@ -23,6 +25,9 @@ mod dense;
 mod engine;
 mod existing;
 mod explain;
+mod groups;
+mod hosts;
+mod joining;
 mod launch;
 mod limits;
 mod merging;
@@ -31,9 +36,10 @@ mod pools;
 mod problem;
 mod reason;
 mod solution;
+mod topology;
 
 pub use engine::solve;
 pub use existing::{Excluded, ExistingNode, existing_node};
-pub use problem::{MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, VolumeTopology};
-pub use reason::{Cause, PodFault, Reason};
+pub use problem::{BoundPods, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, VolumeTopology};
+pub use reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
 pub use solution::{ChosenOffering, Launch, Placement, PricedType, Solution, Unschedulable};

@@ -4,10 +4,10 @@
 //! both, the one takes the place of the two. Nodes that are full are left apart, however cheap one large machine for all
 //! of them would be: losing it would hurt more.
 
-use crate::classes::Classes;
 use crate::dense;
-use crate::packing::{Bin, dominant_share, holding, least_share};
+use crate::packing::{Bin, Context, dominant_share, holding, least_share};
 use crate::pools::Pool;
+use crate::topology::Topology;
 
 /// The share of its shape from which a node counts as full.
 const FULL: f64 = 0.8;
@@ -19,12 +19,17 @@ const MOST_TRIED: usize = 64;
 const ROUNDING: f64 = 1e-9;
 
 /// Merges nodes by the rule above, as long as there are any to merge. Returns whether it merged any.
-pub(crate) fn merge(pool: &mut Pool<'_>, classes: &Classes<'_>, bins: &mut Vec<Bin>) -> bool {
+pub(crate) fn merge(
+    pool: &mut Pool<'_>,
+    context: Context<'_, '_>,
+    topology: &Topology<'_>,
+    bins: &mut Vec<Bin>,
+) -> bool {
     let mut given_up: Vec<usize> = Vec::new();
     let mut any = false;
     for _ in 0..MOST_TRIED {
         let Some(loose) = loosest(pool, bins, &given_up) else { break };
-        match partner(pool, classes, bins, loose) {
+        match partner(pool, context, topology, bins, loose) {
             Some((other, merged)) => {
                 any = true;
                 pool.limits.refund(&bins[loose].share);
@@ -55,7 +60,13 @@ fn loosest(pool: &Pool<'_>, bins: &[Bin], given_up: &[usize]) -> Option<usize> {
 }
 
 /// The node with which the loose one makes the cheapest pair, and what becomes of both.
-fn partner(pool: &mut Pool<'_>, classes: &Classes<'_>, bins: &[Bin], loose: usize) -> Option<(usize, Bin)> {
+fn partner(
+    pool: &mut Pool<'_>,
+    context: Context<'_, '_>,
+    topology: &Topology<'_>,
+    bins: &[Bin],
+    loose: usize,
+) -> Option<(usize, Bin)> {
     let mut best: Option<(f64, usize, Bin)> = None;
     for other in 0..bins.len() {
         let same_as_before = other > 0 && other - 1 != loose && bins[other - 1].is_like(&bins[other]);
@@ -63,7 +74,8 @@ fn partner(pool: &mut Pool<'_>, classes: &Classes<'_>, bins: &[Bin], loose: usiz
             continue;
         }
         let together = price(pool, &bins[loose]) + price(pool, &bins[other]);
-        let Some((merged, price)) = merged(pool, classes, &bins[loose], &bins[other], together) else { continue };
+        let pair = (&bins[loose], &bins[other]);
+        let Some((merged, price)) = merged(pool, context, topology, pair, together) else { continue };
         let saved = together - price;
         if best.as_ref().is_none_or(|(most, _, _)| saved > most + ROUNDING) {
             best = Some((saved, other, merged));
@@ -73,13 +85,19 @@ fn partner(pool: &mut Pool<'_>, classes: &Classes<'_>, bins: &[Bin], loose: usiz
 }
 
 /// One node for the pods of two, if it costs no more than they do together.
-fn merged(pool: &mut Pool<'_>, classes: &Classes<'_>, a: &Bin, b: &Bin, together: f64) -> Option<(Bin, f64)> {
+fn merged(
+    pool: &mut Pool<'_>,
+    context: Context<'_, '_>,
+    topology: &Topology<'_>,
+    (a, b): (&Bin, &Bin),
+    together: f64,
+) -> Option<(Bin, f64)> {
     if a.min_values_relaxed || b.min_values_relaxed {
         return None;
     }
     let crowded = a.contents.iter().any(|(class, count)| {
         let more = b.contents.iter().find(|(other, _)| other == class).map_or(0, |(_, more)| *more);
-        count + more > classes.list[*class].most_per_node()
+        count.saturating_add(more) > context.classes.list[*class].most_per_node()
     });
     let ports_clash = a.ports.iter().any(|port| b.ports.iter().any(|other| port.conflicts_with(other)));
     if crowded || ports_clash {
@@ -87,6 +105,12 @@ fn merged(pool: &mut Pool<'_>, classes: &Classes<'_>, a: &Bin, b: &Bin, together
     }
     let mut bin = Bin { set: pool.merge(a.set, b.set)?, ..a.clone() };
     bin.contents.extend(&b.contents);
+    for (class, count) in &b.contents {
+        bin.hosts.add(&context.classes.list[*class], context.level, *count);
+    }
+    if !context.hosts_allow(&bin, topology) {
+        return None;
+    }
     dense::add(&mut bin.used, &b.used, 1);
     bin.ports.extend(b.ports.iter().cloned());
     let mut limits = pool.limits.clone();

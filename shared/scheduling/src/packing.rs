@@ -7,10 +7,12 @@
 
 use crate::classes::{AlternativeId, Class, Classes};
 use crate::dense::{self, Amounts};
+use crate::hosts::HostCounts;
 use crate::limits::{Limits, Share};
 use crate::merging;
 use crate::pools::{BASE, Pool, SetId};
 use crate::problem::{MinValuesPolicy, Options};
+use crate::topology::{Target, Topology};
 use nodeless_model::pod::HostPort;
 
 /// A node to be launched, while it is being filled.
@@ -24,6 +26,8 @@ pub(crate) struct Bin {
     pub(crate) used: Amounts,
     /// Ports that the pods take.
     pub(crate) ports: Vec<HostPort>,
+    /// What it holds of topology groups over the host name.
+    pub(crate) hosts: HostCounts,
     /// The instance type by which it was sized: a place in the NodePool's types.
     pub(crate) shape: usize,
     /// What it takes of the limits at the least: that of its shape, or of as many instance types as `minValues` asks for.
@@ -32,8 +36,32 @@ pub(crate) struct Bin {
     pub(crate) min_values_relaxed: bool,
 }
 
-/// What a class asks of this NodePool.
+/// Pods of a class that wait, bound for certain domains where topology asks for that.
+#[derive(Clone, Debug)]
+pub(crate) struct Unit {
+    pub(crate) class: usize,
+    /// None better than another.
+    pub(crate) alternatives: Vec<AlternativeId>,
+    /// Where they are bound for.
+    pub(crate) target: Target,
+    /// How many there were at first.
+    pub(crate) assigned: u32,
+    /// How many wait still.
+    pub(crate) pending: u32,
+}
+
+/// What does not change while nodes are packed.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c, 'a> {
+    pub(crate) classes: &'c Classes<'a>,
+    /// The level of preferences.
+    pub(crate) level: usize,
+    pub(crate) options: &'c Options,
+}
+
+/// What a unit asks of this NodePool.
 struct Demand {
+    unit: usize,
     class: usize,
     alternative: AlternativeId,
     /// The set of a node for this class alone.
@@ -46,42 +74,42 @@ struct Demand {
 const EQUAL: f64 = 1e-9;
 
 /// Packs as many pending pods as the NodePool can hold, and returns the nodes for them.
-///
-/// `current` holds for each class the alternatives of the level that it has come to.
 pub(crate) fn pack(
     pool: &mut Pool<'_>,
-    classes: &Classes<'_>,
-    current: &[&[AlternativeId]],
-    pending: &mut [u32],
-    options: &Options,
+    context: Context<'_, '_>,
+    units: &mut [Unit],
+    topology: &mut Topology<'_>,
 ) -> Vec<Bin> {
-    let ranked: Vec<Vec<Demand>> = (0..classes.list.len())
-        .map(|class| if pending[class] == 0 { Vec::new() } else { demands(pool, classes, class, current[class]) })
+    let ranked: Vec<Vec<Demand>> = units
+        .iter()
+        .enumerate()
+        .map(|(index, unit)| if unit.pending == 0 { Vec::new() } else { demands(pool, context.classes, index, unit) })
         .collect();
     let most = ranked.iter().map(Vec::len).max().unwrap_or(0);
     let mut bins = Vec::new();
     loop {
         let before = bins.len();
-        // Each class begins with the alternative that is cheapest for it; what is left tries the next.
+        // Each unit begins with the alternative that is cheapest for it; what is left tries the next.
         for rank in 0..most {
-            let demands: Vec<&Demand> = ranked.iter().filter_map(|of_class| of_class.get(rank)).collect();
-            let mut packer = Packer { pool: &mut *pool, classes, demands, options };
-            bins.extend(packer.pack(pending));
+            let demands: Vec<&Demand> = ranked.iter().filter_map(|of_unit| of_unit.get(rank)).collect();
+            let mut packer = Packer { pool: &mut *pool, context, demands, topology: &mut *topology };
+            bins.extend(packer.pack(units));
         }
         // Merging may leave room in the limits for what had to be left out.
-        if bins.len() == before || !merging::merge(pool, classes, &mut bins) {
+        if bins.len() == before || !merging::merge(pool, context, topology, &mut bins) {
+            bins.iter_mut().for_each(|bin| bin.hosts.drop_wishes());
             return bins;
         }
     }
 }
 
-/// The alternatives of a class that the NodePool could serve, the cheapest first.
-fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, class: usize, current: &[AlternativeId]) -> Vec<Demand> {
+/// The alternatives of a unit that the NodePool could serve, the cheapest first.
+fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, index: usize, unit: &Unit) -> Vec<Demand> {
     let mut demands: Vec<Demand> = Vec::new();
-    for &alternative in current {
+    for &alternative in &unit.alternatives {
         let Some(set) = pool.admit(BASE, alternative, &classes.alternatives) else { continue };
-        if let Some(worth) = worth(pool, set, &classes.list[class].requests) {
-            demands.push(Demand { class, alternative, set, worth });
+        if let Some(worth) = worth(pool, set, &classes.list[unit.class].requests) {
+            demands.push(Demand { unit: index, class: unit.class, alternative, set, worth });
         }
     }
     demands.sort_by(|a, b| a.worth.total_cmp(&b.worth));
@@ -89,10 +117,12 @@ fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, class: usize, current: &[
 }
 
 /// What a pod would cost if nodes could be bought in slices; `None` when no instance type holds it.
-fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
+pub(crate) fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
     let set = pool.set(set);
-    set.choices
+    // Types that are no shapes have no more room for no less.
+    set.shapes
         .iter()
+        .map(|place| &set.choices[*place])
         .filter(|choice| dense::fits(requests, &pool.types[choice.kind].room))
         .map(|choice| choice.price * dominant_share(requests, &pool.types[choice.kind].room))
         .min_by(f64::total_cmp)
@@ -109,11 +139,11 @@ pub(crate) fn dominant_share(requests: &[i64], room: &[i64]) -> f64 {
         .fold(0.0, f64::max)
 }
 
-struct Packer<'p, 'a, 'c> {
+struct Packer<'p, 'a, 'c, 't> {
     pool: &'p mut Pool<'a>,
-    classes: &'p Classes<'c>,
+    context: Context<'p, 'c>,
     demands: Vec<&'p Demand>,
-    options: &'p Options,
+    topology: &'p mut Topology<'t>,
 }
 
 /// A shape filled as far as it goes.
@@ -121,22 +151,27 @@ struct Filled {
     bin: Bin,
     price: f64,
     worth: f64,
+    /// The units of its contents, in their order.
+    units: Vec<usize>,
 }
 
-impl<'c> Packer<'_, '_, 'c> {
+impl<'c> Packer<'_, '_, 'c, '_> {
     fn class(&self, index: usize) -> &Class<'c> {
-        &self.classes.list[index]
+        &self.context.classes.list[index]
     }
 
-    fn pack(&mut self, pending: &mut [u32]) -> Vec<Bin> {
+    fn pack(&mut self, units: &mut [Unit]) -> Vec<Bin> {
         let mut bins = Vec::new();
         for anchor in 0..self.demands.len() {
-            let class = self.demands[anchor].class;
-            while pending[class] > 0 {
-                let Some(best) = self.best(anchor, pending) else { break };
-                let alike = self.times(&best, pending);
+            let unit = self.demands[anchor].unit;
+            while units[unit].pending > 0 {
+                let Some((best, taken)) = self.best(anchor, units) else { break };
+                let alike = self.times(&best, &taken, units);
+                for (unit, count) in taken {
+                    units[unit].pending -= count * alike;
+                }
                 for (class, count) in &best.contents {
-                    pending[*class] -= count * alike;
+                    self.topology.record_host(&self.context.classes.list[*class].selected_hosts, count * alike);
                 }
                 self.pool.limits.charge(&best.share, alike);
                 bins.extend(std::iter::repeat_n(best, alike as usize));
@@ -146,30 +181,39 @@ impl<'c> Packer<'_, '_, 'c> {
     }
 
     /// How many nodes like this one the pending pods fill and the limits allow.
-    fn times(&self, bin: &Bin, pending: &[u32]) -> u32 {
-        let filled = bin.contents.iter().map(|(class, count)| pending[*class] / count).min().unwrap_or(1).max(1);
+    fn times(&self, bin: &Bin, taken: &[(usize, u32)], units: &[Unit]) -> u32 {
+        let gathers = |class: usize| self.class(class).gathers(self.context.level, self.topology);
+        if bin.contents.iter().any(|(class, _)| gathers(*class)) {
+            return 1;
+        }
+        let filled = taken.iter().map(|(unit, count)| units[*unit].pending / count).min().unwrap_or(1).max(1);
         self.pool.limits.room_for(&bin.share, filled).max(1)
     }
 
-    /// The node that holds the anchor and costs least for what it holds.
-    fn best(&mut self, anchor: usize, pending: &[u32]) -> Option<Bin> {
+    /// The node that holds the anchor and costs least for what it holds, and what it takes of which unit.
+    fn best(&mut self, anchor: usize, units: &[Unit]) -> Option<(Bin, Vec<(usize, u32)>)> {
         let set = self.demands[anchor].set;
+        // Pods that have to share a node get the one that holds most of them.
+        let gathers = self.class(self.demands[anchor].class).gathers(self.context.level, self.topology);
         let mut best: Option<Filled> = None;
         for place in 0..self.pool.set(set).shapes.len() {
             let shape = self.pool.set(set).shapes[place];
             let kind = self.pool.set(set).choices[shape].kind;
-            if let Some(filled) = self.fill(anchor, kind, pending)
-                && best.as_ref().is_none_or(|best| filled.is_better_than(best))
+            if let Some(filled) = self.fill(anchor, kind, units)
+                && best.as_ref().is_none_or(|best| filled.is_better_than(best, gathers))
             {
                 best = Some(filled);
             }
         }
-        best.map(|best| best.bin)
+        let best = best?;
+        let counts = best.bin.contents.iter().map(|(_, count)| *count);
+        let taken = best.units.iter().copied().zip(counts).collect();
+        Some((best.bin, taken))
     }
 
     /// Fills a node of this type: the anchor first, then all other classes in their order. `None` when the anchor cannot
     /// be there, or the limits leave no room for such a node.
-    fn fill(&mut self, anchor: usize, kind: usize, pending: &[u32]) -> Option<Filled> {
+    fn fill(&mut self, anchor: usize, kind: usize, units: &[Unit]) -> Option<Filled> {
         let first = self.demands[anchor];
         let choice = self.pool.set(first.set).choice(kind)?;
         if self.pool.limits.room_for(&choice.share, 1) == 0 {
@@ -179,16 +223,17 @@ impl<'c> Packer<'_, '_, 'c> {
         let mut filled = Filled {
             price: choice.price,
             worth: 0.0,
+            units: Vec::new(),
             bin: Bin::empty(first.set, kind, choice.share.clone(), room.len()),
         };
-        self.put(&mut filled, &mut room, first, pending);
+        self.put(&mut filled, &mut room, first, units);
         if filled.bin.contents.is_empty() {
             return None;
         }
         for index in 0..self.demands.len() {
             if index != anchor {
                 let demand = self.demands[index];
-                self.put(&mut filled, &mut room, demand, pending);
+                self.put(&mut filled, &mut room, demand, units);
             }
         }
         self.reserve(filled)
@@ -196,16 +241,20 @@ impl<'c> Packer<'_, '_, 'c> {
 
     /// Puts as many pods of a class on the node as fit, unless that narrows the node to something that costs more than
     /// they are worth.
-    fn put(&mut self, filled: &mut Filled, room: &mut [i64], demand: &Demand, pending: &[u32]) {
-        let class = &self.classes.list[demand.class];
-        let most = pending[demand.class].min(class.most_per_node());
-        let count = dense::times_fitting(&class.requests, room, most);
+    fn put(&mut self, filled: &mut Filled, room: &mut [i64], demand: &Demand, units: &[Unit]) {
+        let class = &self.context.classes.list[demand.class];
+        let most = units[demand.unit].pending.min(class.most_per_node());
+        let mut count = dense::times_fitting(&class.requests, room, most);
+        if count > 0 && class.is_related() {
+            count = count.min(filled.bin.hosts.room(class, self.context.level, self.topology));
+        }
         let kind = filled.bin.shape;
         if count == 0 || !class.ports_free(&filled.bin.ports) || !class.ports_free(&self.pool.types[kind].daemon_ports)
         {
             return;
         }
-        let Some(set) = self.pool.admit(filled.bin.set, demand.alternative, &self.classes.alternatives) else { return };
+        let alternatives = &self.context.classes.alternatives;
+        let Some(set) = self.pool.admit(filled.bin.set, demand.alternative, alternatives) else { return };
         let Some(choice) = self.pool.set(set).choice(kind) else { return };
         let worth = demand.worth * f64::from(count);
         let first = filled.bin.contents.is_empty();
@@ -216,7 +265,8 @@ impl<'c> Packer<'_, '_, 'c> {
         filled.price = choice.price;
         filled.worth += worth;
         filled.bin.set = set;
-        filled.bin.add(demand.class, class, count);
+        filled.bin.add(demand.class, class, self.context.level, count);
+        filled.units.push(demand.unit);
         dense::take(room, &class.requests, count);
     }
 
@@ -227,17 +277,21 @@ impl<'c> Packer<'_, '_, 'c> {
     fn reserve(&self, mut filled: Filled) -> Option<Filled> {
         loop {
             let own = &self.pool.set(filled.bin.set).choice(filled.bin.shape)?.share;
-            if let Some(share) = least_share(self.pool, &self.pool.limits, &filled.bin, own) {
+            if let Some(share) = least_share(self.pool, &self.pool.limits, &filled.bin, own)
+                && self.context.hosts_allow(&filled.bin, self.topology)
+            {
                 filled.bin.share = share;
+                filled.units.truncate(filled.bin.contents.len());
                 return Some(filled);
             }
             let (class, count) = filled.bin.contents.pop()?;
             let only = filled.bin.contents.is_empty();
             if only && count == 1 {
                 filled.bin.contents.push((class, count));
+                filled.units.truncate(1);
                 filled.bin.share = own.clone();
                 filled.bin.min_values_relaxed = true;
-                return (self.options.min_values == MinValuesPolicy::BestEffort).then_some(filled);
+                return (self.context.options.min_values == MinValuesPolicy::BestEffort).then_some(filled);
             }
             let kept = count / 2;
             if kept > 0 {
@@ -253,11 +307,12 @@ impl<'c> Packer<'_, '_, 'c> {
         let contents = std::mem::take(&mut filled.bin.contents);
         filled.bin.used.fill(0);
         filled.bin.ports.clear();
+        filled.bin.hosts.clear();
         filled.worth = 0.0;
         for (class, count) in contents {
             let worth = self.demands.iter().find(|demand| demand.class == class).map_or(0.0, |demand| demand.worth);
             filled.worth += worth * f64::from(count);
-            filled.bin.add(class, self.class(class), count);
+            filled.bin.add(class, self.class(class), self.context.level, count);
         }
     }
 }
@@ -298,6 +353,7 @@ impl Bin {
             contents: Vec::new(),
             used: vec![0; resources].into_boxed_slice(),
             ports: Vec::new(),
+            hosts: HostCounts::default(),
             shape,
             share,
             min_values_relaxed: false,
@@ -309,16 +365,29 @@ impl Bin {
         self.set == other.set && self.shape == other.shape && self.contents == other.contents
     }
 
-    pub(crate) fn add(&mut self, index: usize, class: &Class<'_>, count: u32) {
+    pub(crate) fn add(&mut self, index: usize, class: &Class<'_>, level: usize, count: u32) {
         self.contents.push((index, count));
         dense::add(&mut self.used, &class.requests, count);
         self.ports.extend(class.host_ports.iter().cloned());
+        self.hosts.add(class, level, count);
+    }
+}
+
+impl Context<'_, '_> {
+    /// Whether each class on a node allows the others there.
+    pub(crate) fn hosts_allow(&self, bin: &Bin, topology: &Topology<'_>) -> bool {
+        bin.contents.iter().all(|(class, _)| bin.hosts.allows(&self.classes.list[*class], self.level, topology))
     }
 }
 
 impl Filled {
-    /// Cheaper for what it holds; at the same price the one that holds more.
-    fn is_better_than(&self, other: &Self) -> bool {
+    /// Cheaper for what it holds; at the same price the one that holds more. Where the first pods have to share a node,
+    /// the one that holds more of them.
+    fn is_better_than(&self, other: &Self, first_gather: bool) -> bool {
+        let anchored = |filled: &Self| filled.bin.contents.first().map_or(0, |(_, count)| *count);
+        if first_gather && anchored(self) != anchored(other) {
+            return anchored(self) > anchored(other);
+        }
         let (mine, theirs) = (self.price * other.worth, other.price * self.worth);
         let tolerance = EQUAL * mine.abs().max(theirs.abs());
         mine < theirs - tolerance || (mine <= theirs + tolerance && self.worth > other.worth * (1.0 + EQUAL))

@@ -132,6 +132,33 @@ impl<'a> Pool<'a> {
         ready
     }
 
+    /// The values of a label that its nodes may have.
+    pub(crate) fn values_of(&self, key: &str) -> BTreeSet<String> {
+        let allowed = self.requirements.get(key);
+        let mut values = BTreeSet::new();
+        let mut add = |value: &str| {
+            if !values.contains(value) && allowed.is_none_or(|allowed| allowed.has(value)) {
+                values.insert(value.to_owned());
+            }
+        };
+        for kind in &self.types {
+            for offering in kind.kind.available_offerings(&self.requirements) {
+                match key {
+                    labels::ZONE => add(&offering.zone),
+                    labels::CAPACITY_TYPE => add(offering.capacity_type.as_str()),
+                    _ => {
+                        let listed = offering.requirements.get(key).or_else(|| kind.kind.requirements.get(key));
+                        listed.and_then(Requirement::values).into_iter().flatten().for_each(|value| add(value));
+                    }
+                }
+            }
+        }
+        if !labels::is_well_known(key) {
+            allowed.and_then(Requirement::values).into_iter().flatten().for_each(|value| add(value));
+        }
+        values
+    }
+
     pub(crate) fn set(&self, id: SetId) -> &NodeSet {
         &self.sets[id]
     }

@@ -2,7 +2,7 @@
 
 use crate::ExistingNode;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::{DaemonSet, InstanceTypes, NodePool, Pod, Requirements};
+use nodeless_model::{DaemonSet, InstanceTypes, Node, NodePool, Pod, Requirements, StringMap, Taint};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,6 +20,33 @@ pub struct Problem<'a> {
     /// Where the volumes of pods can be used, by `namespace/claim`. A pod that mounts a claim which is not listed here
     /// is refused, because nobody knows which zone it has to go to.
     pub volumes: BTreeMap<String, VolumeTopology>,
+    /// The pods that run, by node, on every Node of the cluster, also those that take no further pods and those without
+    /// pods: topology constraints count them. Pods that are in `pods` too do not count.
+    pub bound_pods: Vec<BoundPods<'a>>,
+    /// The labels of namespaces, by name, for constraints that select namespaces. One that is missing counts as having
+    /// only `kubernetes.io/metadata.name`, which Kubernetes gives every namespace.
+    pub namespaces: BTreeMap<String, StringMap>,
+}
+
+/// The pods that are bound to a node.
+#[derive(Clone, Debug)]
+pub struct BoundPods<'a> {
+    /// The Node's name. An [`ExistingNode`] of the same name is this node.
+    pub name: &'a str,
+    /// The Node's labels.
+    pub labels: &'a StringMap,
+    /// The Node's taints.
+    pub taints: &'a [Taint],
+    /// Its pods. Those that have ended or are being deleted may be among them; they do not count.
+    pub pods: Vec<&'a Pod>,
+}
+
+impl<'a> BoundPods<'a> {
+    /// A Node with its pods.
+    #[must_use]
+    pub fn on(node: &'a Node, pods: Vec<&'a Pod>) -> Self {
+        Self { name: &node.name, labels: &node.labels, taints: &node.taints, pods }
+    }
 }
 
 /// A NodePool and what it can launch.

@@ -39,19 +39,14 @@ pub enum PodFault {
         /// The claims.
         claims: Vec<String>,
     },
-    /// It has a required topology spread.
-    TopologySpread {
-        /// The topology key.
-        topology_key: String,
+    /// Wherever it could go, one of its topology constraints, or one of another pod, keeps it out.
+    Topology {
+        /// Each constraint and the domains that it keeps the pod out of.
+        constraints: Vec<Barrier>,
     },
-    /// It has required pod affinity.
-    PodAffinity {
-        /// The topology key.
-        topology_key: String,
-    },
-    /// It has required pod anti-affinity.
-    PodAntiAffinity {
-        /// The topology key.
+    /// It has topology constraints over a label that no node has or can get.
+    NoDomain {
+        /// The label's key.
         topology_key: String,
     },
     /// Its node affinity matches fields of nodes.
@@ -68,6 +63,36 @@ pub enum PodFault {
         /// The resource.
         resource: String,
     },
+}
+
+/// A topology constraint that keeps a pod out of domains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Barrier {
+    /// The label of nodes whose values are the domains.
+    pub topology_key: String,
+    /// Which constraint.
+    pub kind: BarrierKind,
+    /// The domains that it keeps the pod out of, and how many counted pods are in each. Empty for the host name, of which
+    /// every new node is a domain of its own.
+    pub domains: Vec<(String, u32)>,
+}
+
+/// Which constraint keeps a pod out of domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarrierKind {
+    /// Its topology spread.
+    Spread {
+        /// The greatest difference that it allows.
+        max_skew: u32,
+        /// The least count over all domains that matter.
+        least: u32,
+    },
+    /// Its pod affinity.
+    Affinity,
+    /// Its pod anti-affinity.
+    AntiAffinity,
+    /// The pod anti-affinity of another pod.
+    AntiAffinityOfOthers,
 }
 
 /// Why a NodePool cannot launch a node for a pod.
@@ -190,19 +215,49 @@ impl fmt::Display for PodFault {
             Self::VolumesApart { claims } => {
                 write!(f, "persistent volume claims {} cannot be used on one node", claims.join(", "))
             }
-            Self::TopologySpread { topology_key } => {
-                write!(f, "required topology spread over {topology_key} is not supported yet")
+            Self::Topology { constraints } => {
+                for (index, barrier) in constraints.iter().enumerate() {
+                    write!(f, "{}{barrier}", if index == 0 { "" } else { "; " })?;
+                }
+                Ok(())
             }
-            Self::PodAffinity { topology_key } => {
-                write!(f, "required pod affinity over {topology_key} is not supported yet")
-            }
-            Self::PodAntiAffinity { topology_key } => {
-                write!(f, "required pod anti-affinity over {topology_key} is not supported yet")
+            Self::NoDomain { topology_key } => {
+                write!(f, "no node has or can get label {topology_key}, over which it has topology constraints")
             }
             Self::MatchFields => f.write_str("node affinity with matchFields is not supported; use matchExpressions"),
             Self::EmptyAffinity => f.write_str("its required node affinity has no conditions, so it matches no node"),
             Self::Requirements { message } => f.write_str(message),
             Self::NegativeRequest { resource } => write!(f, "it requests a negative amount of {resource}"),
+        }
+    }
+}
+
+impl fmt::Display for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.topology_key;
+        let names = self.domains.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+        match self.kind {
+            BarrierKind::Spread { max_skew, least } => {
+                let counts = self.domains.iter().map(|(name, count)| format!("{name} has {count}"));
+                let counts = counts.collect::<Vec<_>>().join(", ");
+                write!(
+                    f,
+                    "topology spread over {key} allows a skew of {max_skew}: {counts}, the emptiest domain {least}"
+                )
+            }
+            BarrierKind::Affinity if self.domains.is_empty() => {
+                write!(f, "pod affinity over {key}: no node with room runs a pod that it selects")
+            }
+            BarrierKind::Affinity => write!(f, "pod affinity over {key}: no pod that it selects is in {names}"),
+            BarrierKind::AntiAffinity if self.domains.is_empty() => {
+                write!(f, "pod anti-affinity over {key}: every node with room runs a pod that it selects")
+            }
+            BarrierKind::AntiAffinity => {
+                write!(f, "pod anti-affinity over {key}: pods that it selects are in {names}")
+            }
+            BarrierKind::AntiAffinityOfOthers => {
+                write!(f, "pod anti-affinity over {key} of pods in {names} keeps it away")
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use nodeless_model::pod::{HostPort, PodAffinityTerm, TopologySpread, VolumeClaim, Weighted};
+use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
 use nodeless_model::*;
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy, Problem, VolumeTopology};
 use std::sync::Arc;
@@ -368,39 +368,10 @@ fn volumes_bind_to_their_zone() {
 
 #[test]
 fn what_is_not_supported_is_refused_in_words() {
-    let near = || PodAffinityTerm { topology_key: labels::ZONE.into(), ..PodAffinityTerm::default() };
-    let spread = |hard| TopologySpread {
-        max_skew: 1,
-        topology_key: labels::ZONE.into(),
-        hard,
-        selector: None,
-        match_label_keys: Vec::new(),
-        min_domains: None,
-        honor_node_affinity: true,
-        honor_node_taints: false,
-    };
-    for (pods, expected) in [
-        (
-            with(|pod| pod.topology_spread = vec![spread(true)]),
-            "required topology spread over topology.kubernetes.io/zone is not supported yet",
-        ),
-        (
-            with(|pod| pod.required_pod_affinity = vec![near()]),
-            "required pod affinity over topology.kubernetes.io/zone is not supported yet",
-        ),
-        (
-            with(|pod| pod.required_pod_anti_affinity = vec![near()]),
-            "required pod anti-affinity over topology.kubernetes.io/zone is not supported yet",
-        ),
-        (
-            with(|pod| pod.resource_claims = vec!["gpu".into()]),
-            "resource claims (gpu) are not supported; use extended resources instead",
-        ),
-    ] {
-        let pools = [node_pool("default")];
-        assert_eq!(reasons(&solve_checked(&problem(&pods, &pools))), [expected]);
-    }
-    // Preferences of these kinds are given up, which is all that a preference asks for.
-    let soft = with(|pod| pod.topology_spread = vec![spread(false)]);
-    assert_eq!(solve_checked(&problem(&soft, &[node_pool("default")])).launches.len(), 1);
+    let pods = with(|pod| pod.resource_claims = vec!["gpu".into()]);
+    let pools = [node_pool("default")];
+    assert_eq!(
+        reasons(&solve_checked(&problem(&pods, &pools))),
+        ["resource claims (gpu) are not supported; use extended resources instead"]
+    );
 }

@@ -4,12 +4,70 @@
 mod support;
 
 use nodeless_model::*;
-use nodeless_scheduling::{ExistingNode, MinValuesPolicy, Options, Problem, checker, existing_node, solve};
+use nodeless_scheduling::{BoundPods, ExistingNode, MinValuesPolicy, Options, Problem, checker, existing_node, solve};
 use proptest::prelude::*;
 use support::*;
 
 /// The choices that make a pod, as small numbers.
 type PodSeed = (usize, usize, usize, usize);
+
+/// Gives a pod one of the apps, and perhaps constraints on where pods of some app are.
+fn relate(pod: &mut Pod, kind: usize, group: usize) {
+    let app = |number: usize| ["web", "db", "cache"][number % 3];
+    pod.labels.insert("app".into(), app(group).into());
+    let selector = |number| Some(LabelSelector::from_labels(StringMap::from([("app".into(), app(number).into())])));
+    let key = [labels::ZONE, labels::HOSTNAME][group / 3 % 2];
+    let itself = group + usize::from((group / 6).is_multiple_of(4));
+    let near = nodeless_model::pod::PodAffinityTerm {
+        selector: selector(itself),
+        topology_key: key.into(),
+        ..Default::default()
+    };
+    let spread = |hard| nodeless_model::pod::TopologySpread {
+        max_skew: 1 + i32::try_from(group / 24 % 2).unwrap(),
+        topology_key: key.into(),
+        hard,
+        selector: selector(itself),
+        match_label_keys: Vec::new(),
+        min_domains: (group / 48).is_multiple_of(4).then_some(3),
+        honor_node_affinity: true,
+        honor_node_taints: (group / 48).is_multiple_of(2),
+    };
+    let weighted = |term| vec![nodeless_model::pod::Weighted { weight: 1, preference: term }];
+    match kind % 12 {
+        0 | 1 => pod.topology_spread = vec![spread(true)],
+        2 => pod.required_pod_affinity = vec![near],
+        3 => pod.required_pod_anti_affinity = vec![near],
+        4 => pod.topology_spread = vec![spread(false)],
+        5 => pod.preferred_pod_affinity = weighted(near),
+        6 => pod.preferred_pod_anti_affinity = weighted(near),
+        _ => {}
+    }
+}
+
+fn make_related_pod(index: usize, seed: PodSeed) -> Pod {
+    let mut pod = make_pod(index, (seed.0, seed.1, 5, seed.3));
+    relate(&mut pod, seed.2, seed.3);
+    pod
+}
+
+/// Nodes with running pods.
+fn make_running(index: usize, seed: PodSeed) -> (Node, Vec<Pod>) {
+    let mut node = Node { name: format!("node-{index}"), ..Node::default() };
+    node.labels.insert(labels::ZONE.into(), ZONES[index % 3].into());
+    node.labels.insert(labels::HOSTNAME.into(), node.name.clone());
+    node.allocatable = ResourceList::new()
+        .with("cpu", Quantity::from_units(i64::try_from(seed.0 % 6).unwrap()))
+        .with("memory", gib(8))
+        .with("pods", Quantity::from_units(9));
+    let pods = (0..seed.1 % 3).map(|number| {
+        let mut pod = pod(&format!("running-{index}-{number}"), 100, 100);
+        relate(&mut pod, seed.2 + number, seed.3 + number);
+        pod
+    });
+    let pods = pods.collect();
+    (node, pods)
+}
 
 fn make_pod(index: usize, (size, place, extra, group): PodSeed) -> Pod {
     let cpu = [100, 250, 500, 1000, 1500, 6000, 70_000][size % 7];
@@ -104,13 +162,22 @@ struct World {
     pods: Vec<Pod>,
     pools: Vec<NodePool>,
     nodes: Vec<ExistingNode>,
+    running: Vec<(Node, Vec<Pod>)>,
     daemons: Vec<DaemonSet>,
     best_effort: bool,
 }
 
 impl World {
     fn problem(&self) -> Problem<'_> {
-        Problem { nodes: self.nodes.clone(), daemon_sets: &self.daemons, ..problem(&self.pods, &self.pools) }
+        let place = |(node, pods): &(Node, Vec<Pod>)| {
+            existing_node(Some(node), None, &pods.iter().collect::<Vec<_>>(), &self.daemons).unwrap()
+        };
+        Problem {
+            nodes: self.nodes.iter().cloned().chain(self.running.iter().map(place)).collect(),
+            bound_pods: self.running.iter().map(|(node, pods)| BoundPods::on(node, pods.iter().collect())).collect(),
+            daemon_sets: &self.daemons,
+            ..problem(&self.pods, &self.pools)
+        }
     }
 
     fn options(&self) -> Options {
@@ -128,8 +195,30 @@ fn worlds() -> impl Strategy<Value = World> {
         pods: pods.into_iter().enumerate().map(|(index, seed)| make_pod(index, seed)).collect(),
         pools: pools.into_iter().enumerate().map(|(index, seed)| make_pool(index, seed)).collect(),
         nodes: nodes.into_iter().enumerate().map(|(index, cpu)| make_node(index, cpu)).collect(),
+        running: Vec::new(),
         daemons: if daemons { daemon_sets() } else { Vec::new() },
         best_effort,
+    })
+}
+
+/// Worlds in which pods care about each other.
+fn related_worlds(limits: bool) -> impl Strategy<Value = World> {
+    let small = 0..1000_usize;
+    let seed = || (small.clone(), small.clone(), small.clone(), small.clone());
+    let pods = prop::collection::vec(seed(), 0..40);
+    let running = prop::collection::vec(seed(), 0..5);
+    let pools = prop::collection::vec((small.clone(), small.clone(), 0..3_u32), 1..4);
+    (pods, pools, running, any::<bool>()).prop_map(move |(pods, pools, running, daemons)| World {
+        pods: pods.into_iter().enumerate().map(|(index, seed)| make_related_pod(index, seed)).collect(),
+        pools: pools
+            .into_iter()
+            .enumerate()
+            .map(|(index, (kind, limit, weight))| make_pool(index, (kind, if limits { limit } else { 5 }, weight)))
+            .collect(),
+        nodes: Vec::new(),
+        running: running.into_iter().enumerate().map(|(index, seed)| make_running(index, seed)).collect(),
+        daemons: if daemons { daemon_sets() } else { Vec::new() },
+        best_effort: false,
     })
 }
 
@@ -174,13 +263,33 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_input_does_not_matter(world in worlds(), turn in 0..60_usize) {
+    fn every_solution_keeps_topology_constraints(world in prop_oneof![related_worlds(true), related_worlds(false)]) {
+        let (problem, options) = (world.problem(), world.options());
+        let solution = solve(&problem, &options);
+        let wrong = checker::violations(&problem, &solution, &options);
+        prop_assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn no_pod_is_left_out_that_topology_lets_onto_a_fresh_node(world in related_worlds(false)) {
+        let (problem, options) = (world.problem(), world.options());
+        let solution = solve(&problem, &options);
+        for left_out in &solution.unschedulable {
+            let pod = problem.pods[left_out.pod];
+            let place = checker::fresh_node(&problem, &solution, pod, &options);
+            prop_assert!(place.is_none(), "{} fits on {place:?}: {:?}", pod.name, left_out.reasons);
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_input_does_not_matter(world in prop_oneof![worlds(), related_worlds(true)], turn in 0..60_usize) {
         let options = world.options();
         let mut turned = world.clone();
         let middle = turn.min(turned.pods.len());
         turned.pods.rotate_left(middle);
         turned.pools.reverse();
         turned.nodes.reverse();
+        turned.running.reverse();
         turned.daemons.reverse();
         let mut problem = turned.problem();
         for offer in &mut problem.node_pools {

@@ -1,0 +1,183 @@
+//! Which domains pods are bound for, before they are packed.
+//!
+//! Pods that topology constraints count are each bound for a domain of every key but the host name, one after another as
+//! the kube-scheduler would place them, by the counts alone. Nodes are filled afterwards, with pods that then differ in
+//! nothing but where they are bound for. What turns out not to fit there is taken back and tried elsewhere.
+
+use crate::classes::{AlternativeId, Class, Classes, Level};
+use crate::groups::{GroupId, Kind};
+use crate::packing::Unit;
+use crate::topology::{ABSENT, Domain, Target, Topology};
+use std::cmp::Ordering;
+
+/// A place that pods of a class could be bound for.
+#[derive(Debug)]
+pub(crate) struct Prospect {
+    pub(crate) target: Target,
+    pub(crate) alternatives: Vec<AlternativeId>,
+    /// What one pod is worth on a new node there, in dollars per hour; `None` where none can be launched.
+    pub(crate) worth: Option<f64>,
+    /// How many pods existing nodes there hold.
+    pub(crate) room: u32,
+    /// How many pods may be bound for it at the most.
+    pub(crate) most: u32,
+    /// How many are.
+    pub(crate) assigned: u32,
+}
+
+/// Every combination of domains of the keys of a level, with what remains possible there of some alternatives.
+pub(crate) fn targets(
+    classes: &mut Classes<'_>,
+    index: usize,
+    level: usize,
+    alternatives: &[AlternativeId],
+    topology: &Topology<'_>,
+) -> Vec<(Target, Vec<AlternativeId>)> {
+    let Some(level) = classes.list[index].level(level) else { return Vec::new() };
+    let mut targets: Vec<Target> = vec![Vec::new()];
+    for &key in &level.keys {
+        let first = if level.needs_label(key, topology) { ABSENT + 1 } else { ABSENT };
+        let domains = first..topology.domains[key].len();
+        targets = targets
+            .into_iter()
+            .flat_map(|target| {
+                domains.clone().map(move |domain| target.iter().copied().chain([(key, domain)]).collect::<Target>())
+            })
+            .collect();
+    }
+    let mut possible = Vec::new();
+    for target in targets {
+        let bound: Vec<AlternativeId> =
+            alternatives.iter().filter_map(|one| classes.bound_for(*one, &target, topology)).collect();
+        if !bound.is_empty() {
+            possible.push((target, bound));
+        }
+    }
+    possible
+}
+
+/// The domain of a key in a target.
+pub(crate) fn domain_of(target: &[(usize, Domain)], key: Option<usize>) -> Domain {
+    target.iter().find(|(one, _)| Some(*one) == key).map_or(ABSENT, |(_, domain)| *domain)
+}
+
+/// By spread group of a level, the domains that count: those with a node, and those where one can be launched for these
+/// pods, whatever they prefer.
+pub(crate) fn eligible(level: &Level, launchable: &[Target], topology: &Topology<'_>) -> Eligible {
+    let spreads = level.bounded.iter().filter(|group| matches!(topology.kind(**group), Kind::Spread { .. }));
+    spreads
+        .map(|&group| {
+            let mut eligible = topology.present(group).to_vec();
+            for target in launchable {
+                eligible[domain_of(target, topology.key(group))] = true;
+            }
+            eligible[ABSENT] = false;
+            (group, eligible)
+        })
+        .collect()
+}
+
+/// By spread group, which domains count.
+pub(crate) type Eligible = Vec<(GroupId, Vec<bool>)>;
+
+/// The first group that keeps a pod out of a target, by the counts as they are.
+pub(crate) fn first_against(
+    class: &Class<'_>,
+    level: &Level,
+    target: &[(usize, Domain)],
+    eligible: &[(GroupId, Vec<bool>)],
+    topology: &Topology<'_>,
+) -> Option<GroupId> {
+    let own = level.bounded.iter().copied().find(|&group| {
+        let domain = domain_of(target, topology.key(group));
+        let here = || topology.matching(group, domain);
+        let itself = class.is_selected_by(group);
+        match topology.kind(group) {
+            Kind::Spread { max_skew, min_domains } => {
+                let known = eligible.iter().find(|(one, _)| *one == group).map_or(&[][..], |(_, domains)| domains);
+                let skew = here() + u32::from(itself) - topology.least(group, known, min_domains).min(here());
+                skew > max_skew
+            }
+            Kind::Anti => domain != ABSENT && here() > 0,
+            Kind::Affinity => here() == 0 && (!itself || topology.matches_anywhere(group)),
+        }
+    });
+    let inverse = || {
+        class.selected.iter().copied().find(|&group| {
+            topology.key(group).is_some()
+                && topology.kind(group) == Kind::Anti
+                && topology.has_owner(group, domain_of(target, topology.key(group)))
+        })
+    };
+    own.or_else(inverse)
+}
+
+/// Binds as many of `pending` pods as the counts allow, and counts them.
+pub(crate) fn assign(
+    class: &Class<'_>,
+    level: &Level,
+    prospects: &mut [Prospect],
+    eligible: &[(GroupId, Vec<bool>)],
+    mut pending: u32,
+    topology: &mut Topology<'_>,
+) {
+    // Where only nearness counts, one pod more changes nothing.
+    let groups = || level.bounded.iter().chain(class.selected.iter().filter(|group| topology.key(**group).is_some()));
+    let at_once = groups().all(|group| topology.kind(*group) == Kind::Affinity);
+    while pending > 0 {
+        let open = |prospect: &Prospect| {
+            prospect.assigned < prospect.most && (prospect.worth.is_some() || prospect.assigned < prospect.room)
+        };
+        let best = (0..prospects.len())
+            .filter(|place| open(&prospects[*place]))
+            .filter(|place| first_against(class, level, &prospects[*place].target, eligible, topology).is_none())
+            .min_by(|a, b| compare(class, level, &prospects[*a], &prospects[*b], topology));
+        let Some(best) = best else { break };
+        let prospect = &mut prospects[best];
+        let more = if !at_once {
+            1
+        } else if prospect.assigned < prospect.room {
+            pending.min(prospect.room - prospect.assigned)
+        } else {
+            pending
+        };
+        let more = more.min(prospect.most - prospect.assigned);
+        prospect.assigned += more;
+        pending -= more;
+        topology.record(&class.selected, &class.required, &prospect.target, more);
+    }
+}
+
+/// What exists comes first, then where fewest of the pods are that are counted, then what is cheapest.
+fn compare(class: &Class<'_>, level: &Level, a: &Prospect, b: &Prospect, topology: &Topology<'_>) -> Ordering {
+    let needs_launch = |prospect: &Prospect| prospect.assigned >= prospect.room;
+    let load = |prospect: &Prospect| -> u64 {
+        let counted =
+            level.bounded.iter().chain(&class.selected).filter(|group| {
+                topology.key(**group).is_some() && matches!(topology.kind(**group), Kind::Spread { .. })
+            });
+        counted
+            .map(|&group| u64::from(topology.matching(group, domain_of(&prospect.target, topology.key(group)))))
+            .sum()
+    };
+    let price = |prospect: &Prospect| prospect.worth.unwrap_or(f64::INFINITY);
+    needs_launch(a)
+        .cmp(&needs_launch(b))
+        .then_with(|| load(a).cmp(&load(b)))
+        .then_with(|| price(a).total_cmp(&price(b)))
+        .then_with(|| a.target.cmp(&b.target))
+}
+
+/// The pods of each prospect, as units.
+pub(crate) fn units(class: usize, prospects: Vec<Prospect>) -> Vec<Unit> {
+    let assigned = prospects.into_iter().filter(|prospect| prospect.assigned > 0);
+    assigned
+        .map(|prospect| Unit {
+            class,
+            alternatives: prospect.alternatives,
+            target: prospect.target,
+            assigned: prospect.assigned,
+            pending: prospect.assigned,
+        })
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! What a single node holds of each group over the host name.
+
+use crate::classes::Class;
+use crate::groups::{GroupId, Kind};
+use crate::topology::Topology;
+
+/// What a node holds of the groups over the host name that occur there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostCounts(Vec<HostCount>);
+
+#[derive(Clone, Copy, Debug)]
+struct HostCount {
+    group: GroupId,
+    /// Pods that the group selects.
+    matching: u32,
+    /// Pods that own the group and keep others away by it: anti-affinity or spread.
+    owners: u32,
+    /// Those whose preference it only is.
+    wishes: u32,
+}
+
+impl HostCounts {
+    fn of(&self, group: GroupId) -> HostCount {
+        let known = self.0.iter().find(|count| count.group == group);
+        known.copied().unwrap_or(HostCount { group, matching: 0, owners: 0, wishes: 0 })
+    }
+
+    fn at(&mut self, group: GroupId) -> &mut HostCount {
+        let place = self.0.iter().position(|count| count.group == group).unwrap_or_else(|| {
+            self.0.push(HostCount { group, matching: 0, owners: 0, wishes: 0 });
+            self.0.len() - 1
+        });
+        &mut self.0[place]
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Counts a pod that runs here.
+    pub(crate) fn add_bound(&mut self, selected: &[GroupId], owned: &[GroupId]) {
+        selected.iter().for_each(|group| self.at(*group).matching += 1);
+        owned.iter().for_each(|group| self.at(*group).owners += 1);
+    }
+
+    /// Counts pods of a class that are put here at a level.
+    pub(crate) fn add(&mut self, class: &Class<'_>, level: usize, count: u32) {
+        for group in &class.selected_hosts {
+            self.at(*group).matching += count;
+        }
+        for group in class.level(level).into_iter().flat_map(|level| &level.hosts) {
+            if class.required.contains(group) {
+                self.at(*group).owners += count;
+            } else {
+                self.at(*group).wishes += count;
+            }
+        }
+    }
+
+    /// Lets preferences of the pods here no longer keep others away.
+    pub(crate) fn drop_wishes(&mut self) {
+        self.0.iter_mut().for_each(|count| count.wishes = 0);
+    }
+
+    /// How many pods of a class may join what is here.
+    ///
+    /// The host name's own rule: a new node is always to be had, so the emptiest domain counts nothing. What the pods here
+    /// ask for holds as well as what those ask for that join, so that it does not matter which of them the
+    /// kube-scheduler places first.
+    pub(crate) fn room(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> u32 {
+        let kept_by = |group: &GroupId| {
+            let here = self.of(*group);
+            match topology.kind(*group) {
+                _ if here.owners + here.wishes == 0 => u32::MAX,
+                Kind::Anti => 0,
+                Kind::Spread { max_skew, .. } => max_skew.saturating_sub(here.matching),
+                Kind::Affinity => u32::MAX,
+            }
+        };
+        let kept = class.selected_hosts.iter().map(kept_by).min().unwrap_or(u32::MAX);
+        if kept == 0 {
+            return 0;
+        }
+        let allowed = |group: &GroupId| {
+            let here = self.of(*group).matching;
+            let selects_itself = class.is_selected_by(*group);
+            match (topology.kind(*group), selects_itself) {
+                (Kind::Spread { max_skew, .. }, true) => max_skew.saturating_sub(here),
+                (Kind::Spread { max_skew, .. }, false) => {
+                    if here <= max_skew {
+                        u32::MAX
+                    } else {
+                        0
+                    }
+                }
+                (Kind::Anti, true) => u32::from(here == 0),
+                (Kind::Anti, false) => {
+                    if here == 0 {
+                        u32::MAX
+                    } else {
+                        0
+                    }
+                }
+                (Kind::Affinity, itself) => {
+                    let first = itself && !topology.matches_anywhere(*group);
+                    if here > 0 || first { u32::MAX } else { 0 }
+                }
+            }
+        };
+        kept.min(class.level(level).map_or(0, |level| level.hosts.iter().map(allowed).min().unwrap_or(u32::MAX)))
+    }
+
+    /// Whether what is here, pods of this class among it, is what the class allows.
+    pub(crate) fn allows(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> bool {
+        class.level(level).is_none_or(|level| {
+            level.hosts.iter().all(|group| {
+                let here = self.of(*group).matching;
+                match topology.kind(*group) {
+                    Kind::Spread { max_skew, .. } => here <= max_skew,
+                    Kind::Anti => here <= u32::from(class.is_selected_by(*group)),
+                    Kind::Affinity => here > 0,
+                }
+            })
+        })
+    }
+}
