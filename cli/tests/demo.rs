@@ -3,7 +3,9 @@
 
 mod support;
 
-use support::{nodeless, run};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use support::{Folder, nodeless, run};
 
 #[test]
 fn tells_the_story_and_ends() {
@@ -33,6 +35,23 @@ fn tells_the_story_and_ends() {
     assert!(!told.stdout.contains('\u{1b}'), "no colours where there is no terminal");
     assert!(!told.stdout.contains("Spent on EC2                           $0.0000,"), "{}", told.stdout);
     assert_eq!(told.stderr, "");
+}
+
+#[cfg(unix)]
+#[test]
+fn stays_open_until_it_is_ended() {
+    let folder = Folder::new();
+    let mut command = nodeless();
+    command.args(["demo", "--interactive", "--speed", "200"]).current_dir(folder.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let told = lines.by_ref().map(|line| line.unwrap()).find(|line| line.contains("goes on until Ctrl-C"));
+    let kubeconfig = folder.path().join("nodeless.kubeconfig");
+    assert!(told.is_some() && kubeconfig.is_file());
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let farewell: String = lines.map(|line| line.unwrap()).collect();
+    assert!(farewell.contains("0 nodes, 0 pods and 0 instances"), "{farewell}");
+    assert!(child.wait().unwrap().success() && !kubeconfig.exists());
 }
 
 #[test]

@@ -30,35 +30,55 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     // What cannot be had is said before the story begins.
-    let open = if arguments.interactive { Some(Open::new(arguments).await?) } else { None };
+    let open = if arguments.interactive { Some(Open::new().await?) } else { None };
     let log = Arc::new(Recorder::default());
     let world = LocalWorld::start(CLUSTER, arguments.speed, &Controllers::Work(log.clone()))?;
-    let open = match open {
+    let mut open = match open {
         Some(open) => Some(open.serve(&world, arguments)?),
         None => None,
     };
     let progress = Progress::new();
     introduce(&world, arguments.speed, &progress);
-    let told = Story::new(&world, &progress).tell().await;
+    let mut story = Story::new(&world, &progress);
+    let told = match &mut open {
+        None => Some(story.tell().await),
+        Some((end, _)) => tokio::select! {
+            told = story.tell() => Some(told),
+            () = end.wait() => None,
+        },
+    };
     progress.finish();
-    if let Err(error) = &told {
+    if let Some(Err(error)) = &told {
         log.lines().iter().for_each(|line| eprintln!("  {line}"));
         progress.failed(&format!("The story breaks off with {}.", world.summary()));
         eprintln!("error: {error}");
     }
-    if let Some((mut end, kubeconfig)) = open {
-        println!("\nThe world goes on until Ctrl-C. In another terminal:\n");
-        println!(
-            "  export KUBECONFIG='{}'\n  kubectl get nodepools,nodeclaims,nodes,pods",
-            kubeconfig.path().display()
-        );
-        println!("  kubectl scale deployment inflate --replicas=5");
-        end.wait().await;
-        farewell(&world, &kubeconfig);
-    } else if told.is_ok() {
-        println!("\nNothing of it stays. To use such a world with kubectl: nodeless local --speed 20");
+    match open {
+        Some((mut end, kubeconfig)) => {
+            if told.is_some() {
+                invite(&kubeconfig);
+                end.wait().await;
+            }
+            farewell(&world, &kubeconfig);
+        }
+        None => println!("\nNothing of it stays. To use such a world with kubectl: nodeless local --speed 20"),
     }
-    told.map_err(|_already_told| CliError::Told)
+    match told {
+        Some(Err(_already_told)) => Err(CliError::Told),
+        Some(Ok(())) | None => Ok(()),
+    }
+}
+
+fn invite(kubeconfig: &Kubeconfig) {
+    println!(
+        "
+The world goes on until Ctrl-C. In another terminal:
+
+  export KUBECONFIG='{}'
+  kubectl scale deployment inflate --replicas=5
+  kubectl get nodepools,nodeclaims,nodes,pods",
+        kubeconfig.path().display()
+    );
 }
 
 /// A world that will stay open.
@@ -69,7 +89,7 @@ struct Open {
 }
 
 impl Open {
-    async fn new(_arguments: &Arguments) -> Result<Self, CliError> {
+    async fn new() -> Result<Self, CliError> {
         let (kubernetes, aws) = (Port::bind("--port", 0).await?, Port::bind("--aws-port", 0).await?);
         Ok(Self { kubernetes, aws, end: End::new()? })
     }

@@ -269,7 +269,11 @@ impl<'a> Story<'a> {
             ("From scaling to 0 to nothing left", spoken(between(down.0, down.1))),
             (
                 "All of it",
-                format!("{}, here {}", spoken(between(start, self.now())), spoken(self.world.pace.elapsed())),
+                format!(
+                    "{}, in {} on the wall clock",
+                    spoken(between(start, self.now())),
+                    spoken(self.world.pace.elapsed())
+                ),
             ),
             ("Spent on EC2", format!("${:.4}, and ${:.4} an hour from now on", ec2.spent(), ec2.hourly_price())),
             ("Calls to EC2", calls.join(", ")),
