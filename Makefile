@@ -34,7 +34,8 @@ lint: ## Clippy over everything, warnings denied
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 
 .PHONY: test
-test: test-rust test-terraform test-deployed ## Run every test
+test: test-rust test-terraform ## Run every test
+	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-deployed
 
 .PHONY: test-fast
 test-fast: ## Run the tests of the pure rooms: seconds, no emulator
@@ -42,7 +43,6 @@ test-fast: ## Run the tests of the pure rooms: seconds, no emulator
 
 .PHONY: test-rust
 test-rust: venv ## Run the tests of all crates, against the emulators where they need one
-	cargo build $(addprefix -p ,$(FUNCTIONS))
 	cargo test --workspace --all-features
 
 .PHONY: test-terraform

@@ -121,13 +121,13 @@ impl Function {
 /// The binary of a function, built into the same folder as the running test.
 ///
 /// # Panics
-/// When it is not built: cargo builds a package's binaries for its own tests only, so `make test` builds them first.
+/// When it is not built. Cargo builds a package's binaries along with its integration tests, so every function has one.
 #[must_use]
 pub fn binary(name: &str) -> String {
     let test = std::env::current_exe().expect("a running test has a path");
     let folder = test.parent().and_then(FilePath::parent).expect("tests lie in a folder of the build folder");
     let path = folder.join(name);
-    assert!(path.is_file(), "{} is missing; run `cargo build -p {name}` first", path.display());
+    assert!(path.is_file(), "{} is missing; run `cargo test -p {name} --no-run` first", path.display());
     path.display().to_string()
 }
 

@@ -11,10 +11,10 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_simulation::ec2::aws_router_with_clock;
 use nodeless_simulation::kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, resource};
-use nodeless_simulation::world::{World, WorldOptions};
+use nodeless_simulation::world::{JoinTiming, World, WorldOptions};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -60,13 +60,21 @@ impl Stage {
         let standard = sqs.create_queue().queue_name("claims");
         let claims_queue = standard.send().await.expect("moto makes a queue").queue_url.expect("a queue has a URL");
 
-        let options =
-            WorldOptions { start: Timestamp::now(), cluster_name: CLUSTER.to_owned(), ..WorldOptions::default() };
+        let second = SignedDuration::from_secs(1);
+        let options = WorldOptions {
+            start: Timestamp::now(),
+            cluster_name: CLUSTER.to_owned(),
+            // Machines that start at once: what is tested is not their patience.
+            join: JoinTiming { registers_after: second, ready_after: second },
+            ..WorldOptions::default()
+        };
         let world = World::new(options).expect("the embedded facts are whole");
         let (api, ec2) = (world.api().clone(), world.ec2().clone());
         let kubernetes_proxy = Proxy::start(&serve(api.router()).await).await;
         ec2.change_account(|account| {
             account.add_cluster(CLUSTER, &kubernetes_proxy.url, "", "1.33", Timestamp::now());
+            account.timing.start_up = second;
+            account.timing.shut_down = second;
         });
         let aws_proxy = Proxy::start(&serve(aws_router_with_clock(ec2, Timestamp::now)).await).await;
         let world = Arc::new(Mutex::new(world));

@@ -130,10 +130,3 @@ async fn a_poisoned_claims_message_harms_no_other() {
     let answer = lifecycle.invoke(&event).await.unwrap();
     assert_eq!(all_failed(&answer), ["bad"]);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_function_without_its_variables_says_which() {
-    let mut planner = Function::start(&binary("planner"), &[("CLUSTER_NAME", "example")]).await;
-    let error = planner.invoke_sample("planner.heartbeat.json").await.unwrap_err();
-    assert!(error["errorMessage"].as_str().unwrap().contains("NODELESS_TABLE is not set"), "{error}");
-}

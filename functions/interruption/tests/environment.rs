@@ -1,0 +1,11 @@
+//! What the function says when Terraform has not told it enough. How it works is tested in `tests/tests/functions.rs`.
+#![allow(clippy::unwrap_used)]
+
+use nodeless_tests::lambda::Function;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_variable_is_named() {
+    let mut function = Function::start(env!("CARGO_BIN_EXE_interruption"), &[("CLUSTER_NAME", "example")]).await;
+    let error = function.invoke_sample("interruption.spot-warning.json").await.unwrap_err();
+    assert!(error["errorMessage"].as_str().unwrap().contains("NODELESS_TABLE is not set"), "{error}");
+}
