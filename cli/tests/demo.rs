@@ -15,7 +15,7 @@ fn tells_the_story_and_ends() {
         "EC2NodeClass are applied and ready",
         "5 pods of 1 CPU and 1 GiB wait",
         "made",
-        "instance types considered",
+        "instance types may be launched",
         "launched",
         "joined and ",
         "ready",

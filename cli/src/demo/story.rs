@@ -143,7 +143,7 @@ impl<'a> Story<'a> {
             many => format!("{} are made", counted(many.len(), "NodeClaim")),
         };
         let mut details = if made.len() > 1 { vec![made.join(", ")] } else { Vec::new() };
-        details.extend(considered(&decision));
+        details.extend(considered(&decision, self.world.instance_types));
         self.done(&title, &details);
         Ok(())
     }
@@ -163,10 +163,14 @@ impl<'a> Story<'a> {
             [only] => format!("Instance {} is launched", only.id),
             many => format!("{} are launched", counted(many.len(), "instance")),
         };
-        let fleet = world.ec2.calls().into_iter().rev().find(|call| call.api == "CreateFleet");
-        let offered = fleet.map_or(0, |call| overrides(&call.parameters));
+        let calls = world.ec2.calls().into_iter().filter(|call| call.api == "CreateFleet");
+        let offered: Vec<usize> = calls.map(|call| overrides(&call.parameters)).collect();
         let mut details = grouped(instances.iter().map(describe));
-        details.push(format!("one CreateFleet call offered EC2 {} to choose from", counted(offered, "offering")));
+        details.push(format!(
+            "EC2 could choose from {} in {}",
+            counted(offered.iter().sum(), "offering"),
+            counted(offered.len(), "CreateFleet call")
+        ));
         self.done(&title, &details);
         Ok(())
     }
@@ -336,27 +340,27 @@ fn has_begun_to_leave(claim: &Value) -> bool {
     ["Drained", "InstanceTerminating"].iter().any(|kind| condition(claim, kind).is_some())
 }
 
-/// What a provisioning decision considered and chose, a line a node.
-fn considered(decision: &Decision) -> Vec<String> {
+/// What a provisioning decision considered and chose, for each node.
+fn considered(decision: &Decision, all_types: usize) -> Vec<String> {
     let detail: Value = serde_json::from_str(&decision.detail).unwrap_or_default();
     let launches = detail.pointer("/solution/launches").and_then(Value::as_array).cloned().unwrap_or_default();
-    grouped(launches.iter().map(considered_for_launch))
+    grouped(launches.iter().map(|launch| considered_for_launch(launch, all_types)))
 }
 
-fn considered_for_launch(launch: &Value) -> String {
+fn considered_for_launch(launch: &Value, all_types: usize) -> String {
     let types = launch["instanceTypes"].as_array().cloned().unwrap_or_default();
     let price = |of: &Value| of["pricePerHour"].as_f64().unwrap_or_default();
     let named: Vec<String> =
         types.iter().take(NAMED).map(|kind| format!("{} ${:.4}", text(kind, "/name"), price(kind))).collect();
     let offering = &launch["offering"];
     format!(
-        "for {}: {} {} in {} at ${:.4} an hour\n  {} considered, from the cheapest: {}",
+        "for {}: {} {} in {} at ${:.4} an hour\n  {} of {all_types} instance types may be launched, the cheapest: {}",
         counted(length(launch, "/pods"), "pod"),
         text(offering, "/instanceType"),
         text(offering, "/capacityType"),
         text(offering, "/zone"),
         price(offering),
-        counted(types.len(), "instance type"),
+        types.len(),
         named.join(", "),
     )
 }
@@ -444,8 +448,8 @@ mod tests {
             summary: String::new(),
             detail: detail.to_string(),
         };
-        let expected = "for 2 pods: m7g.xlarge spot in us-east-1b at $0.0600 an hour\n  2 instance types considered, \
-            from the cheapest: m7g.xlarge $0.0600, m6g.xlarge $0.0700";
-        assert_eq!(considered(&decision), [expected]);
+        let expected = "for 2 pods: m7g.xlarge spot in us-east-1b at $0.0600 an hour\n  2 of 9 instance types may be \
+            launched, the cheapest: m7g.xlarge $0.0600, m6g.xlarge $0.0700";
+        assert_eq!(considered(&decision, 9), [expected]);
     }
 }

@@ -51,7 +51,10 @@ impl Kubeconfig {
 
     /// Removes the file, unless somebody changed it meanwhile. Returns whether it is gone.
     pub(crate) fn remove(&self) -> bool {
-        fs::read_to_string(&self.path).is_ok_and(|now| now == self.content) && fs::remove_file(&self.path).is_ok()
+        match fs::read_to_string(&self.path) {
+            Ok(now) => now == self.content && fs::remove_file(&self.path).is_ok(),
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        }
     }
 }
 
@@ -151,6 +154,7 @@ mod tests {
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no unfinished file stays");
         assert!(kubeconfig.remove());
         assert!(!path.exists());
+        assert!(kubeconfig.remove(), "somebody else removed it first");
     }
 
     #[test]
