@@ -160,7 +160,7 @@ async fn a_budget_that_forbids_holds_the_drain_and_the_node_stays() {
     assert!(!events(&town, "FailedDraining").is_empty());
     assert!(town.cloud.running().iter().any(|instance| instance.id == claim.status.instance.as_ref().unwrap().id));
     town.cluster.lock().protected.clear();
-    town.until("the instance is gone", |town| town.cluster.lock().mirrors.get(&name).is_none()).await;
+    town.until("the instance is gone", |town| !town.cluster.lock().mirrors.contains_key(&name)).await;
     assert!(town.claims.get(&name).await.unwrap().is_none());
 }
 
@@ -199,7 +199,7 @@ async fn a_spot_warning_moves_the_pods_and_avoids_the_offering() {
 
     let warning = event("EC2 Spot Instance Interruption Warning", &id);
     for _ in 0..2 {
-        assert_eq!(interrupter.run(&warning).await.unwrap(), [claim.name.clone()]);
+        assert_eq!(interrupter.run(&warning).await.unwrap(), std::slice::from_ref(&claim.name));
     }
     let after = town.claims.get(&claim.name).await.unwrap().unwrap();
     assert_eq!(after.status.termination.unwrap().reason, TerminationReason::Interrupted);

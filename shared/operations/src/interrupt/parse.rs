@@ -166,6 +166,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[allow(clippy::needless_pass_by_value, reason = "every caller makes it on the spot")]
     fn event(source: &str, detail_type: &str, detail: Value) -> String {
         json!({ "version": "0", "source": source, "detail-type": detail_type, "detail": detail }).to_string()
     }

@@ -1,5 +1,6 @@
 //! A small town to run operations in: a cluster, an EC2 account and a clock, with faults in the way of every write.
-#![allow(dead_code, clippy::unwrap_used, reason = "each test uses its part; a test may fail by panic")]
+#![allow(dead_code, unused_imports, reason = "each test uses its part")]
+#![allow(unreachable_pub, clippy::unwrap_used, reason = "a test may fail by panic, and nobody else uses this")]
 
 mod cloud;
 mod cluster;
