@@ -2,7 +2,7 @@
 """Makes docs/cost.md from docs/measurements.json and AWS's list prices.
 
     cargo build --release -p planner -p lifecycle -p interruption -p catalog -p wake -p installer
-    cargo run --release -p nodeless-tests --all-features --example measure > docs/measurements.json
+    cargo run --release -p nodeless-tests --all-features --example measure-functions > docs/measurements.json
     python3 docs/cost.py
 """
 

@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! cargo build --release -p planner -p lifecycle -p interruption -p catalog -p wake -p installer
-//! cargo run --release -p nodeless-tests --all-features --example measure > docs/measurements.json
+//! cargo run --release -p nodeless-tests --all-features --example measure-functions > docs/measurements.json
 //! ```
 #![allow(clippy::unwrap_used)]
 
