@@ -34,6 +34,7 @@ pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options)
             ports: &node.host_ports,
         };
         wrong.extend(place.violations(problem, &pods));
+        wrong.extend(volume_violations(problem, &node.name, &pods));
     }
     for (index, launch) in solution.launches.iter().enumerate() {
         wrong.extend(
@@ -214,6 +215,31 @@ fn accepts_volumes(problem: &Problem<'_>, pod: &Pod, labels: &Requirements) -> b
             terms.is_empty() || terms.iter().any(usable)
         })
     })
+}
+
+/// Whether a node can attach the volumes of its pods and of those placed there.
+fn volume_violations(problem: &Problem<'_>, node: &str, placed: &[&Pod]) -> Vec<String> {
+    let Some(limits) = problem.volume_limits.get(node) else { return Vec::new() };
+    let driver_of = |claim: &String| problem.volume_drivers.get(claim);
+    let claims = |pods: &[&Pod]| -> BTreeSet<String> {
+        let present = pods.iter().filter(|pod| !pod.is_terminal());
+        let keys =
+            present.flat_map(|pod| pod.volume_claims.iter().map(|v| format!("{}/{}", pod.namespace, v.claim_name)));
+        keys.collect()
+    };
+    let running = problem.bound_pods.iter().find(|bound| bound.name == node);
+    let before = claims(running.map_or(&[][..], |bound| &bound.pods[..]));
+    let after: BTreeSet<String> = before.union(&claims(placed)).cloned().collect();
+    let count =
+        |claims: &BTreeSet<String>, driver| claims.iter().filter(|claim| driver_of(claim) == Some(driver)).count();
+    limits
+        .iter()
+        .filter(|(driver, limit)| {
+            let attached = count(&after, driver);
+            attached > **limit as usize && attached > count(&before, driver)
+        })
+        .map(|(driver, limit)| format!("node {node}: more than {limit} volumes of {driver}"))
+        .collect()
 }
 
 fn usable(offer: &PoolOffer<'_>) -> bool {

@@ -11,9 +11,10 @@ use crate::pools::{self, Pool};
 use crate::problem::{Options, PreferencePolicy, Problem};
 use crate::solution::{Placement, Solution, Unschedulable};
 use crate::topology::{self, Domain, Target, Topology};
+use crate::volumes::AttachedVolumes;
 use crate::{against, constraints, explain, joining, launch};
 use nodeless_model::pod::HostPort;
-use nodeless_model::{Taint, TaintEffect};
+use nodeless_model::{Pod, Taint, TaintEffect};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -105,6 +106,7 @@ struct Node<'p> {
     room: Amounts,
     ports: Vec<HostPort>,
     hosts: HostCounts,
+    volumes: AttachedVolumes,
 }
 
 impl<'a, 'p> Engine<'a, 'p> {
@@ -129,9 +131,11 @@ impl<'a, 'p> Engine<'a, 'p> {
                 room: resources.amounts(&node.available),
                 ports: node.host_ports.clone(),
                 hosts: HostCounts::default(),
+                volumes: AttachedVolumes::default(),
             })
             .collect();
         count_hosts(input, &mut topology, &mut nodes);
+        count_volumes(input, &mut nodes);
         nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
         let count = |pods: &[usize]| u32::try_from(pods.len()).unwrap_or(u32::MAX);
         Self {
@@ -323,7 +327,7 @@ impl<'a, 'p> Engine<'a, 'p> {
             let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
             let of_class = &self.classes.list[class];
             for (node, _) in self.nodes.iter().zip(allowed).filter(|(_, allowed)| **allowed) {
-                room += node.times(of_class, level, &self.topology, pending - room);
+                room += node.times(self.input, of_class, level, &self.topology, pending - room);
                 if room >= pending {
                     return room;
                 }
@@ -356,9 +360,9 @@ impl<'a, 'p> Engine<'a, 'p> {
                 if unit.pending == 0 {
                     return;
                 }
-                let times = node.times(class, level, &self.topology, unit.pending);
+                let times = node.times(self.input, class, level, &self.topology, unit.pending);
                 if times > 0 {
-                    node.put(class, level, times);
+                    node.put(self.input, class, level, times);
                     self.topology.record_host(&class.selected_hosts, times);
                     unit.pending -= times;
                     self.placed.push((unit.class, node.index, times));
@@ -536,17 +540,31 @@ fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>, nodes: &mut
     }
 }
 
+/// Counts the volumes that are attached to existing nodes with a limit.
+fn count_volumes(input: &Problem<'_>, nodes: &mut [Node<'_>]) {
+    if input.volume_limits.is_empty() {
+        return;
+    }
+    let pods: HashMap<&str, &[&Pod]> = input.bound_pods.iter().map(|node| (node.name, &node.pods[..])).collect();
+    for node in nodes {
+        let name = node.node.name.as_str();
+        node.volumes = AttachedVolumes::of(input, name, pods.get(name).copied().unwrap_or_default());
+    }
+}
+
 impl Node<'_> {
     /// How many pods of a class fit beside what is there, at most `most`.
-    fn times(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>, most: u32) -> u32 {
+    fn times(&self, input: &Problem<'_>, class: &Class<'_>, level: usize, topology: &Topology<'_>, most: u32) -> u32 {
         let times = dense::times_fitting(&class.requests, &self.room, most.min(class.most_per_node()));
-        if times == 0 || !class.ports_free(&self.ports) {
+        // Pods of a class mount the same claims, so what one attaches serves all.
+        if times == 0 || !class.ports_free(&self.ports) || !self.volumes.have_room(input, class.example) {
             return 0;
         }
         if class.is_related() { times.min(self.hosts.room(class, level, topology)) } else { times }
     }
 
-    fn put(&mut self, class: &Class<'_>, level: usize, times: u32) {
+    fn put(&mut self, input: &Problem<'_>, class: &Class<'_>, level: usize, times: u32) {
+        self.volumes.put(input, class.example);
         dense::take(&mut self.room, &class.requests, times);
         self.ports.extend(class.host_ports.iter().cloned());
         self.hosts.add(class, level, times);

@@ -20,8 +20,17 @@ pub(crate) fn launches(
     resources: &ResourceIndex,
     options: &Options,
 ) -> Vec<Launch> {
-    let mut launches = Vec::with_capacity(bins.len());
-    for (index, (bin, pods)) in bins.iter().zip(pods).enumerate() {
+    let mut launches: Vec<Launch> = Vec::with_capacity(bins.len());
+    for (index, (bin, mut pods)) in bins.iter().zip(pods).enumerate() {
+        // Without limits, what is alike is launched alike.
+        if pool.limits.are_none()
+            && let Some(last) = launches.last().filter(|_| launches.len() == index && bins[index - 1].is_like(bin))
+        {
+            pods.sort_unstable();
+            let alike = Launch { pods, ..last.clone() };
+            launches.push(alike);
+            continue;
+        }
         let slack = pool.limits.slack_each(bins.len() - index);
         let (choices, beyond) = choices(pool, bin, &slack, options);
         pool.limits.charge(&beyond, 1);
@@ -35,7 +44,9 @@ pub(crate) fn launches(
 /// The instance types that may be launched, and what they take of the limits beyond the node's own share.
 fn choices(pool: &Pool<'_>, bin: &Bin, slack: &Share, options: &Options) -> (Vec<Choice>, Share) {
     let own = bin.share.clone();
-    let fitting: Vec<&Choice> = holding(pool, bin).filter(|choice| choice.share.within(&own, slack)).collect();
+    let most = if pool.min_values.is_empty() { options.max_instance_types.max(1) } else { usize::MAX };
+    let fitting: Vec<&Choice> =
+        holding(pool, bin).filter(|choice| choice.share.within(&own, slack)).take(most).collect();
     let mut kept = options.max_instance_types.max(1).min(fitting.len());
     if options.min_values == MinValuesPolicy::Strict {
         let kinds: Vec<usize> = fitting.iter().map(|choice| choice.kind).collect();

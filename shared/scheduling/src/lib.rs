@@ -37,6 +37,7 @@ mod problem;
 mod reason;
 mod solution;
 mod topology;
+mod volumes;
 
 pub use engine::solve;
 pub use existing::{Excluded, ExistingNode, existing_node};

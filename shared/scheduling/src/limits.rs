@@ -44,6 +44,11 @@ impl Limits {
         }
     }
 
+    /// Whether nothing is limited.
+    pub(crate) const fn are_none(&self) -> bool {
+        self.resources.is_empty() && self.dollars.is_none()
+    }
+
     /// The limits on resources.
     pub(crate) fn resources(&self) -> &[Limit] {
         &self.resources

@@ -92,7 +92,8 @@ pub(crate) fn pack(
         // Each unit begins with the alternative that is cheapest for it; what is left tries the next.
         for rank in 0..most {
             let demands: Vec<&Demand> = ranked.iter().filter_map(|of_unit| of_unit.get(rank)).collect();
-            let mut packer = Packer { pool: &mut *pool, context, demands, topology: &mut *topology };
+            let queue = Queue::default();
+            let mut packer = Packer { pool: &mut *pool, context, demands, queue, topology: &mut *topology };
             bins.extend(packer.pack(units));
         }
         // Merging may leave room in the limits for what had to be left out.
@@ -143,7 +144,50 @@ struct Packer<'p, 'a, 'c, 't> {
     pool: &'p mut Pool<'a>,
     context: Context<'p, 'c>,
     demands: Vec<&'p Demand>,
+    queue: Queue,
     topology: &'p mut Topology<'t>,
+}
+
+/// The demands of which pods wait, laid out for the innermost loop.
+#[derive(Default)]
+struct Queue {
+    /// Places in the demands.
+    waiting: Vec<usize>,
+    /// What a pod of each asks for, one demand after another.
+    asked: Vec<i64>,
+    /// The least that any pod asks for from each demand on.
+    least: Vec<i64>,
+    /// How many resources there are.
+    width: usize,
+}
+
+impl Queue {
+    /// Lays out anew what waits.
+    fn fill(&mut self, demands: &[&Demand], classes: &Classes<'_>, units: &[Unit]) {
+        self.waiting.clear();
+        self.asked.clear();
+        for (place, demand) in demands.iter().enumerate() {
+            if units[demand.unit].pending > 0 {
+                let requests = &classes.list[demand.class].requests;
+                self.width = requests.len();
+                self.waiting.push(place);
+                self.asked.extend_from_slice(requests);
+            }
+        }
+        self.least.clone_from(&self.asked);
+        for place in (self.width..self.least.len()).rev() {
+            self.least[place - self.width] = self.least[place - self.width].min(self.least[place]);
+        }
+    }
+
+    fn asked(&self, place: usize) -> &[i64] {
+        &self.asked[place * self.width..(place + 1) * self.width]
+    }
+
+    /// Whether no pod from a demand on can fit.
+    fn is_over(&self, place: usize, room: &[i64]) -> bool {
+        !dense::fits(&self.least[place * self.width..(place + 1) * self.width], room)
+    }
 }
 
 /// A shape filled as far as it goes.
@@ -165,6 +209,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         for anchor in 0..self.demands.len() {
             let unit = self.demands[anchor].unit;
             while units[unit].pending > 0 {
+                self.queue.fill(&self.demands, self.context.classes, units);
                 let Some((best, taken)) = self.best(anchor, units) else { break };
                 let alike = self.times(&best, &taken, units);
                 for (unit, count) in taken {
@@ -195,9 +240,22 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let set = self.demands[anchor].set;
         // Pods that have to share a node get the one that holds most of them.
         let gathers = self.class(self.demands[anchor].class).gathers(self.context.level, self.topology);
+        let tried = self.pool.set(set).tried.clone();
+        let mut best = self.best_of(&tried, anchor, gathers, units);
+        if best.is_none() && tried.len() < self.pool.set(set).shapes.len() {
+            let shapes = self.pool.set(set).shapes.clone();
+            best = self.best_of(&shapes, anchor, gathers, units);
+        }
+        let best = self.right_sized(best?);
+        let counts = best.bin.contents.iter().map(|(_, count)| *count);
+        let taken = best.units.iter().copied().zip(counts).collect();
+        Some((best.bin, taken))
+    }
+
+    fn best_of(&mut self, shapes: &[usize], anchor: usize, gathers: bool, units: &[Unit]) -> Option<Filled> {
+        let set = self.demands[anchor].set;
         let mut best: Option<Filled> = None;
-        for place in 0..self.pool.set(set).shapes.len() {
-            let shape = self.pool.set(set).shapes[place];
+        for &shape in shapes {
             let kind = self.pool.set(set).choices[shape].kind;
             if let Some(filled) = self.fill(anchor, kind, units)
                 && best.as_ref().is_none_or(|best| filled.is_better_than(best, gathers))
@@ -205,10 +263,22 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                 best = Some(filled);
             }
         }
-        let best = best?;
-        let counts = best.bin.contents.iter().map(|(_, count)| *count);
-        let taken = best.units.iter().copied().zip(counts).collect();
-        Some((best.bin, taken))
+        best
+    }
+
+    /// Takes the cheapest type that holds the same, where not every shape was tried.
+    fn right_sized(&self, mut filled: Filled) -> Filled {
+        let set = self.pool.set(filled.bin.set);
+        if !self.pool.min_values.is_empty() || set.tried.len() == set.shapes.len() {
+            return filled;
+        }
+        let cheapest = holding(self.pool, &filled.bin).find(|choice| self.pool.limits.room_for(&choice.share, 1) > 0);
+        let cheapest = cheapest.cloned();
+        if let Some(choice) = cheapest.filter(|choice| choice.price < filled.price) {
+            (filled.bin.shape, filled.price) = (choice.kind, choice.price);
+            filled.bin.share = choice.share;
+        }
+        filled
     }
 
     /// Fills a node of this type: the anchor first, then all other classes in their order. `None` when the anchor cannot
@@ -230,10 +300,15 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         if filled.bin.contents.is_empty() {
             return None;
         }
-        for index in 0..self.demands.len() {
-            if index != anchor {
-                let demand = self.demands[index];
-                self.put(&mut filled, &mut room, demand, units);
+        for place in 0..self.queue.waiting.len() {
+            if dense::fits(self.queue.asked(place), &room) {
+                let index = self.queue.waiting[place];
+                if index != anchor {
+                    let demand = self.demands[index];
+                    self.put(&mut filled, &mut room, demand, units);
+                }
+            } else if self.queue.is_over(place, &room) {
+                break;
             }
         }
         self.reserve(filled)

@@ -20,6 +20,12 @@ pub struct Problem<'a> {
     /// Where the volumes of pods can be used, by `namespace/claim`. A pod that mounts a claim which is not listed here
     /// is refused, because nobody knows which zone it has to go to.
     pub volumes: BTreeMap<String, VolumeTopology>,
+    /// The CSI drivers of volumes, by `namespace/claim`, those of running pods too. A volume in-tree counts for the driver
+    /// that has taken over from it.
+    pub volume_drivers: BTreeMap<String, String>,
+    /// How many volumes of each driver a node attaches at the most, as its CSINode says, by the Node's name. Nodes that
+    /// are missing have no limit, and nor have new ones: nobody knows it before they are there.
+    pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
     /// The pods that run, by node, on every Node of the cluster, also those that take no further pods and those without
     /// pods: topology constraints count them. Pods that are in `pods` too do not count.
     pub bound_pods: Vec<BoundPods<'a>>,

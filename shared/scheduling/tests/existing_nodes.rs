@@ -205,3 +205,43 @@ fn a_claim_that_may_still_become_several_things_suits_only_pods_that_any_would_d
         assert_eq!(solution.placements.len() == 1, fits);
     }
 }
+
+#[test]
+fn a_node_attaches_no_more_volumes_than_its_drivers_allow() {
+    let mounting = |name: &str, claims: &[&str]| {
+        let mut pod = pod(name, 100, 128);
+        pod.volume_claims =
+            claims.iter().map(|claim| pod::VolumeClaim { claim_name: (*claim).to_owned(), ephemeral: false }).collect();
+        pod
+    };
+    let here = node("a", 16);
+    let running = mounting("running", &["shared", "own"]);
+    let pools = [node_pool("default")];
+    for (what, pods, limit, placed) in [
+        ("room for one", vec![mounting("one", &["c-1"]), mounting("two", &["c-2"])], 3, 1),
+        ("a shared claim is attached already", vec![mounting("one", &["shared"]), mounting("two", &["shared"])], 2, 2),
+        ("two at once do not fit", vec![mounting("one", &["c-1", "c-2"])], 3, 0),
+        (
+            "other drivers have limits of their own",
+            vec![mounting("one", &["files"]), mounting("two", &["files"])],
+            2,
+            2,
+        ),
+        ("no volume", vec![pod("plain", 100, 128)], 0, 1),
+    ] {
+        let bound = [&running];
+        let mut problem = Problem {
+            nodes: vec![existing_node(Some(&here), None, &bound, &[]).unwrap()],
+            bound_pods: vec![nodeless_scheduling::BoundPods::on(&here, bound.to_vec())],
+            ..problem(&pods, &pools)
+        };
+        for claim in ["shared", "own", "c-1", "c-2", "files"] {
+            let driver = if claim == "files" { "efs.csi.aws.com" } else { "ebs.csi.aws.com" };
+            problem.volume_drivers.insert(format!("default/{claim}"), driver.into());
+            problem.volumes.insert(format!("default/{claim}"), nodeless_scheduling::VolumeTopology::default());
+        }
+        problem.volume_limits.insert("a".into(), [("ebs.csi.aws.com".to_owned(), limit)].into());
+        let solution = solve_checked(&problem);
+        assert_eq!((solution.placements.len(), solution.unschedulable.len()), (placed, 0), "{what}");
+    }
+}

@@ -174,22 +174,24 @@ impl<'p> World<'p> {
             && term.mismatch_label_keys.iter().all(differs)
     }
 
-    /// Looks for an order in which the kube-scheduler could place all pods: those that spread themselves as soon as
-    /// they may, all others when nothing else goes on.
+    /// Looks for an order in which the kube-scheduler could place all pods: those that count for their own spread as soon
+    /// as they may; when nothing else goes on, one that spreads by others, or one that does not spread.
     fn spread_violations(&self) -> Vec<String> {
-        let mut waiting: Vec<(usize, &Pod)> = Vec::new();
-        let mut counted: Vec<(usize, &Pod)> = Vec::new();
+        let mut waiting: Vec<(usize, &'p Pod)> = Vec::new();
+        let mut counted: Vec<(usize, &'p Pod)> = Vec::new();
         for (place, site) in self.sites.iter().enumerate() {
             waiting.extend(site.placed.iter().map(|pod| (place, *pod)));
             counted.extend(site.running.iter().map(|pod| (place, *pod)));
         }
-        let spreads = |pod: &Pod| pod.topology_spread.iter().any(|one| one.hard && !is_host(&one.topology_key));
+        let hard = |pod: &'p Pod| pod.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
+        let spreads = |pod: &'p Pod| hard(pod).next().is_some();
+        let itself = |pod: &'p Pod| hard(pod).any(|spread| spread_selects(spread, pod, pod));
         let mut launchable = BTreeMap::new();
         loop {
             let before = waiting.len();
             let mut kept = Vec::new();
             for (place, pod) in waiting {
-                if spreads(pod) && self.spread_allows(place, pod, &counted, &mut launchable) {
+                if itself(pod) && self.spread_allows(place, pod, &counted, &mut launchable) {
                     counted.push((place, pod));
                 } else {
                     kept.push((place, pod));
@@ -197,7 +199,11 @@ impl<'p> World<'p> {
             }
             waiting = kept;
             if waiting.len() == before {
-                match waiting.iter().position(|(_, pod)| !spreads(pod)) {
+                let mut free = |(place, pod): &(usize, &'p Pod)| {
+                    spreads(pod) && self.spread_allows(*place, pod, &counted, &mut launchable)
+                };
+                let next = waiting.iter().position(&mut free).or(waiting.iter().position(|(_, pod)| !spreads(pod)));
+                match next {
                     Some(place) => counted.push(waiting.remove(place)),
                     None => break,
                 }
