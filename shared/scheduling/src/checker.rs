@@ -44,6 +44,7 @@ pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options)
     for offer in &problem.node_pools {
         wrong.extend(limit_violations(offer, solution));
     }
+    wrong.extend(reservation_violations(problem, solution));
     wrong.extend(World::of(problem, solution).violations());
     wrong
 }
@@ -215,6 +216,26 @@ fn accepts_volumes(problem: &Problem<'_>, pod: &Pod, labels: &Requirements) -> b
             terms.is_empty() || terms.iter().any(usable)
         })
     })
+}
+
+/// Whether more nodes may come into a capacity reservation than it has left.
+fn reservation_violations(problem: &Problem<'_>, solution: &Solution) -> Vec<String> {
+    let mut left: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut used: BTreeMap<&str, u32> = BTreeMap::new();
+    for offer in &problem.node_pools {
+        let held =
+            offer.instance_types.iter().flat_map(|kind| &kind.offerings).filter_map(|one| one.reservation.as_ref());
+        left.extend(held.map(|held| (held.id.as_str(), held.remaining)));
+        for launch in solution.launches.iter().filter(|launch| launch.node_pool == offer.pool.name) {
+            let listed = |kind: &&InstanceType| launch.instance_types.iter().any(|listed| listed.name == kind.name);
+            let offerings = offer.instance_types.iter().filter(listed).flat_map(|kind| &kind.offerings);
+            let usable = offerings.filter(|offering| offering.available && offering.meets(&launch.requirements));
+            let ids: BTreeSet<&str> = usable.filter_map(|one| Some(one.reservation.as_ref()?.id.as_str())).collect();
+            ids.into_iter().for_each(|id| *used.entry(id).or_default() += 1);
+        }
+    }
+    let over = used.into_iter().filter(|(id, count)| left.get(id).is_none_or(|left| count > left));
+    over.map(|(id, count)| format!("{count} launches may use reservation {id}, which has fewer left")).collect()
 }
 
 /// Whether a node can attach the volumes of its pods and of those placed there.

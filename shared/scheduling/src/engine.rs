@@ -9,6 +9,7 @@ use crate::hosts::HostCounts;
 use crate::packing::{self, Bin, Context, Unit};
 use crate::pools::{self, Pool};
 use crate::problem::{Options, PreferencePolicy, Problem};
+use crate::reservations::Reservations;
 use crate::solution::{Placement, Solution, Unschedulable};
 use crate::topology::{self, Domain, Target, Topology};
 use crate::volumes::AttachedVolumes;
@@ -181,8 +182,18 @@ impl<'a, 'p> Engine<'a, 'p> {
         let mut units = self.assign(level, first);
         self.fill_opened(level, &mut units);
         let context = Context { classes: &self.classes, level, options: self.options };
+        let mut left: Option<Reservations> = None;
         for (pool, bins) in self.pools.iter_mut().zip(&mut self.bins) {
+            if left.as_ref().is_some_and(|left| pool.reservations.lower_to(left)) {
+                pool.reprice();
+            }
             bins.extend(packing::pack(pool, context, &mut units, &mut self.topology));
+            left = Some(left.map_or_else(|| pool.reservations.clone(), |left| left.with(&pool.reservations)));
+        }
+        for pool in &mut self.pools {
+            if left.as_ref().is_some_and(|left| pool.reservations.lower_to(left)) {
+                pool.reprice();
+            }
         }
         for unit in units {
             self.take_back(level, &unit);
@@ -456,6 +467,11 @@ impl<'a, 'p> Engine<'a, 'p> {
             self.bins.iter().map(|bins| bins.iter().map(|bin| draw(&mut queues, bin)).collect()).collect();
         let limited = self.explain(queues, &mut solution);
         for ((pool, bins), pods) in self.pools.iter_mut().zip(&self.bins).zip(pods) {
+            // What no node was planned for is not to be used by accident.
+            if !pool.reservations.is_empty() {
+                pool.reservations.close();
+                pool.reprice();
+            }
             solution.launches.extend(launch::launches(pool, bins, pods, &self.resources, self.options));
         }
         solution.placements.sort_unstable();

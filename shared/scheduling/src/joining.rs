@@ -64,6 +64,9 @@ fn fitting(
     }
     let present = pool.set(bin.set).choice(bin.shape)?.price;
     let set = pool.admit(bin.set, unit.alternatives[place], &context.classes.alternatives)?;
+    if bin.reservation.as_ref().is_some_and(|id| !pool.may_use(set, bin.shape, id)) {
+        return None;
+    }
     let same = pool.set(set).choice(bin.shape).is_some_and(|choice| choice.price <= present);
     same.then_some((set, times))
 }
@@ -76,6 +79,9 @@ fn grow(
     context: Context<'_, '_>,
     (class, most): (usize, u32),
 ) -> Option<(SetId, u32)> {
+    if bin.reservation.is_some() {
+        return None;
+    }
     let set = pool.admit(bin.set, alternative, &context.classes.alternatives)?;
     let class = &context.classes.list[class];
     let mut limits = pool.limits.clone();

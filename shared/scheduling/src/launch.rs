@@ -5,6 +5,7 @@ use crate::limits::Share;
 use crate::packing::{Bin, holding};
 use crate::pools::{Choice, Pool};
 use crate::problem::{MinValuesPolicy, Options};
+use crate::reservations;
 use crate::solution::{ChosenOffering, Launch, PricedType};
 use nodeless_model::claim::Charge;
 use nodeless_model::{Offering, Quantity, Requirement, Requirements, ResourceList, labels, resources};
@@ -32,7 +33,10 @@ pub(crate) fn launches(
             continue;
         }
         let slack = pool.limits.slack_each(bins.len() - index);
-        let (choices, beyond) = choices(pool, bin, &slack, options);
+        let (choices, beyond) = match &bin.reservation {
+            Some(id) => (reserved_choice(pool, bin, id), pool.limits.nothing()),
+            None => choices(pool, bin, &slack, options),
+        };
         pool.limits.charge(&beyond, 1);
         if let Some(launch) = launch(pool, bin, &choices, pods, resources) {
             launches.push(launch);
@@ -59,6 +63,15 @@ fn choices(pool: &Pool<'_>, bin: &Bin, slack: &Share, options: &Options) -> (Vec
     (kept, greatest.beyond(&own))
 }
 
+/// The one instance type that a node in a reservation can be.
+fn reserved_choice(pool: &Pool<'_>, bin: &Bin, id: &str) -> Vec<Choice> {
+    let kind = pool.types[bin.shape].kind;
+    let requirements = &pool.set(bin.set).requirements;
+    let mut offerings = kind.available_offerings(requirements).filter(|offering| reservations::is_of(offering, id));
+    let price = offerings.next().map(|offering| offering.price);
+    price.map(|price| Choice { kind: bin.shape, price, share: bin.share.clone() }).into_iter().collect()
+}
+
 fn launch(
     pool: &Pool<'_>,
     bin: &Bin,
@@ -69,9 +82,19 @@ fn launch(
     pods.sort_unstable();
     let set = pool.set(bin.set);
     let cheapest = &pool.types[choices.first()?.kind];
-    let chosen = cheapest.kind.cheapest_offering(&set.requirements)?;
-    let offerings: Vec<&Offering> =
-        choices.iter().flat_map(|choice| pool.types[choice.kind].kind.available_offerings(&set.requirements)).collect();
+    let offerings: Vec<&Offering> = match &bin.reservation {
+        Some(id) => {
+            let all = cheapest.kind.available_offerings(&set.requirements);
+            all.filter(|offering| reservations::is_of(offering, id)).collect()
+        }
+        None => {
+            let kinds = choices.iter().map(|choice| pool.types[choice.kind].kind);
+            kinds.flat_map(|kind| pool.offerings(kind, &set.requirements)).collect()
+        }
+    };
+    let of_cheapest =
+        offerings.iter().filter(|offering| cheapest.kind.offerings.iter().any(|one| std::ptr::eq(one, **offering)));
+    let chosen = of_cheapest.min_by(|a, b| a.cmp_price(b))?;
     let mut requests = resources.list(&bin.used);
     requests.add(&least_daemons(pool, choices));
     Some(Launch {
@@ -89,7 +112,7 @@ fn launch(
             capacity_type: chosen.capacity_type,
             price: chosen.price,
         },
-        requirements: narrowed(&set.requirements, pool, choices, &offerings),
+        requirements: narrowed(&set.requirements, pool, choices, &offerings, bin.reservation.as_ref()),
         charge: charge(pool, choices, &offerings),
         min_values_relaxed: bin.min_values_relaxed,
     })
@@ -107,13 +130,22 @@ fn least_daemons(pool: &Pool<'_>, choices: &[Choice]) -> ResourceList {
 }
 
 /// The requirements with the instance types, zones and capacity types that may be launched.
-fn narrowed(requirements: &Requirements, pool: &Pool<'_>, choices: &[Choice], offerings: &[&Offering]) -> Requirements {
+fn narrowed(
+    requirements: &Requirements,
+    pool: &Pool<'_>,
+    choices: &[Choice],
+    offerings: &[&Offering],
+    reservation: Option<&String>,
+) -> Requirements {
     let mut narrowed = requirements.clone();
     let names = choices.iter().map(|choice| pool.types[choice.kind].kind.name.as_str());
     narrowed.add(labels::INSTANCE_TYPE, Requirement::one_of(names));
     narrowed.add(labels::ZONE, Requirement::one_of(offerings.iter().map(|offering| offering.zone.as_str())));
     let capacity_types = offerings.iter().map(|offering| offering.capacity_type.as_str());
     narrowed.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
+    if let Some(id) = reservation {
+        narrowed.add(labels::CAPACITY_RESERVATION_ID, Requirement::one_of([id.as_str()]));
+    }
     narrowed.remove(labels::HOSTNAME);
     settle_own_labels(&mut narrowed);
     narrowed

@@ -6,11 +6,13 @@
 //! 1. Pods that are alike in everything that matters form a class (`classes`); everything is decided per class.
 //! 2. What a class asks of labels and taints is a list of alternatives, from the most to the least preferred
 //!    (`constraints`), tried one after another.
-//! 3. Existing nodes are filled first (`existing`, `fill`).
+//! 3. Pods that topology constraints count (`groups`, `topology`) are bound for domains by the counts, before anything is
+//!    packed (`assigning`); what one node holds is counted with the node (`hosts`). What finds no room is taken back, and
+//!    a plan that relied on it is made again (`engine`). Existing nodes are filled first.
 //! 4. Then each NodePool in the order of its weight packs what is left (`packing`): for every new node the shape that
 //!    costs least for what it holds; nodes that are not full are merged where that costs nothing (`merging`).
 //! 5. Each new node becomes a launch with every instance type that could stand in (`launch`).
-//! 6. Only for pods that found no place is it worked out why (`explain`).
+//! 6. Only for pods that found no place is it worked out why (`explain`, `against`).
 //!
 //! [`checker`] says independently whether a solution is valid; it shares no code with the engine.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -35,6 +37,7 @@ mod packing;
 mod pools;
 mod problem;
 mod reason;
+mod reservations;
 mod solution;
 mod topology;
 mod volumes;

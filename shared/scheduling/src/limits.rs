@@ -44,6 +44,11 @@ impl Limits {
         }
     }
 
+    /// A share of nothing.
+    pub(crate) fn nothing(&self) -> Share {
+        Share { resources: self.resources.iter().map(|_| 0).collect(), dollars: 0.0 }
+    }
+
     /// Whether nothing is limited.
     pub(crate) const fn are_none(&self) -> bool {
         self.resources.is_empty() && self.dollars.is_none()

@@ -92,7 +92,8 @@ fn merged(
     (a, b): (&Bin, &Bin),
     together: f64,
 ) -> Option<(Bin, f64)> {
-    if a.min_values_relaxed || b.min_values_relaxed {
+    let reserved = a.reservation.is_some() || b.reservation.is_some();
+    if reserved || a.min_values_relaxed || b.min_values_relaxed {
         return None;
     }
     let crowded = a.contents.iter().any(|(class, count)| {

@@ -34,6 +34,8 @@ pub(crate) struct Bin {
     pub(crate) share: Share,
     /// Whether the instance types that hold it are too few for `minValues`.
     pub(crate) min_values_relaxed: bool,
+    /// The capacity reservation of which it uses one instance.
+    pub(crate) reservation: Option<String>,
 }
 
 /// Pods of a class that wait, bound for certain domains where topology asks for that.
@@ -80,21 +82,34 @@ pub(crate) fn pack(
     units: &mut [Unit],
     topology: &mut Topology<'_>,
 ) -> Vec<Bin> {
-    let ranked: Vec<Vec<Demand>> = units
-        .iter()
-        .enumerate()
-        .map(|(index, unit)| if unit.pending == 0 { Vec::new() } else { demands(pool, context.classes, index, unit) })
-        .collect();
-    let most = ranked.iter().map(Vec::len).max().unwrap_or(0);
     let mut bins = Vec::new();
     loop {
         let before = bins.len();
+        let ranked: Vec<Vec<Demand>> = units
+            .iter()
+            .enumerate()
+            .map(
+                |(place, unit)| {
+                    if unit.pending == 0 { Vec::new() } else { demands(pool, context.classes, place, unit) }
+                },
+            )
+            .collect();
+        let most = ranked.iter().map(Vec::len).max().unwrap_or(0);
+        let reserved = pool.reservations.clone();
         // Each unit begins with the alternative that is cheapest for it; what is left tries the next.
         for rank in 0..most {
             let demands: Vec<&Demand> = ranked.iter().filter_map(|of_unit| of_unit.get(rank)).collect();
             let queue = Queue::default();
             let mut packer = Packer { pool: &mut *pool, context, demands, queue, topology: &mut *topology };
             bins.extend(packer.pack(units));
+            // Prices are others once a reservation is used up.
+            if pool.reservations != reserved {
+                break;
+            }
+        }
+        if pool.reservations != reserved {
+            pool.reprice();
+            continue;
         }
         // Merging may leave room in the limits for what had to be left out.
         if bins.len() == before || !merging::merge(pool, context, topology, &mut bins) {
@@ -210,7 +225,8 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             let unit = self.demands[anchor].unit;
             while units[unit].pending > 0 {
                 self.queue.fill(&self.demands, self.context.classes, units);
-                let Some((best, taken)) = self.best(anchor, units) else { break };
+                let Some((mut best, taken)) = self.best(anchor, units) else { break };
+                best.reservation = self.pool.reservation(best.set, best.shape);
                 let alike = self.times(&best, &taken, units);
                 for (unit, count) in taken {
                     units[unit].pending -= count * alike;
@@ -219,7 +235,11 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                     self.topology.record_host(&self.context.classes.list[*class].selected_hosts, count * alike);
                 }
                 self.pool.limits.charge(&best.share, alike);
+                let reservation = best.reservation.clone();
                 bins.extend(std::iter::repeat_n(best, alike as usize));
+                if reservation.is_some_and(|id| self.pool.reservations.take(&id, alike)) {
+                    return bins;
+                }
             }
         }
         bins
@@ -232,7 +252,8 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             return 1;
         }
         let filled = taken.iter().map(|(unit, count)| units[*unit].pending / count).min().unwrap_or(1).max(1);
-        self.pool.limits.room_for(&bin.share, filled).max(1)
+        let reserved = bin.reservation.as_ref().map_or(u32::MAX, |id| self.pool.reservations.left(id));
+        self.pool.limits.room_for(&bin.share, filled.min(reserved)).max(1)
     }
 
     /// The node that holds the anchor and costs least for what it holds, and what it takes of which unit.
@@ -432,12 +453,16 @@ impl Bin {
             shape,
             share,
             min_values_relaxed: false,
+            reservation: None,
         }
     }
 
     /// Whether both hold the same.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        self.set == other.set && self.shape == other.shape && self.contents == other.contents
+        self.set == other.set
+            && self.shape == other.shape
+            && self.contents == other.contents
+            && self.reservation == other.reservation
     }
 
     pub(crate) fn add(&mut self, index: usize, class: &Class<'_>, level: usize, count: u32) {

@@ -7,8 +7,9 @@ use crate::dense::{self, Amounts, ResourceIndex};
 use crate::limits::{Limits, Share};
 use crate::problem::PoolOffer;
 use crate::reason::Cause;
+use crate::reservations::Reservations;
 use nodeless_model::pod::HostPort;
-use nodeless_model::{DaemonSet, InstanceType, NodePool, Requirement, Requirements, ResourceList, labels};
+use nodeless_model::{DaemonSet, InstanceType, NodePool, Offering, Requirement, Requirements, ResourceList, labels};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,6 +30,8 @@ pub(crate) struct Pool<'a> {
     /// Keys of which a launch must be able to choose from so many values.
     pub(crate) min_values: Vec<(String, u32)>,
     pub(crate) limits: Limits,
+    /// What is left of capacity reservations, as far as this NodePool knows.
+    pub(crate) reservations: Reservations,
     sets: Vec<NodeSet>,
     set_ids: HashMap<Requirements, SetId>,
     admitted: HashMap<(SetId, AlternativeId), Option<SetId>>,
@@ -124,6 +127,7 @@ impl<'a> Pool<'a> {
             types,
             min_values,
             limits: Limits::of(offer),
+            reservations: Reservations::of(&offer.instance_types),
             sets: Vec::new(),
             set_ids: HashMap::new(),
             admitted: HashMap::new(),
@@ -234,9 +238,42 @@ impl<'a> Pool<'a> {
 
     /// The instance type at a place as something to be launched; `None` when no offering can be had.
     pub(crate) fn choice(&self, place: usize, kind: &PoolType<'_>, requirements: &Requirements) -> Option<Choice> {
-        let cheapest = kind.kind.cheapest_offering(requirements)?;
-        let dearest = kind.kind.available_offerings(requirements).map(|offering| offering.price).fold(0.0, f64::max);
+        let cheapest = self.offerings(kind.kind, requirements).min_by(|a, b| a.cmp_price(b))?;
+        let dearest = self.offerings(kind.kind, requirements).map(|offering| offering.price).fold(0.0, f64::max);
         Some(Choice { kind: place, price: cheapest.price, share: self.limits.share(&kind.kind.capacity, dearest) })
+    }
+
+    /// The offerings that meet the requirements and can be had, reservations that are used up left out.
+    pub(crate) fn offerings<'o>(
+        &'o self,
+        kind: &'o InstanceType,
+        requirements: &'o Requirements,
+    ) -> impl Iterator<Item = &'o Offering> + use<'o, 'a> {
+        // Where many types have to be listed, one reserved type is too few.
+        let usable = self.min_values.is_empty();
+        kind.available_offerings(requirements).filter(move |offering| {
+            offering.reservation.as_ref().is_none_or(|held| usable && self.reservations.left(&held.id) > 0)
+        })
+    }
+
+    /// The reservation that a node of this set and type would use, if that is the cheapest way.
+    pub(crate) fn reservation(&self, set: SetId, kind: usize) -> Option<String> {
+        let requirements = &self.sets[set].requirements;
+        let cheapest = self.offerings(self.types[kind].kind, requirements).min_by(|a, b| a.cmp_price(b))?;
+        cheapest.reservation.as_ref().map(|held| held.id.clone())
+    }
+
+    /// Whether a node of this set and type can use a reservation.
+    pub(crate) fn may_use(&self, set: SetId, kind: usize, id: &str) -> bool {
+        let mut offerings = self.types[kind].kind.available_offerings(&self.sets[set].requirements);
+        offerings.any(|offering| offering.reservation.as_ref().is_some_and(|held| held.id == id))
+    }
+
+    /// Works out anew what can be launched, after reservations have changed.
+    pub(crate) fn reprice(&mut self) {
+        let requirements: Vec<Requirements> = self.sets.iter().map(|set| set.requirements.clone()).collect();
+        self.sets = requirements.into_iter().map(|requirements| self.make_set(requirements)).collect();
+        self.admitted.clear();
     }
 
     /// Leaves out what no one would buy: where something as cheap has as much room, takes no more of the limits and has

@@ -1,0 +1,63 @@
+//! What is left of capacity reservations while a plan grows.
+
+use nodeless_model::{InstanceType, Offering};
+use std::collections::BTreeMap;
+
+/// How many instances are left in each reservation, by its id.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reservations(BTreeMap<String, u32>);
+
+impl Reservations {
+    /// Those behind the offerings of these types; where they disagree, the least counts.
+    pub(crate) fn of(types: &[InstanceType]) -> Self {
+        let mut all = Self::default();
+        for held in types.iter().flat_map(|kind| &kind.offerings).filter_map(|offering| offering.reservation.as_ref()) {
+            let left = all.0.entry(held.id.clone()).or_insert(held.remaining);
+            *left = held.remaining.min(*left);
+        }
+        all
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn left(&self, id: &str) -> u32 {
+        self.0.get(id).copied().unwrap_or(0)
+    }
+
+    /// Takes instances of a reservation. Returns whether it is used up now.
+    pub(crate) fn take(&mut self, id: &str, count: u32) -> bool {
+        let Some(left) = self.0.get_mut(id) else { return true };
+        *left = left.saturating_sub(count);
+        *left == 0
+    }
+
+    /// Takes over what another NodePool has left of what both share. Returns whether anything changed.
+    pub(crate) fn lower_to(&mut self, other: &Self) -> bool {
+        let before = self.clone();
+        for (id, left) in &mut self.0 {
+            *left = other.0.get(id).map_or(*left, |other| (*left).min(*other));
+        }
+        *self != before
+    }
+
+    /// What is left by both.
+    pub(crate) fn with(mut self, other: &Self) -> Self {
+        for (id, count) in &other.0 {
+            let left = self.0.entry(id.clone()).or_insert(*count);
+            *left = (*left).min(*count);
+        }
+        self
+    }
+
+    /// Lets nothing more be taken.
+    pub(crate) fn close(&mut self) {
+        self.0.values_mut().for_each(|left| *left = 0);
+    }
+}
+
+/// Whether an offering is of a reservation.
+pub(crate) fn is_of(offering: &Offering, id: &str) -> bool {
+    offering.reservation.as_ref().is_some_and(|held| held.id == id)
+}
