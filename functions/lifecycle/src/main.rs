@@ -6,7 +6,8 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use nodeless_ec2::{ClusterDetails, Ec2Cloud};
 use nodeless_lifecycle::Settings;
 use nodeless_operations::{CatalogCache, Reconciler, Sweeper};
-use nodeless_ports::queue::ClaimMessage;
+use nodeless_ports::Queue;
+use nodeless_ports::queue::{ClaimMessage, WakeSource};
 use nodeless_runtime::{ConnectError, Connections, Environment, batch};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -14,6 +15,7 @@ use tokio::sync::OnceCell;
 struct Lifecycle {
     reconciler: Reconciler,
     sweeper: Sweeper,
+    queue: Arc<dyn Queue>,
 }
 
 #[tokio::main]
@@ -33,6 +35,7 @@ impl Lifecycle {
             .map_err(|error| format!("{body:?} is no message of the claims queue: {error}; nobody can act on it"))?;
         match message {
             ClaimMessage::Claim { name } => self.reconciler.run(&name).await.map(|_| ())?,
+            ClaimMessage::Plan { .. } => self.queue.wake_planner(WakeSource::Planner).await?,
             ClaimMessage::Sweep { .. } => self.sweeper.run().await.map(|_| ())?,
         }
         Ok(())
@@ -60,6 +63,7 @@ async fn connect() -> Result<Lifecycle, ConnectError> {
         catalog: CatalogCache::default(),
         settings: settings.clone(),
     };
+    let queue: Arc<dyn Queue> = connections.queue.clone();
     let sweeper = Sweeper {
         context: connections.context,
         claims: connections.claims,
@@ -69,5 +73,5 @@ async fn connect() -> Result<Lifecycle, ConnectError> {
         catalog: CatalogCache::default(),
         settings,
     };
-    Ok(Lifecycle { reconciler, sweeper })
+    Ok(Lifecycle { reconciler, sweeper, queue })
 }

@@ -47,6 +47,13 @@ pub enum ClaimMessage {
         /// The claim's name.
         name: String,
     },
+    /// A plan is due now: wake the planner. Messages of a FIFO queue cannot be delayed one by one, so a plan that is due later
+    /// waits here.
+    #[serde(rename = "plan")]
+    Plan {
+        /// When it was asked for.
+        at: jiff::Timestamp,
+    },
     /// Look at all claims now, and compare them with EC2 and the cluster.
     #[serde(rename = "sweep")]
     Sweep {
@@ -63,6 +70,12 @@ pub trait Queue: Send + Sync {
     /// # Errors
     /// When the queue cannot be reached; the heartbeat then wakes the planner within a minute.
     async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError>;
+
+    /// Asks for a plan after a delay (at most 15 minutes; longer ones are cut).
+    ///
+    /// # Errors
+    /// When the queue cannot be reached; the heartbeat then wakes the planner within a minute.
+    async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError>;
 
     /// Asks to look at these claims, each after its delay (at most 15 minutes; longer ones are cut).
     ///

@@ -38,6 +38,13 @@ impl SqsQueue {
             claims_queue_url,
         }
     }
+
+    fn claims_queue_url(&self, operation: &str) -> Result<&str, PortError> {
+        self.claims_queue_url.as_deref().ok_or_else(|| {
+            let message = "this function has no claims queue; set NODELESS_CLAIMS_QUEUE_URL";
+            PortError::new(ErrorKind::Invalid, operation, message)
+        })
+    }
 }
 
 #[async_trait]
@@ -58,15 +65,26 @@ impl Queue for SqsQueue {
         Ok(())
     }
 
+    async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
+        const OPERATION: &str = "SQS SendMessage (claims queue)";
+        let body = encode(OPERATION, &ClaimMessage::Plan { at: Timestamp::now() })?;
+        self.client
+            .send_message()
+            .queue_url(self.claims_queue_url(OPERATION)?)
+            .message_body(body)
+            .delay_seconds(delay_seconds(delay))
+            .send()
+            .await
+            .map_err(|error| port_error(OPERATION, &error))?;
+        Ok(())
+    }
+
     async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
         const OPERATION: &str = "SQS SendMessageBatch (claims queue)";
         if claims.is_empty() {
             return Ok(());
         }
-        let Some(url) = &self.claims_queue_url else {
-            let message = "this function has no claims queue; set NODELESS_CLAIMS_QUEUE_URL";
-            return Err(PortError::new(ErrorKind::Invalid, OPERATION, message));
-        };
+        let url = self.claims_queue_url(OPERATION)?;
         for batch in claims.chunks(10) {
             let mut request = self.client.send_message_batch().queue_url(url);
             for (index, (name, delay)) in batch.iter().enumerate() {

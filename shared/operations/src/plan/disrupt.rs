@@ -8,7 +8,9 @@ use crate::lines::DisruptionSkipped;
 use crate::names::Names;
 use crate::node_class;
 use jiff::Timestamp;
-use nodeless_disruption::{Cluster, ClusterNode, Command, Decision, NodeClassFacts, Options, VALIDATION_DELAY, decide};
+use nodeless_disruption::{
+    Cluster, ClusterNode, Command, Decision, KeptReason, NodeClassFacts, Options, VALIDATION_DELAY, decide,
+};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::object::ObjectEvent;
@@ -41,6 +43,7 @@ impl Planner {
             Options { hash_version: nodeless_api::hash::VERSION.to_owned(), scheduling: self.settings.scheduling };
         let decision = decide(&input, now, &options);
         report.kept.clone_from(&decision.kept);
+        report.next = next_change(&decision, now);
         events.extend(decision.events.iter().cloned());
         self.follow(situation, judged, &decision, names, now, report).await;
     }
@@ -186,6 +189,16 @@ impl Planner {
 }
 
 /// Why no node may be disrupted by choice now: something that could not be decoded may stand in the way.
+/// When the first node that is kept for a while only may be looked at again, rounded up to whole seconds.
+fn next_change(decision: &Decision, now: Timestamp) -> Option<Duration> {
+    let until = decision.kept.iter().flat_map(|kept| &kept.reasons).filter_map(|reason| match reason {
+        KeptReason::TooRecent { until, .. } | KeptReason::Nominated { until } => Some(*until),
+        _ => None,
+    });
+    let wait = Duration::try_from(until.min()?.duration_since(now)).unwrap_or_default();
+    Some(Duration::from_secs(wait.as_secs() + 1))
+}
+
 fn doubt(view: &ClusterView) -> Option<String> {
     let matters = ["Node", "Pod", "PodDisruptionBudget", "DaemonSet"];
     let hidden = view.invalid.iter().find(|object| matters.contains(&object.kind.as_str()))?;

@@ -51,6 +51,9 @@ impl Default for PlanSettings {
     }
 }
 
+/// How often the planner is woken anyway.
+const HEARTBEAT: Duration = Duration::from_mins(1);
+
 /// Makes plans. Only one may work for a cluster at a time, which the plan queue sees to.
 pub struct Planner {
     /// Time and logs.
@@ -166,6 +169,7 @@ impl Planner {
         refuse(&problem, &solution, &mut report, &mut events);
         self.disrupt(&situation, &judged, &mut names, started, &mut report, &mut events).await;
         self.publish(events, started).await;
+        self.plan_later(&report).await;
         self.finish(started, &report, metrics).await;
         Ok(report)
     }
@@ -205,6 +209,15 @@ impl Planner {
             leaving: &report.leaving,
             milliseconds: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
+    }
+
+    /// Asks for the plan that will have something to do even if nothing happens meanwhile, unless the heartbeat comes first.
+    async fn plan_later(&self, report: &PlanReport) {
+        if let Some(delay) = report.next.filter(|delay| *delay < HEARTBEAT)
+            && let Err(error) = self.queue.wake_planner_after(delay).await
+        {
+            self.context.log(&Failed { what: "ask for the next plan", why: &error.to_string() });
+        }
     }
 
     /// Asks for another plan, because this one could not do everything.

@@ -26,6 +26,8 @@ pub struct MemoryQueue {
 #[derive(Debug, Default)]
 struct State {
     planner: Option<WakeSource>,
+    /// When the planner is to be woken later; the earliest counts.
+    planner_later: Option<Timestamp>,
     claims: BTreeSet<(Timestamp, String)>,
 }
 
@@ -39,7 +41,10 @@ impl MemoryQueue {
     /// Takes the wake-up of the planner, if there is one.
     #[must_use]
     pub fn take_plan(&self) -> Option<WakeSource> {
-        self.lock().planner.take()
+        let now = self.clock.now();
+        let mut state = self.lock();
+        let later = state.planner_later.take_if(|at| *at <= now).map(|_| WakeSource::Planner);
+        state.planner.take().or(later)
     }
 
     /// Takes the claims that are due now, the longest due first, each once.
@@ -62,7 +67,11 @@ impl MemoryQueue {
     pub fn next_due(&self) -> Option<Timestamp> {
         let state = self.lock();
         let claim = state.claims.first().map(|(at, _)| *at);
-        if state.planner.is_some() { Some(self.clock.now()) } else { claim }
+        if state.planner.is_some() {
+            Some(self.clock.now())
+        } else {
+            claim.into_iter().chain(state.planner_later).min()
+        }
     }
 
     /// Loses all messages.
@@ -80,6 +89,15 @@ impl Queue for MemoryQueue {
     async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
         self.faults.write("queue wake planner", || {
             self.lock().planner = Some(source);
+            Ok(())
+        })
+    }
+
+    async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
+        self.faults.write("queue wake planner later", || {
+            let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
+            let mut state = self.lock();
+            state.planner_later = Some(state.planner_later.map_or(at, |present| present.min(at)));
             Ok(())
         })
     }
