@@ -1,11 +1,11 @@
 locals {
-  node_role_arn  = var.node_role_arn == null ? aws_iam_role.node[0].arn : var.node_role_arn
-  node_role_name = var.node_role_arn == null ? aws_iam_role.node[0].name : element(split("/", var.node_role_arn), length(split("/", var.node_role_arn)) - 1)
+  node_role_arn  = var.create_node_role ? aws_iam_role.node[0].arn : var.node_role_arn
+  node_role_name = var.create_node_role ? aws_iam_role.node[0].name : element(split("/", var.node_role_arn), length(split("/", var.node_role_arn)) - 1)
   node_role_arns = concat([local.node_role_arn], var.additional_node_role_arns)
 }
 
 resource "aws_iam_role" "node" {
-  count = var.node_role_arn == null ? 1 : 0
+  count = var.create_node_role ? 1 : 0
 
   name        = "${local.iam_name}-node"
   description = "Nodes that nodeless launches for EKS cluster ${local.cluster}"
@@ -22,7 +22,7 @@ resource "aws_iam_role" "node" {
 }
 
 resource "aws_iam_role_policy_attachment" "node" {
-  for_each = var.node_role_arn == null ? toset([
+  for_each = var.create_node_role ? toset([
     "AmazonEKSWorkerNodePolicy",
     "AmazonEKS_CNI_Policy",
     "AmazonEC2ContainerRegistryPullOnly",

@@ -169,14 +169,25 @@ variable "wake_enabled" {
   default     = true
 }
 
+variable "create_node_role" {
+  description = "Make a role for nodes. false takes node_role_arn. A switch of its own, so that the ARN may be one that the same apply makes."
+  type        = bool
+  default     = true
+}
+
 variable "node_role_arn" {
-  description = "An existing role for nodes, such as the one Karpenter used. null makes one."
+  description = "An existing role for nodes, such as the one Karpenter used, with create_node_role = false."
   type        = string
   default     = null
 
   validation {
     condition     = var.node_role_arn == null ? true : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/.+$", var.node_role_arn))
     error_message = "node_role_arn must be the ARN of an IAM role."
+  }
+
+  validation {
+    condition     = var.create_node_role == (var.node_role_arn == null)
+    error_message = "Give node_role_arn with create_node_role = false, or neither."
   }
 }
 

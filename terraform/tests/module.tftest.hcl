@@ -352,6 +352,7 @@ run "without_installer" {
 
 run "moving_over_from_karpenter" {
   variables {
+    create_node_role          = false
     node_role_arn             = "arn:aws:iam::111122223333:role/teams/KarpenterNodeRole-example"
     create_node_access_entry  = false
     additional_node_role_arns = ["arn:aws:iam::111122223333:role/gpu"]

@@ -86,7 +86,16 @@ run "schedules" {
 run "node_role" {
   command = plan
   variables {
-    node_role_arn = "KarpenterNodeRole-example"
+    create_node_role = false
+    node_role_arn    = "KarpenterNodeRole-example"
+  }
+  expect_failures = [var.node_role_arn]
+}
+
+run "a_node_role_that_nothing_names" {
+  command = plan
+  variables {
+    create_node_role = false
   }
   expect_failures = [var.node_role_arn]
 }

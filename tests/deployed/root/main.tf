@@ -60,6 +60,7 @@ module "nodeless" {
   cluster_name        = aws_eks_cluster.this.name
   artifacts_directory = var.artifacts_directory
   architecture        = "x86_64"
+  create_node_role    = false
   node_role_arn       = aws_iam_role.node.arn
   wake_enabled        = var.wake_enabled
   extra_environment   = var.extra_environment
