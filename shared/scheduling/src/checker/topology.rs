@@ -199,10 +199,15 @@ impl<'p> World<'p> {
             }
             waiting = kept;
             if waiting.len() == before {
-                let mut free = |(place, pod): &(usize, &'p Pod)| {
-                    spreads(pod) && self.spread_allows(*place, pod, &counted, &mut launchable)
-                };
-                let next = waiting.iter().position(&mut free).or(waiting.iter().position(|(_, pod)| !spreads(pod)));
+                // Those that fill the emptiest domains leave most room for the others.
+                let blocked = waiting.iter().find(|(_, pod)| itself(pod)).copied();
+                let mut free: Vec<(usize, usize)> = Vec::new();
+                for (index, (place, pod)) in waiting.iter().enumerate() {
+                    if !spreads(pod) || self.spread_allows(*place, pod, &counted, &mut launchable) {
+                        free.push((self.fullness(*place, pod, blocked.map(|(_, pod)| pod), &counted), index));
+                    }
+                }
+                let next = free.into_iter().min().map(|(_, index)| index);
                 match next {
                     Some(place) => counted.push(waiting.remove(place)),
                     None => break,
@@ -213,6 +218,17 @@ impl<'p> World<'p> {
             .iter()
             .map(|(place, pod)| format!("{}: the spread of {} is broken", self.sites[*place].name, pod.key()))
             .collect()
+    }
+
+    /// How many pods that count for the spreads of another are where this one is, if it counts for them too.
+    fn fullness(&self, place: usize, pod: &Pod, other: Option<&Pod>, counted: &[(usize, &Pod)]) -> usize {
+        let spreads = other.into_iter().flat_map(|other| other.topology_spread.iter().map(move |one| (other, one)));
+        let counting = spreads.filter(|(other, spread)| spread.hard && spread_selects(spread, other, pod));
+        let here = counting.map(|(other, spread)| {
+            let near = |site: usize| self.share(place, site, &spread.topology_key);
+            counted.iter().filter(|(site, one)| near(*site) && spread_selects(spread, other, one)).count()
+        });
+        here.sum()
     }
 
     fn spread_allows(
