@@ -200,14 +200,15 @@ impl<'p> World<'p> {
             waiting = kept;
             if waiting.len() == before {
                 // Those that fill the emptiest domains leave most room for the others.
-                let blocked = waiting.iter().find(|(_, pod)| itself(pod)).copied();
-                let mut free: Vec<(usize, usize)> = Vec::new();
+                let blocked = waiting.iter().find(|(_, pod)| spreads(pod)).copied();
+                let mut free: Vec<(bool, usize, usize)> = Vec::new();
                 for (index, (place, pod)) in waiting.iter().enumerate() {
                     if !spreads(pod) || self.spread_allows(*place, pod, &counted, &mut launchable) {
-                        free.push((self.fullness(*place, pod, blocked.map(|(_, pod)| pod), &counted), index));
+                        let fullness = self.fullness(*place, pod, blocked.map(|(_, pod)| pod), &counted);
+                        free.push((!spreads(pod), fullness, index));
                     }
                 }
-                let next = free.into_iter().min().map(|(_, index)| index);
+                let next = free.into_iter().min().map(|(_, _, index)| index);
                 match next {
                     Some(place) => counted.push(waiting.remove(place)),
                     None => break,
