@@ -264,7 +264,8 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
     let names: Vec<(String, Duration)> = (0..12).map(|index| (format!("c-{index:02}"), Duration::ZERO)).collect();
     queue.wake_claims(&names).await.unwrap();
     queue.wake_claims(&[("later".to_owned(), Duration::from_secs(600))]).await.unwrap();
-    let mut seen = Vec::new();
+    queue.wake_planner_after(Duration::ZERO).await.unwrap();
+    let (mut seen, mut later_plans) = (Vec::new(), 0);
     loop {
         let received = sqs.receive_message().queue_url(&claims).max_number_of_messages(10).send().await.unwrap();
         if received.messages().is_empty() {
@@ -273,6 +274,7 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
         for message in received.messages() {
             match serde_json::from_str(message.body().unwrap()).unwrap() {
                 ClaimMessage::Claim { name } => seen.push(name),
+                ClaimMessage::Plan { .. } => later_plans += 1,
                 other @ ClaimMessage::Sweep { .. } => panic!("{other:?}"),
             }
             sqs.delete_message()
@@ -283,6 +285,7 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
                 .unwrap();
         }
     }
+    assert_eq!(later_plans, 1);
     seen.sort();
     assert_eq!(seen, names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
 
