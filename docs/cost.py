@@ -81,9 +81,12 @@ def main() -> None:
         f"| {name} | {figures['startToReadyMilliseconds']:.0f} ms | {figures['peakMemoryMegabytes']} MB |"
         for name, figures in sorted(measured["functions"].items())
     )
+    # Whoever measures without optimised binaries of some functions notes them in the measurements, and the page says so.
+    debug = measured.get("debugBuilds", [])
+    builds = "release builds" if not debug else f"release builds, but unoptimised ones of {' and '.join(debug)} (their figures are upper bounds)"
     text = f"""# What nodeless costs
 
-Made by `docs/cost.py` from `docs/measurements.json`, measured at commit {commit} with release builds against moto and the
+Made by `docs/cost.py` from `docs/measurements.json`, measured at commit {commit} with {builds}, against moto and the
 simulated cluster and EC2, {measured['nodes']} nodes, on a two-core x86-64 machine. Prices are us-east-1's list prices without
 any free tier. Do not edit: measure again.
 
