@@ -3,10 +3,11 @@
 //! Raw facts come in ([`facts`]: what the EC2 API says about a type, where it is offered, what it costs). They are
 //! condensed to what scheduling needs ([`type_facts`]), kept in a compact stored form ([`stored::Catalog`]), and made
 //! into instance types with labels, capacity, overhead and offerings for one EC2NodeClass at a time
-//! ([`instance_types`]). A pure room: no I/O, no clock.
+//! ([`instance_types`]). Where a person gives a catalog as a file, [`file`] reads it. A pure room: no I/O, no clock.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod facts;
+pub mod file;
 pub mod instance_types;
 pub mod node_class;
 pub mod stored;
@@ -14,6 +15,7 @@ pub mod type_facts;
 pub mod unavailable;
 
 pub use facts::Facts;
+pub use file::CatalogFile;
 pub use node_class::NodeClassSettings;
 pub use stored::Catalog;
 pub use unavailable::UnavailableOfferings;

@@ -13,14 +13,14 @@ use jiff::Timestamp;
 use nodeless_model::InstanceType;
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{Facts, Zone, synthetic_spot_price};
+use crate::facts::{Facts, FactsError, Zone, synthetic_spot_price};
 use crate::instance_types::instance_type;
 use crate::node_class::NodeClassSettings;
 use crate::type_facts::TypeFacts;
 use crate::unavailable::UnavailableOfferings;
 
 /// Raised with every change of the shape of [`Catalog`] or what it holds, because postcard does not describe itself.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 /// What a catalog may decompress to at most: ten times a large region's. Guards memory against damaged bytes.
 const MAXIMUM_DECOMPRESSED: u64 = 8 << 20;
 
@@ -56,6 +56,8 @@ pub enum OnDemandPriceSource {
     PriceList,
     /// The table that was compiled in, which ages.
     Embedded,
+    /// A catalog file that a person gave.
+    File,
 }
 
 /// Where spot prices come from.
@@ -67,6 +69,8 @@ pub enum SpotPriceSource {
     OnDemand,
     /// Made up; see [`synthetic_spot_price`].
     Synthetic,
+    /// A catalog file that a person gave.
+    File,
 }
 
 /// What EC2 offers in a region, for every EC2NodeClass.
@@ -96,7 +100,7 @@ pub struct Catalog {
 pub struct CatalogType {
     /// What it is.
     pub facts: TypeFacts,
-    /// The same in every zone; `None` where it is unknown.
+    /// The same in every zone but where [`ZoneOffer::on_demand_price`] differs; `None` where it is unknown.
     pub on_demand_price: Option<Price>,
     /// The zones that offer it.
     pub offers: Vec<ZoneOffer>,
@@ -109,6 +113,24 @@ pub struct ZoneOffer {
     pub zone: u8,
     /// `None` where it is unknown.
     pub spot_price: Option<Price>,
+    /// The on-demand price where it is not the type's own, which EC2 never does but a catalog file may.
+    pub on_demand_price: Option<Price>,
+    /// How it is sold on demand here.
+    pub on_demand: Listing,
+    /// How it is sold as spot here.
+    pub spot: Listing,
+}
+
+/// How an instance type is sold in a zone for a capacity type.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Listing {
+    /// Wherever the type is offered, if the type's facts name the capacity type: what EC2 does.
+    #[default]
+    Open,
+    /// Listed with its price, but it cannot be had: `available: false` in a catalog file.
+    Withheld,
+    /// Not listed, so not sold here.
+    Absent,
 }
 
 /// Why stored bytes are no catalog, or a catalog cannot be stored.
@@ -144,9 +166,9 @@ pub enum StoredCatalogError {
 }
 
 impl CatalogType {
-    /// The zones that offer it, with the spot price there.
-    pub fn zones<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = (&'a Zone, Option<Price>)> {
-        self.offers.iter().filter_map(|offer| Some((catalog.zones.get(usize::from(offer.zone))?, offer.spot_price)))
+    /// The zones that offer it, and what they offer.
+    pub fn zones<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = (&'a Zone, &'a ZoneOffer)> {
+        self.offers.iter().filter_map(|offer| Some((catalog.zones.get(usize::from(offer.zone))?, offer)))
     }
 }
 
@@ -198,6 +220,38 @@ impl Catalog {
         });
         let catalog = Self::new(version, facts, OnDemandPriceSource::Embedded, Some(&spot.collect()));
         Self { spot_price_source: SpotPriceSource::Synthetic, ..catalog }
+    }
+
+    /// The catalog that is used where a person gives none: the embedded facts of us-east-1 in its zones a, b and c, with
+    /// real on-demand prices and synthetic spot prices.
+    ///
+    /// # Errors
+    ///
+    /// If the data that was compiled in is damaged, which the crate's tests exclude.
+    pub fn embedded() -> Result<Self, &'static FactsError> {
+        Ok(Self::synthetic(1, &Facts::embedded()?.within_zones(&["us-east-1a", "us-east-1b", "us-east-1c"])))
+    }
+
+    /// Where its prices come from, in words for a person; one sentence for each kind of price.
+    #[must_use]
+    pub const fn price_sources(&self) -> [&'static str; 2] {
+        [
+            match self.on_demand_price_source {
+                OnDemandPriceSource::PriceList => "on-demand prices are the AWS Price List's",
+                OnDemandPriceSource::Embedded => {
+                    "on-demand prices are the table that was compiled in (us-east-1, July 2026)"
+                }
+                OnDemandPriceSource::File => "on-demand prices are the catalog file's",
+            },
+            match self.spot_price_source {
+                SpotPriceSource::History => "spot prices are EC2's spot price history",
+                SpotPriceSource::OnDemand => "spot prices are unknown; the on-demand price stands in for each",
+                SpotPriceSource::Synthetic => {
+                    "spot prices are synthetic (25% to 45% of on demand); they say nothing about the market"
+                }
+                SpotPriceSource::File => "spot prices are the catalog file's",
+            },
+        ]
     }
 
     /// Every instance type as a node class would launch it, by name.
@@ -257,7 +311,13 @@ fn offers(facts: &Facts, name: &str, spot_price: impl Fn(&str) -> Option<Price>)
     (0_u8..)
         .zip(&facts.zones)
         .filter(|(_, zone)| offered.contains(&zone.name))
-        .map(|(position, zone)| ZoneOffer { zone: position, spot_price: spot_price(&zone.name) })
+        .map(|(position, zone)| ZoneOffer {
+            zone: position,
+            spot_price: spot_price(&zone.name),
+            on_demand_price: None,
+            on_demand: Listing::Open,
+            spot: Listing::Open,
+        })
         .collect()
 }
 

@@ -94,7 +94,7 @@ pub struct TypeFacts {
     pub network_bandwidth_mbps: Option<u32>,
     /// Whether it has an elastic network adapter.
     pub ena: bool,
-    /// Network cards.
+    /// Network cards; empty where they are unknown.
     pub network_cards: Vec<NetworkCard>,
     /// The card that takes the primary interface.
     pub default_network_card: u32,
@@ -132,7 +132,9 @@ impl TypeFacts {
                 _ => None,
             }
         })?;
-        if !info.supported_virtualization_types.iter().any(|kind| kind == "hvm") {
+        // An entry that a person wrote may say nothing; EC2 always does.
+        let kinds = &info.supported_virtualization_types;
+        if !kinds.is_empty() && !kinds.iter().any(|kind| kind == "hvm") {
             return None;
         }
         let usage = |class: &str| info.supported_usage_classes.iter().any(|supported| supported == class);

@@ -50,6 +50,7 @@ pub struct InstanceTypeInfo {
     #[serde(default)]
     pub ebs_info: EbsInfo,
     /// Network.
+    #[serde(default)]
     pub network_info: NetworkInfo,
     /// GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

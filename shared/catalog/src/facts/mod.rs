@@ -147,7 +147,7 @@ impl Facts {
 /// The two shapes of a DescribeInstanceTypes answer.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Answer {
+pub(crate) enum Answer {
     Entries(Vec<serde_json::Value>),
     Object {
         #[serde(rename = "InstanceTypes")]

@@ -87,9 +87,13 @@ pub fn pods(facts: &TypeFacts, settings: &NodeClassSettings) -> u32 {
 }
 
 /// Pods that the VPC CNI can give an address without prefix delegation: on each usable interface of the default card
-/// one address is the interface's own, and two pods use the host's network. 0 when no interface is left.
+/// one address is the interface's own, and two pods use the host's network. 0 when no interface is left. The kubelet's own
+/// default where nothing is known about the type's cards.
 #[must_use]
 pub fn interface_limited_pods(facts: &TypeFacts, settings: &NodeClassSettings, reserved_enis: u32) -> u32 {
+    if facts.network_cards.is_empty() {
+        return DEFAULT_MAX_PODS;
+    }
     let card = facts.network_cards.iter().find(|card| card.index == facts.default_network_card);
     let efa_only = settings.efa_only_interfaces().filter(|interface| interface.network_card_index == 0).count();
     let usable = card

@@ -147,7 +147,8 @@ fn add_places(requirements: &mut Requirements, catalog: &Catalog, entry: &Catalo
     let offered: BTreeSet<&str> = entry.zones(catalog).map(|(zone, _)| zone.name.as_str()).collect();
     let zones = || settings.zones.iter().filter(|zone| offered.contains(zone.name.as_str()));
     requirements.add(labels::ZONE, Requirement::one_of(zones().map(|zone| zone.name.as_str())));
-    requirements.add(labels::ZONE_ID, Requirement::one_of(zones().map(|zone| zone.id.as_str())));
+    requirements
+        .add(labels::ZONE_ID, Requirement::one_of(zones().map(|zone| zone.id.as_str()).filter(|id| !id.is_empty())));
     let reserved = reservations(&entry.facts, settings).next().is_some();
     let capacity_types = [
         (entry.facts.on_demand, CapacityType::OnDemand),

@@ -6,7 +6,7 @@ use nodeless_model::{CapacityType, Requirement, Requirements, labels};
 use super::{incompatibility, labels::reservations};
 use crate::facts::Zone;
 use crate::node_class::{CapacityReservation, NodeClassSettings};
-use crate::stored::{Catalog, CatalogType, Price};
+use crate::stored::{Catalog, CatalogType, Listing, Price};
 use crate::unavailable::UnavailableOfferings;
 
 /// A reservation is paid for anyway, so its offerings cost next to nothing; but the share keeps their order by size.
@@ -24,10 +24,10 @@ pub(super) fn offerings(
     let unreserved = reservations(facts, settings).next().is_some();
     let open = |zone: &Zone| compatible && settings.zones.iter().any(|subnet| subnet.name == zone.name);
     let mut offerings = Vec::with_capacity(2 * catalog.zones.len());
-    for (zone, spot_price) in entry.zones(catalog) {
-        let mut add = |sold: bool, capacity_type: CapacityType, price: Option<Price>| {
-            if sold {
-                let short = unavailable.covers(&facts.name, &zone.name, capacity_type);
+    for (zone, offer) in entry.zones(catalog) {
+        let mut add = |capacity_type: CapacityType, sold: bool, listing: Listing, price: Option<Price>| {
+            if sold && listing != Listing::Absent {
+                let short = listing == Listing::Withheld || unavailable.covers(&facts.name, &zone.name, capacity_type);
                 offerings.push(Offering {
                     zone: zone.name.clone(),
                     capacity_type,
@@ -38,8 +38,9 @@ pub(super) fn offerings(
                 });
             }
         };
-        add(facts.on_demand, CapacityType::OnDemand, entry.on_demand_price);
-        add(facts.spot, CapacityType::Spot, spot_price);
+        let on_demand_price = offer.on_demand_price.or(entry.on_demand_price);
+        add(CapacityType::OnDemand, facts.on_demand, offer.on_demand, on_demand_price);
+        add(CapacityType::Spot, facts.spot, offer.spot, offer.spot_price);
         for reservation in reservations(facts, settings).filter(|reservation| reservation.zone == zone.name) {
             let short = unavailable.covers(&facts.name, &zone.name, CapacityType::Reserved);
             offerings.push(reserved(zone, reservation, entry.on_demand_price, open(zone) && !short));
@@ -49,7 +50,9 @@ pub(super) fn offerings(
 }
 
 fn own_labels(zone: &Zone, outside_reservations: bool) -> Requirements {
-    let mut requirements = Requirements::from([(labels::ZONE_ID, Requirement::one_of([zone.id.as_str()]))]);
+    // A zone whose id nobody knows has no label for it, rather than an empty one.
+    let id = Some(zone.id.as_str()).filter(|id| !id.is_empty());
+    let mut requirements = Requirements::from([(labels::ZONE_ID, Requirement::one_of(id))]);
     if outside_reservations {
         for key in [
             labels::CAPACITY_RESERVATION_ID,

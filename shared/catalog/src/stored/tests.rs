@@ -68,8 +68,18 @@ fn a_zone_without_a_spot_price_has_none() {
     let spot = SpotPrices::from([("m5.large".into(), BTreeMap::from([("us-east-1b".into(), 0.03)]))]);
     let catalog = Catalog::new(1, facts, OnDemandPriceSource::PriceList, Some(&spot));
     let entry = catalog.get("m5.large").unwrap();
-    let priced: Vec<_> = entry.zones(&catalog).filter(|(_, price)| price.is_some()).collect();
+    let priced: Vec<_> = entry.zones(&catalog).filter(|(_, offer)| offer.spot_price.is_some()).collect();
     assert_eq!(priced.len(), 1);
     assert_eq!(priced[0].0.name, "us-east-1b");
     assert!(catalog.get("c5.large").unwrap().offers.iter().all(|offer| offer.spot_price.is_none()));
+}
+
+#[test]
+fn the_embedded_catalog_has_three_zones_and_says_that_its_spot_prices_are_synthetic() {
+    let catalog = Catalog::embedded().unwrap();
+    let zones: Vec<&str> = catalog.zones.iter().map(|zone| zone.name.as_str()).collect();
+    assert_eq!((catalog.region.as_str(), zones), ("us-east-1", vec!["us-east-1a", "us-east-1b", "us-east-1c"]));
+    assert_eq!(catalog.get("m5.large").unwrap().on_demand_price.unwrap().dollars(), 0.096);
+    let [on_demand, spot] = catalog.price_sources();
+    assert!(on_demand.contains("us-east-1") && spot.contains("synthetic"), "{on_demand}; {spot}");
 }

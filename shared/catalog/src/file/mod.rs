@@ -1,0 +1,350 @@
+//! The catalog file that a person gives: `nodeless plan --catalog FILE`, `nodeless catalog show --catalog FILE`.
+//!
+//! ```json
+//! {
+//!   "region": "us-east-1",
+//!   "zones": ["us-east-1a", "us-east-1b"],
+//!   "instanceTypes": [ entries of a DescribeInstanceTypes answer ],
+//!   "offerings": [
+//!     {"instanceType": "m5.large", "zone": "us-east-1a", "capacityType": "spot", "pricePerHour": 0.035, "available": true}
+//!   ]
+//! }
+//! ```
+//!
+//! What stands in `offerings` is sold and nothing else is; `available` is true where it is left out. A zone is a name, or
+//! `{"name", "id"}`. Interfaces that carry a trunk and baseline bandwidths are no part of a DescribeInstanceTypes answer:
+//! they come from the embedded tables, by the type's name.
+//!
+//! One bad entry never hides the others: it is left out, and a [`Note`] names it and its field.
+
+mod offerings;
+mod types;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::facts::{Answer, Facts, FactsError, InstanceTypeInfo, Zone};
+use crate::stored::{Catalog, CatalogType, OnDemandPriceSource, SpotPriceSource};
+use crate::type_facts::TypeFacts;
+
+/// Zones that a catalog may have: [`ZoneOffer::zone`](crate::stored::ZoneOffer::zone) is a byte.
+const MAXIMUM_ZONES: usize = 256;
+
+/// A catalog as a file describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CatalogFile {
+    /// What could be read.
+    pub catalog: Catalog,
+    /// What could not be read, or had to be assumed, in the order of the file.
+    pub notes: Vec<Note>,
+    /// Types that cannot be a node, such as Macs; neither they nor their offerings are in the catalog.
+    pub left_out: BTreeSet<String>,
+}
+
+/// Something in the file that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Which entry, such as `offerings[3] (m5.large in us-east-1a)`.
+    pub place: String,
+    /// What is wrong with it, naming the field, and what became of it.
+    pub message: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// Why a file is no catalog at all.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogFileError {
+    /// It is no JSON.
+    #[error("not JSON: {0}")]
+    Json(#[source] serde_json::Error),
+    /// It is a DescribeInstanceTypes answer, which has neither zones nor prices.
+    #[error(
+        "this is a DescribeInstanceTypes answer, not a catalog: it has no zones and no prices; give it with --instance-types"
+    )]
+    InstanceTypesAnswer,
+    /// It is a catalog where a DescribeInstanceTypes answer was expected.
+    #[error(
+        "not a DescribeInstanceTypes answer: expected a JSON array of entries, or an object with the array `InstanceTypes`"
+    )]
+    NoInstanceTypesAnswer,
+    /// It is JSON of another kind.
+    #[error(
+        "not a catalog: expected a JSON object with `region`, `zones`, `instanceTypes` and `offerings`, found {found}"
+    )]
+    Shape {
+        /// What stands there instead.
+        found: &'static str,
+    },
+    /// A field of the file itself is missing or wrong.
+    #[error("`{field}`: {message}")]
+    Field {
+        /// Its name.
+        field: &'static str,
+        /// What is wrong, and what is expected.
+        message: String,
+    },
+    /// The embedded tables are damaged.
+    #[error(transparent)]
+    Facts(#[from] &'static FactsError),
+}
+
+/// The whole file where every entry is good: read in one pass. Anything else takes the slower way that names entries.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GoodFile {
+    region: String,
+    zones: Vec<String>,
+    instance_types: Vec<InstanceTypeInfo>,
+    offerings: Vec<offerings::Entry>,
+}
+
+/// The parts of a file before they are put together.
+struct Parts {
+    region: Option<String>,
+    zones: Option<Vec<Zone>>,
+    types: Option<types::List>,
+    offerings: Vec<(usize, offerings::Entry)>,
+}
+
+/// Reads a catalog file.
+///
+/// # Errors
+/// When it is no catalog at all, or its region or zones cannot be told. A bad entry is no error but a [`Note`].
+pub fn parse(json: &[u8]) -> Result<CatalogFile, CatalogFileError> {
+    parse_with_types(json, None)
+}
+
+/// Reads a catalog file; entries of a DescribeInstanceTypes answer, where given, stand for its `instanceTypes`.
+///
+/// # Errors
+/// As [`parse`], and when the second text is no DescribeInstanceTypes answer.
+pub fn parse_with_types(json: &[u8], answer: Option<&[u8]>) -> Result<CatalogFile, CatalogFileError> {
+    let mut notes = Vec::new();
+    let mut parts = read(json, &mut notes)?;
+    if let Some(answer) = answer {
+        parts.types = Some(types::read(answer_entries(answer)?, "InstanceTypes", &mut notes));
+    }
+    assemble(parts, notes)
+}
+
+/// Reads a plain DescribeInstanceTypes answer: an array of entries, or what the AWS CLI prints. Zones, offerings and
+/// prices are those of the embedded catalog; a type that it does not know has no offering, and a [`Note`] says so.
+///
+/// # Errors
+/// When the text is no such answer.
+pub fn from_instance_types(json: &[u8]) -> Result<CatalogFile, CatalogFileError> {
+    let embedded = Catalog::embedded()?;
+    let mut notes = Vec::new();
+    let entries = types::read(answer_entries(json)?, "InstanceTypes", &mut notes);
+    let (types, left_out) = types::condense(entries, &mut notes)?;
+    let mut catalog = Catalog { types: Vec::with_capacity(types.len()), ..embedded.clone() };
+    for (name, facts) in types {
+        let known = embedded.get(&name);
+        if known.is_none_or(|known| known.offers.is_empty()) {
+            let zones: Vec<&str> = embedded.zones.iter().map(|zone| zone.name.as_str()).collect();
+            notes.push(Note {
+                place: name,
+                message: format!("no offering of it is known in {}; it is listed without any", zones.join(", ")),
+            });
+        }
+        catalog.types.push(match known {
+            Some(known) => CatalogType { facts, ..known.clone() },
+            None => CatalogType { facts, on_demand_price: None, offers: Vec::new() },
+        });
+    }
+    Ok(CatalogFile { catalog, notes, left_out })
+}
+
+fn answer_entries(json: &[u8]) -> Result<Vec<Value>, CatalogFileError> {
+    let value: Value = serde_json::from_slice(json).map_err(CatalogFileError::Json)?;
+    let (Answer::Entries(entries) | Answer::Object { entries }) =
+        serde_json::from_value(value).map_err(|_| CatalogFileError::NoInstanceTypesAnswer)?;
+    Ok(entries)
+}
+
+fn read(json: &[u8], notes: &mut Vec<Note>) -> Result<Parts, CatalogFileError> {
+    if let Ok(good) = serde_json::from_slice::<GoodFile>(json) {
+        let types =
+            types::List { name: "instanceTypes", entries: good.instance_types.into_iter().enumerate().collect() };
+        return Ok(Parts {
+            region: Some(good.region),
+            zones: Some(good.zones.into_iter().map(|name| Zone { name, id: String::new() }).collect()),
+            types: Some(types),
+            offerings: good.offerings.into_iter().enumerate().collect(),
+        });
+    }
+    let value: Value = serde_json::from_slice(json).map_err(CatalogFileError::Json)?;
+    let mut fields = match value {
+        Value::Object(fields) => fields,
+        Value::Array(entries) if entries.iter().any(|entry| entry.get("InstanceType").is_some()) => {
+            return Err(CatalogFileError::InstanceTypesAnswer);
+        }
+        other => return Err(CatalogFileError::Shape { found: kind(&other) }),
+    };
+    if !fields.contains_key("offerings") && fields.contains_key("InstanceTypes") {
+        return Err(CatalogFileError::InstanceTypesAnswer);
+    }
+    let region = match fields.remove("region") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(region)) => Some(region),
+        Some(other) => return Err(field("region", &format!("expected a text such as \"us-east-1\", found {other}"))),
+    };
+    let zones = list(&mut fields, "zones")?.map(read_zones).transpose()?;
+    let types = list(&mut fields, "instanceTypes")?.map(|entries| types::read(entries, "instanceTypes", notes));
+    let Some(entries) = list(&mut fields, "offerings")? else {
+        return Err(field(
+            "offerings",
+            "missing; expected an array of {\"instanceType\", \"zone\", \"capacityType\", \"pricePerHour\"}",
+        ));
+    };
+    Ok(Parts { region, zones, types, offerings: offerings::read(entries, notes) })
+}
+
+fn list(
+    fields: &mut serde_json::Map<String, Value>,
+    name: &'static str,
+) -> Result<Option<Vec<Value>>, CatalogFileError> {
+    match fields.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Array(entries)) => Ok(Some(entries)),
+        Some(other) => Err(field(name, &format!("expected an array, found {}", kind(&other)))),
+    }
+}
+
+fn read_zones(entries: Vec<Value>) -> Result<Vec<Zone>, CatalogFileError> {
+    let zone = |(index, entry): (usize, Value)| {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+        if let Some(name) = entry.as_str() {
+            return Ok(Zone { name: name.to_owned(), id: String::new() });
+        }
+        match text("name").or_else(|| text("ZoneName")) {
+            Some(name) => Ok(Zone { name, id: text("id").or_else(|| text("ZoneId")).unwrap_or_default() }),
+            None => Err(field(
+                "zones",
+                &format!("[{index}]: expected a name such as \"us-east-1a\", or {{\"name\", \"id\"}}, found {entry}"),
+            )),
+        }
+    };
+    entries.into_iter().enumerate().map(zone).collect()
+}
+
+fn assemble(parts: Parts, mut notes: Vec<Note>) -> Result<CatalogFile, CatalogFileError> {
+    let embedded = Facts::embedded()?;
+    let zones = zones(parts.zones, &parts.offerings, embedded)?;
+    let region = match parts.region.filter(|region| !region.is_empty()) {
+        Some(region) => region,
+        None => region_of(&zones)?,
+    };
+    let (types, left_out) = match parts.types {
+        Some(entries) => types::condense(entries, &mut notes)?,
+        None => embedded_types(embedded, &parts.offerings),
+    };
+    let mut catalog = Catalog {
+        version: 1,
+        region,
+        zones,
+        on_demand_price_source: OnDemandPriceSource::File,
+        read: None,
+        on_demand_prices_read: None,
+        spot_price_source: SpotPriceSource::File,
+        types: Vec::new(),
+    };
+    catalog.types = offerings::attach(types, &left_out, &catalog.zones, parts.offerings, &mut notes);
+    Ok(CatalogFile { catalog, notes, left_out })
+}
+
+/// Where the file describes no types, those of its offerings that the embedded facts know.
+fn embedded_types(
+    embedded: &Facts,
+    offerings: &[(usize, offerings::Entry)],
+) -> (BTreeMap<String, TypeFacts>, BTreeSet<String>) {
+    let mut types = BTreeMap::new();
+    let mut left_out = BTreeSet::new();
+    for (_, entry) in offerings {
+        let name = &entry.instance_type;
+        if let Some(info) = embedded.instance_types.get(name) {
+            match types::facts_of(info, embedded) {
+                Some(facts) => drop(types.insert(name.clone(), facts)),
+                None => drop(left_out.insert(name.clone())),
+            }
+        }
+    }
+    (types, left_out)
+}
+
+/// The file's zones, else those of its offerings; with the ids that the embedded facts know for them.
+fn zones(
+    given: Option<Vec<Zone>>,
+    offerings: &[(usize, offerings::Entry)],
+    embedded: &Facts,
+) -> Result<Vec<Zone>, CatalogFileError> {
+    let named = |name: &String| Zone { name: name.clone(), id: String::new() };
+    let mut zones = given.unwrap_or_else(|| {
+        let names: BTreeSet<&String> = offerings.iter().map(|(_, entry)| &entry.zone).collect();
+        names.into_iter().map(named).collect()
+    });
+    let mut seen = BTreeSet::new();
+    zones.retain(|zone| seen.insert(zone.name.clone()));
+    if zones.is_empty() {
+        return Err(field("zones", "empty; expected the names of availability zones, such as [\"us-east-1a\"]"));
+    }
+    if zones.len() > MAXIMUM_ZONES {
+        return Err(field("zones", &format!("{} zones; at most {MAXIMUM_ZONES} are supported", zones.len())));
+    }
+    for zone in zones.iter_mut().filter(|zone| zone.id.is_empty()) {
+        if let Some(known) = embedded.zones.iter().find(|known| known.name == zone.name) {
+            zone.id.clone_from(&known.id);
+        }
+    }
+    Ok(zones)
+}
+
+/// `us-east-1` of `us-east-1a`.
+fn region_of(zones: &[Zone]) -> Result<String, CatalogFileError> {
+    let of = |zone: &Zone| {
+        let region = zone.name.strip_suffix(|letter: char| letter.is_ascii_lowercase())?;
+        region.ends_with(|digit: char| digit.is_ascii_digit()).then(|| region.to_owned())
+    };
+    let regions: BTreeSet<Option<String>> = zones.iter().map(of).collect();
+    match regions.into_iter().collect::<Vec<_>>().as_slice() {
+        [Some(region)] => Ok(region.clone()),
+        _ => {
+            Err(field("region", "missing, and the zones' names do not tell it; expected a text such as \"us-east-1\""))
+        }
+    }
+}
+
+fn field(field: &'static str, message: &str) -> CatalogFileError {
+    CatalogFileError::Field { field, message: message.to_owned() }
+}
+
+const fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Deserialises one entry; the error names the field.
+fn entry<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, String> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner().to_string();
+        if path == "." { inner } else { format!("{path}: {inner}") }
+    })
+}
+
+#[cfg(test)]
+mod tests;
