@@ -120,13 +120,14 @@ async fn main() {
     println!("{report:#}");
 }
 
-/// Starts a function that is not invoked, and waits until it asks for its first event.
+/// Starts a function that is not invoked, and waits until it asks for its first event, or panics when it does not.
 async fn start(stage: &Stage, name: &str) -> Function {
     let function = stage.function(&binary(name)).await;
     let deadline = Instant::now() + Duration::from_secs(10);
     while function.start_to_ready().is_none() && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    assert!(function.start_to_ready().is_some(), "{name} is not ready after ten seconds");
     function
 }
 

@@ -100,6 +100,7 @@ impl Stage {
                 ("NODELESS_TABLE", TABLE),
                 ("NODELESS_PLAN_QUEUE_URL", self.plan_queue.as_str()),
                 ("NODELESS_CLAIMS_QUEUE_URL", self.claims_queue.as_str()),
+                ("NODELESS_WAKE_PATH", "/secret"),
             ],
         )
         .await

@@ -9,7 +9,7 @@ mod admission;
 use admission::{Answer, Call, judge};
 use nodeless_ports::Queue;
 use nodeless_ports::queue::WakeSource;
-use nodeless_runtime::Environment;
+use nodeless_runtime::{Environment, EnvironmentError};
 use nodeless_state::SqsQueue;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -50,10 +50,15 @@ impl Wake {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
-    let environment = Environment::of_process();
-    let config = nodeless_aws::load_config().await;
-    let queue = SqsQueue::new(&config, environment.cluster_name()?, environment.plan_queue_url()?, None);
-    let secret_path = environment.required("NODELESS_WAKE_PATH", "the secret path of the webhook, such as /3f9c")?;
-    let wake = Wake { secret_path, queue, last: Mutex::new(None) };
+    let wake = connect().await.map_err(|error| error.to_string())?;
     nodeless_runtime::run(async |call: Call| Ok(wake.handle(call).await)).await
+}
+
+/// Reads the environment first: a variable that is missing is told before anything slow happens.
+async fn connect() -> Result<Wake, EnvironmentError> {
+    let environment = Environment::of_process();
+    let secret_path = environment.required("NODELESS_WAKE_PATH", "the secret path of the webhook, such as /3f9c")?;
+    let (cluster, plan_queue_url) = (environment.cluster_name()?, environment.plan_queue_url()?);
+    let queue = SqsQueue::new(&nodeless_aws::load_config().await, cluster, plan_queue_url, None);
+    Ok(Wake { secret_path, queue, last: Mutex::new(None) })
 }
