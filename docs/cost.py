@@ -34,20 +34,12 @@ MEMORY = {"planner": 1.0, "lifecycle": 0.5, "catalog": 1.0}
 RUNS = {"planner": MINUTES, "lifecycle": MINUTES, "catalog": MINUTES / 5}
 # Metrics that are written in every hour of an idle month; the others only in hours in which something happens.
 IDLE_METRICS = 11
-ALARMS = 12
+ALARMS = 15
 LOG_KB_A_MINUTE = 3.0
-# What a DynamoDB call takes on average: claims of 100 nodes are about 200 kB, read consistently by one query.
-READ_UNITS = {"Query": 50, "GetItem": 1}
-WRITE_UNITS = {"PutItem": 3, "UpdateItem": 1, "TransactWriteItems": 8, "BatchWriteItem": 10}
 
 
 def dynamodb(calls: dict[str, int]) -> float:
-    dollars = 0.0
-    for name, count in calls.items():
-        service, _, operation = name.partition(" ")
-        if service == "DynamoDB":
-            dollars += count * (READ_UNITS.get(operation, 0) * DYNAMODB_READ + WRITE_UNITS.get(operation, 0) * DYNAMODB_WRITE)
-    return dollars
+    return calls.get("DynamoDB read request units", 0) * DYNAMODB_READ + calls.get("DynamoDB write request units", 0) * DYNAMODB_WRITE
 
 
 def invocations(name: str, count: float, milliseconds: float) -> float:
@@ -81,12 +73,9 @@ def main() -> None:
         f"| {name} | {figures['startToReadyMilliseconds']:.0f} ms | {figures['peakMemoryMegabytes']} MB |"
         for name, figures in sorted(measured["functions"].items())
     )
-    # Whoever measures without optimised binaries of some functions notes them in the measurements, and the page says so.
-    debug = measured.get("debugBuilds", [])
-    builds = "release builds" if not debug else f"release builds, but unoptimised ones of {' and '.join(debug)} (their figures are upper bounds)"
     text = f"""# What nodeless costs
 
-Made by `docs/cost.py` from `docs/measurements.json`, measured at commit {commit} with {builds}, against moto and the
+Made by `docs/cost.py` from `docs/measurements.json`, measured at commit {commit} with release builds against moto and the
 simulated cluster and EC2, {measured['nodes']} nodes, on a two-core x86-64 machine. Prices are us-east-1's list prices without
 any free tier. Do not edit: measure again.
 
@@ -105,8 +94,8 @@ any free tier. Do not edit: measure again.
 One scale-up of {measured['nodes']} nodes costs ${once:.4f}, so a busy month with a thousand of them costs ${1000 * once:.2f} more.
 What is watched costs more than what works: `dashboard = false` and fewer alarms are the place to save.
 
-Assumed, not measured: Lambda takes three times as long as this machine; a query for all claims reads 200 kB; Lambda polls each
-queue {POLLS_A_MINUTE} times a minute; {LOG_KB_A_MINUTE:.0f} kB of logs a minute.
+Request units of DynamoDB are counted on the JSON of its answers, which is an upper bound; the emulators' own time is part of
+the durations. Assumed, not measured: Lambda takes three times as long as this machine; it polls each {POLLS_A_MINUTE} times a minute; {LOG_KB_A_MINUTE:.0f} kB of logs a minute.
 
 ## The functions
 

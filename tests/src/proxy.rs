@@ -15,6 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Calls by name, such as `DynamoDB Query` or `Kubernetes watch pods`.
 pub type Counts = BTreeMap<String, u64>;
 
+/// Under this name stand DynamoDB's read request units, at the most.
+pub const READ_UNITS: &str = "DynamoDB read request units";
+/// Under this name stand DynamoDB's write request units, at the most.
+pub const WRITE_UNITS: &str = "DynamoDB write request units";
+
 /// A proxy that counts.
 #[derive(Clone, Debug)]
 pub struct Proxy {
@@ -56,6 +61,36 @@ impl Proxy {
     }
 }
 
+impl Forward {
+    fn add(&self, name: String, count: u64) {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += count;
+    }
+
+    /// Counts what DynamoDB would charge for a call whose request has so many bytes, and passes its answer on.
+    async fn weigh(&self, operation: &str, sent: usize, answer: Response) -> Response {
+        let (parts, body) = answer.into_parts();
+        let Ok(body) = axum::body::to_bytes(body, 64 << 20).await else {
+            return StatusCode::BAD_GATEWAY.into_response();
+        };
+        if let Some((units, count)) = request_units(operation, sent, body.len()) {
+            self.add(units.to_owned(), count);
+        }
+        Response::from_parts(parts, Body::from(body))
+    }
+}
+
+/// The request units of a DynamoDB call: one for 4 kB read consistently, one for 1 kB written, twice that in a transaction.
+/// Taken from the JSON on the wire, which is larger than the items that are charged for, so this is an upper bound.
+fn request_units(operation: &str, sent: usize, received: usize) -> Option<(&'static str, u64)> {
+    let units = |bytes: usize, size: usize| bytes.div_ceil(size).max(1) as u64;
+    match operation {
+        "Query" | "GetItem" | "BatchGetItem" => Some((READ_UNITS, units(received, 4096))),
+        "TransactWriteItems" => Some((WRITE_UNITS, 2 * units(sent, 1024))),
+        "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem" => Some((WRITE_UNITS, units(sent, 1024))),
+        _ => None,
+    }
+}
+
 async fn pass(State(forward): State<Forward>, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let watches = parts.uri.query().is_some_and(|query| query.contains("watch="));
@@ -63,7 +98,9 @@ async fn pass(State(forward): State<Forward>, request: Request) -> Response {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let name = name(&parts.method, &parts.uri, &parts.headers, &body, watches);
-    *forward.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
+    let operation = name.strip_prefix("DynamoDB ").map(str::to_owned);
+    forward.add(name, 1);
+    let sent = body.len();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let Ok(uri) = format!("{}{path}", forward.upstream).parse::<Uri>() else {
         return StatusCode::BAD_REQUEST.into_response();
@@ -72,7 +109,10 @@ async fn pass(State(forward): State<Forward>, request: Request) -> Response {
     // Signatures cover the host, so the original one is kept; none of the emulators checks them.
     parts.headers.remove(header::TRANSFER_ENCODING);
     match forward.client.request(Request::from_parts(parts, Body::from(body))).await {
-        Ok(answer) => answer.map(Body::new).into_response(),
+        Ok(answer) => match operation {
+            Some(operation) => forward.weigh(&operation, sent, answer.map(Body::new)).await,
+            None => answer.map(Body::new).into_response(),
+        },
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }
 }
@@ -127,6 +167,15 @@ fn resource(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_are_charged_by_four_kilobytes_and_writes_by_one() {
+        assert_eq!(request_units("Query", 300, 9000), Some((READ_UNITS, 3)));
+        assert_eq!(request_units("GetItem", 300, 2), Some((READ_UNITS, 1)));
+        assert_eq!(request_units("PutItem", 1500, 2), Some((WRITE_UNITS, 2)));
+        assert_eq!(request_units("TransactWriteItems", 1500, 2), Some((WRITE_UNITS, 4)));
+        assert_eq!(request_units("DescribeTable", 1500, 2), None);
+    }
 
     #[test]
     fn calls_have_the_names_that_their_services_use() {
