@@ -23,7 +23,13 @@ from tools.world import World
 HERE = Path(__file__).parent
 CLUSTER = "local"
 REPLICAS = 5
-INSTALLED = ("nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws")
+INSTALLED = (
+    "nodepools.karpenter.sh",
+    "nodeclaims.karpenter.sh",
+    "ec2nodeclasses.karpenter.k8s.aws",
+    "nodeoverlays.karpenter.sh",
+    "capacitybuffers.autoscaling.x-k8s.io",
+)
 
 
 @dataclass

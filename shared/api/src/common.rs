@@ -124,31 +124,52 @@ pub(crate) fn node_claim_requirements(generator: &mut SchemaGenerator) -> Schema
     requirements(generator, rules::node_claim_requirement_key())
 }
 
+/// Requirements of a NodeOverlay, which know no `minValues`.
+pub(crate) fn node_overlay_requirements(generator: &mut SchemaGenerator) -> Schema {
+    let mut item = requirement(generator, rules::node_overlay_requirement_key());
+    if let Some(properties) = item.pointer_mut("/properties").and_then(serde_json::Value::as_object_mut) {
+        properties.remove("minValues");
+    }
+    let not_in = (
+        "requirements with operator 'NotIn' must have a value defined",
+        "self.all(x, x.operator == 'NotIn' ? x.values.size() != 0 : true)",
+    );
+    list_of(&item, &[not_in, IN_HAS_VALUES, BOUND_IS_ONE_NUMBER])
+}
+
 fn requirements(generator: &mut SchemaGenerator, key_rules: serde_json::Value) -> Schema {
+    let min_values = (
+        "requirements with 'minValues' must have at least that many values specified in the 'values' field",
+        "self.all(x, (x.operator == 'In' && has(x.minValues)) ? x.values.size() >= x.minValues : true)",
+    );
+    list_of(&requirement(generator, key_rules), &[IN_HAS_VALUES, BOUND_IS_ONE_NUMBER, min_values])
+}
+
+fn requirement(generator: &mut SchemaGenerator, key_rules: serde_json::Value) -> Schema {
     let mut item = generator.subschema_for::<Requirement>();
     if let Some(key) = item.pointer_mut("/properties/key").and_then(serde_json::Value::as_object_mut) {
         key.insert("x-kubernetes-validations".to_owned(), key_rules);
     }
+    item
+}
+
+const IN_HAS_VALUES: (&str, &str) = (
+    "requirements with operator 'In' must have a value defined",
+    "self.all(x, x.operator == 'In' ? x.values.size() != 0 : true)",
+);
+const BOUND_IS_ONE_NUMBER: (&str, &str) = (
+    "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value",
+    "self.all(x, (x.operator == 'Gt' || x.operator == 'Lt' || x.operator == 'Gte' || x.operator == 'Lte') \
+     ? (x.values.size() == 1 && int(x.values[0]) >= 0) : true)",
+);
+
+fn list_of(item: &Schema, validations: &[(&str, &str)]) -> Schema {
     schemars::json_schema!({
         "type": "array",
         "items": item,
         "maxItems": 100,
         "x-kubernetes-list-type": "atomic",
-        "x-kubernetes-validations": rules::rules(&[
-            (
-                "requirements with operator 'In' must have a value defined",
-                "self.all(x, x.operator == 'In' ? x.values.size() != 0 : true)",
-            ),
-            (
-                "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value",
-                "self.all(x, (x.operator == 'Gt' || x.operator == 'Lt' || x.operator == 'Gte' || x.operator == 'Lte') \
-                 ? (x.values.size() == 1 && int(x.values[0]) >= 0) : true)",
-            ),
-            (
-                "requirements with 'minValues' must have at least that many values specified in the 'values' field",
-                "self.all(x, (x.operator == 'In' && has(x.minValues)) ? x.values.size() >= x.minValues : true)",
-            ),
-        ]),
+        "x-kubernetes-validations": rules::rules(validations),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The CustomResourceDefinitions, as objects and as the YAML in `infra/crds/`.
 
-use crate::{EC2NodeClass, NodeClaim, NodePool};
+use crate::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
@@ -27,12 +27,15 @@ pub enum CrdError {
     },
 }
 
-/// The definitions of NodePool, NodeClaim and EC2NodeClass.
+/// The definitions of NodePool, NodeClaim, EC2NodeClass, NodeOverlay and CapacityBuffer.
 ///
 /// # Errors
 /// When a generated schema is malformed, which a test rules out.
 pub fn crds() -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    [NodePool::crd(), NodeClaim::crd(), EC2NodeClass::crd()].iter().map(finish).collect()
+    [NodePool::crd(), NodeClaim::crd(), EC2NodeClass::crd(), NodeOverlay::crd(), CapacityBuffer::crd()]
+        .iter()
+        .map(finish)
+        .collect()
 }
 
 /// Rewrites what the derive makes of `Option` and integers into the schema that Karpenter has.

@@ -2,7 +2,8 @@
 //!
 //! - [`NodePool`] and [`NodeClaim`] (`karpenter.sh/v1`) and [`EC2NodeClass`] (`karpenter.k8s.aws/v1`), with the limits,
 //!   defaults and CEL rules of Karpenter 1.14, so that manifests written for it apply unchanged.
-//! - [`crds`]: the three CustomResourceDefinitions; `infra/crds/` is generated from them.
+//! - [`NodeOverlay`] (`karpenter.sh/v1alpha1`) and [`CapacityBuffer`] (`autoscaling.x-k8s.io/v1beta1`).
+//! - [`crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
 //! - `schema` (feature `validation`): defaulting, pruning and validation of objects against a definition.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
@@ -17,18 +18,21 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![allow(clippy::duplicated_attributes, reason = "kube's derive repeats the names of attributes by design")]
 
+pub mod capacitybuffer;
 pub mod common;
 pub mod convert;
 pub mod crds;
 pub mod hash;
 pub mod nodeclaim;
 pub mod nodeclass;
+pub mod nodeoverlay;
 pub mod nodepool;
 mod rules;
 #[cfg(feature = "validation")]
 pub mod schema;
 pub mod slim;
 
+pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use common::{
     Condition, ConditionStatus, NodeClassReference, Operator, Quantity, Requirement, ResourceList, Taint, TaintEffect,
 };
@@ -38,4 +42,5 @@ pub use kube::core::DeserializeGuard;
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 pub use nodeless_model::labels;
+pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus};
 pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};

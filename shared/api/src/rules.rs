@@ -20,6 +20,16 @@ pub(crate) const NILLABLE_DURATION: &str = r"^(([0-9]+(s|m|h))+|Never)$";
 /// A resource quantity.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
+/// Keys under `karpenter.k8s.aws` that a NodeOverlay may not match, although NodePools may require them.
+const NOT_IN_OVERLAYS: [&str; 6] = [
+    "capacity-reservation-id",
+    "capacity-reservation-interruptible",
+    "capacity-reservation-type",
+    "instance-tenancy",
+    "placement-group-id",
+    "placement-group-partition",
+];
+
 /// Keys under `karpenter.k8s.aws` that users may write, all others of that domain being refused.
 const AWS_KEYS: [&str; 29] = [
     "capacity-reservation-id",
@@ -53,16 +63,25 @@ const AWS_KEYS: [&str; 29] = [
     "placement-group-partition",
 ];
 
+/// Where a label key is written, which decides which keys are refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Pool,
+    Claim,
+    Overlay,
+}
+
 /// The rules about label keys. `key` is how the expression names one key; `wrap` puts it into its context.
-fn key_rules(key: &str, on_node_pool: bool, wrap: impl Fn(String) -> String) -> Value {
-    let aws_keys: Vec<String> = AWS_KEYS.iter().map(|name| format!("\"karpenter.k8s.aws/{name}\"")).collect();
+fn key_rules(key: &str, place: Place, wrap: impl Fn(String) -> String) -> Value {
+    let taken = AWS_KEYS.iter().filter(|name| place != Place::Overlay || !NOT_IN_OVERLAYS.contains(name));
+    let aws_keys: Vec<String> = taken.map(|name| format!("\"karpenter.k8s.aws/{name}\"")).collect();
     let domain = |domain: &str, allowed: &str| {
         let rule = format!(r#"{key} in [{allowed}] || !{key}.find("^([^/]+)").endsWith("{domain}")"#);
         json!({ "message": format!("label domain \"{domain}\" is restricted"), "rule": wrap(rule) })
     };
     let exact = |label: &str| json!({ "message": format!("label \"{label}\" is restricted"), "rule": wrap(format!("{key} != \"{label}\"")) });
     let mut list = vec![domain("karpenter.sh", r#""karpenter.sh/capacity-type", "karpenter.sh/nodepool""#)];
-    if on_node_pool {
+    if place == Place::Pool {
         list.push(exact("karpenter.sh/nodepool"));
     }
     list.push(exact("kubernetes.io/hostname"));
@@ -72,12 +91,25 @@ fn key_rules(key: &str, on_node_pool: bool, wrap: impl Fn(String) -> String) -> 
 
 /// The rules for the key of a requirement of a NodePool, where the label of the pool itself is refused.
 pub(crate) fn node_pool_requirement_key() -> Value {
-    key_rules("self", true, |rule| rule)
+    key_rules("self", Place::Pool, |rule| rule)
 }
 
 /// The rules for the key of a requirement of a NodeClaim.
 pub(crate) fn node_claim_requirement_key() -> Value {
-    key_rules("self", false, |rule| rule)
+    key_rules("self", Place::Claim, |rule| rule)
+}
+
+/// The rules for the key of a requirement of a NodeOverlay.
+pub(crate) fn node_overlay_requirement_key() -> Value {
+    key_rules("self", Place::Overlay, |rule| rule)
+}
+
+/// Extended resources of a NodeOverlay.
+pub(crate) fn overlay_capacity(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = resource_list(generator);
+    let rule = "self.all(x, !(x in ['cpu', 'memory', 'ephemeral-storage', 'pods']))";
+    schema.insert("x-kubernetes-validations".to_owned(), rules(&[("invalid resource restricted", rule)]));
+    schema
 }
 
 /// Tags that select AWS resources: `*` as the value asks only for the key.
@@ -99,7 +131,7 @@ pub(crate) fn template_labels(_: &mut SchemaGenerator) -> Schema {
         "additionalProperties": { "type": "string", "maxLength": 63, "pattern": LABEL_VALUE },
         "maxProperties": 100,
         "x-kubernetes-map-type": "atomic",
-        "x-kubernetes-validations": key_rules("x", true, |rule| format!("self.all(x, {rule})")),
+        "x-kubernetes-validations": key_rules("x", Place::Pool, |rule| format!("self.all(x, {rule})")),
     })
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 fn the_files_are_what_is_generated() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../infra/crds");
     let files = crds::yaml_files().unwrap();
-    assert_eq!(files.len(), 3);
+    assert_eq!(files.len(), 5);
     for (name, content) in files {
         let path = directory.join(&name);
         let kept = std::fs::read_to_string(&path).unwrap_or_default();
@@ -70,6 +70,20 @@ fn names_columns_and_subresources_are_karpenters() {
                 "ec2nc,ec2ncs".to_owned(),
                 "Ready,Age,Role".to_owned()
             ),
+            (
+                "nodeoverlays.karpenter.sh",
+                "Cluster",
+                "NodeOverlayList",
+                "overlays".to_owned(),
+                "Ready,Age,Weight".to_owned()
+            ),
+            (
+                "capacitybuffers.autoscaling.x-k8s.io",
+                "Namespaced",
+                "CapacityBufferList",
+                "cb".to_owned(),
+                "Strategy,PodTemplate,Replicas,ConditionsType,ConditionsStatus,ConditionsReason,Age".to_owned()
+            ),
         ]
     );
     let scale = all[0].spec.versions[0].subresources.as_ref().unwrap().scale.as_ref().unwrap();
@@ -78,7 +92,8 @@ fn names_columns_and_subresources_are_karpenters() {
         (".spec.replicas", ".status.nodes")
     );
     for crd in &all {
-        assert_eq!(crd.spec.names.categories.as_deref(), Some(&["karpenter".to_owned()][..]));
+        let category = if crd.spec.group == "autoscaling.x-k8s.io" { "autoscaling" } else { "karpenter" };
+        assert_eq!(crd.spec.names.categories.as_deref(), Some(&[category.to_owned()][..]));
         assert!(crd.spec.versions[0].subresources.as_ref().unwrap().status.is_some());
     }
 }

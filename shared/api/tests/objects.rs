@@ -285,3 +285,68 @@ fn one_faulty_object_does_not_spoil_a_list() {
     assert!(list[0].0.is_ok());
     assert_eq!(list[1].0.as_ref().unwrap_err().metadata.name.as_deref(), Some("from-the-future"));
 }
+
+#[test]
+fn overlays_become_price_changes_and_say_what_is_wrong() {
+    use nodeless_model::PriceChange;
+    let overlay = |spec: serde_json::Value| -> nodeless_api::NodeOverlay {
+        serde_json::from_value(json!({ "metadata": { "name": "o" }, "spec": spec })).unwrap()
+    };
+    let arm = json!([{ "key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"] }]);
+    for (field, text, expected) in [
+        ("price", "0.10", PriceChange::Absolute(0.10)),
+        ("priceAdjustment", "-10%", PriceChange::Percent(-10.0)),
+        ("priceAdjustment", "+0.05", PriceChange::Add(0.05)),
+    ] {
+        let read =
+            nodeless_model::NodeOverlay::try_from(&overlay(json!({ "requirements": arm, field: text }))).unwrap();
+        assert_eq!((read.price, read.valid), (Some(expected), Ok(())), "{field} {text}");
+    }
+    let unsigned = overlay(json!({ "requirements": arm, "priceAdjustment": "5%" }));
+    let error = nodeless_model::NodeOverlay::try_from(&unsigned).unwrap_err();
+    assert!(error.to_string().starts_with("NodeOverlay o: spec.priceAdjustment"), "{error}");
+    let efa = overlay(json!({ "requirements": arm, "capacity": { "vpc.amazonaws.com/efa": 1 } }));
+    let refused = nodeless_model::NodeOverlay::try_from(&efa).unwrap().valid.unwrap_err();
+    assert!(refused.contains("spec.capacity.vpc.amazonaws.com/efa"), "{refused}");
+    let gpu = overlay(json!({ "requirements": arm, "capacity": { "nvidia.com/gpu": 1 }, "weight": 7 }));
+    let read = nodeless_model::NodeOverlay::try_from(&gpu).unwrap();
+    assert_eq!((read.valid, read.weight, read.capacity.get("nvidia.com/gpu").units()), (Ok(()), 7, 1));
+}
+
+#[test]
+fn buffers_take_their_shape_from_workloads_and_templates() {
+    use nodeless_api::slim;
+    use nodeless_model::{BufferShape, BufferSource, CapacityBuffer};
+    let buffer: nodeless_api::CapacityBuffer = serde_json::from_value(json!({
+        "metadata": { "name": "spare", "namespace": "web", "uid": "u" },
+        "spec": { "scalableRef": { "apiGroup": "apps", "kind": "Deployment", "name": "front" }, "percentage": 20,
+                  "limits": { "cpu": "1500m" } }
+    }))
+    .unwrap();
+    let buffer = CapacityBuffer::try_from(&buffer).unwrap();
+    assert!(buffer.is_active());
+    let source = BufferSource::Workload { group: "apps".into(), kind: "Deployment".into(), name: "front".into() };
+    assert_eq!(buffer.source().unwrap(), &source);
+    let template = json!({
+        "metadata": { "labels": { "app": "front" } },
+        "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "500m" } } }] }
+    });
+    let workload: slim::Scalable = serde_json::from_value(
+        json!({ "metadata": { "name": "front", "namespace": "web" }, "spec": { "replicas": 30, "template": template } }),
+    )
+    .unwrap();
+    let shape = BufferShape::try_from(&workload).unwrap();
+    assert_eq!((shape.replicas, buffer.chunks(&shape).unwrap()), (30, 3), "six are a fifth, three fit the limits");
+    let pods = buffer.virtual_pods(&shape, 1);
+    assert_eq!((pods[0].key().as_str(), pods[0].labels["app"].as_str()), ("web/capacity-buffer-spare-0", "front"));
+    let stored: slim::StoredPodTemplate = serde_json::from_value(
+        json!({ "metadata": { "name": "chunk", "namespace": "web", "generation": 4 }, "template": template }),
+    )
+    .unwrap();
+    let shape = BufferShape::try_from(&stored).unwrap();
+    assert_eq!((shape.generation, shape.pod.requests.get("cpu").milli()), (Some(4), 500));
+    let faulty = json!({ "metadata": { "name": "chunk" }, "template": { "spec": {
+        "containers": [{ "name": "c", "resources": { "requests": { "cpu": "many" } } }] } } });
+    let faulty: slim::StoredPodTemplate = serde_json::from_value(faulty).unwrap();
+    assert!(BufferShape::try_from(&faulty).unwrap_err().field.starts_with("template.spec"));
+}

@@ -10,6 +10,7 @@ pub mod facts;
 pub mod file;
 pub mod instance_types;
 pub mod node_class;
+pub mod overlay;
 pub mod stored;
 pub mod type_facts;
 pub mod unavailable;

@@ -1,6 +1,7 @@
 //! Instance types and their offerings as scheduling sees them.
 
-use crate::{CapacityType, Requirement, Requirements, ResourceList, labels};
+use crate::resources::name;
+use crate::{CapacityType, Quantity, Requirement, Requirements, ResourceList, labels};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -63,7 +64,7 @@ pub struct Reservation {
 pub type InstanceTypes = Arc<[InstanceType]>;
 
 impl InstanceType {
-    /// What pods may use: the capacity less every overhead, never below zero.
+    /// What pods may use: the capacity less every overhead, never below zero. Huge pages are set aside from memory.
     #[must_use]
     pub fn allocatable(&self) -> ResourceList {
         let mut left = self.capacity.clone();
@@ -75,6 +76,11 @@ impl InstanceType {
                     left.set(name, left.get(name).saturating_sub_to_zero(quantity));
                 }
             }
+        }
+        let huge_pages = self.capacity.iter().filter(|(name, _)| name.starts_with("hugepages-"));
+        let set_aside: Quantity = huge_pages.map(|(_, quantity)| quantity).sum();
+        if !set_aside.is_zero() {
+            left.set(name::MEMORY, left.get(name::MEMORY).saturating_sub_to_zero(set_aside));
         }
         left
     }
@@ -127,7 +133,6 @@ impl Offering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Quantity;
 
     fn offering(zone: &str, capacity_type: CapacityType, price: f64, available: bool) -> Offering {
         Offering {
@@ -158,6 +163,22 @@ mod tests {
         assert_eq!(kind.cheapest_offering(&on_demand).unwrap().zone, "a");
         let elsewhere = Requirements::from([(labels::ZONE, Requirement::one_of(["b"]))]);
         assert!(kind.cheapest_offering(&elsewhere).is_none());
+    }
+
+    #[test]
+    fn huge_pages_are_set_aside_from_memory() {
+        let mebibytes = |count| Quantity::from_mebibytes(count);
+        let capacity = ResourceList::from([("memory", mebibytes(100)), ("hugepages-2Mi", mebibytes(30))]);
+        let mut kind = InstanceType {
+            name: "huge".into(),
+            requirements: Requirements::new(),
+            capacity,
+            overhead: Overhead::default(),
+            offerings: Vec::new(),
+        };
+        assert_eq!(kind.allocatable().get("memory"), mebibytes(70));
+        kind.capacity.set("hugepages-2Mi", mebibytes(200));
+        assert_eq!(kind.allocatable().get("memory"), Quantity::ZERO);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! This crate is pure. It knows no clock, no network and no Kubernetes or AWS client; it is what those speak about.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod buffer;
 pub mod claim;
 pub mod duration;
 pub mod instance;
@@ -11,6 +12,7 @@ pub mod labels;
 pub mod node;
 pub mod node_pool;
 pub mod object;
+pub mod overlay;
 pub mod pod;
 pub mod quantity;
 pub mod requirement;
@@ -19,12 +21,14 @@ pub mod selector;
 pub mod taint;
 pub mod workload;
 
+pub use buffer::{BufferError, BufferShape, BufferSource, CapacityBuffer};
 pub use claim::{CapacityType, Condition, ConditionStatus, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
 pub use duration::{NillableDuration, ParseDurationError};
 pub use instance::{Instance, InstanceState};
 pub use instance_type::{InstanceType, InstanceTypes, Offering, Overhead, Reservation};
 pub use node::Node;
 pub use node_pool::{Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodePool, NodeTemplate};
+pub use overlay::{NodeOverlay, PriceChange};
 pub use pod::Pod;
 pub use quantity::{ParseQuantityError, Quantity};
 pub use requirement::{Operator, Requirement, RequirementError, Requirements};

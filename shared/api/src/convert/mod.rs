@@ -2,9 +2,11 @@
 //!
 //! Each object is converted by itself, so that a faulty one is left out and named while the others count.
 
+mod buffer;
 mod node;
 mod node_claim;
 mod node_pool;
+mod overlay;
 mod pod;
 mod requests;
 pub mod validate;

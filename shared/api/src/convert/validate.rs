@@ -1,8 +1,10 @@
 //! What the API server cannot check of a NodePool: the condition ValidationSucceeded.
 
 use crate::common::{Operator, Requirement, Taint, TaintEffect};
+use crate::nodeoverlay::NodeOverlay;
 use crate::nodepool::NodePool;
 use nodeless_model::labels;
+use nodeless_model::resources::name;
 use std::collections::BTreeSet;
 
 /// Everything that is wrong with a NodePool although the API server took it, each naming its field. The pool must not be
@@ -24,6 +26,35 @@ pub fn node_pool(pool: &NodePool) -> Vec<String> {
             problems.push(format!("{field}: key {:?} is restricted", requirement.key));
         }
         requirement_problems(&field, requirement, &mut problems);
+    }
+    problems
+}
+
+/// Resources that an overlay cannot add: the kubelet or an AWS device plugin says how much of them there is. GPUs are not
+/// among them, because EC2 says nothing of fractions of a GPU.
+const NOT_OVERLAID: [&str; 10] = [
+    name::CPU,
+    name::MEMORY,
+    name::EPHEMERAL_STORAGE,
+    name::PODS,
+    "vpc.amazonaws.com/pod-eni",
+    "vpc.amazonaws.com/PrivateIPv4Address",
+    "vpc.amazonaws.com/efa",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neuroncore",
+    "habana.ai/gaudi",
+];
+
+/// Everything that is wrong with a NodeOverlay although the API server took it, each naming its field. It must not be
+/// applied unless the list is empty; joined, it is the message of ValidationSucceeded with the reason `RuntimeValidation`.
+#[must_use]
+pub fn node_overlay(overlay: &NodeOverlay) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (index, requirement) in overlay.spec.requirements.iter().enumerate() {
+        requirement_problems(&format!("spec.requirements[{index}]"), requirement, &mut problems);
+    }
+    for resource in overlay.spec.capacity.keys().filter(|resource| NOT_OVERLAID.contains(&resource.as_str())) {
+        problems.push(format!("spec.capacity.{resource}: this resource cannot be overlaid; EC2 or the node tells it"));
     }
     problems
 }

@@ -22,5 +22,5 @@ pub use storage::{
 };
 pub use workload::{
     DaemonSet, DaemonSetSpec, Event, Namespace, PodDisruptionBudget, PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus, PodTemplate, PriorityClass,
+    PodDisruptionBudgetStatus, PodTemplate, PriorityClass, Scalable, ScalableSpec, StoredPodTemplate,
 };

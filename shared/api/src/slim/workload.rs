@@ -39,6 +39,38 @@ pub struct PodTemplate {
     pub spec: PodSpec,
 }
 
+/// A workload with replicas: a Deployment, StatefulSet or ReplicaSet, as far as a CapacityBuffer looks at it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Scalable {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// How many pods, and what they look like.
+    pub spec: ScalableSpec,
+}
+
+/// How many pods, and what they look like.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ScalableSpec {
+    /// How many; one when absent.
+    pub replicas: Option<i32>,
+    /// The pod.
+    pub template: PodTemplate,
+}
+
+/// The kind PodTemplate: a pod to be made, kept as an object of its own.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct StoredPodTemplate {
+    /// Name, generation and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// The pod.
+    pub template: PodTemplate,
+}
+
 /// A PodDisruptionBudget.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
 #[resource(inherit = policy::v1::PodDisruptionBudget)]

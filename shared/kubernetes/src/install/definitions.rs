@@ -13,8 +13,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// The version of every resource that we read and write.
-const VERSION: &str = "v1";
+/// Kinds that a cluster can do without, and that other autoscalers may have brought too: what stands in their way is said,
+/// and hinders nothing else.
+const OPTIONAL: [&str; 2] = ["nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"];
 const MANAGED_BY: &str = "/metadata/labels/app.kubernetes.io~1managed-by";
 /// How long the API server may take to serve a new definition; it takes about a second.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
@@ -77,7 +78,9 @@ pub(super) async fn install(connection: &Connection) -> Result<Vec<Step>, Instal
             }
             Decision::Refuse { reason } => return Err(InstallError::Refused { object: title(&crd), reason }),
         }
-        wait_until_served(connection, &crd).await?;
+        if !is_optional(&crd) {
+            wait_until_served(connection, &crd).await?;
+        }
     }
     Ok(steps)
 }
@@ -86,9 +89,13 @@ pub(super) async fn install(connection: &Connection) -> Result<Vec<Step>, Instal
 fn decide(present: Option<&Value>, ours: &Value) -> Decision {
     let Some(present) = present else { return Decision::Apply { label: true, note: String::new() } };
     if let Some(reason) = obstacle(present, ours) {
-        return Decision::Refuse { reason };
+        return if is_optional(ours) {
+            Decision::Keep { note: format!("left as it is, and its objects are not used: {reason}") }
+        } else {
+            Decision::Refuse { reason }
+        };
     }
-    let (theirs, mine) = (fields(present), fields(ours));
+    let (theirs, mine) = (fields(present, target(ours)), fields(ours, target(ours)));
     let more: Vec<&String> = theirs.difference(&mine).collect();
     let fewer: Vec<&String> = mine.difference(&theirs).collect();
     if string(present, MANAGED_BY) == Some("nodeless") {
@@ -121,6 +128,15 @@ fn decide(present: Option<&Value>, ours: &Value) -> Decision {
     }
 }
 
+fn is_optional(crd: &Value) -> bool {
+    string(crd, "/metadata/name").is_some_and(|name| OPTIONAL.contains(&name))
+}
+
+/// The version that we read and write: the only one of a definition of ours.
+fn target(ours: &Value) -> &str {
+    string(ours, "/spec/versions/0/name").unwrap_or("v1")
+}
+
 /// What about a definition that is there keeps us from using it.
 fn obstacle(present: &Value, ours: &Value) -> Option<String> {
     if is_deleting(present) {
@@ -133,8 +149,9 @@ fn obstacle(present: &Value, ours: &Value) -> Option<String> {
                 .to_owned(),
         );
     }
+    let target = target(ours);
     let stored = strings(present, "/status/storedVersions");
-    if let Some(old) = stored.iter().find(|version| *version != VERSION) {
+    if let Some(old) = stored.iter().find(|version| *version != target) {
         return Some(format!(
             "objects may still be stored as {old}; upgrade Karpenter to 1.1 or later first, which migrates them"
         ));
@@ -145,20 +162,21 @@ fn obstacle(present: &Value, ours: &Value) -> Option<String> {
             return Some(format!("its {pointer} is {} and not {}", show(present), show(ours)));
         }
     }
-    match version(present) {
+    match version(present, target) {
         Some(found) if found["served"] == true && found["storage"] == true => None,
-        _ => Some(format!("it does not serve and store {VERSION}; upgrade Karpenter to 1.1 or later first")),
+        _ if is_optional(ours) => Some(format!("it does not serve and store {target}; upgrade what brought it")),
+        _ => Some(format!("it does not serve and store {target}; upgrade Karpenter to 1.1 or later first")),
     }
 }
 
-fn version(crd: &Value) -> Option<&Value> {
-    crd.pointer("/spec/versions")?.as_array()?.iter().find(|version| version["name"] == VERSION)
+fn version<'a>(crd: &'a Value, name: &str) -> Option<&'a Value> {
+    crd.pointer("/spec/versions")?.as_array()?.iter().find(|version| version["name"] == name)
 }
 
 /// All fields of a definition's version, as paths.
-fn fields(crd: &Value) -> BTreeSet<String> {
+fn fields(crd: &Value, name: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    if let Some(schema) = version(crd).and_then(|version| version.pointer("/schema/openAPIV3Schema")) {
+    if let Some(schema) = version(crd, name).and_then(|version| version.pointer("/schema/openAPIV3Schema")) {
         collect(schema, "", &mut found);
     }
     found
@@ -256,9 +274,15 @@ mod tests {
     fn knows_its_definitions_and_their_fields() {
         assert_eq!(
             names().unwrap(),
-            ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"]
+            [
+                "nodepools.karpenter.sh",
+                "nodeclaims.karpenter.sh",
+                "ec2nodeclasses.karpenter.k8s.aws",
+                "nodeoverlays.karpenter.sh",
+                "capacitybuffers.autoscaling.x-k8s.io"
+            ]
         );
-        let fields = fields(&node_pools());
+        let fields = fields(&node_pools(), "v1");
         for field in ["spec.weight", "spec.template.spec.requirements[].key", "spec.disruption.budgets[].nodes"] {
             assert!(fields.contains(field), "{field}");
         }
@@ -321,6 +345,17 @@ mod tests {
             let Decision::Refuse { reason } = decide(Some(&present), &ours) else { panic!("{word}: must be refused") };
             assert!(reason.contains(word), "{reason}");
         }
+    }
+
+    #[test]
+    fn another_autoscalers_older_buffers_hinder_nothing() {
+        let name = OPTIONAL[1];
+        let ours = ours().unwrap().into_iter().find(|crd| string(crd, "/metadata/name") == Some(name)).unwrap();
+        assert!(fields(&ours, target(&ours)).contains("spec.percentage"));
+        let mut older = ours.clone();
+        older["spec"]["versions"][0]["name"] = json!("v1alpha1");
+        let Decision::Keep { note } = decide(Some(&older), &ours) else { panic!("must be kept") };
+        assert!(note.contains("v1beta1") && note.contains("not used"), "{note}");
     }
 
     #[test]

@@ -1,0 +1,194 @@
+//! NodeOverlays, put over the instance types of each NodePool.
+
+use nodeless_model::requirement::Requirement;
+use nodeless_model::{InstanceType, InstanceTypes, NodeOverlay, NodePool, Offering, Quantity, Requirements, labels};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A NodePool and what it could launch if there were no overlays.
+#[derive(Clone, Debug)]
+pub struct Plain<'a> {
+    /// The NodePool.
+    pub pool: &'a NodePool,
+    /// The instance types as its EC2NodeClass would launch them.
+    pub instance_types: InstanceTypes,
+}
+
+/// What came of putting all overlays over the instance types of all NodePools.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overlaid {
+    /// The instance types of each NodePool, by its name, in the order of the given ones.
+    pub pools: BTreeMap<String, OverlaidTypes>,
+    /// The overlays that are not applied because they contradict others, by name, and why.
+    pub conflicts: BTreeMap<String, String>,
+}
+
+/// Instance types with what overlays changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OverlaidTypes {
+    /// The instance types. They are the given ones, not copies, where no overlay changed any.
+    pub instance_types: InstanceTypes,
+    /// The names of those that have an offering whose price was changed.
+    pub priced: BTreeSet<String>,
+    /// The names of those that were given resources.
+    pub resourced: BTreeSet<String>,
+}
+
+/// Puts overlays over the instance types of NodePools.
+///
+/// The overlay of the greatest weight that says something about an offering or a resource of a type decides it; among equals
+/// the last name. Two of the same weight that would both decide a price, or give a type different amounts of a resource,
+/// contradict each other: the one that comes later is not applied to any pool. Faulty overlays are not applied either.
+/// Karpenter 1.14 does all that in the same way.
+#[must_use]
+pub fn apply(overlays: &[NodeOverlay], pools: &[Plain<'_>]) -> Overlaid {
+    let mut ordered: Vec<&NodeOverlay> = overlays.iter().filter(|overlay| overlay.valid.is_ok()).collect();
+    ordered.sort_by_key(|overlay| (Reverse(overlay.weight), Reverse(&overlay.name)));
+    let mut conflicts = BTreeMap::new();
+    let mut stated = Stated::default();
+    let mut accepted: Vec<(&NodeOverlay, Vec<Statement>)> = Vec::new();
+    for overlay in ordered {
+        let statements: Vec<Statement> =
+            pools.iter().enumerate().flat_map(|(place, plain)| statements(overlay, place, plain)).collect();
+        match statements.iter().find_map(|statement| stated.contradicts(overlay, statement, pools)) {
+            Some(why) => {
+                conflicts.insert(overlay.name.clone(), why);
+            }
+            None => {
+                stated.note(overlay, &statements);
+                accepted.push((overlay, statements));
+            }
+        }
+    }
+    let mut overlaid: Vec<Vec<InstanceType>> = vec![Vec::new(); pools.len()];
+    let mut marks: Vec<OverlaidTypes> = vec![OverlaidTypes::default(); pools.len()];
+    let mut decided = BTreeSet::new();
+    for (overlay, statements) in accepted {
+        for statement in statements {
+            if decided.insert(statement.clone()) {
+                let types = &mut overlaid[statement.pool];
+                if types.is_empty() {
+                    *types = pools[statement.pool].instance_types.to_vec();
+                }
+                change(overlay, &statement, &mut types[statement.kind], &mut marks[statement.pool]);
+            }
+        }
+    }
+    let finished = pools.iter().zip(overlaid).zip(marks).map(|((plain, changed), marks)| {
+        let instance_types = if changed.is_empty() { plain.instance_types.clone() } else { changed.into() };
+        (plain.pool.name.clone(), OverlaidTypes { instance_types, ..marks })
+    });
+    Overlaid { pools: finished.collect(), conflicts }
+}
+
+/// What an overlay decides: of which NodePool, of which type, what. Types, pools and offerings are told by their place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Statement {
+    pool: usize,
+    kind: usize,
+    about: About,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum About {
+    Price { offering: usize },
+    Capacity { resource: String },
+}
+
+/// Who has said something about what, by weight.
+#[derive(Default)]
+struct Stated {
+    by_weight: BTreeMap<(i32, Statement), (String, Option<Quantity>)>,
+}
+
+impl Stated {
+    fn contradicts(&self, overlay: &NodeOverlay, statement: &Statement, pools: &[Plain<'_>]) -> Option<String> {
+        let (other, amount) = self.by_weight.get(&(overlay.weight, statement.clone()))?;
+        let kind = &pools[statement.pool].instance_types[statement.kind];
+        let what = match &statement.about {
+            About::Price { offering } => {
+                let offering = &kind.offerings[*offering];
+                format!("the price of {} in {} as {}", kind.name, offering.zone, offering.capacity_type.as_str())
+            }
+            About::Capacity { resource } if *amount != Some(overlay.capacity.get(resource)) => {
+                format!("the {resource} of {}", kind.name)
+            }
+            About::Capacity { .. } => return None,
+        };
+        Some(format!(
+            "it and NodeOverlay {other}, both of weight {}, decide {what}; give one of them a greater spec.weight or narrow \
+             its spec.requirements",
+            overlay.weight
+        ))
+    }
+
+    fn note(&mut self, overlay: &NodeOverlay, statements: &[Statement]) {
+        for statement in statements {
+            let amount = match &statement.about {
+                About::Price { .. } => None,
+                About::Capacity { resource } => Some(overlay.capacity.get(resource)),
+            };
+            self.by_weight.insert((overlay.weight, statement.clone()), (overlay.name.clone(), amount));
+        }
+    }
+}
+
+/// Everything that an overlay decides of what a NodePool can launch.
+fn statements(overlay: &NodeOverlay, pool: usize, plain: &Plain<'_>) -> Vec<Statement> {
+    let mut from_pool = Requirements::from_labels(&plain.pool.template.labels);
+    from_pool.add(labels::NODE_POOL, Requirement::one_of([plain.pool.name.as_str()]));
+    from_pool.add(labels::EC2_NODE_CLASS, Requirement::one_of([plain.pool.template.node_class.as_str()]));
+    let mut list = Vec::new();
+    for (kind, instance_type) in plain.instance_types.iter().enumerate() {
+        let matching = matching_offerings(overlay, &from_pool, instance_type);
+        if matching.is_empty() {
+            continue;
+        }
+        let resources = overlay.capacity.iter().map(|(name, _)| About::Capacity { resource: name.to_owned() });
+        list.extend(resources.map(|about| Statement { pool, kind, about }));
+        if overlay.price.is_some() {
+            let prices = matching.into_iter().map(|offering| About::Price { offering });
+            list.extend(prices.map(|about| Statement { pool, kind, about }));
+        }
+    }
+    list
+}
+
+/// The places of the offerings of a type whose nodes an overlay is about.
+fn matching_offerings(overlay: &NodeOverlay, from_pool: &Requirements, kind: &InstanceType) -> Vec<usize> {
+    let of_type = |key: &str| kind.requirements.get(key).or_else(|| from_pool.get(key));
+    let possible =
+        overlay.requirements.iter().all(|(key, wanted)| of_type(key).is_none_or(|has| has.intersects(wanted)));
+    if !possible {
+        return Vec::new();
+    }
+    let matches = |offering: &Offering| {
+        overlay.requirements.iter().all(|(key, wanted)| match key {
+            labels::ZONE => wanted.has(&offering.zone),
+            labels::CAPACITY_TYPE => wanted.has(offering.capacity_type.as_str()),
+            key => match offering.requirements.get(key).or_else(|| of_type(key)) {
+                Some(has) => has.intersects(wanted),
+                None => wanted.allows_absence(),
+            },
+        })
+    };
+    kind.offerings.iter().enumerate().filter(|(_, offering)| matches(offering)).map(|(place, _)| place).collect()
+}
+
+fn change(overlay: &NodeOverlay, statement: &Statement, kind: &mut InstanceType, marks: &mut OverlaidTypes) {
+    match &statement.about {
+        About::Price { offering } => {
+            if let (Some(price), Some(offering)) = (overlay.price, kind.offerings.get_mut(*offering)) {
+                offering.price = price.apply(offering.price);
+                marks.priced.insert(kind.name.clone());
+            }
+        }
+        About::Capacity { resource } => {
+            kind.capacity.set(resource, overlay.capacity.get(resource));
+            marks.resourced.insert(kind.name.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

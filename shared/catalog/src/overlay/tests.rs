@@ -1,0 +1,173 @@
+use super::*;
+use nodeless_model::node_pool::NodeTemplate;
+use nodeless_model::{CapacityType, Disruption, Overhead, PriceChange, ResourceList, StringMap};
+
+fn offering(zone: &str, capacity_type: CapacityType, price: f64) -> Offering {
+    Offering {
+        zone: zone.into(),
+        capacity_type,
+        price,
+        available: true,
+        reservation: None,
+        requirements: Requirements::from([(labels::ZONE_ID, Requirement::one_of([format!("use1-{zone}")]))]),
+    }
+}
+
+fn kind(name: &str, family: &str) -> InstanceType {
+    InstanceType {
+        name: name.into(),
+        requirements: Requirements::from([
+            (labels::INSTANCE_TYPE, Requirement::one_of([name])),
+            (labels::INSTANCE_FAMILY, Requirement::one_of([family])),
+            (labels::ZONE, Requirement::one_of(["a", "b"])),
+        ]),
+        capacity: ResourceList::from([("cpu", Quantity::from_units(2))]),
+        overhead: Overhead::default(),
+        offerings: vec![
+            offering("a", CapacityType::OnDemand, 0.40),
+            offering("b", CapacityType::OnDemand, 0.40),
+            offering("a", CapacityType::Spot, 0.10),
+        ],
+    }
+}
+
+fn pool(name: &str, labels: &[(&str, &str)]) -> NodePool {
+    let labels: StringMap = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    NodePool {
+        name: name.into(),
+        uid: String::new(),
+        template: NodeTemplate { node_class: "default".into(), labels, ..NodeTemplate::default() },
+        disruption: Disruption::default(),
+        limits: ResourceList::new(),
+        limit_dollars_per_hour: None,
+        weight: 0,
+        replicas: None,
+        ready: Ok(()),
+        deleting: false,
+        hash: String::new(),
+    }
+}
+
+fn overlay(name: &str, weight: i32, requirements: &[(&str, &str)]) -> NodeOverlay {
+    let one = |(key, value): &(&str, &str)| ((*key).to_owned(), Requirement::one_of([*value]));
+    NodeOverlay {
+        name: name.into(),
+        weight,
+        requirements: requirements.iter().map(one).collect(),
+        price: None,
+        capacity: ResourceList::new(),
+        valid: Ok(()),
+    }
+}
+
+fn priced(name: &str, weight: i32, requirements: &[(&str, &str)], price: PriceChange) -> NodeOverlay {
+    NodeOverlay { price: Some(price), ..overlay(name, weight, requirements) }
+}
+
+fn types() -> InstanceTypes {
+    InstanceTypes::from(vec![kind("m5.large", "m5"), kind("m6.large", "m6")])
+}
+
+fn prices(overlaid: &Overlaid, pool: &str) -> Vec<f64> {
+    let types = &overlaid.pools[pool].instance_types;
+    types.iter().flat_map(|kind| &kind.offerings).map(|offering| offering.price).collect()
+}
+
+fn apply_to(overlays: &[NodeOverlay], pools: &[&NodePool]) -> Overlaid {
+    let plain: Vec<Plain<'_>> = pools.iter().map(|pool| Plain { pool, instance_types: types() }).collect();
+    apply(overlays, &plain)
+}
+
+#[test]
+fn without_overlays_the_types_are_the_very_same() {
+    let (pool, types) = (pool("default", &[]), types());
+    let overlaid = apply(
+        &[overlay("none", 0, &[(labels::INSTANCE_FAMILY, "x9")])],
+        &[Plain { pool: &pool, instance_types: types.clone() }],
+    );
+    assert!(std::sync::Arc::ptr_eq(&overlaid.pools["default"].instance_types, &types));
+}
+
+#[test]
+fn a_price_changes_where_type_zone_and_capacity_type_match() {
+    let pool = pool("default", &[]);
+    let spot =
+        priced("spot", 0, &[(labels::CAPACITY_TYPE, "spot"), (labels::INSTANCE_FAMILY, "m6")], PriceChange::Add(0.5));
+    let zone = priced("zone", 0, &[(labels::ZONE_ID, "use1-b")], PriceChange::Absolute(1.0));
+    let overlaid = apply_to(&[spot, zone], &[&pool]);
+    assert_eq!(prices(&overlaid, "default"), [0.40, 1.0, 0.10, 0.40, 1.0, 0.60]);
+    assert!(overlaid.conflicts.is_empty());
+    assert_eq!(overlaid.pools["default"].priced.len(), 2);
+}
+
+#[test]
+fn the_heavier_overlay_decides_and_the_lighter_fills_in() {
+    let pool = pool("default", &[]);
+    let heavy = priced("heavy", 10, &[(labels::INSTANCE_FAMILY, "m5")], PriceChange::Absolute(1.0));
+    let light = priced("light", 1, &[], PriceChange::Absolute(2.0));
+    let overlaid = apply_to(&[light, heavy], &[&pool]);
+    assert_eq!(prices(&overlaid, "default"), [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
+}
+
+#[test]
+fn overlays_of_one_weight_that_contradict_each_other_are_told_apart_by_name() {
+    let pools = [pool("one", &[]), pool("two", &[("team", "blue")])];
+    let first = priced("zz", 5, &[(labels::INSTANCE_FAMILY, "m5")], PriceChange::Absolute(1.0));
+    let second = priced("aa", 5, &[], PriceChange::Absolute(2.0));
+    let overlaid = apply_to(&[second, first], &[&pools[0], &pools[1]]);
+    assert_eq!(overlaid.conflicts.keys().collect::<Vec<_>>(), ["aa"], "the last name goes first");
+    let why = &overlaid.conflicts["aa"];
+    assert!(why.contains("NodeOverlay zz") && why.contains("m5.large"), "{why}");
+    for pool in ["one", "two"] {
+        assert_eq!(prices(&overlaid, pool), [1.0, 1.0, 1.0, 0.40, 0.40, 0.10], "not applied at all in {pool}");
+    }
+}
+
+#[test]
+fn contradictions_count_below_a_heavier_overlay_too() {
+    let pool = pool("default", &[]);
+    let heavy = priced("heavy", 10, &[], PriceChange::Absolute(1.0));
+    let a = priced("a", 5, &[], PriceChange::Absolute(2.0));
+    let b = priced("b", 5, &[], PriceChange::Absolute(3.0));
+    assert_eq!(apply_to(&[heavy, a, b], &[&pool]).conflicts.keys().collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn capacity_is_added_and_only_different_amounts_contradict() {
+    let pool = pool("default", &[]);
+    let fuse = |name: &str, weight, amount| NodeOverlay {
+        capacity: ResourceList::from([("example.com/fuse", Quantity::from_units(amount))]),
+        ..overlay(name, weight, &[(labels::INSTANCE_FAMILY, "m5")])
+    };
+    let overlaid = apply_to(&[fuse("a", 0, 10), fuse("b", 0, 10)], &[&pool]);
+    assert!(overlaid.conflicts.is_empty());
+    let types = &overlaid.pools["default"].instance_types;
+    assert_eq!(types[0].allocatable().get("example.com/fuse").units(), 10);
+    assert!(types[1].capacity.get("example.com/fuse").is_zero());
+    assert_eq!(overlaid.pools["default"].resourced.iter().collect::<Vec<_>>(), ["m5.large"]);
+    let overlaid = apply_to(&[fuse("a", 0, 10), fuse("b", 0, 20)], &[&pool]);
+    assert_eq!(overlaid.conflicts.keys().collect::<Vec<_>>(), ["a"]);
+    let overlaid = apply_to(&[fuse("a", 1, 10), fuse("b", 0, 20)], &[&pool]);
+    assert_eq!(overlaid.pools["default"].instance_types[0].capacity.get("example.com/fuse").units(), 10);
+}
+
+#[test]
+fn labels_of_the_node_pool_and_its_name_count() {
+    let pools = [pool("blue", &[("team", "blue")]), pool("red", &[])];
+    let by_label = priced("label", 0, &[("team", "blue")], PriceChange::Absolute(1.0));
+    let overlaid = apply_to(&[by_label], &[&pools[0], &pools[1]]);
+    assert_eq!(prices(&overlaid, "blue")[0], 1.0);
+    assert_eq!(prices(&overlaid, "red")[0], 0.40, "a label that the pool does not set is no match");
+    let by_name = priced("name", 0, &[(labels::NODE_POOL, "red")], PriceChange::Percent(-50.0));
+    let overlaid = apply_to(&[by_name], &[&pools[0], &pools[1]]);
+    assert_eq!((prices(&overlaid, "blue")[0], prices(&overlaid, "red")[0]), (0.40, 0.20));
+}
+
+#[test]
+fn a_faulty_overlay_is_left_out() {
+    let pool = pool("default", &[]);
+    let faulty = NodeOverlay { valid: Err("no".into()), ..priced("faulty", 0, &[], PriceChange::Absolute(9.0)) };
+    let overlaid = apply_to(&[faulty], &[&pool]);
+    assert_eq!(prices(&overlaid, "default")[0], 0.40);
+    assert!(overlaid.conflicts.is_empty(), "what is wrong with it is said elsewhere");
+}

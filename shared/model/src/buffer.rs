@@ -1,0 +1,291 @@
+//! CapacityBuffers: room that is kept free for pods that do not exist yet.
+//!
+//! A buffer is planned for by virtual pods. They exist only in a plan: nodes are launched and kept for them, and they are
+//! never bound, so that real pods find the room.
+
+use crate::{Pod, ResourceList};
+
+/// The strategy that provisions nodes for a buffer. Buffers of any other are somebody else's.
+pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
+/// Marks a virtual pod.
+pub const FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
+/// The buffer of a virtual pod.
+pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
+/// The namespace of the buffer of a virtual pod.
+pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
+/// The greatest number of chunks of one buffer. A slip in a limit must not fill the planner's memory.
+pub const MAX_CHUNKS: u32 = 10_000;
+
+/// A CapacityBuffer, decoded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CapacityBuffer {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The unique id.
+    pub uid: String,
+    /// The strategy, [`ACTIVE_CAPACITY`] if it is ours.
+    pub strategy: String,
+    /// What says what one chunk of the buffer looks like.
+    pub source: Option<BufferSource>,
+    /// How many chunks.
+    pub replicas: Option<u32>,
+    /// How many chunks, as a share of the replicas of the source, in per cent.
+    pub percentage: Option<u32>,
+    /// What all chunks together may request.
+    pub limits: Option<ResourceList>,
+}
+
+/// What says what one chunk of a buffer looks like; it is in the buffer's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BufferSource {
+    /// A PodTemplate.
+    PodTemplate {
+        /// Its name.
+        name: String,
+    },
+    /// A workload.
+    Workload {
+        /// Its API group.
+        group: String,
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl BufferSource {
+    /// The kinds of workloads that a buffer can be about, all of the group `apps`.
+    pub const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
+}
+
+/// What a buffer's source says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BufferShape {
+    /// A pod as the source would make it, bound to no node.
+    pub pod: Pod,
+    /// The replicas that a workload asks for; zero for a PodTemplate.
+    pub replicas: u32,
+    /// The generation of a PodTemplate.
+    pub generation: Option<i64>,
+}
+
+/// Why nothing can be provisioned for a buffer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BufferError {
+    /// The workload is not there.
+    #[error("{kind} {name} does not exist in namespace {namespace}; create it, or mend spec.scalableRef")]
+    ScalableRefNotFound {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// The buffer's namespace.
+        namespace: String,
+    },
+    /// The PodTemplate is not there.
+    #[error("PodTemplate {name} does not exist in namespace {namespace}; create it, or mend spec.podTemplateRef")]
+    PodTemplateNotFound {
+        /// Its name.
+        name: String,
+        /// The buffer's namespace.
+        namespace: String,
+    },
+    /// The buffer, or what it names, cannot be used.
+    #[error("{0}")]
+    Resolution(String),
+}
+
+impl BufferError {
+    /// The reason of the condition ReadyForProvisioning.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::ScalableRefNotFound { .. } => "ScalableRefNotFound",
+            Self::PodTemplateNotFound { .. } => "PodTemplateNotFound",
+            Self::Resolution(_) => "ResolutionFailed",
+        }
+    }
+}
+
+impl CapacityBuffer {
+    /// Whether nodes are to be provisioned for it.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.strategy == ACTIVE_CAPACITY
+    }
+
+    /// The source, if it is one that a buffer can have.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn source(&self) -> Result<&BufferSource, BufferError> {
+        match &self.source {
+            None => Err(BufferError::Resolution("set one of spec.podTemplateRef and spec.scalableRef".to_owned())),
+            Some(BufferSource::Workload { group, kind, .. })
+                if group != "apps" || !BufferSource::WORKLOADS.contains(&kind.as_str()) =>
+            {
+                Err(BufferError::Resolution(format!(
+                    "spec.scalableRef: {kind} of the API group {group:?} is not supported; name a Deployment, \
+                     StatefulSet or ReplicaSet of the group \"apps\", or use spec.podTemplateRef"
+                )))
+            }
+            Some(source) => Ok(source),
+        }
+    }
+
+    /// The error that says that the source is not there.
+    #[must_use]
+    pub fn missing_source(&self, source: &BufferSource) -> BufferError {
+        let namespace = self.namespace.clone();
+        match source {
+            BufferSource::PodTemplate { name } => BufferError::PodTemplateNotFound { name: name.clone(), namespace },
+            BufferSource::Workload { kind, name, .. } => {
+                BufferError::ScalableRefNotFound { kind: kind.clone(), name: name.clone(), namespace }
+            }
+        }
+    }
+
+    /// How many chunks it has: the greater of `replicas` and the share that `percentage` asks for, and no more than its
+    /// limits allow; without either, as many as these allow. Karpenter's documentation says the lesser; its code takes
+    /// the greater, and so do we.
+    ///
+    /// # Errors
+    /// When it would be more than [`MAX_CHUNKS`].
+    pub fn chunks(&self, shape: &BufferShape) -> Result<u32, BufferError> {
+        let share = self.percentage.map(|percent| {
+            let exact = (u64::from(shape.replicas) * u64::from(percent)).div_ceil(100);
+            u32::try_from(exact).unwrap_or(u32::MAX)
+        });
+        let wanted = self.replicas.max(share);
+        let allowed = self.limits.as_ref().and_then(|limits| chunks_within(limits, &shape.pod.requests));
+        let chunks = match (wanted, allowed) {
+            (Some(wanted), Some(allowed)) => wanted.min(allowed),
+            (Some(wanted), None) => wanted,
+            (None, allowed) => allowed.unwrap_or(0),
+        };
+        if chunks > MAX_CHUNKS {
+            return Err(BufferError::Resolution(format!(
+                "it would have {chunks} chunks, and {MAX_CHUNKS} are the most that one buffer may have; lower \
+                 spec.replicas, spec.percentage or spec.limits"
+            )));
+        }
+        Ok(chunks)
+    }
+
+    /// The virtual pods that stand for so many chunks: of the lowest priority, without volumes, bound nowhere, and marked as
+    /// pods that the kube-scheduler could not place.
+    #[must_use]
+    pub fn virtual_pods(&self, shape: &BufferShape, chunks: u32) -> Vec<Pod> {
+        let mut pod = shape.pod.clone();
+        pod.namespace.clone_from(&self.namespace);
+        pod.annotations.extend([
+            (FAKE_POD.to_owned(), "true".to_owned()),
+            (BUFFER_NAME.to_owned(), self.name.clone()),
+            (BUFFER_NAMESPACE.to_owned(), self.namespace.clone()),
+        ]);
+        pod.priority = i32::MIN;
+        pod.priority_class_name = None;
+        pod.marked_unschedulable = true;
+        pod.volume_claims.clear();
+        pod.scheduling_gates.clear();
+        (pod.node_name, pod.nominated_node_name, pod.owner_kind) = (None, None, None);
+        let numbered = |index: u32| Pod {
+            name: format!("capacity-buffer-{}-{index}", self.name),
+            uid: format!("{}-{index}", self.uid),
+            ..pod.clone()
+        };
+        (0..chunks).map(numbered).collect()
+    }
+}
+
+/// How many chunks the limits allow; `None` when they limit nothing that a chunk requests.
+fn chunks_within(limits: &ResourceList, requests: &ResourceList) -> Option<u32> {
+    let common = limits.iter().filter(|(name, _)| requests.get(name).milli() > 0);
+    let fits = common.map(|(name, limit)| limit.milli().max(0) / requests.get(name).milli());
+    fits.min().map(|chunks| u32::try_from(chunks).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Quantity;
+    use crate::pod::VolumeClaim;
+
+    fn cpu(units: i64) -> ResourceList {
+        ResourceList::from([("cpu", Quantity::from_units(units))])
+    }
+
+    fn shape(replicas: u32) -> BufferShape {
+        let volume = VolumeClaim { claim_name: "data".into(), ephemeral: false };
+        let pod = Pod { requests: cpu(1), volume_claims: vec![volume], priority: 7, ..Pod::default() };
+        BufferShape { pod, replicas, generation: None }
+    }
+
+    fn buffer(replicas: Option<u32>, percentage: Option<u32>, limits: Option<ResourceList>) -> CapacityBuffer {
+        CapacityBuffer {
+            namespace: "web".into(),
+            name: "spare".into(),
+            uid: "u".into(),
+            strategy: ACTIVE_CAPACITY.into(),
+            replicas,
+            percentage,
+            limits,
+            ..CapacityBuffer::default()
+        }
+    }
+
+    #[test]
+    fn counts_chunks_as_karpenter_does() {
+        let gpu = ResourceList::from([("nvidia.com/gpu", Quantity::from_units(1))]);
+        for (replicas, percentage, limits, of, expected) in [
+            (None, Some(20), None, 7, 2),
+            (Some(5), Some(20), None, 7, 5),
+            (Some(5), Some(20), Some(cpu(4)), 7, 4),
+            (None, Some(1), None, 7, 1),
+            (None, Some(20), None, 0, 0),
+            (None, Some(0), None, 7, 0),
+            (None, None, Some(cpu(3)), 0, 3),
+            (None, None, None, 7, 0),
+            (Some(2), None, Some(gpu.clone()), 0, 2),
+            (None, None, Some(gpu), 0, 0),
+        ] {
+            let buffer = buffer(replicas, percentage, limits);
+            assert_eq!(buffer.chunks(&shape(of)).unwrap(), expected, "{buffer:?} of {of}");
+        }
+        let huge = buffer(None, None, Some(cpu(1_000_000))).chunks(&shape(0)).unwrap_err();
+        assert!(huge.to_string().contains("spec.limits") && huge.reason() == "ResolutionFailed", "{huge}");
+    }
+
+    #[test]
+    fn virtual_pods_are_the_least_of_all_and_bring_no_volumes() {
+        let pods = buffer(Some(2), None, None).virtual_pods(&shape(0), 2);
+        let names: Vec<_> = pods.iter().map(|pod| (pod.key(), pod.uid.as_str())).collect();
+        assert_eq!(
+            names,
+            [("web/capacity-buffer-spare-0".to_owned(), "u-0"), ("web/capacity-buffer-spare-1".to_owned(), "u-1")]
+        );
+        assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.priority == i32::MIN));
+        assert!(pods.iter().all(|pod| pod.volume_claims.is_empty() && pod.requests == cpu(1)));
+        assert_eq!(pods[0].annotations[FAKE_POD], "true");
+    }
+
+    #[test]
+    fn a_source_that_a_buffer_cannot_have_is_named() {
+        let mut buffer = buffer(Some(1), None, None);
+        assert_eq!(buffer.source().unwrap_err().reason(), "ResolutionFailed");
+        let workload = |group: &str, kind: &str| {
+            Some(BufferSource::Workload { group: group.into(), kind: kind.into(), name: "front".into() })
+        };
+        buffer.source = workload("batch", "Job");
+        assert!(buffer.source().unwrap_err().to_string().contains("spec.scalableRef"));
+        buffer.source = workload("apps", "Deployment");
+        let source = buffer.source().unwrap().clone();
+        assert_eq!(buffer.missing_source(&source).reason(), "ScalableRefNotFound");
+        buffer.source = Some(BufferSource::PodTemplate { name: "chunk".into() });
+        let source = buffer.source().unwrap().clone();
+        assert_eq!(buffer.missing_source(&source).reason(), "PodTemplateNotFound");
+    }
+}

@@ -1,0 +1,62 @@
+//! NodeOverlays as planning sees them.
+
+use crate::{Requirements, ResourceList};
+
+/// A NodeOverlay, checked and decoded: what is to be assumed of instance types beyond what EC2 says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeOverlay {
+    /// The name.
+    pub name: String,
+    /// Overlays of greater weight go before others.
+    pub weight: i32,
+    /// Which instance types and offerings it is about.
+    pub requirements: Requirements,
+    /// What becomes of their price; nothing when absent.
+    pub price: Option<PriceChange>,
+    /// Extended resources that the types have beyond what EC2 says.
+    pub capacity: ResourceList,
+    /// Whether what the API server cannot check holds; otherwise what is wrong. One that is faulty is not applied.
+    pub valid: Result<(), String>,
+}
+
+/// What becomes of the price of an offering.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PriceChange {
+    /// It is this many dollars per hour.
+    Absolute(f64),
+    /// It is so many dollars per hour more, or less.
+    Add(f64),
+    /// It is so many per cent more, or less.
+    Percent(f64),
+}
+
+impl PriceChange {
+    /// The price after the change, in dollars per hour, never below zero.
+    #[must_use]
+    pub fn apply(self, price: f64) -> f64 {
+        let changed = match self {
+            Self::Absolute(dollars) => dollars,
+            Self::Add(dollars) => price + dollars,
+            Self::Percent(percent) => price * (1.0 + percent / 100.0),
+        };
+        changed.max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_prices_as_karpenter_does() {
+        for (change, expected) in [
+            (PriceChange::Percent(-10.0), 0.36),
+            (PriceChange::Add(0.05), 0.45),
+            (PriceChange::Add(-1.0), 0.0),
+            (PriceChange::Absolute(0.10), 0.10),
+            (PriceChange::Percent(-100.0), 0.0),
+        ] {
+            assert!((change.apply(0.40) - expected).abs() < 1e-9, "{change:?}");
+        }
+    }
+}
