@@ -16,6 +16,37 @@ pub(crate) enum CliError {
         /// Why.
         source: std::io::Error,
     },
+    /// A file could not be read.
+    #[error("{path} cannot be read: {source}; check the name and its permissions")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is no catalog.
+    #[error("{path}: {source}")]
+    Catalog {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: nodeless_catalog::file::CatalogFileError,
+    },
+    /// The facts that were compiled in are damaged.
+    #[error(transparent)]
+    Facts(&'static nodeless_catalog::facts::FactsError),
+    /// A result has no JSON form.
+    #[error("the result cannot be written as JSON: {0}; please report this")]
+    Json(#[source] serde_json::Error),
+    /// Standard output does not take what is printed.
+    #[error("standard output cannot be written: {0}")]
+    Print(#[source] std::io::Error),
+    /// The command needs AWS, and this build has none of it.
+    #[cfg(not(feature = "aws"))]
+    #[error(
+        "this build has no AWS SDK, and `catalog export` reads EC2; build it with `cargo build --release -p nodeless --features aws` (some minutes)"
+    )]
+    WithoutAws,
     /// A file that we did not write is where ours would go.
     #[error("{path} is there already and is not from an earlier local world; name another file with --kubeconfig")]
     ForeignFile {

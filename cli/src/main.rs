@@ -4,13 +4,14 @@
 //! what was asked for is done, 1 when it could not be done, 2 when the command line is wrong.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod catalog;
 mod commands;
 mod demo;
 mod error;
 mod local;
 
 use clap::{Parser, Subcommand};
-use commands::{crds, demo as demo_command, install, local as local_command};
+use commands::{catalog as catalog_command, crds, demo as demo_command, install, local as local_command};
 use std::process::ExitCode;
 
 /// Node autoscaling for Amazon EKS with Karpenter's API, and nothing of it in the cluster.
@@ -23,6 +24,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show what EC2 offers as scheduling sees it, or write the catalog file of an account
+    Catalog(catalog_command::Arguments),
     /// Print the CustomResourceDefinitions, or write them into a folder
     Crds(crds::Arguments),
     /// Watch a deployment scale up and down in a local world, with nodeless at work
@@ -38,6 +41,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Catalog(arguments) => catalog_command::run(&arguments).await,
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Demo(arguments) => demo_command::run(&arguments).await,
         Command::Local(arguments) => local_command::run(&arguments).await,

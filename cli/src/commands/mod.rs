@@ -1,5 +1,6 @@
 //! One module for each command.
 
+pub(crate) mod catalog;
 pub(crate) mod crds;
 pub(crate) mod demo;
 pub(crate) mod install;

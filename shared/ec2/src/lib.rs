@@ -14,7 +14,7 @@ pub mod template;
 pub mod user_data;
 
 pub use cloud::Ec2Cloud;
-pub use source::{AwsCatalogSource, NodeProfile};
+pub use source::{AwsCatalogSource, NodeProfile, read_region};
 
 /// What user data and tags say about the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

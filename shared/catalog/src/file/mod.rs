@@ -19,6 +19,7 @@
 
 mod offerings;
 mod types;
+mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,6 +30,8 @@ use serde_json::Value;
 use crate::facts::{Answer, Facts, FactsError, InstanceTypeInfo, Zone};
 use crate::stored::{Catalog, CatalogType, OnDemandPriceSource, SpotPriceSource};
 use crate::type_facts::TypeFacts;
+
+pub use write::write;
 
 /// Zones that a catalog may have: [`ZoneOffer::zone`](crate::stored::ZoneOffer::zone) is a byte.
 const MAXIMUM_ZONES: usize = 256;
@@ -101,9 +104,25 @@ pub enum CatalogFileError {
 #[serde(rename_all = "camelCase")]
 struct GoodFile {
     region: String,
-    zones: Vec<String>,
+    zones: Vec<GoodZone>,
     instance_types: Vec<InstanceTypeInfo>,
     offerings: Vec<offerings::Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum GoodZone {
+    Name(String),
+    Whole(Zone),
+}
+
+impl From<GoodZone> for Zone {
+    fn from(zone: GoodZone) -> Self {
+        match zone {
+            GoodZone::Name(name) => Self { name, id: String::new() },
+            GoodZone::Whole(zone) => zone,
+        }
+    }
 }
 
 /// The parts of a file before they are put together.
@@ -146,8 +165,12 @@ pub fn from_instance_types(json: &[u8]) -> Result<CatalogFile, CatalogFileError>
     let entries = types::read(answer_entries(json)?, "InstanceTypes", &mut notes);
     let (types, left_out) = types::condense(entries, &mut notes)?;
     let mut catalog = Catalog { types: Vec::with_capacity(types.len()), ..embedded.clone() };
-    for (name, facts) in types {
+    for (name, mut facts) in types {
         let known = embedded.get(&name);
+        if let Some(known) = known.filter(|_| !facts.on_demand && !facts.spot) {
+            // An entry that names no usage class says nothing of how the type is sold.
+            (facts.on_demand, facts.spot) = (known.facts.on_demand, known.facts.spot);
+        }
         if known.is_none_or(|known| known.offers.is_empty()) {
             let zones: Vec<&str> = embedded.zones.iter().map(|zone| zone.name.as_str()).collect();
             notes.push(Note {
@@ -176,7 +199,7 @@ fn read(json: &[u8], notes: &mut Vec<Note>) -> Result<Parts, CatalogFileError> {
             types::List { name: "instanceTypes", entries: good.instance_types.into_iter().enumerate().collect() };
         return Ok(Parts {
             region: Some(good.region),
-            zones: Some(good.zones.into_iter().map(|name| Zone { name, id: String::new() }).collect()),
+            zones: Some(good.zones.into_iter().map(Zone::from).collect()),
             types: Some(types),
             offerings: good.offerings.into_iter().enumerate().collect(),
         });

@@ -220,3 +220,20 @@ fn types_given_beside_the_file_stand_for_its_own() {
     assert_eq!(file.catalog.get("m5.large").unwrap().facts.memory_mib, 1_048_576);
     assert_eq!(file.catalog.types[0].offers.len(), 1);
 }
+
+#[test]
+fn what_is_written_is_read_again() {
+    let facts = Facts::embedded().unwrap().within_zones(&["us-east-1a", "us-east-1b"]);
+    let catalog = Catalog::synthetic(1, &facts);
+    let read = parse(write(&facts, &catalog).unwrap().as_bytes()).unwrap();
+    assert_eq!((notes(&read), read.catalog.zones.clone()), (vec![], catalog.zones.clone()));
+    let available = |catalog: &Catalog| {
+        let mut types = instance_types(catalog);
+        for kind in &mut types {
+            kind.offerings.retain(|offering| offering.available);
+        }
+        types.retain(|kind| !kind.offerings.is_empty());
+        types.into_iter().map(|kind| (kind.name, kind.capacity, kind.offerings)).collect::<Vec<_>>()
+    };
+    assert_eq!(available(&read.catalog), available(&catalog));
+}

@@ -36,30 +36,17 @@ pub struct NodeProfile {
     pub name: String,
 }
 
-/// EC2, SSM, IAM and the Price List, as the catalog function reads them.
+/// What is sold in the region, and for how much.
 #[derive(Clone, Debug)]
-pub struct AwsCatalogSource {
+struct Market {
     region: String,
-    cluster: ClusterDetails,
-    node_profile: Option<NodeProfile>,
     ec2: aws_sdk_ec2::Client,
-    iam: aws_sdk_iam::Client,
-    ssm: aws_sdk_ssm::Client,
     /// `None` in regions that no Price List covers.
     prices: Option<aws_sdk_pricing::Client>,
 }
 
-impl AwsCatalogSource {
-    /// The source for the nodes of this cluster. `node_profile` is the instance profile that was made for the nodes' own
-    /// role; other roles get profiles made here.
-    ///
-    /// # Errors
-    /// When the configuration names no region.
-    pub fn new(
-        config: &SdkConfig,
-        cluster: ClusterDetails,
-        node_profile: Option<NodeProfile>,
-    ) -> Result<Self, PortError> {
+impl Market {
+    fn new(config: &SdkConfig) -> Result<Self, PortError> {
         let region = config.region().map(ToString::to_string).ok_or_else(|| {
             PortError::new(ErrorKind::Invalid, "AWS configuration", "no region is configured; set AWS_REGION")
         })?;
@@ -67,15 +54,28 @@ impl AwsCatalogSource {
             let config = aws_sdk_pricing::config::Builder::from(config).region(Region::new(list)).build();
             aws_sdk_pricing::Client::from_conf(config)
         });
-        Ok(Self {
-            region,
-            cluster,
-            node_profile,
-            ec2: aws_sdk_ec2::Client::new(config),
-            iam: aws_sdk_iam::Client::new(config),
-            ssm: aws_sdk_ssm::Client::new(config),
-            prices,
-        })
+        Ok(Self { region, ec2: aws_sdk_ec2::Client::new(config), prices })
+    }
+
+    /// The facts and the catalog of them; the previous catalog alone, where it is fresh.
+    async fn catalog(&self, previous: Option<&Catalog>) -> Result<(Option<Facts>, Catalog), PortError> {
+        let now = Timestamp::now();
+        // Another region's catalog says nothing about this one.
+        let previous = previous.filter(|catalog| catalog.region == self.region);
+        let known = Facts::embedded()
+            .map_err(|error| PortError::new(ErrorKind::Invalid, "embedded EC2 facts", error.to_string()))?;
+        if let Some(previous) = previous.filter(|catalog| is_fresh(catalog, now))
+            && (self.prices.is_none() || !prices::due(Some(previous), now))
+        {
+            return Ok((None, previous.clone()));
+        }
+        let read = types::read(&self.ec2).await?;
+        let on_demand = self.on_demand_prices(previous, known, now).await;
+        let (spot, spot_is_new) = self.spot_prices(previous, now).await;
+        let facts = types::facts(&self.region, read, on_demand.by_type, known);
+        let catalog = Catalog::new(0, &facts, on_demand.source, spot.as_ref());
+        let read = if spot_is_new { Some(now) } else { previous.and_then(|catalog| catalog.read) };
+        Ok((Some(facts), Catalog { read, on_demand_prices_read: on_demand.read, ..catalog }))
     }
 
     /// On-demand prices: read anew when they are due, else or if that fails those that we have.
@@ -112,26 +112,59 @@ impl AwsCatalogSource {
     }
 }
 
+/// What EC2 offers in the region of a configuration: the facts as EC2 describes them, and the catalog made of them.
+///
+/// # Errors
+/// When no region is configured, or EC2 cannot be read. Prices that cannot be read are no error: the catalog says where
+/// its prices come from.
+pub async fn read_region(config: &SdkConfig) -> Result<(Facts, Catalog), PortError> {
+    let (facts, catalog) = Market::new(config)?.catalog(None).await?;
+    let facts = facts.ok_or_else(|| {
+        PortError::new(ErrorKind::Invalid, "EC2 catalog", "nothing was read although nothing was known")
+    })?;
+    Ok((facts, catalog))
+}
+
+/// EC2, SSM, IAM and the Price List, as the catalog function reads them.
+#[derive(Clone, Debug)]
+pub struct AwsCatalogSource {
+    region: String,
+    cluster: ClusterDetails,
+    node_profile: Option<NodeProfile>,
+    ec2: aws_sdk_ec2::Client,
+    iam: aws_sdk_iam::Client,
+    ssm: aws_sdk_ssm::Client,
+    market: Market,
+}
+
+impl AwsCatalogSource {
+    /// The source for the nodes of this cluster. `node_profile` is the instance profile that was made for the nodes' own
+    /// role; other roles get profiles made here.
+    ///
+    /// # Errors
+    /// When the configuration names no region.
+    pub fn new(
+        config: &SdkConfig,
+        cluster: ClusterDetails,
+        node_profile: Option<NodeProfile>,
+    ) -> Result<Self, PortError> {
+        let market = Market::new(config)?;
+        Ok(Self {
+            region: market.region.clone(),
+            cluster,
+            node_profile,
+            ec2: market.ec2.clone(),
+            iam: aws_sdk_iam::Client::new(config),
+            ssm: aws_sdk_ssm::Client::new(config),
+            market,
+        })
+    }
+}
+
 #[async_trait]
 impl CatalogSource for AwsCatalogSource {
     async fn catalog(&self, previous: Option<&Catalog>) -> Result<Catalog, PortError> {
-        let now = Timestamp::now();
-        // Another region's catalog says nothing about this one.
-        let previous = previous.filter(|catalog| catalog.region == self.region);
-        let known = Facts::embedded()
-            .map_err(|error| PortError::new(ErrorKind::Invalid, "embedded EC2 facts", error.to_string()))?;
-        if let Some(previous) = previous.filter(|catalog| is_fresh(catalog, now))
-            && (self.prices.is_none() || !prices::due(Some(previous), now))
-        {
-            return Ok(previous.clone());
-        }
-        let read = types::read(&self.ec2).await?;
-        let on_demand = self.on_demand_prices(previous, known, now).await;
-        let (spot, spot_is_new) = self.spot_prices(previous, now).await;
-        let facts = types::facts(&self.region, read, on_demand.by_type, known);
-        let catalog = Catalog::new(0, &facts, on_demand.source, spot.as_ref());
-        let read = if spot_is_new { Some(now) } else { previous.and_then(|catalog| catalog.read) };
-        Ok(Catalog { read, on_demand_prices_read: on_demand.read, ..catalog })
+        Ok(self.market.catalog(previous).await?.1)
     }
 
     async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {

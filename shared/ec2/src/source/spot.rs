@@ -6,7 +6,7 @@ use aws_smithy_types::DateTime;
 use jiff::Timestamp;
 use nodeless_aws::port_error;
 use nodeless_catalog::Catalog;
-use nodeless_catalog::stored::{Price, SpotPriceSource, SpotPrices};
+use nodeless_catalog::stored::{SpotPriceSource, SpotPrices};
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ pub(super) fn of_catalog(catalog: Option<&Catalog>) -> Option<SpotPrices> {
     let catalog = catalog.filter(|catalog| catalog.spot_price_source == SpotPriceSource::History)?;
     let priced = catalog.types.iter().map(|entry| {
         let prices =
-            entry.zones(catalog).filter_map(|(zone, price)| Some((zone.name.clone(), price.map(Price::dollars)?)));
+            entry.zones(catalog).filter_map(|(zone, offer)| Some((zone.name.clone(), offer.spot_price?.dollars())));
         (entry.facts.name.clone(), prices.collect())
     });
     Some(priced.collect())

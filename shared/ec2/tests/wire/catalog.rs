@@ -100,7 +100,7 @@ async fn new_prices_and_zones_come_through() {
     let entry = catalog.get("m5.large").unwrap();
     assert_eq!(entry.on_demand_price.unwrap().dollars(), 0.2);
     let zones: Vec<(&str, f64)> =
-        entry.zones(&catalog).map(|(zone, price)| (zone.name.as_str(), price.unwrap().dollars())).collect();
+        entry.zones(&catalog).map(|(zone, offer)| (zone.name.as_str(), offer.spot_price.unwrap().dollars())).collect();
     assert_eq!(zones, [("us-east-1b", 0.05)]);
 }
 

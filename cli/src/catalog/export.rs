@@ -1,0 +1,21 @@
+//! `nodeless catalog export`.
+
+use crate::error::CliError;
+use nodeless_catalog::file;
+use std::io::Write as _;
+use std::path::Path;
+
+/// Reads the region of the environment's AWS configuration and writes its catalog file.
+pub(crate) async fn export(path: &Path) -> Result<(), CliError> {
+    let config = nodeless_aws::load_config().await;
+    let (facts, catalog) = nodeless_ec2::read_region(&config).await?;
+    let text = file::write(&facts, &catalog).map_err(CliError::Json)?;
+    if path == Path::new("-") {
+        writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::Print)?;
+    } else {
+        std::fs::write(path, text + "\n").map_err(|source| CliError::Write { path: path.to_owned(), source })?;
+    }
+    let [on_demand, spot] = catalog.price_sources();
+    eprintln!("{} types of {}; {on_demand}; {spot}", catalog.types.len(), catalog.region);
+    Ok(())
+}

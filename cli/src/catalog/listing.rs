@@ -1,0 +1,70 @@
+//! The JSON of `nodeless catalog show`.
+
+use crate::error::CliError;
+use nodeless_model::instance_type::Offering;
+use nodeless_model::{CapacityType, InstanceType, ResourceList, StringMap, labels};
+use serde::Serialize;
+
+/// Labels of an offering rather than of the type; they stand with the offerings.
+const OF_OFFERINGS: [&str; 3] = [labels::ZONE, labels::ZONE_ID, labels::CAPACITY_TYPE];
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    name: &'a str,
+    labels: StringMap,
+    capacity: ResourceList,
+    allocatable: ResourceList,
+    offerings: Vec<ListedOffering<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedOffering<'a> {
+    zone: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zone_id: Option<String>,
+    capacity_type: CapacityType,
+    /// `null` where no price is known.
+    price_per_hour: Option<f64>,
+    available: bool,
+}
+
+/// An array with one object for each type, and a line break at its end.
+pub(crate) fn json(types: &[InstanceType]) -> Result<String, CliError> {
+    let listed: Vec<Listed<'_>> = types.iter().map(listed).collect();
+    let mut text = serde_json::to_string_pretty(&listed).map_err(CliError::Json)?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn listed(kind: &InstanceType) -> Listed<'_> {
+    Listed {
+        name: &kind.name,
+        labels: type_labels(kind),
+        capacity: without_zeros(&kind.capacity),
+        allocatable: without_zeros(&kind.allocatable()),
+        offerings: kind.offerings.iter().map(listed_offering).collect(),
+    }
+}
+
+/// The labels that every node of the type has, wherever and however it is bought.
+fn type_labels(kind: &InstanceType) -> StringMap {
+    let mut labels = kind.requirements.single_values();
+    labels.retain(|key, _| !OF_OFFERINGS.contains(&key.as_str()));
+    labels
+}
+
+fn without_zeros(list: &ResourceList) -> ResourceList {
+    let kept = list.iter().filter(|(_, quantity)| !quantity.is_zero());
+    kept.map(|(name, quantity)| (name.to_owned(), quantity)).collect()
+}
+
+fn listed_offering(offering: &Offering) -> ListedOffering<'_> {
+    ListedOffering {
+        zone: &offering.zone,
+        zone_id: offering.requirements.get(labels::ZONE_ID).and_then(|id| id.single()).map(str::to_owned),
+        capacity_type: offering.capacity_type,
+        price_per_hour: (offering.price > 0.0).then_some(offering.price),
+        available: offering.available,
+    }
+}

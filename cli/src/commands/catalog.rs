@@ -1,0 +1,88 @@
+//! `nodeless catalog`: what EC2 offers, as scheduling sees it.
+
+use crate::catalog::{listing, load, text};
+use crate::error::CliError;
+use clap::{Args, Subcommand, ValueEnum};
+use nodeless_catalog::node_class::AmiFamily;
+use nodeless_catalog::{NodeClassSettings, UnavailableOfferings};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print labels, capacity, allocatable and offerings of every instance type, for AL2023 with default settings
+    Show(ShowArguments),
+    /// Write the catalog of the account and region that the environment's AWS configuration names
+    Export(ExportArguments),
+}
+
+#[derive(Debug, Args)]
+struct ShowArguments {
+    /// A catalog file; `-` is standard input [default: the embedded catalog of us-east-1]
+    #[arg(long, value_name = "FILE")]
+    catalog: Option<PathBuf>,
+    /// A DescribeInstanceTypes answer: alone with the embedded offerings, else in place of the catalog's instanceTypes
+    #[arg(long, value_name = "FILE")]
+    instance_types: Option<PathBuf>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct ExportArguments {
+    /// The file to write; `-` is standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    write: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A table with one line for each type
+    Text,
+    /// An array with one object for each type
+    Json,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+    match &arguments.command {
+        Command::Show(arguments) => show(arguments),
+        Command::Export(arguments) => export(arguments).await,
+    }
+}
+
+fn show(arguments: &ShowArguments) -> Result<(), CliError> {
+    let file = load::load(arguments.catalog.as_deref(), arguments.instance_types.as_deref())?;
+    for note in &file.notes {
+        eprintln!("warning: {note}");
+    }
+    let settings = NodeClassSettings::new(AmiFamily::Al2023, file.catalog.zones.clone());
+    let types = file.catalog.instance_types(&settings, &UnavailableOfferings::default());
+    let printed = match arguments.output {
+        Output::Json => listing::json(&types)?,
+        Output::Text => text::table(&file, &types),
+    };
+    // Whoever reads may stop early, as `head` does.
+    match std::io::stdout().lock().write_all(printed.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::Print(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(feature = "aws")]
+async fn export(arguments: &ExportArguments) -> Result<(), CliError> {
+    crate::catalog::export::export(&arguments.write).await
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature `aws` it waits for EC2")]
+async fn export(arguments: &ExportArguments) -> Result<(), CliError> {
+    let _ = arguments;
+    Err(CliError::WithoutAws)
+}

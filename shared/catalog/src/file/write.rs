@@ -1,0 +1,62 @@
+//! A catalog file from what EC2 answered.
+
+use nodeless_model::CapacityType;
+use serde::Serialize;
+
+use crate::facts::{Facts, InstanceTypeInfo, Zone};
+use crate::stored::{Catalog, Listing, Price};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a> {
+    region: &'a str,
+    /// With their ids, which differ between accounts.
+    zones: &'a [Zone],
+    instance_types: Vec<&'a InstanceTypeInfo>,
+    offerings: Vec<WrittenOffering<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenOffering<'a> {
+    instance_type: &'a str,
+    zone: &'a str,
+    capacity_type: CapacityType,
+    price_per_hour: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    available: Option<bool>,
+}
+
+/// The text of a catalog file: the types that can be a node, as `facts` describes them, with the offerings and prices of
+/// the catalog that was made from them. Offerings without a known price are left out. [`parse`](super::parse) reads it.
+///
+/// # Errors
+/// Only where a number of the facts has no JSON form.
+pub fn write(facts: &Facts, catalog: &Catalog) -> Result<String, serde_json::Error> {
+    let mut offerings = Vec::new();
+    for entry in &catalog.types {
+        for (zone, offer) in entry.zones(catalog) {
+            let mut add = |capacity_type, sold: bool, listing: Listing, price: Option<Price>| {
+                if let Some(price) = price.filter(|_| sold && listing != Listing::Absent) {
+                    offerings.push(WrittenOffering {
+                        instance_type: &entry.facts.name,
+                        zone: &zone.name,
+                        capacity_type,
+                        price_per_hour: price.dollars(),
+                        available: (listing == Listing::Withheld).then_some(false),
+                    });
+                }
+            };
+            let on_demand_price = offer.on_demand_price.or(entry.on_demand_price);
+            add(CapacityType::OnDemand, entry.facts.on_demand, offer.on_demand, on_demand_price);
+            add(CapacityType::Spot, entry.facts.spot, offer.spot, offer.spot_price);
+        }
+    }
+    let described = catalog.types.iter().filter_map(|entry| facts.instance_types.get(&entry.facts.name));
+    serde_json::to_string(&Written {
+        region: &catalog.region,
+        zones: &catalog.zones,
+        instance_types: described.collect(),
+        offerings,
+    })
+}
