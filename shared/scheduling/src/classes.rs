@@ -97,6 +97,8 @@ impl Class<'_> {
 pub(crate) struct Classes<'a> {
     pub(crate) list: Vec<Class<'a>>,
     pub(crate) alternatives: Vec<Alternative>,
+    /// Whether those of higher priority come before all others.
+    pub(crate) by_priority: bool,
     ids: HashMap<Alternative, AlternativeId>,
     bound_for: HashMap<(AlternativeId, Target), Option<AlternativeId>>,
 }
@@ -180,6 +182,7 @@ impl<'a> Classes<'a> {
         let mut classes = Self {
             list: Vec::with_capacity(keyed.len()),
             alternatives: Vec::new(),
+            by_priority: order.by_priority,
             ids: HashMap::new(),
             bound_for: HashMap::new(),
         };

@@ -9,8 +9,10 @@
 //! 3. Pods that topology constraints count (`groups`, `topology`) are bound for domains by the counts, before anything is
 //!    packed (`assigning`); what one node holds is counted with the node (`hosts`). What finds no room is taken back, and
 //!    a plan that relied on it is made again (`engine`). Existing nodes are filled first.
-//! 4. Then each NodePool in the order of its weight packs what is left (`packing`): for every new node the shape that
-//!    costs least for what it holds; nodes that are not full are merged where that costs nothing (`merging`).
+//! 4. Then each NodePool in the order of its weight packs what is left (`packing`): resources get values by what nodes
+//!    cost (`values`, `valuation`), every new node the shape that costs least for the worth of what it holds, filled so
+//!    that its resources run out together (`filling`) and no larger than topology lets pods share (`forced`); nodes that
+//!    are not full are merged where that costs nothing (`merging`).
 //! 5. Each new node becomes a launch with every instance type that could stand in (`launch`).
 //! 6. Only for pods that found no place is it worked out why (`explain`, `against`).
 //!
@@ -27,6 +29,8 @@ mod dense;
 mod engine;
 mod existing;
 mod explain;
+mod filling;
+mod forced;
 mod groups;
 mod hosts;
 mod joining;
@@ -40,6 +44,8 @@ mod reason;
 mod reservations;
 mod solution;
 mod topology;
+mod valuation;
+mod values;
 mod volumes;
 
 pub use engine::solve;

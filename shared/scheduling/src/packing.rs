@@ -1,19 +1,24 @@
 //! How a NodePool packs pods onto new nodes.
 //!
 //! Karpenter fills a node for as long as any instance type still holds it, and so buys large, dear, lopsided machines.
-//! Here each new node gets the shape that costs least for what it holds. What a pod is worth is what it would cost if a
-//! node could be bought in slices: the least, over all shapes, of the shape's price times the greatest share of it that
-//! the pod takes. The shape with the lowest price for the worth of what it holds wins.
+//! Here each new node gets the shape that costs least for the worth of what it holds, as resources are worth by what nodes
+//! cost ([`crate::values`], [`crate::valuation`]), and is filled so that its resources run out together
+//! ([`crate::filling`]).
 
 use crate::classes::{AlternativeId, Class, Classes};
 use crate::dense::{self, Amounts};
+use crate::filling::{Demand, Filled, Filler, Scratch, Stock};
+use crate::forced::Forced;
 use crate::hosts::HostCounts;
 use crate::limits::{Limits, Share};
 use crate::merging;
 use crate::pools::{BASE, Pool, SetId};
 use crate::problem::{MinValuesPolicy, Options};
 use crate::topology::{Target, Topology};
+use crate::valuation::{Try, valued};
 use nodeless_model::pod::HostPort;
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
 
 /// A node to be launched, while it is being filled.
 #[derive(Clone, Debug)]
@@ -61,16 +66,9 @@ pub(crate) struct Context<'c, 'a> {
     pub(crate) options: &'c Options,
 }
 
-/// What a unit asks of this NodePool.
-struct Demand {
-    unit: usize,
-    class: usize,
-    alternative: AlternativeId,
-    /// The set of a node for this class alone.
-    set: SetId,
-    /// What one pod is worth, in dollars per hour.
-    worth: f64,
-}
+/// What each node costs beside its price, in dollars per hour: about what its root volume does (20 GiB of gp3 at 0.08 $ a
+/// month and GiB). It keeps plans from buying many small nodes to save a rounding error.
+pub(crate) const NODE: f64 = 0.002;
 
 /// Prices whose ratio differs by less are equal.
 const EQUAL: f64 = 1e-9;
@@ -85,22 +83,35 @@ pub(crate) fn pack(
     let mut bins = Vec::new();
     loop {
         let before = bins.len();
-        let ranked: Vec<Vec<Demand>> = units
-            .iter()
-            .enumerate()
-            .map(
-                |(place, unit)| {
-                    if unit.pending == 0 { Vec::new() } else { demands(pool, context.classes, place, unit) }
-                },
-            )
-            .collect();
-        let most = ranked.iter().map(Vec::len).max().unwrap_or(0);
+        let mut ranked: Vec<VecDeque<Demand>> =
+            units
+                .iter()
+                .enumerate()
+                .map(|(place, unit)| {
+                    if unit.pending == 0 { VecDeque::new() } else { demands(pool, context.classes, place, unit).into() }
+                })
+                .collect();
+        let most = ranked.iter().map(VecDeque::len).max().unwrap_or(0);
         let reserved = pool.reservations.clone();
         // Each unit begins with the alternative that is cheapest for it; what is left tries the next.
-        for rank in 0..most {
-            let demands: Vec<&Demand> = ranked.iter().filter_map(|of_unit| of_unit.get(rank)).collect();
-            let queue = Queue::default();
-            let mut packer = Packer { pool: &mut *pool, context, demands, queue, topology: &mut *topology };
+        for _ in 0..most {
+            let mut demands: Vec<Demand> = ranked.iter_mut().filter_map(|of_unit| of_unit.pop_front()).collect();
+            let (values, tries) = valued(pool, context.classes, units, &mut demands);
+            let demands: Vec<&Demand> = demands.iter().collect();
+            let stock = Stock::of(&demands, context, units, values);
+            let waiting = demands.iter().map(|demand| demand.size * f64::from(units[demand.unit].pending)).sum();
+            let mut packer = Packer {
+                forced: Forced::of(&demands, context, units, topology),
+                pool: &mut *pool,
+                context,
+                demands: &demands,
+                stock,
+                scratch: Scratch::default(),
+                topology: &mut *topology,
+                tries,
+                waiting,
+                largest: f64::INFINITY,
+            };
             bins.extend(packer.pack(units));
             // Prices are others once a reservation is used up.
             if pool.reservations != reserved {
@@ -122,10 +133,14 @@ pub(crate) fn pack(
 /// The alternatives of a unit that the NodePool could serve, the cheapest first.
 fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, index: usize, unit: &Unit) -> Vec<Demand> {
     let mut demands: Vec<Demand> = Vec::new();
+    let demand = |alternative, set| Demand { unit: index, class: unit.class, alternative, set, worth: 0.0, size: 0.0 };
     for &alternative in &unit.alternatives {
         let Some(set) = pool.admit(BASE, alternative, &classes.alternatives) else { continue };
-        if let Some(worth) = worth(pool, set, &classes.list[unit.class].requests) {
-            demands.push(Demand { unit: index, class: unit.class, alternative, set, worth });
+        let requests = &classes.list[unit.class].requests;
+        if unit.alternatives.len() == 1 {
+            demands.extend(pool.may_hold(set, requests).then(|| demand(alternative, set)));
+        } else if let Some(worth) = worth(pool, set, requests) {
+            demands.push(Demand { worth, ..demand(alternative, set) });
         }
     }
     demands.sort_by(|a, b| a.worth.total_cmp(&b.worth));
@@ -158,60 +173,16 @@ pub(crate) fn dominant_share(requests: &[i64], room: &[i64]) -> f64 {
 struct Packer<'p, 'a, 'c, 't> {
     pool: &'p mut Pool<'a>,
     context: Context<'p, 'c>,
-    demands: Vec<&'p Demand>,
-    queue: Queue,
+    demands: &'p [&'p Demand],
+    stock: Stock,
+    scratch: Scratch,
     topology: &'p mut Topology<'t>,
-}
-
-/// The demands of which pods wait, laid out for the innermost loop.
-#[derive(Default)]
-struct Queue {
-    /// Places in the demands.
-    waiting: Vec<usize>,
-    /// What a pod of each asks for, one demand after another.
-    asked: Vec<i64>,
-    /// The least that any pod asks for from each demand on.
-    least: Vec<i64>,
-    /// How many resources there are.
-    width: usize,
-}
-
-impl Queue {
-    /// Lays out anew what waits.
-    fn fill(&mut self, demands: &[&Demand], classes: &Classes<'_>, units: &[Unit]) {
-        self.waiting.clear();
-        self.asked.clear();
-        for (place, demand) in demands.iter().enumerate() {
-            if units[demand.unit].pending > 0 {
-                let requests = &classes.list[demand.class].requests;
-                self.width = requests.len();
-                self.waiting.push(place);
-                self.asked.extend_from_slice(requests);
-            }
-        }
-        self.least.clone_from(&self.asked);
-        for place in (self.width..self.least.len()).rev() {
-            self.least[place - self.width] = self.least[place - self.width].min(self.least[place]);
-        }
-    }
-
-    fn asked(&self, place: usize) -> &[i64] {
-        &self.asked[place * self.width..(place + 1) * self.width]
-    }
-
-    /// Whether no pod from a demand on can fit.
-    fn is_over(&self, place: usize, room: &[i64]) -> bool {
-        !dense::fits(&self.least[place * self.width..(place + 1) * self.width], room)
-    }
-}
-
-/// A shape filled as far as it goes.
-struct Filled {
-    bin: Bin,
-    price: f64,
-    worth: f64,
-    /// The units of its contents, in their order.
-    units: Vec<usize>,
+    forced: Forced,
+    /// By set, the shapes to try.
+    tries: HashMap<SetId, Vec<Try>>,
+    /// What all pods that wait are worth.
+    waiting: f64,
+    largest: f64,
 }
 
 impl<'c> Packer<'_, '_, 'c, '_> {
@@ -221,19 +192,24 @@ impl<'c> Packer<'_, '_, 'c, '_> {
 
     fn pack(&mut self, units: &mut [Unit]) -> Vec<Bin> {
         let mut bins = Vec::new();
-        for anchor in 0..self.demands.len() {
+        for anchor in self.order() {
             let unit = self.demands[anchor].unit;
             while units[unit].pending > 0 {
-                self.queue.fill(&self.demands, self.context.classes, units);
                 let Some((mut best, taken)) = self.best(anchor, units) else { break };
                 best.reservation = self.pool.reservation(best.set, best.shape);
                 let alike = self.times(&best, &taken, units);
+                let mut used_up = 0;
                 for (unit, count) in taken {
                     units[unit].pending -= count * alike;
+                    used_up += usize::from(units[unit].pending == 0);
                 }
                 for (class, count) in &best.contents {
-                    self.topology.record_host(&self.context.classes.list[*class].selected_hosts, count * alike);
+                    let class = &self.context.classes.list[*class];
+                    self.topology.record_host(&class.selected_hosts, count * alike);
+                    self.forced.take(class, self.context.level, count * alike);
                 }
+                self.waiting -= self.stock.size(&best.used) * f64::from(alike);
+                self.stock.tidy(self.demands, self.context.classes, units, used_up);
                 self.pool.limits.charge(&best.share, alike);
                 let reservation = best.reservation.clone();
                 bins.extend(std::iter::repeat_n(best, alike as usize));
@@ -243,6 +219,17 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             }
         }
         bins
+    }
+
+    /// In which order nodes are opened for demands: first for those that need most nodes of their own, then as they come.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.demands.len()).collect();
+        order.sort_by_key(|place| {
+            let class = self.class(self.demands[*place].class);
+            let priority = self.context.classes.by_priority.then_some(Reverse(class.example.priority));
+            (priority, Reverse(self.forced.nodes_for(class, self.context.level)))
+        });
+        order
     }
 
     /// How many nodes like this one the pending pods fill and the limits allow.
@@ -261,11 +248,10 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let set = self.demands[anchor].set;
         // Pods that have to share a node get the one that holds most of them.
         let gathers = self.class(self.demands[anchor].class).gathers(self.context.level, self.topology);
-        let tried = self.pool.set(set).tried.clone();
-        let mut best = self.best_of(&tried, anchor, gathers, units);
-        if best.is_none() && tried.len() < self.pool.set(set).shapes.len() {
-            let shapes = self.pool.set(set).shapes.clone();
-            best = self.best_of(&shapes, anchor, gathers, units);
+        let largest = self.largest.min(self.forced.largest(self.waiting));
+        let mut best = self.best_of(set, anchor, gathers, units, if gathers { f64::INFINITY } else { largest });
+        if best.is_none() && !gathers {
+            best = self.best_of(set, anchor, gathers, units, f64::INFINITY);
         }
         let best = self.right_sized(best?);
         let counts = best.bin.contents.iter().map(|(_, count)| *count);
@@ -273,24 +259,41 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         Some((best.bin, taken))
     }
 
-    fn best_of(&mut self, shapes: &[usize], anchor: usize, gathers: bool, units: &[Unit]) -> Option<Filled> {
-        let set = self.demands[anchor].set;
+    fn best_of(&mut self, set: SetId, anchor: usize, gathers: bool, units: &[Unit], largest: f64) -> Option<Filled> {
         let mut best: Option<Filled> = None;
-        for &shape in shapes {
-            let kind = self.pool.set(set).choices[shape].kind;
-            if let Some(filled) = self.fill(anchor, kind, units)
+        let requests = &self.context.classes.list[self.demands[anchor].class].requests;
+        let tries = std::mem::take(self.tries.get_mut(&set)?);
+        for shape in tries.iter().filter(|shape| shape.worth <= largest) {
+            if !gathers && best.as_ref().is_some_and(|best| shape.bound * best.worth >= best.price + NODE) {
+                break;
+            }
+            if !dense::fits(requests, &self.pool.types[shape.kind].room) {
+                continue;
+            }
+            let mut filler = Filler {
+                pool: self.pool,
+                context: self.context,
+                demands: self.demands,
+                stock: &self.stock,
+                units,
+                topology: self.topology,
+                scratch: &mut self.scratch,
+            };
+            if let Some(filled) = filler.fill(anchor, shape.kind)
+                && best.as_ref().is_none_or(|best| filled.is_better_than(best, gathers))
+                && let Some(filled) = self.reserve(filled)
                 && best.as_ref().is_none_or(|best| filled.is_better_than(best, gathers))
             {
                 best = Some(filled);
             }
         }
+        self.tries.insert(set, tries);
         best
     }
 
-    /// Takes the cheapest type that holds the same, where not every shape was tried.
+    /// Takes the cheapest type that holds the same.
     fn right_sized(&self, mut filled: Filled) -> Filled {
-        let set = self.pool.set(filled.bin.set);
-        if !self.pool.min_values.is_empty() || set.tried.len() == set.shapes.len() {
+        if !self.pool.min_values.is_empty() {
             return filled;
         }
         let cheapest = holding(self.pool, &filled.bin).find(|choice| self.pool.limits.room_for(&choice.share, 1) > 0);
@@ -300,70 +303,6 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             filled.bin.share = choice.share;
         }
         filled
-    }
-
-    /// Fills a node of this type: the anchor first, then all other classes in their order. `None` when the anchor cannot
-    /// be there, or the limits leave no room for such a node.
-    fn fill(&mut self, anchor: usize, kind: usize, units: &[Unit]) -> Option<Filled> {
-        let first = self.demands[anchor];
-        let choice = self.pool.set(first.set).choice(kind)?;
-        if self.pool.limits.room_for(&choice.share, 1) == 0 {
-            return None;
-        }
-        let mut room = self.pool.types[kind].room.clone();
-        let mut filled = Filled {
-            price: choice.price,
-            worth: 0.0,
-            units: Vec::new(),
-            bin: Bin::empty(first.set, kind, choice.share.clone(), room.len()),
-        };
-        self.put(&mut filled, &mut room, first, units);
-        if filled.bin.contents.is_empty() {
-            return None;
-        }
-        for place in 0..self.queue.waiting.len() {
-            if dense::fits(self.queue.asked(place), &room) {
-                let index = self.queue.waiting[place];
-                if index != anchor {
-                    let demand = self.demands[index];
-                    self.put(&mut filled, &mut room, demand, units);
-                }
-            } else if self.queue.is_over(place, &room) {
-                break;
-            }
-        }
-        self.reserve(filled)
-    }
-
-    /// Puts as many pods of a class on the node as fit, unless that narrows the node to something that costs more than
-    /// they are worth.
-    fn put(&mut self, filled: &mut Filled, room: &mut [i64], demand: &Demand, units: &[Unit]) {
-        let class = &self.context.classes.list[demand.class];
-        let most = units[demand.unit].pending.min(class.most_per_node());
-        let mut count = dense::times_fitting(&class.requests, room, most);
-        if count > 0 && class.is_related() {
-            count = count.min(filled.bin.hosts.room(class, self.context.level, self.topology));
-        }
-        let kind = filled.bin.shape;
-        if count == 0 || !class.ports_free(&filled.bin.ports) || !class.ports_free(&self.pool.types[kind].daemon_ports)
-        {
-            return;
-        }
-        let alternatives = &self.context.classes.alternatives;
-        let Some(set) = self.pool.admit(filled.bin.set, demand.alternative, alternatives) else { return };
-        let Some(choice) = self.pool.set(set).choice(kind) else { return };
-        let worth = demand.worth * f64::from(count);
-        let first = filled.bin.contents.is_empty();
-        let within_limits = first || self.pool.limits.room_for(&choice.share, 1) > 0;
-        if !within_limits || (!first && choice.price - filled.price > worth) {
-            return;
-        }
-        filled.price = choice.price;
-        filled.worth += worth;
-        filled.bin.set = set;
-        filled.bin.add(demand.class, class, self.context.level, count);
-        filled.units.push(demand.unit);
-        dense::take(room, &class.requests, count);
     }
 
     /// Works out what the node takes of the limits.
@@ -443,7 +382,7 @@ pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Ite
 }
 
 impl Bin {
-    fn empty(set: SetId, shape: usize, share: Share, resources: usize) -> Self {
+    pub(crate) fn empty(set: SetId, shape: usize, share: Share, resources: usize) -> Self {
         Self {
             set,
             contents: Vec::new(),
@@ -463,6 +402,13 @@ impl Bin {
             && self.shape == other.shape
             && self.contents == other.contents
             && self.reservation == other.reservation
+    }
+
+    /// Adds more of what is there.
+    pub(crate) fn add_more(&mut self, place: usize, class: &Class<'_>, level: usize, count: u32) {
+        self.contents[place].1 += count;
+        dense::add(&mut self.used, &class.requests, count);
+        self.hosts.add(class, level, count);
     }
 
     pub(crate) fn add(&mut self, index: usize, class: &Class<'_>, level: usize, count: u32) {
@@ -488,7 +434,7 @@ impl Filled {
         if first_gather && anchored(self) != anchored(other) {
             return anchored(self) > anchored(other);
         }
-        let (mine, theirs) = (self.price * other.worth, other.price * self.worth);
+        let (mine, theirs) = ((self.price + NODE) * other.worth, (other.price + NODE) * self.worth);
         let tolerance = EQUAL * mine.abs().max(theirs.abs());
         mine < theirs - tolerance || (mine <= theirs + tolerance && self.worth > other.worth * (1.0 + EQUAL))
     }

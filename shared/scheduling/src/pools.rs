@@ -59,8 +59,6 @@ pub(crate) struct NodeSet {
     by_type: Vec<Option<usize>>,
     /// The choices that are worth a look as the shape of a node: no other has as much room for less.
     pub(crate) shapes: Vec<usize>,
-    /// Those of them that are filled to see which is best: all, or where there are very many, some at growing prices.
-    pub(crate) tried: Vec<usize>,
 }
 
 /// An instance type that can be launched now, and its cheapest offering.
@@ -232,8 +230,7 @@ impl<'a> Pool<'a> {
             by_type[choice.kind] = Some(place);
         }
         let shapes = self.shapes(&choices);
-        let tried = self.thinned(&choices, &shapes);
-        NodeSet { requirements, choices, by_type, shapes, tried }
+        NodeSet { requirements, choices, by_type, shapes }
     }
 
     /// The instance type at a place as something to be launched; `None` when no offering can be had.
@@ -254,6 +251,13 @@ impl<'a> Pool<'a> {
         kind.available_offerings(requirements).filter(move |offering| {
             offering.reservation.as_ref().is_none_or(|held| usable && self.reservations.left(&held.id) > 0)
         })
+    }
+
+    /// Whether any type of a set has room for a pod.
+    pub(crate) fn may_hold(&self, set: SetId, requests: &[i64]) -> bool {
+        let set = &self.sets[set];
+        // Types that are no shapes have no more room.
+        set.shapes.iter().rev().any(|place| dense::fits(requests, &self.types[set.choices[*place].kind].room))
     }
 
     /// The reservation that a node of this set and type would use, if that is the cheapest way.
@@ -295,26 +299,6 @@ impl<'a> Pool<'a> {
         shapes
     }
 
-    /// Where there are very many shapes, among those with about the same proportions the ones whose prices are a good step
-    /// apart.
-    fn thinned(&self, choices: &[Choice], shapes: &[usize]) -> Vec<usize> {
-        const STEP: f64 = 1.12;
-        if shapes.len() <= MOST_SHAPES {
-            return shapes.to_vec();
-        }
-        let mut last: HashMap<Vec<Option<i64>>, f64> = HashMap::new();
-        let mut kept: Vec<usize> = Vec::new();
-        for &shape in shapes {
-            let choice = &choices[shape];
-            let known = last.entry(proportions(&self.types[choice.kind].room)).or_insert(0.0);
-            if choice.price >= *known * STEP {
-                *known = choice.price;
-                kept.push(shape);
-            }
-        }
-        kept
-    }
-
     /// The first `minValues` that these instance types do not reach: key, what is required, what there is.
     pub(crate) fn first_short(&self, kinds: &[usize]) -> Option<(&str, u32, u32)> {
         self.min_values.iter().find_map(|(key, required)| {
@@ -327,16 +311,6 @@ impl<'a> Pool<'a> {
             (found < *required).then_some((key.as_str(), *required, found))
         })
     }
-}
-
-/// How many shapes are tried in any case.
-const MOST_SHAPES: usize = 64;
-
-/// The proportions of all resources to the first, on a coarse scale; `None` where there is nothing of one.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a coarse scale")]
-fn proportions(room: &[i64]) -> Vec<Option<i64>> {
-    let first = room.first().copied().unwrap_or(1).max(1) as f64;
-    room.iter().map(|&amount| (amount > 0).then(|| ((amount as f64 / first).log2() * 2.0).round() as i64)).collect()
 }
 
 impl<'a> PoolType<'a> {

@@ -1,0 +1,173 @@
+//! What no plan can cost less than.
+//!
+//! Two linear programmes. The plain one asks only that what is bought holds all requests together. The better one says on
+//! which type each pod goes, in fractions: a type bought for a pod has to suit it. Anti-affinity and spread over hosts are
+//! resources there, of which each node has as much as it may hold pods. Pods whose requests have about the same
+//! proportions are taken together, rounded down to proportions that they share, so that it stays a bound.
+
+use crate::world::{Amounts, RESOURCES, Rule, World};
+use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
+use std::collections::BTreeMap;
+
+/// A type at the price of a zone, or of the cheapest where zones do not matter.
+struct Column {
+    room: Amounts,
+    price: f64,
+    zones: u8,
+}
+
+/// Pods of the same proportions.
+struct Lump {
+    amounts: Amounts,
+    /// What the smallest of them asks for: types that do not hold it are out.
+    least: Amounts,
+    pods: f64,
+    zones: u8,
+    groups: Vec<usize>,
+}
+
+/// Dollars per hour at the least: the plain bound and the better one.
+pub fn bounds(world: &World) -> (f64, f64) {
+    let zonal = world.pods.iter().any(|pod| pod.zones != 0b111);
+    let columns = columns(world, zonal);
+    let plain = plain(world, &columns);
+    let better = if std::env::var_os("PLAIN").is_some() { 0.0 } else { assignment(world, &columns) };
+    (plain, better.max(plain))
+}
+
+fn columns(world: &World, zonal: bool) -> Vec<Column> {
+    let mut all: Vec<Column> = Vec::new();
+    for kind in &world.kinds {
+        if zonal {
+            all.extend((0..3).map(|zone| Column { room: kind.room, price: kind.prices[zone], zones: 1 << zone }));
+        } else {
+            let price = kind.prices.iter().copied().fold(f64::INFINITY, f64::min);
+            all.push(Column { room: kind.room, price, zones: 0b111 });
+        }
+    }
+    all.retain(|column| column.price.is_finite());
+    all.sort_by(|a, b| a.price.total_cmp(&b.price));
+    let mut kept: Vec<Column> = Vec::new();
+    for column in all {
+        let better = |known: &Column| {
+            known.zones == column.zones && known.room.iter().zip(&column.room).all(|(known, room)| known >= room)
+        };
+        if !kept.iter().any(better) {
+            kept.push(column);
+        }
+    }
+    kept
+}
+
+fn plain(world: &World, columns: &[Column]) -> f64 {
+    let mut problem = Problem::new(OptimizationDirection::Minimize);
+    let counts: Vec<Variable> =
+        columns.iter().map(|column| problem.add_var(column.price, (0.0, f64::INFINITY))).collect();
+    for place in 0..RESOURCES.len() {
+        let asked: f64 = world.pods.iter().map(|pod| pod.amounts[place]).sum();
+        if asked > 0.0 {
+            let row = counts.iter().zip(columns).map(|(count, column)| (*count, column.room[place] / asked));
+            problem.add_constraint(row.collect::<Vec<_>>(), ComparisonOp::Ge, 1.0);
+        }
+    }
+    problem.solve().unwrap().into_solution().unwrap().objective()
+}
+
+/// Rounds a proportion down to a step of the scale.
+fn step(value: f64, steps: f64) -> (i64, f64) {
+    if value <= 0.0 {
+        return (i64::MIN, 0.0);
+    }
+    let place = (value.log2() * steps).floor();
+    (place as i64, (place / steps).exp2())
+}
+
+fn lumps(world: &World, steps: f64) -> Vec<Lump> {
+    let host_rule = |group: &usize| {
+        let group = &world.groups[*group];
+        !group.zonal && group.rule != Rule::Together
+    };
+    let mut lumps: BTreeMap<(u8, Vec<usize>, [i64; 3]), Lump> = BTreeMap::new();
+    for pod in &world.pods {
+        let cpu = pod.amounts[0].max(1.0);
+        let mut key = [0; 3];
+        let mut rounded = pod.amounts;
+        for (place, (rounded, key)) in rounded.iter_mut().skip(1).zip(&mut key).enumerate() {
+            // The number of pods binds least, so it is rounded most.
+            let fine = if place == 1 { steps / 8.0 } else { steps };
+            let (number, proportion) = step(*rounded / cpu, fine);
+            (*key, *rounded) = (number, cpu * proportion);
+        }
+        let groups: Vec<usize> =
+            pod.owned.iter().filter(|group| host_rule(group) && pod.selected.contains(group)).copied().collect();
+        let lump = lumps.entry((pod.zones, groups.clone(), key)).or_insert_with(|| Lump {
+            amounts: [0.0; RESOURCES.len()],
+            least: [f64::INFINITY; RESOURCES.len()],
+            pods: 0.0,
+            zones: pod.zones,
+            groups,
+        });
+        lump.pods += 1.0;
+        for (sum, more) in lump.amounts.iter_mut().zip(&rounded) {
+            *sum += more;
+        }
+        for (least, asked) in lump.least.iter_mut().zip(&pod.amounts) {
+            *least = least.min(*asked);
+        }
+    }
+    lumps.into_values().collect()
+}
+
+fn assignment(world: &World, columns: &[Column]) -> f64 {
+    let mut lumps = lumps(world, 64.0);
+    for steps in [32.0, 16.0, 8.0, 4.0] {
+        if lumps.len() <= 400 {
+            break;
+        }
+        lumps = self::lumps(world, steps);
+    }
+    let mut problem = Problem::new(OptimizationDirection::Minimize);
+    let counts: Vec<Variable> =
+        columns.iter().map(|column| problem.add_var(column.price, (0.0, f64::INFINITY))).collect();
+    let mut by_lump: Vec<Vec<(Variable, f64)>> = lumps.iter().map(|_| Vec::new()).collect();
+    for (column, count) in columns.iter().zip(&counts) {
+        let mut rows: Vec<Vec<(Variable, f64)>> = vec![Vec::new(); RESOURCES.len()];
+        let mut hosts: BTreeMap<usize, Vec<(Variable, f64)>> = BTreeMap::new();
+        for (place, lump) in lumps.iter().enumerate() {
+            let held = lump.least.iter().zip(&column.room).all(|(least, room)| *least <= room + 1e-6);
+            if column.zones & lump.zones == 0 || !held {
+                continue;
+            }
+            let share = problem.add_var(0.0, (0.0, f64::INFINITY));
+            by_lump[place].push((share, 1.0));
+            for (row, (asked, room)) in rows.iter_mut().zip(lump.amounts.iter().zip(&column.room)) {
+                if *asked > 0.0 {
+                    row.push((share, asked / room.max(1e-9)));
+                }
+            }
+            for group in &lump.groups {
+                hosts.entry(*group).or_default().push((share, lump.pods));
+            }
+        }
+        for mut row in rows.into_iter().filter(|row| !row.is_empty()) {
+            row.push((*count, -1.0));
+            problem.add_constraint(row, ComparisonOp::Le, 0.0);
+        }
+        for (group, mut row) in hosts {
+            let most = match world.groups[group].rule {
+                Rule::Spread(skew) => f64::from(skew),
+                _ => 1.0,
+            };
+            row.push((*count, -most));
+            problem.add_constraint(row, ComparisonOp::Le, 0.0);
+        }
+    }
+    for row in by_lump {
+        problem.add_constraint(row, ComparisonOp::Eq, 1.0);
+    }
+    problem.set_time_limit(std::time::Duration::from_secs(120));
+    match problem.solve().map(|outcome| outcome.into_solution()) {
+        Ok(Ok(solution)) => solution.objective(),
+        _ => 0.0,
+    }
+}

@@ -1,0 +1,170 @@
+//! A mix and the embedded catalog as plain numbers, for the bound and the baseline. Nothing of the engine is in it.
+
+use crate::mixes::{Mix, ZONES};
+use nodeless_catalog::node_class::AmiFamily;
+use nodeless_catalog::{Catalog, Facts, NodeClassSettings, UnavailableOfferings};
+use nodeless_model::*;
+
+/// What is counted: thousandths of cpus, mebibytes, pods, GPUs.
+pub const RESOURCES: [&str; 4] = ["cpu", "memory", "pods", "nvidia.com/gpu"];
+
+pub type Amounts = [f64; RESOURCES.len()];
+
+/// By which topology pods are kept together or apart.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rule {
+    /// At most so many more than in the emptiest domain.
+    Spread(u32),
+    Together,
+    Apart,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    pub rule: Rule,
+    /// Over zones, or else over hosts.
+    pub zonal: bool,
+    pub selector: LabelSelector,
+}
+
+#[derive(Clone, Debug)]
+pub struct FlatPod {
+    pub index: usize,
+    pub amounts: Amounts,
+    /// A bit for each zone where it may be.
+    pub zones: u8,
+    /// Groups whose rule it has to keep.
+    pub owned: Vec<usize>,
+    /// Groups that count it.
+    pub selected: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// What the DaemonSets leave.
+    pub room: Amounts,
+    /// The cheapest offering in each zone.
+    pub prices: [f64; 3],
+}
+
+pub struct World {
+    pub pods: Vec<FlatPod>,
+    pub groups: Vec<Group>,
+    pub kinds: Vec<Kind>,
+}
+
+/// The whole catalog of us-east-1, in three zones, as a node class of Amazon Linux 2023 launches it.
+pub fn catalog() -> InstanceTypes {
+    let facts = Facts::embedded().unwrap().within_zones(&ZONES);
+    let catalog = Catalog::synthetic(1, &facts);
+    let settings = NodeClassSettings::new(AmiFamily::Al2023, facts.zones);
+    InstanceTypes::from(catalog.instance_types(&settings, &UnavailableOfferings::default()))
+}
+
+pub fn node_pool(mix: &Mix, spot: bool) -> NodePool {
+    let categories: &[&str] = if mix.accelerated { &["c", "m", "r", "g", "p"] } else { &["c", "m", "r"] };
+    let generation = requirement::RequirementTerm {
+        key: labels::INSTANCE_GENERATION.into(),
+        operator: Operator::Gt,
+        values: vec!["2".into()],
+        min_values: None,
+    };
+    let capacity_types: &[&str] = if spot { &["on-demand", "spot"] } else { &["on-demand"] };
+    let requirements = Requirements::from([
+        (labels::INSTANCE_CATEGORY, Requirement::one_of(categories.iter().copied())),
+        (labels::INSTANCE_GENERATION, Requirement::from_term(&generation).unwrap()),
+        (labels::CAPACITY_TYPE, Requirement::one_of(capacity_types.iter().copied())),
+    ]);
+    NodePool {
+        name: "default".into(),
+        uid: "uid".into(),
+        template: NodeTemplate { node_class: "default".into(), requirements, ..NodeTemplate::default() },
+        disruption: Disruption::default(),
+        limits: ResourceList::new(),
+        limit_dollars_per_hour: None,
+        weight: 0,
+        replicas: None,
+        ready: Ok(()),
+        deleting: false,
+        hash: String::new(),
+    }
+}
+
+fn amounts(list: &ResourceList) -> Amounts {
+    RESOURCES.map(|name| {
+        let milli = list.get(name).milli() as f64;
+        match name {
+            "cpu" => milli,
+            "memory" => milli / 1000.0 / 1_048_576.0,
+            _ => milli / 1000.0,
+        }
+    })
+}
+
+pub fn world(mix: &Mix, pool: &NodePool, types: &[InstanceType]) -> World {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut owned = Vec::new();
+    for pod in &mix.pods {
+        let of_pod = rules(pod).into_iter().map(|group| {
+            groups.iter().position(|known| *known == group).unwrap_or_else(|| {
+                groups.push(group);
+                groups.len() - 1
+            })
+        });
+        owned.push(of_pod.collect::<Vec<usize>>());
+    }
+    let pods = mix.pods.iter().zip(owned).enumerate().map(|(index, (pod, owned))| FlatPod {
+        index,
+        amounts: amounts(&pod.requests),
+        zones: zones(mix, pod),
+        owned,
+        selected: (0..groups.len()).filter(|group| groups[*group].selector.matches(&pod.labels)).collect(),
+    });
+    let pods = pods.collect();
+    let mut daemons = ResourceList::new();
+    mix.daemon_sets.iter().for_each(|set| daemons.add(&set.template.requests));
+    let requirements = &pool.template.requirements;
+    let kinds = types.iter().filter(|kind| requirements.intersects(&kind.requirements)).filter_map(|kind| {
+        let price = |zone: &str| {
+            let offerings = kind.available_offerings(requirements).filter(|offering| offering.zone == zone);
+            offerings.map(|offering| offering.price).fold(f64::INFINITY, f64::min)
+        };
+        let prices = ZONES.map(price);
+        let mut allocatable = kind.allocatable();
+        allocatable.subtract(&daemons);
+        prices.iter().any(|price| price.is_finite()).then(|| Kind { room: amounts(&allocatable), prices })
+    });
+    World { pods, groups, kinds: kinds.collect() }
+}
+
+/// What a pod of the mixes asks of topology.
+fn rules(pod: &Pod) -> Vec<Group> {
+    let rule = |rule, key: &str, selector: &Option<LabelSelector>| Group {
+        rule,
+        zonal: key == labels::ZONE,
+        selector: selector.clone().unwrap(),
+    };
+    let spread = pod.topology_spread.iter().map(|spread| {
+        rule(Rule::Spread(u32::try_from(spread.max_skew).unwrap()), &spread.topology_key, &spread.selector)
+    });
+    let near = pod.required_pod_affinity.iter().map(|term| rule(Rule::Together, &term.topology_key, &term.selector));
+    let apart = pod.required_pod_anti_affinity.iter().map(|term| rule(Rule::Apart, &term.topology_key, &term.selector));
+    spread.chain(near).chain(apart).collect()
+}
+
+/// The zones of a pod's volumes.
+fn zones(mix: &Mix, pod: &Pod) -> u8 {
+    let mut zones = 0b111;
+    for claim in &pod.volume_claims {
+        let topology = &mix.volumes[&format!("{}/{}", pod.namespace, claim.claim_name)];
+        let allows = |zone: &str| {
+            topology.alternatives.iter().any(|one| one.get(labels::ZONE).is_none_or(|allowed| allowed.has(zone)))
+        };
+        for (place, zone) in ZONES.iter().enumerate() {
+            if !allows(zone) {
+                zones &= !(1 << place);
+            }
+        }
+    }
+    zones
+}

@@ -1,0 +1,342 @@
+//! Filling a single node so that nothing of it is left over.
+//!
+//! Pods that wait are laid out by what they ask for most, in proportion to what resources are worth, and among those alike
+//! by size. A node takes what is most like the room that is left on it, the largest that fits first: so its resources run
+//! out together, and small pods are kept for the gaps.
+
+use crate::classes::{Class, Classes};
+use crate::dense;
+use crate::groups::GroupId;
+use crate::packing::{Bin, Context, Unit};
+use crate::pools::{Pool, SetId};
+use crate::topology::Topology;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+/// What a unit asks of this NodePool.
+pub(crate) struct Demand {
+    pub(crate) unit: usize,
+    pub(crate) class: usize,
+    pub(crate) alternative: crate::classes::AlternativeId,
+    /// The set of a node for this class alone.
+    pub(crate) set: SetId,
+    /// What one pod is worth, in dollars per hour.
+    pub(crate) worth: f64,
+    /// How large one pod is: its worth at prices that are the same for all.
+    pub(crate) size: f64,
+}
+
+/// On how many steps a share of a resource in a pod's size is measured that is twice another.
+const STEPS: f64 = 2.0;
+
+/// Smaller shares do not matter.
+const LEAST_SHARE: f64 = 0.02;
+
+/// Of pods alike, at most this part of the room is taken at once, so that the room's proportions can be looked at again.
+const PART: u32 = 4;
+
+/// The demands of which pods wait, laid out for the innermost loop.
+#[derive(Default)]
+pub(crate) struct Stock {
+    /// By bucket, the largest first.
+    items: Vec<Item>,
+    /// What a pod of each item asks for, one after another.
+    asked: Vec<i64>,
+    /// The least that any pod of the bucket asks for from each item on.
+    least: Vec<i64>,
+    width: usize,
+    buckets: Vec<Bucket>,
+    /// What one of a resource is worth when it comes to size.
+    values: Vec<f64>,
+    signatures: usize,
+    /// How many items are used up.
+    gone: usize,
+}
+
+struct Item {
+    demand: usize,
+    unit: usize,
+    size: f64,
+    /// Which groups over the host name matter: items of one number are kept out of a node together.
+    signature: usize,
+}
+
+/// Items that ask for resources in about the same proportions.
+struct Bucket {
+    /// Lower comes first, whatever the proportions.
+    rank: usize,
+    from: usize,
+    to: usize,
+    /// What all its pods ask for together.
+    sum: Vec<i64>,
+    /// What all its pods are worth together.
+    worth: f64,
+}
+
+impl Stock {
+    /// Lays out what waits. `values` says what resources are worth.
+    pub(crate) fn of(demands: &[&Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>) -> Self {
+        let classes = context.classes;
+        let mut signatures: HashMap<(&[GroupId], &[GroupId]), usize> = HashMap::new();
+        let mut buckets: BTreeMap<(Reverse<i32>, Vec<i32>), Vec<Item>> = BTreeMap::new();
+        for (place, demand) in demands.iter().enumerate().filter(|(_, demand)| units[demand.unit].pending > 0) {
+            let class = &classes.list[demand.class];
+            let level = class.level(context.level).map_or(&[][..], |level| &level.hosts[..]);
+            let next = signatures.len();
+            let signature = *signatures.entry((&class.selected_hosts, level)).or_insert(next);
+            let rank = if classes.by_priority { class.example.priority } else { 0 };
+            let key = (Reverse(rank), proportions(demand, &class.requests, &values));
+            let item = Item { demand: place, unit: demand.unit, size: demand.size, signature };
+            buckets.entry(key).or_default().push(item);
+        }
+        let mut stock = Self { values, signatures: signatures.len(), ..Self::default() };
+        let mut ranks: Vec<Reverse<i32>> = buckets.keys().map(|(rank, _)| *rank).collect();
+        ranks.dedup();
+        for ((rank, _), mut items) in buckets {
+            items.sort_by(|a, b| b.size.total_cmp(&a.size).then(a.demand.cmp(&b.demand)));
+            let from = stock.items.len();
+            let rank = ranks.binary_search(&rank).unwrap_or_default();
+            stock.items.append(&mut items);
+            stock.buckets.push(Bucket { rank, from, to: stock.items.len(), sum: Vec::new(), worth: 0.0 });
+        }
+        stock.lay_out(demands, classes);
+        stock
+    }
+
+    fn lay_out(&mut self, demands: &[&Demand], classes: &Classes<'_>) {
+        self.asked.clear();
+        for item in &self.items {
+            let requests = &classes.list[demands[item.demand].class].requests;
+            self.width = requests.len();
+            self.asked.extend_from_slice(requests);
+        }
+        self.least.clone_from(&self.asked);
+        for bucket in &mut self.buckets {
+            for place in (bucket.from * self.width..(bucket.to * self.width).saturating_sub(self.width)).rev() {
+                self.least[place] = self.least[place].min(self.least[place + self.width]);
+            }
+            let mut sum = vec![0; self.width];
+            bucket.worth = 0.0;
+            for place in bucket.from..bucket.to {
+                bucket.worth += demands[self.items[place].demand].worth;
+                dense::add(&mut sum, &self.asked[place * self.width..(place + 1) * self.width], 1);
+            }
+            bucket.sum = sum;
+        }
+    }
+
+    /// Lets go of what is used up, once that is half of all.
+    pub(crate) fn tidy(&mut self, demands: &[&Demand], classes: &Classes<'_>, units: &[Unit], used_up: usize) {
+        self.gone += used_up;
+        if self.gone * 2 < self.items.len() {
+            return;
+        }
+        let items = std::mem::take(&mut self.items);
+        let mut items = items.into_iter().enumerate().peekable();
+        for bucket in &mut self.buckets {
+            let from = self.items.len();
+            while let Some((_, item)) = items.next_if(|(place, _)| *place < bucket.to) {
+                if units[item.unit].pending > 0 {
+                    self.items.push(item);
+                }
+            }
+            (bucket.from, bucket.to) = (from, self.items.len());
+        }
+        self.buckets.retain(|bucket| bucket.from < bucket.to);
+        self.gone = 0;
+        self.lay_out(demands, classes);
+    }
+
+    fn asked(&self, place: usize) -> &[i64] {
+        &self.asked[place * self.width..(place + 1) * self.width]
+    }
+
+    /// Whether no pod of the bucket from an item on can fit.
+    fn is_over(&self, place: usize, room: &[i64]) -> bool {
+        !dense::fits(&self.least[place * self.width..(place + 1) * self.width], room)
+    }
+
+    /// What so much of everything is worth when it comes to size.
+    #[expect(clippy::cast_precision_loss, reason = "a value")]
+    pub(crate) fn size(&self, amounts: &[i64]) -> f64 {
+        amounts.iter().zip(&self.values).map(|(amount, value)| *amount as f64 * value).sum()
+    }
+}
+
+/// The share of each resource in the worth, on a coarse logarithmic scale.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a coarse scale")]
+fn proportions(demand: &Demand, requests: &[i64], values: &[f64]) -> Vec<i32> {
+    let share = |(asked, value): (&i64, &f64)| {
+        let share = *asked as f64 * value / demand.worth.max(f64::MIN_POSITIVE);
+        (share.max(LEAST_SHARE).log2() * STEPS).round() as i32
+    };
+    requests.iter().zip(values).map(share).collect()
+}
+
+/// The greatest share of the room that is asked for, over all resources.
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn used_share(asked: &[i64], room: &[i64]) -> f64 {
+    let share = |(asked, room): (&i64, &i64)| *asked as f64 / (*room).max(1) as f64;
+    asked.iter().zip(room).map(share).fold(f64::MIN_POSITIVE, f64::max)
+}
+
+/// A node while it is being filled, and what for.
+pub(crate) struct Filled {
+    pub(crate) bin: Bin,
+    pub(crate) price: f64,
+    pub(crate) worth: f64,
+    /// The units of its contents, in their order.
+    pub(crate) units: Vec<usize>,
+}
+
+/// What is used again and again.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    room: Vec<i64>,
+    /// By bucket, the next item to look at.
+    cursors: Vec<usize>,
+    /// By signature, whether its pods are kept out of the node.
+    kept_out: Vec<bool>,
+}
+
+/// Everything that filling a node depends on.
+pub(crate) struct Filler<'f, 'a, 'c, 't> {
+    pub(crate) pool: &'f mut Pool<'a>,
+    pub(crate) context: Context<'f, 'c>,
+    pub(crate) demands: &'f [&'f Demand],
+    pub(crate) stock: &'f Stock,
+    pub(crate) units: &'f [Unit],
+    pub(crate) topology: &'f Topology<'t>,
+    pub(crate) scratch: &'f mut Scratch,
+}
+
+impl<'c> Filler<'_, '_, 'c, '_> {
+    fn class(&self, index: usize) -> &Class<'c> {
+        &self.context.classes.list[index]
+    }
+
+    /// Fills a node of this type: the anchor first, then whatever suits the room that is left. `None` when the anchor
+    /// cannot be there, or the limits leave no room for such a node.
+    pub(crate) fn fill(&mut self, anchor: usize, kind: usize) -> Option<Filled> {
+        let first = self.demands[anchor];
+        let choice = self.pool.set(first.set).choice(kind)?;
+        if self.pool.limits.room_for(&choice.share, 1) == 0 {
+            return None;
+        }
+        self.scratch.room.clear();
+        self.scratch.room.extend_from_slice(&self.pool.types[kind].room);
+        let mut filled = Filled {
+            price: choice.price,
+            worth: 0.0,
+            units: Vec::new(),
+            bin: Bin::empty(first.set, kind, choice.share.clone(), self.scratch.room.len()),
+        };
+        let gathers = self.class(first.class).gathers(self.context.level, self.topology);
+        let most = if gathers || self.stock.items.len() == 1 { u32::MAX } else { 1 };
+        if self.put(&mut filled, first, most) == 0 {
+            return None;
+        }
+        self.scratch.cursors.clear();
+        self.scratch.cursors.extend(self.stock.buckets.iter().map(|bucket| bucket.from));
+        self.scratch.kept_out.clear();
+        self.scratch.kept_out.resize(self.stock.signatures, false);
+        while let Some(bucket) = self.nearest() {
+            self.take_from(bucket, &mut filled);
+        }
+        Some(filled)
+    }
+
+    /// The bucket whose pods are most like the room that is left.
+    fn nearest(&mut self) -> Option<usize> {
+        let scratch = &mut *self.scratch;
+        let open = |bucket: usize| scratch.cursors[bucket] < self.stock.buckets[bucket].to;
+        let mut open = (0..self.stock.buckets.len()).filter(|bucket| open(*bucket)).peekable();
+        let first = open.next()?;
+        if open.peek().is_none() {
+            return Some(first);
+        }
+        let yields = |bucket: &usize| {
+            let bucket = &self.stock.buckets[*bucket];
+            (Reverse(bucket.rank), bucket.worth / used_share(&bucket.sum, &scratch.room))
+        };
+        // Among equals the first.
+        std::iter::once(first).chain(open).reduce(|best, next| {
+            let (of_best, of_next) = (yields(&best), yields(&next));
+            if of_next.0.cmp(&of_best.0).then(of_next.1.total_cmp(&of_best.1)).is_gt() { next } else { best }
+        })
+    }
+
+    /// Takes the next pods of a bucket that fit, if there are any.
+    fn take_from(&mut self, bucket: usize, filled: &mut Filled) {
+        let to = self.stock.buckets[bucket].to;
+        let mut place = self.scratch.cursors[bucket];
+        let left = self.stock.size(&self.scratch.room) * (1.0 + 1e-9);
+        place += self.stock.items[place..to].partition_point(|item| item.size > left);
+        while place < to {
+            if self.stock.is_over(place, &self.scratch.room) {
+                place = to;
+                break;
+            }
+            let item = &self.stock.items[place];
+            if self.units[item.unit].pending > 0
+                && !self.scratch.kept_out[item.signature]
+                && dense::fits(self.stock.asked(place), &self.scratch.room)
+            {
+                let demand = self.demands[item.demand];
+                let only = self.stock.buckets.len() == 1;
+                let most = dense::times_fitting(self.stock.asked(place), &self.scratch.room, u32::MAX);
+                let most = if only { most } else { most.div_ceil(PART) };
+                if self.put(filled, demand, most) > 0 {
+                    break;
+                }
+                let class = self.class(demand.class);
+                if class.is_related() && filled.bin.hosts.room(class, self.context.level, self.topology) == 0 {
+                    self.scratch.kept_out[item.signature] = true;
+                }
+            }
+            place += 1;
+        }
+        self.scratch.cursors[bucket] = place;
+    }
+
+    /// Puts as many pods of a class on the node as fit, unless that narrows the node to something that costs more than
+    /// they are worth. Returns how many.
+    fn put(&mut self, filled: &mut Filled, demand: &Demand, most: u32) -> u32 {
+        let class = &self.context.classes.list[demand.class];
+        let present = filled.units.iter().position(|unit| *unit == demand.unit);
+        let taken = present.map_or(0, |place| filled.bin.contents[place].1);
+        let most = most.min(self.units[demand.unit].pending - taken).min(class.most_per_node());
+        let mut count = dense::times_fitting(&class.requests, &self.scratch.room, most);
+        if count > 0 && class.is_related() {
+            count = count.min(filled.bin.hosts.room(class, self.context.level, self.topology));
+        }
+        let kind = filled.bin.shape;
+        if count == 0 || !class.ports_free(&filled.bin.ports) || !class.ports_free(&self.pool.types[kind].daemon_ports)
+        {
+            return 0;
+        }
+        let alternatives = &self.context.classes.alternatives;
+        let Some(set) = self.pool.admit(filled.bin.set, demand.alternative, alternatives) else { return 0 };
+        let worth = demand.worth * f64::from(count);
+        if set != filled.bin.set {
+            let Some(choice) = self.pool.set(set).choice(kind) else { return 0 };
+            let first = filled.bin.contents.is_empty();
+            let within_limits = first || self.pool.limits.room_for(&choice.share, 1) > 0;
+            if !within_limits || (!first && choice.price - filled.price > worth) {
+                return 0;
+            }
+            filled.price = choice.price;
+            filled.bin.set = set;
+        }
+        filled.worth += worth;
+        match present {
+            Some(place) => filled.bin.add_more(place, class, self.context.level, count),
+            None => {
+                filled.bin.add(demand.class, class, self.context.level, count);
+                filled.units.push(demand.unit);
+            }
+        }
+        dense::take(&mut self.scratch.room, &class.requests, count);
+        count
+    }
+}

@@ -1,0 +1,212 @@
+//! What resources are worth, by what nodes cost.
+//!
+//! If nodes could be bought in slices, the cheapest purchase that covers a demand would be a linear programme: the least
+//! price for so many nodes of each type that together have every resource in the amount that is asked for. Its dual
+//! variables are the prices of the resources at which no node is worth more than it costs, and at which the types of the
+//! cheapest purchase are worth just what they cost. A node is filled well when what it holds is worth its price.
+
+/// Something to be bought: its price and what it has of each resource.
+pub(crate) struct Column<'a> {
+    pub(crate) price: f64,
+    pub(crate) room: &'a [i64],
+}
+
+/// The weight of the demand as it is against demands with more of one resource. What is asked for decides; but a resource
+/// of which there is just enough is not worth nothing, because no packing is perfect.
+const OWN_WEIGHT: f64 = 0.7;
+
+/// How much more of one resource those demands have.
+const INFLATED: f64 = 1.25;
+
+/// The prices of the resources for a demand, smoothed. Resources that nobody asks for, or that cannot be bought, are worth
+/// nothing.
+#[expect(clippy::cast_precision_loss, reason = "a count of resources")]
+pub(crate) fn values(columns: &[Column<'_>], demand: &[f64]) -> Vec<f64> {
+    let supplied = |place: usize| columns.iter().any(|column| column.room[place] > 0);
+    let rows: Vec<usize> = (0..demand.len()).filter(|place| demand[*place] > 0.0 && supplied(*place)).collect();
+    let mut values = vec![0.0; demand.len()];
+    if rows.is_empty() {
+        return values;
+    }
+    let weight = |own: bool| if own { OWN_WEIGHT } else { (1.0 - OWN_WEIGHT) / rows.len() as f64 };
+    for inflated in std::iter::once(None).chain(rows.iter().map(|row| Some(*row))) {
+        let wanted: Vec<f64> = rows
+            .iter()
+            .map(|row| if inflated == Some(*row) { demand[*row] * INFLATED } else { demand[*row] })
+            .collect();
+        for (row, dual) in rows.iter().zip(Simplex::of(columns, &rows, &wanted).duals()) {
+            values[*row] += dual * weight(inflated.is_none());
+        }
+    }
+    values
+}
+
+/// The revised simplex method on `min price · x, room · x ≥ demand, x ≥ 0`, with a handful of rows. Rows and columns are
+/// scaled, so that every demand is one and the greatest entry of every column too.
+struct Simplex {
+    rows: usize,
+    /// By column, its entries; the last so many columns are what exceeds the demand of a row.
+    entries: Vec<f64>,
+    costs: Vec<f64>,
+    /// By row, the column in the basis; those beyond all columns stand for what is not met at all.
+    basis: Vec<usize>,
+    inverse: Vec<f64>,
+    met: Vec<f64>,
+    /// What it costs not to meet a row.
+    unmet: f64,
+    scale: Vec<f64>,
+}
+
+/// So many steps are never needed for a handful of rows; they bound the effort should rounding lead in circles.
+const MOST_STEPS: usize = 400;
+
+const TINY: f64 = 1e-10;
+
+impl Simplex {
+    #[expect(clippy::cast_precision_loss, reason = "ratios")]
+    fn of(columns: &[Column<'_>], rows: &[usize], demand: &[f64]) -> Self {
+        let count = rows.len();
+        let mut entries = Vec::with_capacity((columns.len() + count) * count);
+        let mut costs = Vec::with_capacity(columns.len() + count);
+        for column in columns {
+            let of_row = rows.iter().zip(demand).map(|(row, demand)| column.room[*row].max(0) as f64 / demand);
+            let greatest = of_row.clone().fold(0.0, f64::max);
+            if greatest > 0.0 {
+                entries.extend(of_row.map(|entry| entry / greatest));
+                costs.push(column.price / greatest);
+            }
+        }
+        let dearest = costs.iter().copied().fold(1e-9, f64::max);
+        for row in 0..count {
+            entries.extend((0..count).map(|other| if other == row { -1.0 } else { 0.0 }));
+            costs.push(0.0);
+        }
+        let identity = (0..count * count).map(|place| if place % (count + 1) == 0 { 1.0 } else { 0.0 });
+        Self {
+            rows: count,
+            basis: (costs.len()..costs.len() + count).collect(),
+            entries,
+            costs,
+            inverse: identity.collect(),
+            met: vec![1.0; count],
+            unmet: dearest * 100.0,
+            scale: demand.to_vec(),
+        }
+    }
+
+    fn cost(&self, column: usize) -> f64 {
+        self.costs.get(column).copied().unwrap_or(self.unmet)
+    }
+
+    /// The prices of the scaled rows for the present basis.
+    fn prices(&self) -> Vec<f64> {
+        let of = |row: usize| {
+            (0..self.rows).map(|place| self.cost(self.basis[place]) * self.inverse[place * self.rows + row]).sum()
+        };
+        (0..self.rows).map(of).collect()
+    }
+
+    /// The prices of the resources when nothing is to be gained any more.
+    fn duals(mut self) -> Vec<f64> {
+        for _ in 0..MOST_STEPS {
+            let prices = self.prices();
+            let gain = |column: usize| {
+                let entries = &self.entries[column * self.rows..(column + 1) * self.rows];
+                let worth: f64 = entries.iter().zip(&prices).map(|(entry, price)| entry * price).sum();
+                worth - self.costs[column]
+            };
+            let mut best = (TINY * self.unmet, None);
+            for column in 0..self.costs.len() {
+                let gain = gain(column);
+                if gain > best.0 {
+                    best = (gain, Some(column));
+                }
+            }
+            let Some(column) = best.1 else { break };
+            if !self.bring_in(column) {
+                break;
+            }
+        }
+        self.prices().iter().zip(&self.scale).map(|(price, demand)| price.max(0.0) / demand).collect()
+    }
+
+    /// Brings a column into the basis. Returns whether that was possible.
+    fn bring_in(&mut self, column: usize) -> bool {
+        let rows = self.rows;
+        let entries = &self.entries[column * rows..(column + 1) * rows];
+        let direction: Vec<f64> = (0..rows)
+            .map(|row| (0..rows).map(|place| self.inverse[row * rows + place] * entries[place]).sum())
+            .collect();
+        let mut leaving: Option<(f64, usize)> = None;
+        for row in (0..rows).filter(|row| direction[*row] > TINY) {
+            let steps = self.met[row] / direction[row];
+            if leaving.is_none_or(|(least, _)| steps < least) {
+                leaving = Some((steps, row));
+            }
+        }
+        let Some((steps, pivot)) = leaving else { return false };
+        for row in (0..rows).filter(|row| *row != pivot) {
+            let factor = direction[row] / direction[pivot];
+            for place in 0..rows {
+                self.inverse[row * rows + place] -= factor * self.inverse[pivot * rows + place];
+            }
+            self.met[row] = (self.met[row] - steps * direction[row]).max(0.0);
+        }
+        for place in 0..rows {
+            self.inverse[pivot * rows + place] /= direction[pivot];
+        }
+        self.met[pivot] = steps;
+        self.basis[pivot] = column;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(price: f64, room: &[i64]) -> Column<'_> {
+        Column { price, room }
+    }
+
+    /// Prices without the smoothing.
+    fn duals(columns: &[Column<'_>], demand: &[f64]) -> Vec<f64> {
+        let rows: Vec<usize> = (0..demand.len()).collect();
+        Simplex::of(columns, &rows, demand).duals()
+    }
+
+    #[test]
+    fn two_types_that_are_bought_are_worth_what_they_cost() {
+        let (small, large) = (column(4.0, &[2, 4]), column(6.0, &[2, 16]));
+        let found = duals(&[small, large], &[100.0, 400.0]);
+        assert!((2.0 * found[0] + 4.0 * found[1] - 4.0).abs() < 1e-9, "{found:?}");
+        assert!((2.0 * found[0] + 16.0 * found[1] - 6.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn what_is_left_over_anyway_is_worth_nothing() {
+        let found = duals(&[column(4.0, &[2, 4]), column(6.0, &[2, 16])], &[100.0, 10.0]);
+        assert!((found[0] - 2.0).abs() < 1e-9 && found[1].abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn smoothed_values_never_make_a_node_worth_more_than_it_costs() {
+        let types = [(4.0, [2, 4, 10]), (5.0, [2, 8, 20]), (6.5, [2, 16, 20]), (30.0, [16, 64, 110])];
+        let columns: Vec<Column<'_>> = types.iter().map(|(price, room)| column(*price, room)).collect();
+        for demand in [[100.0, 100.0, 100.0], [10.0, 900.0, 50.0], [500.0, 20.0, 9.0], [1.0, 1.0, 4000.0]] {
+            let found = values(&columns, &demand);
+            assert!(found.iter().all(|value| *value >= 0.0) && found.iter().any(|value| *value > 0.0), "{found:?}");
+            for (price, room) in types {
+                let worth: f64 = room.iter().zip(&found).map(|(room, value)| *room as f64 * value).sum();
+                assert!(worth <= price * (1.0 + 1e-9), "{worth} {price}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_nobody_sells_is_worth_nothing() {
+        assert_eq!(values(&[column(1.0, &[0, 5])], &[7.0, 0.0]), [0.0, 0.0]);
+        let found = values(&[column(1.0, &[0, 5])], &[7.0, 5.0]);
+        assert!(found[0] == 0.0 && (found[1] - 0.2).abs() < 1e-9, "{found:?}");
+    }
+}
