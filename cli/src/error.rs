@@ -24,6 +24,12 @@ pub(crate) enum CliError {
         /// Why.
         source: std::io::Error,
     },
+    /// A folder has no file that could be an export.
+    #[error("{path} has no .yaml, .yml or .json file; name the files themselves")]
+    EmptyFolder {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A file is no catalog.
     #[error("{path}: {source}")]
     Catalog {
@@ -47,6 +53,23 @@ pub(crate) enum CliError {
         "this build has no AWS SDK, and `catalog export` reads EC2; build it with `cargo build --release -p nodeless --features aws` (some minutes)"
     )]
     WithoutAws,
+    /// There is no pod of the name.
+    #[error("--explain {pod}: there is no such pod; name it as NAMESPACE/NAME")]
+    UnknownPod {
+        /// As it was given.
+        pod: String,
+    },
+    /// There are several pods of the name.
+    #[error("--explain {pod}: there are several pods of this name; name one of {candidates}")]
+    AmbiguousPod {
+        /// As it was given.
+        pod: String,
+        /// Their full names.
+        candidates: String,
+    },
+    /// What was made cannot be written in the form that was asked for.
+    #[error("the plan cannot be written: {0}; choose another form with --output")]
+    Form(String),
     /// A file that we did not write is where ours would go.
     #[error("{path} is there already and is not from an earlier local world; name another file with --kubeconfig")]
     ForeignFile {

@@ -1,7 +1,8 @@
 //! The `nodeless` command.
 //!
 //! Output for people and programs goes to standard output, progress and errors to standard error. The exit code is 0 when
-//! what was asked for is done, 1 when it could not be done, 2 when the command line is wrong.
+//! what was asked for is done, 1 when it could not be done, 2 when the command line is wrong. `nodeless plan` ends with 2
+//! when pods fit nowhere, and so with 1 for a wrong command line.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod catalog;
@@ -9,9 +10,12 @@ mod commands;
 mod demo;
 mod error;
 mod local;
+mod plan;
 
 use clap::{Parser, Subcommand};
-use commands::{catalog as catalog_command, crds, demo as demo_command, install, local as local_command};
+use commands::{
+    catalog as catalog_command, crds, demo as demo_command, install, local as local_command, plan as plan_command,
+};
 use std::process::ExitCode;
 
 /// Node autoscaling for Amazon EKS with Karpenter's API, and nothing of it in the cluster.
@@ -32,6 +36,8 @@ enum Command {
     Demo(demo_command::Arguments),
     /// Keep a local world running, with a kubeconfig: a cluster without nodes, and the AWS APIs that nodeless calls
     Local(local_command::Arguments),
+    /// Say where the pods of a cluster would go, what would be launched for them and why, without doing any of it
+    Plan(plan_command::Arguments),
     /// Apply the definitions, RBAC and the wake webhook to a cluster
     Install(install::Arguments),
     /// Remove RBAC and the wake webhook from a cluster; definitions and what people made of them stay
@@ -40,16 +46,22 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Catalog(arguments) => catalog_command::run(&arguments).await,
-        Command::Crds(arguments) => crds::run(&arguments),
-        Command::Demo(arguments) => demo_command::run(&arguments).await,
-        Command::Local(arguments) => local_command::run(&arguments).await,
-        Command::Install(arguments) => install::install(&arguments).await,
-        Command::Uninstall(arguments) => install::uninstall(&arguments).await,
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let done = |()| ExitCode::SUCCESS;
+    let result = match cli.command {
+        Command::Catalog(arguments) => catalog_command::run(&arguments).await.map(done),
+        Command::Crds(arguments) => crds::run(&arguments).map(done),
+        Command::Demo(arguments) => demo_command::run(&arguments).await.map(done),
+        Command::Local(arguments) => local_command::run(&arguments).await.map(done),
+        Command::Plan(arguments) => plan_command::run(&arguments).await,
+        Command::Install(arguments) => install::install(&arguments).await.map(done),
+        Command::Uninstall(arguments) => install::uninstall(&arguments).await.map(done),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error::CliError::Told) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
@@ -58,5 +70,16 @@ async fn main() -> ExitCode {
             }
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Tells help, version, or what is wrong with the command line.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nothing is left to tell it to when this fails.
+    let _told = error.print();
+    let plans = std::env::args_os().nth(1).is_some_and(|command| command == "plan");
+    match error.exit_code() {
+        2 if plans => ExitCode::from(1),
+        code => ExitCode::from(u8::try_from(code).unwrap_or(1)),
     }
 }

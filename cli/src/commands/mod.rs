@@ -5,3 +5,4 @@ pub(crate) mod crds;
 pub(crate) mod demo;
 pub(crate) mod install;
 pub(crate) mod local;
+pub(crate) mod plan;

@@ -3,6 +3,7 @@
 //! - [`Connection`]: one API server, reached with an EKS token or by a kubeconfig. Every call has a time limit, and every
 //!   failure is a [`PortError`](nodeless_ports::PortError) that says how to react.
 //! - [`KubeCluster`]: the port. It keeps what it has read, and the next view asks only for what changed since.
+//! - [`export`]: objects as the API server has them, for the CLI's offline plans.
 //! - [`install`]: custom resource definitions, RBAC and the wake webhook.
 //!
 //! Objects are decoded one by one from slim types, page by page: one that is faulty is reported and hides nothing else.
@@ -14,6 +15,7 @@ mod cluster;
 mod connection;
 mod error;
 mod events;
+pub mod export;
 pub mod install;
 mod kinds;
 mod merge;

@@ -25,7 +25,8 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
     let node_affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
     let pod_affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
     let anti_affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.clone().find(|owner| owner.controller == Some(true)).or_else(|| owners.next());
     let condition = |kind: &str| pod.status.conditions.iter().find(|condition| condition.type_ == kind);
     Ok(model::Pod {
         namespace: metadata.namespace.clone().unwrap_or_default(),

@@ -2,6 +2,7 @@
 
 mod commit;
 mod disrupt;
+mod dry_run;
 mod pools;
 mod situation;
 mod upkeep;
@@ -22,6 +23,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use upkeep::Recent;
+
+pub use dry_run::DryRun;
 
 /// How plans are made.
 #[derive(Clone, Debug)]

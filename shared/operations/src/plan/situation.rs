@@ -32,10 +32,15 @@ impl<'a> Situation<'a> {
         let mut on = |node: &Node| pods.remove(node.name.as_str()).unwrap_or_default();
         let by_instance: BTreeMap<&str, &NodeClaim> =
             records.iter().filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
+        // Exports may leave the instance out, and other clouds have none that we know.
+        let without_instance = records.iter().filter(|claim| claim.status.instance.is_none());
+        let by_node: BTreeMap<&str, &NodeClaim> =
+            without_instance.filter_map(|claim| Some((claim.status.node_name.as_deref()?, claim))).collect();
         let mut joined = BTreeSet::new();
         let mut places = Vec::new();
         for node in &view.nodes {
-            let claim = node.instance_id().and_then(|id| by_instance.get(id).copied());
+            let named = || by_node.get(node.name.as_str()).copied();
+            let claim = node.instance_id().and_then(|id| by_instance.get(id).copied()).or_else(named);
             joined.extend(claim.map(|claim| claim.name.as_str()));
             places.push(Place { node: Some(node), claim, pods: on(node) });
         }
@@ -50,7 +55,12 @@ impl<'a> Situation<'a> {
 
     /// The scheduling problem: pods that wait, and pods that have to leave their node.
     pub(super) fn problem(&self, judged: &'a [Judged], now: Timestamp) -> Problem<'a> {
-        let waiting = self.view.pods.iter().filter(|pod| pod.is_provisionable());
+        self.problem_of(judged, now, Pod::is_provisionable)
+    }
+
+    /// The scheduling problem, where it is said which pods wait.
+    pub(super) fn problem_of(&self, judged: &'a [Judged], now: Timestamp, waits: fn(&Pod) -> bool) -> Problem<'a> {
+        let waiting = self.view.pods.iter().filter(|pod| waits(pod));
         let moving = self.places.iter().filter(|place| place.is_leaving()).flat_map(|place| &place.pods).copied();
         let moving = moving.filter(|pod| {
             pod.is_reschedulable() && !is_protected(pod, now) && !is_blocked(pod, &self.view.disruption_budgets)

@@ -1,0 +1,106 @@
+//! `nodeless plan`: where pods would go, without doing any of it.
+
+use super::install::ClusterArguments;
+use crate::error::CliError;
+use crate::plan::{self, Input, Output};
+use clap::{Args, ValueEnum};
+use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Say where the pods of a cluster would go, what would be launched for them and why, without doing any of it.
+
+The cluster comes from files (--cluster), or live from a kubeconfig. Files hold what `kubectl get ... -o yaml` or `-o json` \
+prints, or manifests, in any mix: Node, Pod, NodePool, EC2NodeClass, NodeClaim, NodeOverlay, DaemonSet, PersistentVolume, \
+PersistentVolumeClaim, StorageClass, CSINode, Namespace, PodDisruptionBudget, PriorityClass, CapacityBuffer and Lists of \
+them. Other kinds are skipped. Pods without a node that have not ended count as pending, even where no scheduler has marked \
+them; a NodePool or EC2NodeClass without a status counts as ready.
+
+The same input always gives the same plan. The plan goes to standard output, everything else to standard error.",
+    after_long_help = "Exit code: 0 when all pods fit, 2 when some do not, 1 for an error. An object that cannot be read is an \
+error, but hides nothing else: the plan for all others is printed.
+
+Examples:
+  kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets,pv,pvc,storageclasses,csinodes,namespaces,\\
+priorityclasses -A -o yaml > cluster.yaml
+  nodeless plan --cluster cluster.yaml
+  nodeless plan --cluster cluster.yaml --explain default/web-0
+  kubectl get pods -A -o json | nodeless plan --cluster - infra/nodepools/default.yaml -o json
+  nodeless plan --context production"
+)]
+pub(crate) struct Arguments {
+    /// Files with the cluster's objects, YAML or JSON, folders of such files, or - for standard input. Without it the
+    /// cluster of the kubeconfig is read
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["kubeconfig", "context"])]
+    cluster: Vec<PathBuf>,
+    #[command(flatten)]
+    live: ClusterArguments,
+    /// The catalog, JSON: region, zones, instanceTypes as DescribeInstanceTypes gives them, offerings with prices. Without
+    /// it that of us-east-1 which is built in, with zones a, b and c and synthetic spot prices
+    #[arg(long, value_name = "FILE")]
+    catalog: Option<PathBuf>,
+    /// Text for people, JSON or YAML for programs
+    #[arg(long, short, value_enum, default_value_t = Form::Text)]
+    output: Form,
+    /// Say in full what becomes of this pod and why, NAMESPACE/NAME; may be given several times
+    #[arg(long, value_name = "POD")]
+    explain: Vec<String>,
+    /// Whether preferences (preferred affinity, ScheduleAnyway) are tried before they are given up
+    #[arg(long, value_enum, default_value_t = Preferences::Respect)]
+    preference_policy: Preferences,
+    /// What happens when minValues of a NodePool cannot be reached
+    #[arg(long, value_enum, default_value_t = MinValues::Strict)]
+    min_values_policy: MinValues,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Text,
+    Json,
+    Yaml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Preferences {
+    Respect,
+    Ignore,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum MinValues {
+    Strict,
+    BestEffort,
+}
+
+/// Whether all pods fit is the exit code.
+pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let reader = if arguments.cluster.is_empty() {
+        plan::live::read(&arguments.live.connect().await?).await?
+    } else {
+        plan::files::read(&arguments.cluster)?
+    };
+    let input = Input {
+        snapshot: reader.finish(),
+        catalog: plan::catalog::read(arguments.catalog.as_deref())?,
+        options: Options {
+            preferences: match arguments.preference_policy {
+                Preferences::Respect => PreferencePolicy::Respect,
+                Preferences::Ignore => PreferencePolicy::Ignore,
+            },
+            min_values: match arguments.min_values_policy {
+                MinValues::Strict => MinValuesPolicy::Strict,
+                MinValues::BestEffort => MinValuesPolicy::BestEffort,
+            },
+            ..Options::default()
+        },
+        explain: arguments.explain.clone(),
+    };
+    let output = match arguments.output {
+        Form::Text => Output::Text,
+        Form::Json => Output::Json,
+        Form::Yaml => Output::Yaml,
+    };
+    plan::run(input, output)
+}

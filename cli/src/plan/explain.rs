@@ -1,0 +1,140 @@
+//! What becomes of one pod, and why.
+
+use super::report::{Offering, PricedType};
+use crate::error::CliError;
+use nodeless_model::Pod;
+use nodeless_ports::cluster::ClusterView;
+use nodeless_scheduling::{Problem, Solution};
+use nodeless_snapshot::Held;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What becomes of a pod.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Explanation {
+    /// `namespace/name`.
+    pub(crate) pod: String,
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Outcome {
+    /// A node is launched for it.
+    Launch {
+        /// The place in `launches`, from 0.
+        launch: usize,
+        node_pool: String,
+        offering: Offering,
+        /// What else could be launched.
+        instance_types: Vec<PricedType>,
+        /// The pods that it shares the node with.
+        with: Vec<String>,
+    },
+    /// It fits on a node that exists or is on its way.
+    Placement { node: String },
+    /// It fits nowhere.
+    Unschedulable { reasons: Vec<String> },
+    /// No place was looked for.
+    NotPending { why: String },
+}
+
+/// The full names of the pods that were asked about.
+pub(crate) fn resolve(
+    asked: &[String],
+    view: &ClusterView,
+    held: &BTreeMap<String, Held>,
+) -> Result<Vec<String>, CliError> {
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known: Vec<String> = view.pods.iter().map(Pod::key).chain(held.keys().cloned()).collect();
+    asked.iter().map(|pod| resolve_one(pod, &known)).collect()
+}
+
+fn resolve_one(asked: &str, known: &[String]) -> Result<String, CliError> {
+    let in_default = format!("default/{asked}");
+    if let Some(exact) = known.iter().find(|key| *key == asked || **key == in_default) {
+        return Ok(exact.clone());
+    }
+    let named = |key: &&String| key.split_once('/').is_some_and(|(_, name)| name == asked);
+    let mut candidates: Vec<&str> = known.iter().filter(named).map(String::as_str).collect();
+    candidates.sort_unstable();
+    candidates.dedup();
+    match candidates.as_slice() {
+        [] => Err(CliError::UnknownPod { pod: asked.to_owned() }),
+        [one] => Ok((*one).to_owned()),
+        several => Err(CliError::AmbiguousPod { pod: asked.to_owned(), candidates: several.join(", ") }),
+    }
+}
+
+impl Explanation {
+    /// What becomes of a pod that is there.
+    pub(crate) fn of(
+        pod: &str,
+        problem: &Problem<'_>,
+        solution: &Solution,
+        view: &ClusterView,
+        held: &BTreeMap<String, Held>,
+    ) -> Self {
+        let outcome = match problem.pods.iter().position(|one| one.key() == pod) {
+            Some(index) => pending(index, problem, solution),
+            None => Outcome::NotPending { why: not_pending(pod, view, held) },
+        };
+        Self { pod: pod.to_owned(), outcome }
+    }
+}
+
+fn pending(index: usize, problem: &Problem<'_>, solution: &Solution) -> Outcome {
+    if let Some(placed) = solution.placements.iter().find(|placed| placed.pod == index) {
+        let node = problem.nodes.get(placed.node).map(|node| node.name.clone()).unwrap_or_default();
+        return Outcome::Placement { node };
+    }
+    if let Some(refused) = solution.unschedulable.iter().find(|refused| refused.pod == index) {
+        return Outcome::Unschedulable { reasons: refused.reasons.iter().map(ToString::to_string).collect() };
+    }
+    let found = solution.launches.iter().enumerate().find(|(_, launch)| launch.pods.contains(&index));
+    let Some((place, launch)) = found else {
+        return Outcome::NotPending { why: "the plan says nothing about it; please report this".to_owned() };
+    };
+    let others = launch.pods.iter().filter(|other| **other != index);
+    let mut with: Vec<String> = others.filter_map(|other| problem.pods.get(*other)).map(|pod| pod.key()).collect();
+    with.sort_unstable();
+    Outcome::Launch {
+        launch: place,
+        node_pool: launch.node_pool.clone(),
+        offering: Offering::of(launch),
+        instance_types: PricedType::all_of(launch),
+        with,
+    }
+}
+
+fn not_pending(pod: &str, view: &ClusterView, held: &BTreeMap<String, Held>) -> String {
+    if let Some(why) = held.get(pod) {
+        return why.to_string();
+    }
+    let node = view.pods.iter().find(|one| one.key() == pod).and_then(|pod| pod.node_name.as_deref());
+    match node {
+        Some(node) if view.nodes.iter().any(|one| one.name == node) => format!("it is bound to node {node}"),
+        Some(node) => format!("it is bound to node {node}, which is not among the nodes"),
+        None => "it waits for no node".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_found_by_its_full_name_or_by_a_name_that_only_it_has() {
+        let known = ["default/web", "shop/web", "shop/cart", "a/db", "b/db"].map(str::to_owned);
+        for (asked, found) in [("shop/web", "shop/web"), ("web", "default/web"), ("cart", "shop/cart")] {
+            assert_eq!(resolve_one(asked, &known).unwrap(), found);
+        }
+        assert!(matches!(resolve_one("none", &known), Err(CliError::UnknownPod { .. })));
+        let CliError::AmbiguousPod { candidates, .. } = resolve_one("db", &known).unwrap_err() else { panic!() };
+        assert_eq!(candidates, "a/db, b/db");
+    }
+}

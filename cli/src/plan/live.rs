@@ -1,0 +1,42 @@
+//! A cluster as it is now.
+
+use crate::error::CliError;
+use nodeless_kubernetes::{Connection, export};
+use nodeless_ports::ErrorKind;
+use nodeless_snapshot::Reader;
+
+/// What is read of a cluster, and whether a plan makes sense without it.
+const KINDS: [(&str, &str, &str, bool); 13] = [
+    ("v1", "Node", "/api/v1/nodes", true),
+    ("v1", "Pod", "/api/v1/pods", true),
+    ("karpenter.sh/v1", "NodePool", "/apis/karpenter.sh/v1/nodepools", true),
+    ("karpenter.k8s.aws/v1", "EC2NodeClass", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses", true),
+    ("karpenter.sh/v1", "NodeClaim", "/apis/karpenter.sh/v1/nodeclaims", true),
+    ("apps/v1", "DaemonSet", "/apis/apps/v1/daemonsets", true),
+    ("policy/v1", "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", false),
+    ("scheduling.k8s.io/v1", "PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses", false),
+    ("v1", "Namespace", "/api/v1/namespaces", false),
+    ("v1", "PersistentVolume", "/api/v1/persistentvolumes", false),
+    ("v1", "PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", false),
+    ("storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses", false),
+    ("storage.k8s.io/v1", "CSINode", "/apis/storage.k8s.io/v1/csinodes", false),
+];
+
+/// Reads what a plan is made from. Kinds that are not essential and may not be read are told and left out.
+pub(crate) async fn read(connection: &Connection) -> Result<Reader, CliError> {
+    let mut reader = Reader::default();
+    for (api_version, kind, path, essential) in KINDS {
+        let objects = match export::list(connection, kind, path).await {
+            Ok(objects) => objects,
+            Err(error) if !essential && matches!(error.kind, ErrorKind::Denied | ErrorKind::NotFound) => {
+                reader.warn(format!("planning goes on without any {kind}: {error}"));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        for (index, object) in objects.iter().enumerate() {
+            reader.item(path, index, api_version, kind, object);
+        }
+    }
+    Ok(reader)
+}

@@ -1,0 +1,117 @@
+//! The plan for a cluster from files or live: read, solve, tell.
+
+pub(crate) mod catalog;
+mod explain;
+pub(crate) mod files;
+pub(crate) mod live;
+mod memory;
+mod report;
+mod text;
+
+use crate::error::CliError;
+use catalog::Given;
+use explain::Explanation;
+use nodeless_operations::DryRun;
+use nodeless_scheduling::{Options, solve};
+use nodeless_snapshot::Snapshot;
+use report::Report;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// How many faults of the input are told one by one.
+const FAULTS_TOLD: usize = 50;
+/// The exit code when pods fit nowhere.
+const SOME_DO_NOT_FIT: u8 = 2;
+
+/// What a plan is made from.
+pub(crate) struct Input {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) catalog: Given,
+    pub(crate) options: Options,
+    /// Pods of which all is to be said.
+    pub(crate) explain: Vec<String>,
+}
+
+/// In which form the plan is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    Text,
+    Json,
+    Yaml,
+}
+
+/// Plans, prints the plan, and says whether all pods fit.
+pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
+    let Input { mut snapshot, catalog, options, explain } = input;
+    let faulty = tell_input(&snapshot);
+    if faulty && snapshot.objects == 0 {
+        return Err(CliError::Told);
+    }
+    catalog.notes.iter().for_each(|note| eprintln!("warning: {note}"));
+    let view = std::mem::take(&mut snapshot.view);
+    let claims = std::mem::take(&mut snapshot.claims);
+    let dry_run = DryRun::new(view, claims, &catalog.catalog, snapshot.latest);
+    dry_run.assumptions().iter().for_each(|assumption| eprintln!("warning: {assumption}"));
+    for (pool, why) in dry_run.unusable() {
+        eprintln!("warning: NodePool {pool} cannot be used: {why}");
+    }
+
+    let problem = dry_run.problem();
+    let started = Instant::now();
+    let solution = solve(&problem, &options);
+    let elapsed = started.elapsed();
+    let asked = explain::resolve(&explain, dry_run.view(), &snapshot.held)?;
+    let told = asked.iter().map(|pod| Explanation::of(pod, &problem, &solution, dry_run.view(), &snapshot.held));
+    let explanations: Vec<Explanation> = told.collect();
+    let mut report = Report::new(&problem, &solution, explanations);
+    report.statistics.nodes = dry_run.node_count();
+    report.statistics.instance_types = catalog.catalog.types.len();
+    report.statistics.elapsed_milliseconds = (elapsed.as_secs_f64() * 1e6).round() / 1e3;
+    report.statistics.peak_memory_bytes = memory::peak();
+    print(&match output {
+        Output::Text => text::render(&report, &catalog.described),
+        Output::Json => form(serde_json::to_string_pretty(&report).map(|json| json + "\n"))?,
+        Output::Yaml => form(serde_saphyr::to_string(&report))?,
+    })?;
+    Ok(match (faulty, report.unschedulable.is_empty()) {
+        (true, _) => ExitCode::FAILURE,
+        (false, false) => ExitCode::from(SOME_DO_NOT_FIT),
+        (false, true) => ExitCode::SUCCESS,
+    })
+}
+
+fn form<E: std::fmt::Display>(written: Result<String, E>) -> Result<String, CliError> {
+    written.map_err(|error| CliError::Form(error.to_string()))
+}
+
+/// Prints to whoever reads; one who has read enough is no error.
+fn print(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::Print(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Tells what of the input could not be used, and whether anything of it is an error.
+fn tell_input(snapshot: &Snapshot) -> bool {
+    for fault in snapshot.faults.iter().take(FAULTS_TOLD) {
+        eprintln!("error: {fault}");
+    }
+    if let Some(more) = snapshot.faults.len().checked_sub(FAULTS_TOLD + 1) {
+        eprintln!("error: and {} more objects that cannot be read", more + 1);
+    }
+    snapshot.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    if !snapshot.skipped.is_empty() {
+        let kinds = snapshot.skipped.iter().map(|(kind, count)| format!("{count} {kind}"));
+        eprintln!("note: skipped what planning has no use for: {}", kinds.collect::<Vec<_>>().join(", "));
+    }
+    if !snapshot.held.is_empty() {
+        let (mut held, more) = (snapshot.held.iter(), snapshot.held.len().saturating_sub(3));
+        let first = held.by_ref().take(3).map(|(pod, why)| format!("{pod} ({why})")).collect::<Vec<_>>().join(", ");
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        eprintln!("note: pods without a node that wait for none: {first}{more}");
+    }
+    !snapshot.faults.is_empty()
+}

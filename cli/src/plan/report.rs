@@ -1,0 +1,142 @@
+//! The plan as programs read it. `docs/plan.md` describes it; change both together.
+
+use super::explain::Explanation;
+use nodeless_model::{CapacityType, Requirements, ResourceList};
+use nodeless_scheduling::{Problem, Solution};
+use serde::Serialize;
+
+/// The plan.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    /// Nodes to launch.
+    pub(crate) launches: Vec<Launch>,
+    /// Pods that fit on nodes that exist or are on their way, by name.
+    pub(crate) placements: Vec<Placement>,
+    /// Pods that fit nowhere, by name.
+    pub(crate) unschedulable: Vec<Unschedulable>,
+    /// Dollars per hour of the offerings chosen for all launches.
+    pub(crate) price_per_hour: f64,
+    pub(crate) statistics: Statistics,
+    /// What was asked for with `--explain`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) explanations: Vec<Explanation>,
+}
+
+/// A node to launch.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Launch {
+    pub(crate) node_pool: String,
+    /// `namespace/name`, sorted.
+    pub(crate) pods: Vec<String>,
+    /// What they and DaemonSets need.
+    pub(crate) requests: ResourceList,
+    /// What may be launched, the cheapest first.
+    pub(crate) instance_types: Vec<PricedType>,
+    /// The cheapest of it.
+    pub(crate) offering: Offering,
+    /// What the node's labels may be.
+    pub(crate) requirements: Requirements,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PricedType {
+    pub(crate) name: String,
+    pub(crate) price_per_hour: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Offering {
+    pub(crate) instance_type: String,
+    pub(crate) zone: String,
+    pub(crate) capacity_type: CapacityType,
+    pub(crate) price_per_hour: f64,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct Placement {
+    pub(crate) pod: String,
+    pub(crate) node: String,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct Unschedulable {
+    pub(crate) pod: String,
+    pub(crate) reasons: Vec<String>,
+}
+
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Statistics {
+    /// How many pods a place was looked for.
+    pub(crate) pods: usize,
+    /// How many nodes there are and are on their way.
+    pub(crate) nodes: usize,
+    /// How many instance types the catalog has.
+    pub(crate) instance_types: usize,
+    /// How long it took to solve, without reading and writing.
+    pub(crate) elapsed_milliseconds: f64,
+    /// The most memory that the process had; absent where the system does not tell.
+    pub(crate) peak_memory_bytes: Option<u64>,
+}
+
+impl PricedType {
+    /// The instance types that may be launched.
+    pub(crate) fn all_of(launch: &nodeless_scheduling::Launch) -> Vec<Self> {
+        let kinds = launch.instance_types.iter();
+        kinds.map(|kind| Self { name: kind.name.clone(), price_per_hour: kind.price }).collect()
+    }
+}
+
+impl Offering {
+    /// The one that was chosen.
+    pub(crate) fn of(launch: &nodeless_scheduling::Launch) -> Self {
+        let chosen = &launch.offering;
+        Self {
+            instance_type: chosen.instance_type.clone(),
+            zone: chosen.zone.clone(),
+            capacity_type: chosen.capacity_type,
+            price_per_hour: chosen.price,
+        }
+    }
+}
+
+impl Report {
+    /// The plan by names, with the statistics that the problem knows.
+    pub(crate) fn new(problem: &Problem<'_>, solution: &Solution, explanations: Vec<Explanation>) -> Self {
+        let pod = |index: usize| problem.pods.get(index).map(|pod| pod.key()).unwrap_or_default();
+        let node = |index: usize| problem.nodes.get(index).map(|node| node.name.clone()).unwrap_or_default();
+        let placements =
+            solution.placements.iter().map(|placed| Placement { pod: pod(placed.pod), node: node(placed.node) });
+        let refused = solution.unschedulable.iter().map(|refused| Unschedulable {
+            pod: pod(refused.pod),
+            reasons: refused.reasons.iter().map(ToString::to_string).collect(),
+        });
+        let launch = |launch: &nodeless_scheduling::Launch| Launch {
+            node_pool: launch.node_pool.clone(),
+            pods: sorted(launch.pods.iter().map(|index| pod(*index))),
+            requests: launch.requests.clone(),
+            instance_types: PricedType::all_of(launch),
+            offering: Offering::of(launch),
+            requirements: launch.requirements.clone(),
+        };
+        Self {
+            launches: solution.launches.iter().map(launch).collect(),
+            placements: sorted(placements),
+            unschedulable: sorted(refused),
+            // Prices have six digits behind the point; a sum shows more only by rounding.
+            price_per_hour: (solution.price_per_hour() * 1e9).round() / 1e9,
+            statistics: Statistics { pods: problem.pods.len(), ..Statistics::default() },
+            explanations,
+        }
+    }
+}
+
+fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut items: Vec<T> = items.collect();
+    items.sort();
+    items
+}

@@ -1,0 +1,240 @@
+//! The plan for a cluster as it stands, made from values alone and without doing any of it: `nodeless plan`.
+
+use super::pools::{self, Judged};
+use super::situation::Situation;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use nodeless_api::nodeclass::{AmiFamily, Subnet};
+use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassSpec};
+use nodeless_catalog::{Catalog, UnavailableOfferings};
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::{InstanceType, InstanceTypes, NodeClaim, Pod, Quantity, StringMap, labels, resources};
+use nodeless_ports::cluster::ClusterView;
+use nodeless_scheduling::Problem;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A cluster, its claims and what can be launched for it, ready to be planned for.
+///
+/// It differs from what the planner does in two ways. Pods count as waiting although no kube-scheduler has looked at them.
+/// And what a controller would have found out counts as found out well: an EC2NodeClass without a status is ready and has
+/// subnets in every zone of the catalog; where a snapshot has no EC2NodeClass at all, those that NodePools name are taken
+/// for AL2023 without settings of their own; a Node without a status has what its instance type has.
+pub struct DryRun {
+    view: ClusterView,
+    records: Vec<NodeClaim>,
+    judged: Vec<Judged>,
+    now: Timestamp,
+    assumptions: Vec<String>,
+}
+
+impl DryRun {
+    /// Prepares a plan. `now` is the moment to reckon ages by.
+    #[must_use]
+    pub fn new(mut view: ClusterView, mut records: Vec<NodeClaim>, catalog: &Catalog, now: Timestamp) -> Self {
+        let mut assumptions = Vec::new();
+        assume_node_classes(&mut view, catalog, &mut assumptions);
+        let types = crate::offers::instance_types(catalog, &view.node_classes, &UnavailableOfferings::default());
+        let known = Known { types: &types, catalog };
+        known.fill_nodes(&mut view, &mut assumptions);
+        known.fill_claims(&mut records, &view);
+        let usage = usage(&Situation::new(&view, &records), &types);
+        let judged = pools::judge(&view, &types, &usage);
+        let elsewhere = zones_elsewhere(&view, catalog);
+        if !elsewhere.is_empty() {
+            let zones = elsewhere.into_iter().collect::<Vec<_>>().join(", ");
+            assumptions.push(format!(
+                "the cluster uses {zones}, of which the catalog of {} knows nothing; give the catalog of that region",
+                catalog.region
+            ));
+        }
+        Self { view, records, judged, now, assumptions }
+    }
+
+    /// What to solve.
+    #[must_use]
+    pub fn problem(&self) -> Problem<'_> {
+        Situation::new(&self.view, &self.records).problem_of(&self.judged, self.now, Pod::awaits_node)
+    }
+
+    /// The cluster as it is planned for.
+    #[must_use]
+    pub fn view(&self) -> &ClusterView {
+        &self.view
+    }
+
+    /// How many nodes there are and are on their way.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        Situation::new(&self.view, &self.records).places.len()
+    }
+
+    /// The NodePools that cannot be used, and why.
+    pub fn unusable(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.judged
+            .iter()
+            .filter_map(|judged| Some((judged.pool.name.as_str(), judged.pool.ready.as_ref().err()?.as_str())))
+    }
+
+    /// What was assumed, in words.
+    #[must_use]
+    pub fn assumptions(&self) -> &[String] {
+        &self.assumptions
+    }
+}
+
+/// Gives EC2NodeClasses the status that a controller would have given them.
+fn assume_node_classes(view: &mut ClusterView, catalog: &Catalog, assumptions: &mut Vec<String>) {
+    let any = !view.node_classes.is_empty() || view.invalid.iter().any(|object| object.kind == "EC2NodeClass");
+    let named: BTreeSet<String> = view.node_pools.iter().map(|pool| pool.template.node_class.clone()).collect();
+    if !any && !named.is_empty() {
+        let names = named.iter().cloned().collect::<Vec<_>>().join(", ");
+        assumptions.push(format!(
+            "there is no EC2NodeClass; {names} {} taken for AL2023 with default settings",
+            if named.len() == 1 { "is" } else { "are" }
+        ));
+        view.node_classes = named.into_iter().map(|name| (name.clone(), default_class(&name))).collect();
+    }
+    for class in view.node_classes.values_mut() {
+        let status = class.status.get_or_insert_default();
+        if !status.conditions.iter().any(|condition| condition.type_ == "Ready") {
+            status.conditions.push(Condition {
+                type_: "Ready".to_owned(),
+                status: ConditionStatus::True,
+                reason: "Ready".to_owned(),
+                message: String::new(),
+                last_transition_time: Time(Timestamp::UNIX_EPOCH),
+                observed_generation: None,
+            });
+        }
+        if status.subnets.is_empty() {
+            let subnet = |zone: &nodeless_catalog::facts::Zone| Subnet {
+                id: String::new(),
+                zone: zone.name.clone(),
+                zone_id: Some(zone.id.clone()),
+            };
+            status.subnets = catalog.zones.iter().map(subnet).collect();
+        }
+    }
+}
+
+fn default_class(name: &str) -> EC2NodeClass {
+    EC2NodeClass::new(name, EC2NodeClassSpec { ami_family: Some(AmiFamily::AL2023), ..EC2NodeClassSpec::default() })
+}
+
+/// The zones of nodes and subnets that a catalog does not know.
+fn zones_elsewhere(view: &ClusterView, catalog: &Catalog) -> BTreeSet<String> {
+    let nodes = view.nodes.iter().filter_map(|node| node.labels.get(labels::ZONE));
+    let classes = view.node_classes.values().filter_map(|class| class.status.as_ref());
+    let subnets = classes.flat_map(|status| &status.subnets).map(|subnet| &subnet.zone);
+    let known: BTreeSet<&str> = catalog.zones.iter().map(|zone| zone.name.as_str()).collect();
+    nodes.chain(subnets).filter(|zone| !known.contains(zone.as_str())).cloned().collect()
+}
+
+/// What is known about instance types, by EC2NodeClass.
+struct Known<'a> {
+    types: &'a BTreeMap<String, Result<InstanceTypes, String>>,
+    catalog: &'a Catalog,
+}
+
+impl Known<'_> {
+    /// The type that a node's labels name, as the EC2NodeClass launches it; without one, as AL2023 does.
+    fn of(&self, node_class: Option<&str>, node_labels: &StringMap) -> Option<InstanceType> {
+        let name = node_labels.get(labels::INSTANCE_TYPE)?;
+        let launched = node_class.and_then(|class| self.types.get(class)).and_then(|types| types.as_ref().ok());
+        if let Some(types) = launched {
+            return types.iter().find(|kind| kind.name == *name).cloned();
+        }
+        let settings = crate::node_class::settings(&default_class("")).ok()?;
+        let entry = self.catalog.get(name)?;
+        Some(nodeless_catalog::instance_types::instance_type(
+            self.catalog,
+            entry,
+            &settings,
+            &UnavailableOfferings::default(),
+        ))
+    }
+
+    fn fill_nodes(&self, view: &mut ClusterView, assumptions: &mut Vec<String>) {
+        let of_pools: BTreeMap<&str, &str> =
+            view.node_pools.iter().map(|pool| (pool.name.as_str(), pool.template.node_class.as_str())).collect();
+        let (mut taken, mut unknown) = (Vec::new(), Vec::new());
+        for node in view.nodes.iter_mut().filter(|node| node.allocatable.is_empty()) {
+            let class = node.labels.get(labels::NODE_POOL).and_then(|pool| of_pools.get(pool.as_str())).copied();
+            match self.of(class, &node.labels) {
+                Some(kind) => {
+                    node.allocatable = kind.allocatable();
+                    node.capacity = kind.capacity;
+                    taken.push(node.name.as_str());
+                }
+                None => unknown.push(node.name.as_str()),
+            }
+        }
+        let told = |names: &[&str], what: &str| {
+            let noun = if names.len() == 1 { "Node" } else { "Nodes" };
+            let more = names.len().saturating_sub(3);
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            format!("{noun} {}{more} without status.allocatable: {what}", names[..names.len().min(3)].join(", "))
+        };
+        if !taken.is_empty() {
+            assumptions.push(told(&taken, "what the instance type has is assumed"));
+        }
+        if !unknown.is_empty() {
+            assumptions.push(told(&unknown, "the instance type is not known either, so nothing fits there"));
+        }
+    }
+
+    fn fill_claims(&self, records: &mut [NodeClaim], view: &ClusterView) {
+        let class_of = |pool: &str| view.node_pools.iter().find(|one| one.name == pool);
+        for claim in records.iter_mut().filter(|claim| claim.status.instance.is_some()) {
+            if !claim.status.allocatable.is_empty() {
+                continue;
+            }
+            let own = Some(claim.node_class.as_str()).filter(|class| !class.is_empty());
+            let class = own.or_else(|| class_of(&claim.node_pool).map(|pool| pool.template.node_class.as_str()));
+            if let Some(kind) = self.of(class, &claim.status.labels) {
+                claim.status.allocatable = kind.allocatable();
+                claim.status.capacity = kind.capacity;
+            }
+        }
+    }
+}
+
+/// What the nodes and claims of each NodePool take of its limits. In AWS the claims table counts this.
+fn usage(
+    situation: &Situation<'_>,
+    types: &BTreeMap<String, Result<InstanceTypes, String>>,
+) -> BTreeMap<String, PoolUsage> {
+    let mut all: BTreeMap<String, PoolUsage> = BTreeMap::new();
+    for place in &situation.places {
+        let of_node = place.node.and_then(|node| node.node_pool());
+        let of_claim = place.claim.map(|claim| claim.node_pool.as_str());
+        let Some(pool) = of_node.or(of_claim).filter(|pool| !pool.is_empty()) else { continue };
+        let usage = all.entry(pool.to_owned()).or_default();
+        let node = place.node.map(|node| &node.capacity).filter(|capacity| !capacity.is_empty());
+        let claim = place.claim.map(|claim| match claim.status.capacity.is_empty() {
+            true => &claim.spec.requests,
+            false => &claim.status.capacity,
+        });
+        if let Some(capacity) = node.or(claim) {
+            usage.resources.add(capacity);
+        }
+        let counted = usage.resources.get(resources::name::NODES) + Quantity::from_units(1);
+        usage.resources.set(resources::name::NODES, counted);
+        let node_labels = place.node.map(|node| &node.labels).or_else(|| place.claim.map(|claim| &claim.status.labels));
+        let class = situation.view.node_pools.iter().find(|one| one.name == pool).map(|one| &one.template.node_class);
+        let types = class.and_then(|class| types.get(class)).and_then(|types| types.as_ref().ok());
+        usage.dollars_per_hour += node_labels.zip(types).map_or(0.0, |(own, types)| price(own, types));
+    }
+    all
+}
+
+/// Dollars per hour of the offering that a node's labels name; nothing when it is none that is known.
+fn price(node_labels: &StringMap, types: &[InstanceType]) -> f64 {
+    let label = |key: &str| node_labels.get(key).map_or("", String::as_str);
+    let kind = types.iter().find(|kind| kind.name == label(labels::INSTANCE_TYPE));
+    let mut offerings = kind.into_iter().flat_map(|kind| &kind.offerings);
+    let own = offerings.find(|offering| {
+        offering.zone == label(labels::ZONE) && offering.capacity_type.as_str() == label(labels::CAPACITY_TYPE)
+    });
+    own.map_or(0.0, |offering| offering.price)
+}

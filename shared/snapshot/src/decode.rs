@@ -1,0 +1,53 @@
+//! From JSON or YAML to the types of objects, with errors that name the field.
+
+use crate::documents::Body;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// What of an object cannot be decoded.
+pub(crate) struct Undecoded {
+    /// The field; empty for the object as a whole.
+    pub(crate) field: String,
+    pub(crate) problem: String,
+}
+
+/// Decodes an object.
+///
+/// `null` stands for a field that is missing, as the API server has it. That takes a copy of the object, so it is tried
+/// only where the object does not decode as it stands; so is finding out which field is at fault.
+pub(crate) fn decode<T: DeserializeOwned>(body: &Body<'_>) -> Result<T, Undecoded> {
+    let straight = match body {
+        Body::Raw(raw) => serde_json::from_str::<T>(raw.get()),
+        Body::Tree(value) => T::deserialize(value),
+    };
+    straight.or_else(|_| decode_tree(&without_nulls(tree(body))))
+}
+
+/// Decodes a value, naming the field that is at fault.
+pub(crate) fn decode_tree<T: DeserializeOwned>(value: &Value) -> Result<T, Undecoded> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { String::new() } else { path };
+        Undecoded { field, problem: error.into_inner().to_string() }
+    })
+}
+
+/// The object as a tree. What is no JSON at all is a text of it: it then fails where an object is expected.
+pub(crate) fn tree(body: &Body<'_>) -> Value {
+    match body {
+        Body::Raw(raw) => serde_json::from_str(raw.get()).unwrap_or_else(|_| Value::String(raw.get().to_owned())),
+        Body::Tree(value) => value.clone(),
+    }
+}
+
+/// Leaves out the fields that are `null`.
+pub(crate) fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let present = fields.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(present.map(|(key, value)| (key, without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}

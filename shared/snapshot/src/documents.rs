@@ -1,0 +1,185 @@
+//! From bytes to documents: YAML, JSON, or both in turn.
+
+use crate::fault::{Fault, Place};
+use crate::items::split_items;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// How deep YAML may be nested. Kubernetes' own limit for custom resources is below that.
+const MAXIMUM_DEPTH: usize = 128;
+
+/// What stands in a document, or as an item of a List.
+pub(crate) enum Body<'a> {
+    /// JSON, not looked into yet.
+    Raw(&'a RawValue),
+    /// What YAML came to.
+    Tree(Value),
+}
+
+/// What is read, in the order in which it stands.
+pub(crate) enum Found<'a> {
+    /// An object or a List.
+    Body(Place, Body<'a>),
+    /// An item of the YAML List that begins at the place, which has this apiVersion and kind.
+    Item(Place, Body<'a>, (String, String)),
+    /// Something that cannot be read.
+    Fault(Fault),
+}
+
+/// Reads all documents of a text.
+pub(crate) fn read(source: &str, bytes: &[u8], each: &mut dyn FnMut(Found<'_>)) {
+    let bytes = decoded(bytes);
+    let mut document = 0;
+    for chunk in split(&bytes) {
+        let mut place =
+            Place { source: source.to_owned(), document: document + 1, line: chunk.line, items: Vec::new() };
+        let text = match std::str::from_utf8(chunk.bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                document += 1;
+                each(Found::Fault(place.unreadable(format!("it is not UTF-8 text: {error}"))));
+                continue;
+            }
+        };
+        if text.trim_start().starts_with(['{', '[']) {
+            document += json(&mut place, text, each);
+        } else {
+            document += 1;
+            yaml(&place, text, each);
+        }
+    }
+}
+
+/// The text as UTF-8. PowerShell writes UTF-16 when output is redirected into a file.
+fn decoded(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let units = |from: fn([u8; 2]) -> u16| {
+        let units = bytes[2..].chunks_exact(2).map(|pair| from([pair[0], pair[1]]));
+        let text: String = char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+        Cow::Owned(text.into_bytes())
+    };
+    match bytes {
+        [0xff, 0xfe, ..] => units(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => units(u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => Cow::Borrowed(rest),
+        _ => Cow::Borrowed(bytes),
+    }
+}
+
+/// A document that has content.
+struct Chunk<'a> {
+    bytes: &'a [u8],
+    /// The line at which it begins, from 1.
+    line: usize,
+}
+
+/// Splits at the lines `---` and `...`. Neither YAML nor JSON can have such a line within a document.
+fn split(bytes: &[u8]) -> Vec<Chunk<'_>> {
+    let mut chunks = Vec::new();
+    let (mut start, mut start_line, mut position) = (0, 1, 0);
+    let mut close = |from: usize, to: usize, line: usize| {
+        if bytes[from..to].split(|byte| *byte == b'\n').any(has_content) {
+            chunks.push(Chunk { bytes: &bytes[from..to], line });
+        }
+    };
+    for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        if is_marker(line, b"---") {
+            close(start, position, start_line);
+            // What follows the marker belongs to the document.
+            (start, start_line) = (position + 3, index + 1);
+        } else if is_marker(line, b"...") {
+            close(start, position, start_line);
+            (start, start_line) = (position + line.len(), index + 2);
+        }
+        position += line.len();
+    }
+    close(start, bytes.len(), start_line);
+    chunks
+}
+
+fn is_marker(line: &[u8], marker: &[u8]) -> bool {
+    line.strip_prefix(marker).is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+}
+
+/// Whether a line says anything: not when it is blank, a comment or a directive.
+fn has_content(line: &[u8]) -> bool {
+    let text = line.trim_ascii_start();
+    !text.is_empty() && text[0] != b'#' && line[0] != b'%'
+}
+
+/// Reads JSON values one after another, and returns how many documents they are.
+fn json(place: &mut Place, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize {
+    let mut read = 0;
+    for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
+        match value {
+            Ok(raw) => each(Found::Body(place.clone(), Body::Raw(raw))),
+            Err(error) if read == 0 => match tree(text) {
+                // YAML has braces and brackets too.
+                Ok(value) => each(Found::Body(place.clone(), Body::Tree(value))),
+                Err(_) => each(Found::Fault(place.unreadable(error))),
+            },
+            Err(error) => {
+                each(Found::Fault(place.unreadable(error)));
+                return read + 1;
+            }
+        }
+        read += 1;
+        place.document += 1;
+    }
+    read
+}
+
+fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
+    // Items of a long List are read one by one: one that is faulty hides nothing else, and memory is needed for one.
+    if let Some(list) = split_items(text)
+        && let Ok(header) = tree(&list.header)
+        && let Some(kind) = header.get("kind").and_then(Value::as_str).filter(|kind| kind.ends_with("List"))
+    {
+        let api_version = header.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let inherited = (api_version.to_owned(), kind.to_owned());
+        for (index, item) in list.items.iter().enumerate() {
+            let place = place.item(index);
+            each(match tree(item.text) {
+                Ok(Value::Array(mut one)) if one.len() == 1 => {
+                    Found::Item(place, Body::Tree(one.swap_remove(0)), inherited.clone())
+                }
+                Ok(_) => Found::Fault(place.unreadable("it is no single item of a list")),
+                Err(error) => Found::Fault(syntax(&place, item.line, &error)),
+            });
+        }
+        return;
+    }
+    match tree(text) {
+        Ok(value) => each(Found::Body(place.clone(), Body::Tree(value))),
+        Err(error) => each(Found::Fault(syntax(place, 0, &error))),
+    }
+}
+
+/// A syntax error, with its line in the source.
+fn syntax(place: &Place, before: usize, error: &serde_saphyr::Error) -> Fault {
+    let plain = error.without_snippet();
+    let line = plain.location().map(|location| place.line + before + usize::try_from(location.line()).unwrap_or(1) - 1);
+    let text = plain.to_string();
+    // Its own position counts from the beginning of the document or item.
+    let what = text.split(" at line ").next().unwrap_or(&text).trim_end();
+    place.unreadable(match line {
+        Some(line) => format!("it is no YAML: line {line}: {what}"),
+        None => format!("it is no YAML: {what}"),
+    })
+}
+
+fn tree(text: &str) -> Result<Value, serde_saphyr::Error> {
+    // The limits against hostile input are made for small configurations; exports have millions of lines. What protects
+    // from small texts that grow large (depth, aliases) stays.
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: MAXIMUM_DEPTH,
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+        },
+        // A name such as `n` or `on` is a name.
+        strict_booleans: true,
+    };
+    serde_saphyr::from_str_with_options(text, options)
+}

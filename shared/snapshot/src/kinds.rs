@@ -1,0 +1,154 @@
+//! Which kinds are of use, and how objects are told apart.
+
+use crate::decode::{Undecoded, decode};
+use crate::documents::Body;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// A kind that planning looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Node,
+    Pod,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CsiNode,
+    DaemonSet,
+    PodDisruptionBudget,
+    PriorityClass,
+    NodePool,
+    NodeClaim,
+    NodeClass,
+}
+
+impl Kind {
+    const ALL: [(Self, &'static str, &'static str); 13] = [
+        (Self::Node, "", "Node"),
+        (Self::Pod, "", "Pod"),
+        (Self::Namespace, "", "Namespace"),
+        (Self::PersistentVolume, "", "PersistentVolume"),
+        (Self::PersistentVolumeClaim, "", "PersistentVolumeClaim"),
+        (Self::StorageClass, "storage.k8s.io", "StorageClass"),
+        (Self::CsiNode, "storage.k8s.io", "CSINode"),
+        (Self::DaemonSet, "apps", "DaemonSet"),
+        (Self::PodDisruptionBudget, "policy", "PodDisruptionBudget"),
+        (Self::PriorityClass, "scheduling.k8s.io", "PriorityClass"),
+        (Self::NodePool, "karpenter.sh", "NodePool"),
+        (Self::NodeClaim, "karpenter.sh", "NodeClaim"),
+        (Self::NodeClass, "karpenter.k8s.aws", "EC2NodeClass"),
+    ];
+
+    /// The kind of this name in the group of this apiVersion; without an apiVersion the name decides.
+    pub(crate) fn of(api_version: Option<&str>, name: &str) -> Option<Self> {
+        let group = api_version.map(|version| version.rsplit_once('/').map_or("", |(group, _)| group));
+        let found = Self::ALL.iter().find(|(_, own, kind)| *kind == name && group.is_none_or(|group| group == *own));
+        found.map(|(kind, _, _)| *kind)
+    }
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, _, _)| *kind == self).map_or("", |(_, _, name)| name)
+    }
+
+    /// Whether its objects belong to namespaces.
+    pub(crate) const fn is_namespaced(self) -> bool {
+        matches!(self, Self::Pod | Self::PersistentVolumeClaim | Self::DaemonSet | Self::PodDisruptionBudget)
+    }
+
+    /// Whether this version of it can be read.
+    pub(crate) fn reads(self, api_version: Option<&str>) -> bool {
+        match self {
+            // Earlier versions have other fields under the same names.
+            Self::NodePool | Self::NodeClaim | Self::NodeClass => {
+                api_version.is_none_or(|version| version.ends_with("/v1"))
+            }
+            _ => true,
+        }
+    }
+}
+
+/// What is looked at of an object before its kind is known.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Head<'a> {
+    #[serde(borrow)]
+    api_version: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct RawItems<'a> {
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+/// apiVersion and kind of an object.
+pub(crate) fn head(body: &Body<'_>) -> Result<(Option<String>, Option<String>), Undecoded> {
+    let head = match body {
+        Body::Raw(raw) => {
+            let head: Result<Head<'_>, _> = serde_json::from_str(raw.get());
+            head.map(|head| (head.api_version.map(Cow::into_owned), head.kind.map(Cow::into_owned)))
+        }
+        Body::Tree(value) => {
+            let head = Head::deserialize(value);
+            head.map(|head| (head.api_version.map(Cow::into_owned), head.kind.map(Cow::into_owned)))
+        }
+    };
+    let problem = |error| Undecoded { field: String::new(), problem: format!("it is no Kubernetes object: {error}") };
+    head.map_err(problem)
+}
+
+/// The items of a List, or of a plain sequence.
+pub(crate) fn items<'a>(body: Body<'a>) -> Result<Vec<Body<'a>>, Undecoded> {
+    match body {
+        Body::Raw(raw) if raw.get().trim_start().starts_with('[') => {
+            let items: Vec<&'a RawValue> = decode_raw(raw)?;
+            Ok(items.into_iter().map(Body::Raw).collect())
+        }
+        Body::Raw(raw) => {
+            let list: RawItems<'a> = decode_raw(raw)?;
+            Ok(list.items.into_iter().flatten().map(Body::Raw).collect())
+        }
+        Body::Tree(serde_json::Value::Array(items)) => Ok(items.into_iter().map(Body::Tree).collect()),
+        Body::Tree(mut value) => match value.get_mut("items").map(serde_json::Value::take) {
+            None | Some(serde_json::Value::Null) => Ok(Vec::new()),
+            Some(serde_json::Value::Array(items)) => Ok(items.into_iter().map(Body::Tree).collect()),
+            Some(_) => Err(Undecoded { field: "items".to_owned(), problem: "it is no sequence".to_owned() }),
+        },
+    }
+}
+
+fn decode_raw<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Undecoded> {
+    serde_json::from_str(raw.get()).map_err(|error| Undecoded { field: "items".to_owned(), problem: error.to_string() })
+}
+
+/// Whether a body is a sequence.
+pub(crate) fn is_sequence(body: &Body<'_>) -> bool {
+    match body {
+        Body::Raw(raw) => raw.get().trim_start().starts_with('['),
+        Body::Tree(value) => value.is_array(),
+    }
+}
+
+/// The name of an object, as far as it can be read although the object cannot.
+pub(crate) fn identity(body: &Body<'_>) -> (String, String) {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Names {
+        metadata: NamesOf,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct NamesOf {
+        namespace: String,
+        name: String,
+        generate_name: String,
+    }
+    let names: NamesOf = decode::<Names>(body).unwrap_or_default().metadata;
+    let name = if names.name.is_empty() { names.generate_name } else { names.name };
+    (names.namespace, name)
+}

@@ -1,0 +1,332 @@
+//! From documents to objects of the kinds that are of use.
+
+use crate::complete;
+use crate::decode::{Undecoded, decode, decode_tree, tree, without_nulls};
+use crate::documents::{self, Body, Found};
+use crate::fault::{Fault, Place};
+use crate::kinds::{Kind, head, identity, is_sequence, items};
+use crate::objects::{Key, Objects};
+use crate::snapshot::Snapshot;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use nodeless_api::convert::ConvertError;
+use nodeless_api::slim;
+use nodeless_model as model;
+use nodeless_ports::cluster::InvalidObject;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// How deep Lists may be nested in Lists.
+const MAXIMUM_NESTING: usize = 16;
+/// Where objects without a namespace go, as with kubectl.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Reads exports of a cluster, one after another, into one [`Snapshot`].
+#[derive(Debug, Default)]
+pub struct Reader {
+    objects: Objects,
+    faults: Vec<Fault>,
+    warnings: Vec<String>,
+    invalid: Vec<InvalidObject>,
+    skipped: BTreeMap<String, usize>,
+    generated: usize,
+}
+
+/// An object on its way in: where it stands and what is known about it.
+struct Incoming {
+    place: Place,
+    kind: Kind,
+    name: String,
+}
+
+impl Reader {
+    /// Reads an export: documents of YAML or JSON in any mix, objects and Lists of them. `source` names it in faults.
+    pub fn read(&mut self, source: &str, bytes: &[u8]) {
+        documents::read(source, bytes, &mut |found| match found {
+            Found::Body(place, body) => self.body(&place, body, None, 0),
+            Found::Item(place, body, list) => self.body(&place, body, Some(list), 1),
+            Found::Fault(fault) => self.faults.push(fault),
+        });
+    }
+
+    /// Takes over one item of a list that an API server gave. Such items do not say what they are.
+    pub fn item(&mut self, source: &str, index: usize, api_version: &str, kind: &str, object: &RawValue) {
+        let place = Place { source: source.to_owned(), document: 1, line: 1, items: vec![index] };
+        let list = (api_version.to_owned(), format!("{kind}List"));
+        self.body(&place, Body::Raw(object), Some(list), 1);
+    }
+
+    /// Notes something that could not be read at all, or is worth knowing.
+    pub fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+
+    /// Everything that was read.
+    #[must_use]
+    pub fn finish(self) -> Snapshot {
+        let Self { objects, faults, warnings, invalid, skipped, generated: _ } = self;
+        Snapshot::new(objects, faults, warnings, invalid, skipped)
+    }
+
+    fn body(&mut self, place: &Place, body: Body<'_>, list: Option<(String, String)>, depth: usize) {
+        if is_sequence(&body) {
+            return self.list(place, body, None, depth);
+        }
+        let (api_version, kind) = match head(&body) {
+            Ok(head) => head,
+            Err(undecoded) => return self.faults.push(fault(place, None, undecoded)),
+        };
+        // Items of a typed list leave out what the list says.
+        let inherited = list.and_then(|(api_version, kind)| Some((api_version, kind.strip_suffix("List")?.to_owned())));
+        let inherited = inherited.filter(|(_, kind)| !kind.is_empty());
+        let (api_version, kind) = match (kind, inherited) {
+            (Some(kind), _) => (api_version, kind),
+            (None, Some((inherited, kind))) => (api_version.or(Some(inherited)), kind),
+            (None, None) => {
+                let problem = "it is missing, so this is no Kubernetes object".to_owned();
+                return self.faults.push(fault(place, None, Undecoded { field: "kind".to_owned(), problem }));
+            }
+        };
+        if kind.ends_with("List") {
+            return self.list(place, body, Some(&(api_version.unwrap_or_default(), kind)), depth);
+        }
+        let known = Kind::of(api_version.as_deref().filter(|version| !version.is_empty()), &kind);
+        let Some(known) = known else {
+            *self.skipped.entry(kind).or_default() += 1;
+            return;
+        };
+        let (_, name) = identity(&body);
+        let incoming = Incoming { place: place.clone(), kind: known, name };
+        if !known.reads(api_version.as_deref()) {
+            let version = api_version.unwrap_or_default();
+            let problem = format!("{version:?} is not supported; export it as v1");
+            return self.refuse(&incoming, &body, Undecoded { field: "apiVersion".to_owned(), problem });
+        }
+        self.object(&incoming, &body);
+    }
+
+    fn list(&mut self, place: &Place, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
+        if depth > MAXIMUM_NESTING {
+            return self.faults.push(place.unreadable("Lists are nested too deep in Lists"));
+        }
+        match items(body) {
+            Ok(bodies) => {
+                for (index, body) in bodies.into_iter().enumerate() {
+                    self.body(&place.item(index), body, list.cloned(), depth + 1);
+                }
+            }
+            Err(undecoded) => self.faults.push(fault(place, None, undecoded)),
+        }
+    }
+
+    fn object(&mut self, incoming: &Incoming, body: &Body<'_>) {
+        match incoming.kind {
+            Kind::Node => {
+                let read = self.slim::<slim::Node>(incoming, body, |object| &mut object.metadata);
+                let completed = read.map(|(key, mut node)| {
+                    complete::node(&mut node);
+                    (key, node)
+                });
+                let converted = self.converted(incoming, body, completed, |node| model::Node::try_from(node));
+                self.keep(incoming, converted, |objects| &mut objects.nodes);
+            }
+            Kind::Pod => {
+                let read = self.slim::<slim::Pod>(incoming, body, |object| &mut object.metadata);
+                let unset = read.as_ref().is_some_and(|(_, pod)| pod.spec.priority.is_none());
+                let scheduler = read.as_ref().and_then(|(_, pod)| pod.spec.scheduler_name.clone());
+                let converted = self.converted(incoming, body, read, |pod| model::Pod::try_from(pod));
+                if let Some((key, _)) = &converted {
+                    self.objects.note_pod(key, unset, scheduler.as_deref());
+                }
+                self.keep(incoming, converted, |objects| &mut objects.pods);
+            }
+            Kind::DaemonSet => {
+                let read = self.slim::<slim::DaemonSet>(incoming, body, |object| &mut object.metadata);
+                let converted = self.converted(incoming, body, read, |set| model::DaemonSet::try_from(set));
+                self.keep(incoming, converted, |objects| &mut objects.daemon_sets);
+            }
+            Kind::PodDisruptionBudget => {
+                let read = self.slim::<slim::PodDisruptionBudget>(incoming, body, |object| &mut object.metadata);
+                let converted =
+                    self.converted(incoming, body, read, |budget| model::PodDisruptionBudget::try_from(budget));
+                self.keep(incoming, converted, |objects| &mut objects.disruption_budgets);
+            }
+            Kind::Namespace => {
+                let read = self.slim::<slim::Namespace>(incoming, body, |object| &mut object.metadata);
+                self.keep(incoming, read, |objects| &mut objects.namespaces);
+            }
+            Kind::PersistentVolume => {
+                let read = self.slim::<slim::PersistentVolume>(incoming, body, |object| &mut object.metadata);
+                self.keep(incoming, read, |objects| &mut objects.persistent_volumes);
+            }
+            Kind::PersistentVolumeClaim => {
+                let read = self.slim::<slim::PersistentVolumeClaim>(incoming, body, |object| &mut object.metadata);
+                self.keep(incoming, read, |objects| &mut objects.persistent_volume_claims);
+            }
+            Kind::StorageClass => {
+                let read = self.slim::<slim::StorageClass>(incoming, body, |object| &mut object.metadata);
+                self.keep(incoming, read, |objects| &mut objects.storage_classes);
+            }
+            Kind::CsiNode => {
+                let read = self.slim::<slim::CsiNode>(incoming, body, |object| &mut object.metadata);
+                self.keep(incoming, read, |objects| &mut objects.csi_nodes);
+            }
+            Kind::PriorityClass => {
+                let read = self.slim::<slim::PriorityClass>(incoming, body, |object| &mut object.metadata);
+                self.keep(incoming, read, |objects| &mut objects.priority_classes);
+            }
+            Kind::NodePool => {
+                let read = self.custom(incoming, body, complete::node_pool, |object: &mut nodeless_api::NodePool| {
+                    &mut object.metadata
+                });
+                let converted = self.converted(incoming, body, read, complete::pool);
+                self.keep(incoming, converted, |objects| &mut objects.node_pools);
+            }
+            Kind::NodeClass => {
+                let read =
+                    self.custom(incoming, body, complete::node_class, |object: &mut nodeless_api::EC2NodeClass| {
+                        &mut object.metadata
+                    });
+                self.keep(incoming, read, |objects| &mut objects.node_classes);
+            }
+            Kind::NodeClaim => {
+                let read = self.custom(incoming, body, complete::node_claim, |object: &mut nodeless_api::NodeClaim| {
+                    &mut object.metadata
+                });
+                let place = incoming.place.clone();
+                let placed = read.map(|(key, claim)| (key, (place, claim)));
+                self.keep(incoming, placed, |objects| &mut objects.node_claims);
+            }
+        }
+    }
+
+    /// An object of Kubernetes' own, with its key.
+    fn slim<T: DeserializeOwned>(
+        &mut self,
+        incoming: &Incoming,
+        body: &Body<'_>,
+        metadata: fn(&mut T) -> &mut ObjectMeta,
+    ) -> Option<(Key, T)> {
+        match decode::<T>(body) {
+            Ok(object) => self.named(incoming, body, object, metadata),
+            Err(undecoded) => {
+                self.refuse(incoming, body, undecoded);
+                None
+            }
+        }
+    }
+
+    /// A custom resource with its key. Nothing but the definition's defaults may be missing in the cluster; by hand people
+    /// leave out more that planning has no use for.
+    fn custom<T: DeserializeOwned>(
+        &mut self,
+        incoming: &Incoming,
+        body: &Body<'_>,
+        fill: fn(&mut serde_json::Value),
+        metadata: fn(&mut T) -> &mut ObjectMeta,
+    ) -> Option<(Key, T)> {
+        let mut value = without_nulls(tree(body));
+        fill(&mut value);
+        match decode_tree::<T>(&value) {
+            Ok(object) => self.named(incoming, body, object, metadata),
+            Err(undecoded) => {
+                self.refuse(incoming, body, undecoded);
+                None
+            }
+        }
+    }
+
+    /// Gives the object the namespace that it would get, and finds its name.
+    fn named<T>(
+        &mut self,
+        incoming: &Incoming,
+        body: &Body<'_>,
+        mut object: T,
+        metadata: fn(&mut T) -> &mut ObjectMeta,
+    ) -> Option<(Key, T)> {
+        let meta = metadata(&mut object);
+        let namespace = match meta.namespace.take().filter(|namespace| !namespace.is_empty()) {
+            _ if !incoming.kind.is_namespaced() => String::new(),
+            Some(namespace) => namespace,
+            None => DEFAULT_NAMESPACE.to_owned(),
+        };
+        meta.namespace = Some(namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let given = meta.name.clone().filter(|name| !name.is_empty());
+        let name = given.or_else(|| {
+            // The API server would add letters by chance; a plan has to come out the same each time.
+            let prefix = meta.generate_name.as_ref().filter(|prefix| !prefix.is_empty())?;
+            self.generated += 1;
+            Some(format!("{prefix}{}", self.generated))
+        });
+        let Some(name) = name else {
+            let problem = "it is missing".to_owned();
+            self.refuse(incoming, body, Undecoded { field: "metadata.name".to_owned(), problem });
+            return None;
+        };
+        meta.name = Some(name.clone());
+        Some(((namespace, name), object))
+    }
+
+    fn converted<T, M>(
+        &mut self,
+        incoming: &Incoming,
+        body: &Body<'_>,
+        read: Option<(Key, T)>,
+        convert: impl Fn(&T) -> Result<M, ConvertError>,
+    ) -> Option<(Key, M)> {
+        let (key, object) = read?;
+        match convert(&object) {
+            Ok(converted) => Some((key, converted)),
+            Err(error) => {
+                self.refuse(incoming, body, Undecoded { field: error.field, problem: error.problem });
+                None
+            }
+        }
+    }
+
+    fn keep<M>(
+        &mut self,
+        incoming: &Incoming,
+        object: Option<(Key, M)>,
+        into: fn(&mut Objects) -> &mut BTreeMap<Key, M>,
+    ) {
+        let Some((key, object)) = object else { return };
+        if let Some((key, _)) = into(&mut self.objects).insert(key.clone(), object).map(|before| (key, before)) {
+            let what = described(incoming.kind, &key.0, &key.1);
+            self.warnings.push(format!("{}: {what} is there more than once; the last one counts", incoming.place));
+        }
+    }
+
+    /// Leaves an object out and says why.
+    fn refuse(&mut self, incoming: &Incoming, body: &Body<'_>, undecoded: Undecoded) {
+        let (namespace, _) = identity(body);
+        let namespace = match namespace.as_str() {
+            _ if !incoming.kind.is_namespaced() => "",
+            "" => DEFAULT_NAMESPACE,
+            given => given,
+        };
+        let what = described(incoming.kind, namespace, &incoming.name);
+        self.invalid.push(InvalidObject {
+            kind: incoming.kind.name().to_owned(),
+            name: if namespace.is_empty() { incoming.name.clone() } else { format!("{namespace}/{}", incoming.name) },
+            message: match undecoded.field.as_str() {
+                "" => undecoded.problem.clone(),
+                field => format!("{field}: {}", undecoded.problem),
+            },
+        });
+        self.faults.push(fault(&incoming.place, Some(what), undecoded));
+    }
+}
+
+fn described(kind: Kind, namespace: &str, name: &str) -> String {
+    let kind = kind.name();
+    match (namespace, name) {
+        (_, "") => format!("{kind} without a name"),
+        ("", name) => format!("{kind} {name}"),
+        (namespace, name) => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+fn fault(place: &Place, object: Option<String>, undecoded: Undecoded) -> Fault {
+    Fault { place: place.clone(), object, field: undecoded.field, problem: undecoded.problem }
+}

@@ -1,0 +1,228 @@
+//! What was read, put together as planning looks at it.
+
+use crate::complete;
+use crate::fault::Fault;
+use crate::objects::{Key, Objects};
+use jiff::Timestamp;
+use nodeless_api::slim;
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::{Node, NodeClaim, Pod};
+use nodeless_ports::cluster::{ClusterView, InvalidObject};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// The priorities that every cluster has.
+const BUILT_IN: [(&str, i32); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// A cluster at one moment, from exports of it.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The cluster, as an API server would show it; pods that have ended are left out.
+    pub view: ClusterView,
+    /// Its NodeClaims, as records.
+    pub claims: Vec<NodeClaim>,
+    /// The latest moment that anything in it happened, to reckon ages by: a plan must not depend on when it is made.
+    pub latest: Timestamp,
+    /// Pods that are bound to no node and yet wait for none, `namespace/name`, and why.
+    pub held: BTreeMap<String, Held>,
+    /// What could not be used.
+    pub faults: Vec<Fault>,
+    /// What is worth knowing although it is no fault.
+    pub warnings: Vec<String>,
+    /// How many objects were left out because planning has no use for their kind, by kind.
+    pub skipped: BTreeMap<String, usize>,
+    /// How many objects were read.
+    pub objects: usize,
+    /// The names of Nodes that do not say what they have: Kubernetes has not heard of their kubelet, or somebody left
+    /// their status out of the export.
+    pub without_status: BTreeSet<String>,
+    /// How many pods have ended.
+    pub ended: usize,
+}
+
+/// Why a pod that is bound to no node waits for none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    /// It has scheduling gates.
+    Gated(Vec<String>),
+    /// It is being deleted.
+    Deleting,
+    /// It belongs to a DaemonSet, whose pods come with nodes.
+    DaemonSet,
+    /// A kubelet keeps it.
+    Static,
+    /// Pods are being preempted for it on a node.
+    Nominated(String),
+    /// Fargate runs it.
+    Fargate,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gated(gates) => write!(f, "scheduling gates hold it back: {}", gates.join(", ")),
+            Self::Deleting => f.write_str("it is being deleted"),
+            Self::DaemonSet => f.write_str("it belongs to a DaemonSet, whose pods come with the nodes"),
+            Self::Static => f.write_str("it is a static pod of its node"),
+            Self::Nominated(node) => write!(f, "pods on node {node} are being preempted for it"),
+            Self::Fargate => f.write_str("Fargate runs it"),
+        }
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn new(
+        mut objects: Objects,
+        faults: Vec<Fault>,
+        warnings: Vec<String>,
+        invalid: Vec<InvalidObject>,
+        skipped: BTreeMap<String, usize>,
+    ) -> Self {
+        let mut snapshot = Self { faults, warnings, skipped, ..Self::default() };
+        snapshot.objects = count(&objects);
+        snapshot.take_pods(&mut objects);
+        snapshot.view.invalid = invalid;
+        snapshot.view.nodes = objects.nodes.into_values().collect();
+        snapshot.without_status = snapshot
+            .view
+            .nodes
+            .iter()
+            .filter(|node| node.allocatable.is_empty())
+            .map(|node| node.name.clone())
+            .collect();
+        snapshot.take_claims(objects.node_claims);
+        snapshot.view.daemon_sets = objects.daemon_sets.into_values().collect();
+        snapshot.view.disruption_budgets = objects.disruption_budgets.into_values().collect();
+        snapshot.view.node_pools = objects.node_pools.into_values().collect();
+        snapshot.view.node_classes = objects.node_classes.into_iter().map(|((_, name), class)| (name, class)).collect();
+        snapshot.latest = latest(&snapshot);
+        snapshot
+    }
+
+    fn take_pods(&mut self, objects: &mut Objects) {
+        let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
+        for (key, mut pod) in std::mem::take(&mut objects.pods) {
+            if pod.is_terminal() {
+                self.ended += 1;
+                continue;
+            }
+            if objects.without_priority.contains(&key) {
+                match priority(pod.priority_class_name.as_deref(), &objects.priority_classes) {
+                    Some(priority) => pod.priority = priority,
+                    None => *unknown.entry(pod.priority_class_name.clone().unwrap_or_default()).or_default() += 1,
+                }
+            }
+            if pod.node_name.is_none() {
+                let why = held(&pod, objects.on_fargate.contains(&key));
+                let fargate = why == Some(Held::Fargate);
+                self.held.extend(why.map(|why| (pod.key(), why)));
+                if fargate {
+                    continue;
+                }
+            }
+            self.view.pods.push(pod);
+        }
+        for (class, pods) in unknown {
+            self.warnings
+                .push(format!("PriorityClass {class} of {pods} pods is not in the export; their priority counts as 0"));
+        }
+    }
+
+    fn take_claims(&mut self, claims: BTreeMap<Key, (crate::Place, nodeless_api::NodeClaim)>) {
+        let by_provider: BTreeMap<&str, &Node> =
+            self.view.nodes.iter().filter_map(|node| Some((node.provider_id.as_deref()?, node))).collect();
+        let by_name: BTreeMap<&str, &Node> = self.view.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
+        for ((_, name), (place, object)) in claims {
+            let status = object.status.as_ref();
+            let provider_id = status.and_then(|status| status.provider_id.as_deref());
+            let node_name = status.and_then(|status| status.node_name.as_deref());
+            let node = provider_id.and_then(|id| by_provider.get(id)).or_else(|| by_name.get(node_name?)).copied();
+            match complete::claim(&object, node) {
+                Ok(claim) => {
+                    self.view.node_claims.push(mirrored(&claim));
+                    self.claims.push(claim);
+                }
+                Err(error) => {
+                    let message = format!("{}: {}", error.field, error.problem);
+                    self.view.invalid.push(InvalidObject { kind: "NodeClaim".to_owned(), name, message });
+                    let object = Some(error.object);
+                    self.faults.push(Fault { place, object, field: error.field, problem: error.problem });
+                }
+            }
+        }
+    }
+}
+
+fn mirrored(claim: &NodeClaim) -> MirroredClaim {
+    MirroredClaim {
+        name: claim.name.clone(),
+        uid: claim.uid.clone(),
+        provider_id: claim.provider_id(),
+        created: Some(claim.created),
+        expire_after: claim.spec.expire_after,
+        termination_grace_period: claim.spec.termination_grace_period,
+        deletion_timestamp: claim.status.termination.as_ref().map(|termination| termination.requested),
+        ..MirroredClaim::default()
+    }
+}
+
+/// The priority that admission would give a pod of this class; `None` when nobody knows the class.
+fn priority(class: Option<&str>, classes: &BTreeMap<Key, slim::PriorityClass>) -> Option<i32> {
+    match class.filter(|class| !class.is_empty()) {
+        Some(name) => {
+            let given = classes.get(&(String::new(), name.to_owned())).map(|class| class.value);
+            given.or_else(|| BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
+        }
+        // Of several defaults the lowest counts, as for the API server.
+        None => Some(classes.values().filter(|class| class.global_default).map(|class| class.value).min().unwrap_or(0)),
+    }
+}
+
+fn held(pod: &Pod, on_fargate: bool) -> Option<Held> {
+    if on_fargate {
+        Some(Held::Fargate)
+    } else if pod.is_terminating() {
+        Some(Held::Deleting)
+    } else if pod.is_owned_by_daemon_set() {
+        Some(Held::DaemonSet)
+    } else if pod.is_owned_by_node() {
+        Some(Held::Static)
+    } else if !pod.scheduling_gates.is_empty() {
+        Some(Held::Gated(pod.scheduling_gates.clone()))
+    } else {
+        pod.nominated_node_name.clone().map(Held::Nominated)
+    }
+}
+
+fn latest(snapshot: &Snapshot) -> Timestamp {
+    let view = &snapshot.view;
+    let pods = view.pods.iter().flat_map(|pod| [pod.created, pod.start_time]).flatten();
+    let conditions = view.nodes.iter().flat_map(|node| &node.conditions).filter_map(|condition| condition.since);
+    let nodes = view.nodes.iter().filter_map(|node| node.created).chain(conditions);
+    let of_claims = |claim: &NodeClaim| {
+        let conditions = claim.status.conditions.iter().map(|condition| condition.last_transition_time);
+        conditions.chain([claim.created]).max()
+    };
+    let claims = snapshot.claims.iter().filter_map(of_claims);
+    pods.chain(nodes).chain(claims).max().unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn count(objects: &Objects) -> usize {
+    let Objects { nodes, pods, daemon_sets, disruption_budgets, namespaces, .. } = objects;
+    let Objects { persistent_volumes, persistent_volume_claims, storage_classes, csi_nodes, .. } = objects;
+    let Objects { priority_classes, node_pools, node_classes, node_claims, .. } = objects;
+    nodes.len()
+        + pods.len()
+        + daemon_sets.len()
+        + disruption_budgets.len()
+        + namespaces.len()
+        + persistent_volumes.len()
+        + persistent_volume_claims.len()
+        + storage_classes.len()
+        + csi_nodes.len()
+        + priority_classes.len()
+        + node_pools.len()
+        + node_classes.len()
+        + node_claims.len()
+}
