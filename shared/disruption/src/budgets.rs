@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, ClusterNode};
 use crate::cron::Cron;
-use crate::decision::KeptReason;
+use crate::reasons::KeptReason;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::node_pool::BudgetWindow;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
@@ -53,6 +53,12 @@ impl Budgets {
             budget.disrupting += 1;
         }
         Ok(())
+    }
+
+    /// How many more nodes of a NodePool may be taken for a reason.
+    pub(crate) fn left(&self, node_pool: &str, reason: DisruptionReason) -> u32 {
+        let Some(budget) = self.pools.get(node_pool) else { return 0 };
+        budget.allowed.get(&reason).copied().unwrap_or(0).saturating_sub(budget.disrupting)
     }
 
     /// Whether a node of a NodePool could be taken from its budget.

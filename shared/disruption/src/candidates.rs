@@ -1,12 +1,17 @@
 //! Which nodes may be disrupted by choice at all.
 
-use crate::NOMINATION_WINDOW;
 use crate::cluster::{Cluster, ClusterNode};
-use crate::decision::{Candidate, KeptReason};
+use crate::decision::Candidate;
+use crate::pause;
+use crate::pods::Guards;
+use crate::reasons::KeptReason;
+use crate::simulation::Expected;
+use crate::{NOMINATION_WINDOW, pods};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;
-use nodeless_model::{Node, NodeClaim, labels};
+use nodeless_model::{ConsolidationPolicy, InstanceType, NillableDuration, Node, NodeClaim, labels};
 use nodeless_scheduling::PoolOffer;
+use std::collections::HashMap;
 
 /// A node that may be disrupted by choice.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +20,8 @@ pub(crate) struct Eligible<'c, 'a> {
     pub(crate) node: &'a Node,
     pub(crate) claim: &'a NodeClaim,
     pub(crate) offer: &'c PoolOffer<'a>,
+    /// What it costs in dollars per hour; zero when that is not known.
+    pub(crate) price: f64,
 }
 
 impl Eligible<'_, '_> {
@@ -26,45 +33,122 @@ impl Eligible<'_, '_> {
         }
     }
 
-    /// What it costs in dollars per hour; zero when that is not known.
-    pub(crate) fn price(&self) -> f64 {
-        let Some(instance) = &self.claim.status.instance else { return 0.0 };
-        let kind = self.offer.instance_types.iter().find(|kind| kind.name == instance.instance_type);
-        let offerings = kind.into_iter().flat_map(|kind| &kind.offerings);
-        let mut present = offerings
-            .filter(|offering| offering.zone == instance.zone && offering.capacity_type == instance.capacity_type);
-        present.next().map_or(instance.price, |offering| offering.price)
+    pub(crate) fn is_static(&self) -> bool {
+        self.offer.pool.replicas.is_some()
     }
 }
 
-/// The node as a candidate, or why it is none.
-pub(crate) fn eligible<'c, 'a>(
+/// The NodePools by name and their instance types by name, to look up many nodes.
+pub(crate) struct Lookup<'c, 'a> {
     cluster: &'c Cluster<'a>,
-    of: &'c ClusterNode<'a>,
+    offers: HashMap<&'c str, usize>,
+    kinds: Vec<HashMap<&'c str, &'c InstanceType>>,
+}
+
+impl<'c, 'a> Lookup<'c, 'a> {
+    pub(crate) fn of(cluster: &'c Cluster<'a>) -> Self {
+        let pools = cluster.node_pools.iter();
+        let kinds =
+            |offer: &'c PoolOffer<'a>| offer.instance_types.iter().map(|kind| (kind.name.as_str(), kind)).collect();
+        Self {
+            cluster,
+            offers: pools.clone().enumerate().map(|(place, offer)| (offer.pool.name.as_str(), place)).collect(),
+            kinds: pools.map(kinds).collect(),
+        }
+    }
+
+    /// What a claim costs in dollars per hour: by the catalog, or else what it cost when it was launched; zero when that
+    /// is not known either.
+    pub(crate) fn price(&self, claim: &NodeClaim) -> f64 {
+        let Some(instance) = &claim.status.instance else { return 0.0 };
+        let kind = self
+            .offers
+            .get(claim.node_pool.as_str())
+            .and_then(|place| self.kinds[*place].get(instance.instance_type.as_str()));
+        let mut present = kind.into_iter().flat_map(|kind| &kind.offerings).filter(|offering| {
+            let reservation = offering.reservation.as_ref().map(|held| held.id.as_str());
+            offering.zone == instance.zone
+                && offering.capacity_type == instance.capacity_type
+                && (reservation.is_none() || reservation == instance.reservation_id.as_deref())
+        });
+        present.next().map_or(instance.price, |offering| offering.price).max(0.0)
+    }
+
+    fn offer(&self, name: &str) -> Option<&'c PoolOffer<'a>> {
+        self.offers.get(name).map(|place| &self.cluster.node_pools[*place])
+    }
+
+    /// The node as a candidate, or why it is none.
+    pub(crate) fn eligible(&self, of: &'c ClusterNode<'a>, now: Timestamp) -> Result<Eligible<'c, 'a>, KeptReason> {
+        if let Some(id) = of.command {
+            return Err(KeptReason::InCommand(id.to_owned()));
+        }
+        if of.is_leaving() {
+            return Err(KeptReason::Leaving);
+        }
+        let (Some(node), Some(claim)) = (of.node, of.claim) else { return Err(KeptReason::NotInitialized) };
+        if !of.is_initialized() {
+            return Err(KeptReason::NotInitialized);
+        }
+        if node.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
+            return Err(KeptReason::DoNotDisruptNode);
+        }
+        let Some(offer) = self.offer(&claim.node_pool) else {
+            return Err(KeptReason::NoNodePool(claim.node_pool.clone()));
+        };
+        if let Some(why) = pause::holding(self.cluster, offer.pool, now) {
+            return Err(why);
+        }
+        if let Some(why) = self.cluster.stopped.get(&claim.node_pool) {
+            return Err(KeptReason::Churn(why.clone()));
+        }
+        if let Some(until) = nominated_until(claim).filter(|until| *until > now) {
+            return Err(KeptReason::Nominated { until });
+        }
+        Ok(Eligible { of, node, claim, offer, price: self.price(claim) })
+    }
+}
+
+/// Why a node may be neither removed as empty nor consolidated, if it may not.
+pub(crate) fn settled(
+    one: &Eligible<'_, '_>,
+    expected: &Expected<'_>,
+    guards: &Guards<'_>,
     now: Timestamp,
-) -> Result<Eligible<'c, 'a>, KeptReason> {
-    if let Some(id) = of.command {
-        return Err(KeptReason::InCommand(id.to_owned()));
+) -> Result<(), KeptReason> {
+    if one.is_static() {
+        return Err(KeptReason::Static(one.offer.pool.name.clone()));
     }
-    if of.is_leaving() {
-        return Err(KeptReason::Leaving);
+    let disruption = &one.offer.pool.disruption;
+    if disruption.consolidate_after == NillableDuration::Never {
+        return Err(KeptReason::ConsolidationNever);
     }
-    let (Some(node), Some(claim)) = (of.node, of.claim) else { return Err(KeptReason::NotInitialized) };
-    if !of.is_initialized() {
-        return Err(KeptReason::NotInitialized);
+    if disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty && !pods::is_empty(&one.of.pods) {
+        return Err(KeptReason::NotEmptyPolicy { pods: pods::reschedulable(&one.of.pods).count() });
     }
-    if node.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
-        return Err(KeptReason::DoNotDisruptNode);
+    if let Some(why) = expected.wants(&one.node.name) {
+        return Err(why);
     }
-    let offer = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
-    let Some(offer) = offer else { return Err(KeptReason::NoNodePool(claim.node_pool.clone())) };
-    if offer.pool.replicas.is_some() {
-        return Err(KeptReason::Static(offer.pool.name.clone()));
+    if let Some(why) = guards.first_blocking(&one.of.pods, now) {
+        return Err(why);
     }
-    if let Some(until) = nominated_until(claim).filter(|until| *until > now) {
-        return Err(KeptReason::Nominated { until });
+    match quiet_until(one.claim, disruption.consolidate_after) {
+        Some((consolidate_after, until)) if until > now => Err(KeptReason::TooRecent { consolidate_after, until }),
+        _ => Ok(()),
     }
-    Ok(Eligible { of, node, claim, offer })
+}
+
+/// Until when the pods of a node count as having just changed; `None` where they never do.
+pub(crate) fn quiet_until(
+    claim: &NodeClaim,
+    consolidate_after: NillableDuration,
+) -> Option<(std::time::Duration, Timestamp)> {
+    let consolidate_after = consolidate_after.duration()?;
+    let initialized = initialized_since(claim);
+    let since = claim.status.last_pod_event.map_or(initialized, |event| event.max(initialized));
+    // A time beyond the end of all time never comes.
+    let until = SignedDuration::try_from(consolidate_after).ok().and_then(|duration| since.checked_add(duration).ok());
+    Some((consolidate_after, until.unwrap_or(Timestamp::MAX)))
 }
 
 /// Until when the pods that a claim was made for may still be on their way.

@@ -1,6 +1,6 @@
 //! What a decision is made from.
 
-use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, Taint};
+use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, StringMap, Taint};
 use nodeless_scheduling::{PoolOffer, VolumeTopology};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +21,19 @@ pub struct Cluster<'a> {
     pub daemon_sets: &'a [DaemonSet],
     /// Where volumes can be used, as for [`nodeless_scheduling::Problem::volumes`].
     pub volumes: BTreeMap<String, VolumeTopology>,
+    /// The CSI drivers of volumes, as for [`nodeless_scheduling::Problem::volume_drivers`].
+    pub volume_drivers: BTreeMap<String, String>,
+    /// How many volumes nodes attach, as for [`nodeless_scheduling::Problem::volume_limits`].
+    pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
+    /// The labels of namespaces, as for [`nodeless_scheduling::Problem::namespaces`].
+    pub namespaces: BTreeMap<String, StringMap>,
+    /// Names of nodes that the last decision did not look at ([`crate::Decision::not_looked_at`]): they come first now.
+    pub not_looked_at: BTreeSet<String>,
+    /// The annotations of the Namespace `kube-system` that begin with `nodeless.sh/`: what is said there holds for the
+    /// whole cluster.
+    pub annotations: StringMap,
+    /// NodePools whose voluntary disruption has stopped because it led nowhere: see [`crate::churn`].
+    pub stopped: BTreeMap<String, String>,
 }
 
 /// A node, its claim and its pods.
@@ -46,13 +59,36 @@ pub struct NodeClassFacts {
 }
 
 /// How decisions are made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The way of hashing by which the hashes of NodePools and EC2NodeClasses here were made. Claims whose hash was made
     /// another way are not compared by hash.
     pub hash_version: String,
     /// How replacements are planned.
     pub scheduling: nodeless_scheduling::Options,
+    /// Whether spot nodes are replaced by cheaper spot nodes (Karpenter's gate `SpotToSpotConsolidation`, off there too).
+    pub spot_to_spot: bool,
+    /// Whether the reasons for keeping a node tell all that is known, not only what was found first.
+    pub explain: bool,
+    /// What several nodes, or several replacements, must save at least, as a share of what the removed nodes cost. A
+    /// plan is only as good as its packing; below this, another arrangement would move pods for the noise in it.
+    pub least_saving: f64,
+    /// How much work a decision may be, in pods looked at by the scheduler. The same input always does the same work, so
+    /// nothing is cut off by time; what was not looked at is reported.
+    pub most_work: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            hash_version: String::new(),
+            scheduling: nodeless_scheduling::Options::default(),
+            spot_to_spot: false,
+            explain: false,
+            least_saving: 0.05,
+            most_work: 4_000_000,
+        }
+    }
 }
 
 impl ClusterNode<'_> {

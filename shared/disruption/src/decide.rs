@@ -1,10 +1,14 @@
 //! The whole decision: the methods one after another, and what is left over.
 
 use crate::budgets::Budgets;
-use crate::candidates::{self, Eligible};
+use crate::candidates::{Eligible, Lookup, settled};
 use crate::cluster::{Cluster, Options};
-use crate::decision::{Command, Decision, Kept, KeptReason, Method, Replacement};
-use crate::{drifted, emptiness, pods, simulation};
+use crate::decision::{Command, Decision, Kept, Method, Replacement};
+use crate::drift::Drift;
+use crate::pods::Guards;
+use crate::reasons::KeptReason;
+use crate::simulation::Expected;
+use crate::{consolidation, drifted, emptiness, faults, pods, static_drift};
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 use nodeless_model::object::PodRef;
@@ -12,92 +16,140 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Decides which nodes go by choice, and says why each other node of ours stays.
 ///
-/// Empty nodes go first, all in one command as far as the budgets allow. Only when there is none is a drifted node
-/// replaced. As in Karpenter one command comes at a time: the next decision sees what became of it.
+/// The methods come in Karpenter's order, and the first that finds something to do is the only one: empty nodes, all in
+/// one command as far as the budgets allow; drifted nodes of static NodePools; the first drifted node of the others that
+/// can be replaced; then consolidation, as many commands as do not get in each other's way.
 #[must_use]
 pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decision {
     let mut budgets = Budgets::of(input, now);
+    let guards = Guards::of(input.disruption_budgets);
+    let lookup = Lookup::of(input);
     let mut kept: BTreeMap<String, Vec<KeptReason>> = BTreeMap::new();
     let mut eligible: Vec<Eligible<'_, '_>> = Vec::new();
-    let mut events = Vec::new();
     for node in input.nodes.iter().filter(|node| node.node_pool().is_some()) {
-        events.extend(pods::annotation_events(&node.pods, now));
-        match candidates::eligible(input, node, now) {
+        match lookup.eligible(node, now) {
             Ok(one) => eligible.push(one),
             Err(why) => kept.entry(node.name().to_owned()).or_default().push(why),
         }
     }
 
-    let wanted = simulation::wanted_nodes(input, options);
-    let (emptied, reasons) = emptiness::find(input, &eligible, &wanted, &mut budgets, now);
+    let expected = Expected::of(input, options);
+    let mut movable = Vec::new();
+    for one in &eligible {
+        match settled(one, &expected, &guards, now) {
+            Ok(()) => movable.push(*one),
+            Err(why) => kept.entry(one.node.name.clone()).or_default().push(why),
+        }
+    }
+    let (empty, full): (Vec<_>, Vec<_>) = movable.into_iter().partition(|one| pods::is_empty(&one.of.pods));
+    let (emptied, reasons) = emptiness::find(empty, &mut budgets, now);
     add(&mut kept, reasons);
-    let drifted = drifted::drifted(input, &eligible, options, now);
-    let command = match emptied {
-        Some(command) => {
-            let waiting =
-                drifted.iter().map(|(one, drift)| (one.node.name.clone(), KeptReason::DriftWaits(drift.clone())));
-            add(&mut kept, waiting);
-            Some(command)
-        }
-        None => {
-            let (command, reasons) = drifted::find(input, &drifted, options, &mut budgets, now);
-            add(&mut kept, reasons);
-            command
-        }
-    };
+    let mut commands: Vec<Command> = emptied.into_iter().collect();
 
-    for candidate in command.iter().flat_map(|command| &command.candidates) {
+    let drifted = drifted::drifted(input, &eligible, options, now);
+    if commands.is_empty() {
+        commands = replace_drifted(input, &drifted, &guards, &mut budgets, options, now, &mut kept);
+    } else {
+        add(&mut kept, waiting(&drifted));
+    }
+
+    let mut not_looked_at = BTreeSet::new();
+    if commands.is_empty() {
+        let found = consolidation::find(input, &full, &lookup, &expected, &mut budgets, options, now);
+        for (node, reasons) in found.kept {
+            kept.entry(node).or_default().extend(reasons);
+        }
+        commands = found.commands;
+        not_looked_at = found.not_looked_at;
+    } else {
+        for one in full {
+            let reasons = kept.entry(one.node.name.clone()).or_default();
+            if reasons.is_empty() {
+                reasons.push(KeptReason::ConsolidationWaits);
+            }
+        }
+    }
+
+    for candidate in commands.iter().flat_map(|command| &command.candidates) {
         kept.remove(&candidate.node);
     }
-    events.append(&mut budgets.events);
-    events.sort_by(|a, b| {
-        let order = |event: &nodeless_model::object::ObjectEvent| {
-            (
-                event.object.kind.clone(),
-                event.object.namespace.clone(),
-                event.object.name.clone(),
-                event.message.clone(),
-            )
-        };
-        order(a).cmp(&order(b))
-    });
     Decision {
-        commands: command.into_iter().collect(),
+        commands,
         kept: kept.into_iter().map(|(node, reasons)| Kept { node, reasons }).collect(),
-        events,
+        not_looked_at,
+        events: faults::events(input, &budgets, now),
     }
+}
+
+fn replace_drifted(
+    input: &Cluster<'_>,
+    drifted: &[(&Eligible<'_, '_>, Drift)],
+    guards: &Guards<'_>,
+    budgets: &mut Budgets,
+    options: &Options,
+    now: Timestamp,
+    kept: &mut BTreeMap<String, Vec<KeptReason>>,
+) -> Vec<Command> {
+    let (fixed, others): (Vec<_>, Vec<_>) = drifted.iter().cloned().partition(|(one, _)| one.is_static());
+    let (commands, reasons) = static_drift::find(input, &fixed, guards, options, budgets, now);
+    add(kept, reasons);
+    if !commands.is_empty() {
+        add(kept, waiting(&others));
+        return commands;
+    }
+    let (command, reasons) = drifted::find(input, &others, guards, options, budgets, now);
+    add(kept, reasons);
+    command.into_iter().collect()
+}
+
+fn waiting(drifted: &[(&Eligible<'_, '_>, Drift)]) -> Vec<(String, KeptReason)> {
+    drifted.iter().map(|(one, drift)| (one.node.name.clone(), KeptReason::DriftWaits(drift.clone()))).collect()
 }
 
 /// What is left of a command on a fresh view of the cluster, at least [`crate::VALIDATION_DELAY`] after it was decided;
 /// `None` when nothing is left, and it has to be dropped.
 ///
 /// Of an emptiness command those nodes stay in it that are still empty. A drift command is replaced by what would be
-/// decided now for the same nodes.
+/// decided now for the same nodes. A consolidation command stands if all its nodes may still go, within the budgets, and
+/// their pods still need just the new nodes that it launches, for less; where its pods go is said afresh.
 ///
 /// The view must not list the command itself as the one that disrupts its nodes.
 #[must_use]
 pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
-    let fresh = decide(input, now, options).commands.into_iter().find(|fresh| fresh.method == command.method)?;
-    let still: BTreeSet<&str> = fresh.candidates.iter().map(|candidate| candidate.node_claim.as_str()).collect();
-    match command.method {
-        Method::Emptiness => {
-            let eligible = input.nodes.iter().filter_map(|node| candidates::eligible(input, node, now).ok());
-            let mut left: Vec<Eligible<'_, '_>> = eligible
-                .filter(|one| {
-                    let name = one.claim.name.as_str();
-                    still.contains(name) && command.candidates.iter().any(|candidate| candidate.node_claim == name)
-                })
-                .collect();
-            left.sort_by(|a, b| a.node.name.cmp(&b.node.name));
-            let again = (!left.is_empty())
-                .then(|| self::command(command.method, command.reason, &left, Vec::new(), command.decided))?;
-            Some(Command { id: command.id.clone(), ..again })
-        }
-        Method::Drift => {
-            let same = command.candidates.iter().all(|candidate| still.contains(candidate.node_claim.as_str()));
-            same.then(|| Command { id: command.id.clone(), decided: command.decided, ..fresh })
-        }
+    if command.method.is_consolidation() {
+        return consolidation::still_right(command, input, now, options);
     }
+    let fresh = decide(input, now, options).commands;
+    let fresh: Vec<Command> = fresh.into_iter().filter(|fresh| fresh.method == command.method).collect();
+    if command.method == Method::Emptiness {
+        return emptied_still(command, &fresh, input, now);
+    }
+    let wanted: BTreeSet<&str> = command.candidates.iter().map(|one| one.node_claim.as_str()).collect();
+    let covers = |fresh: &Command| {
+        let still: BTreeSet<&str> = fresh.candidates.iter().map(|one| one.node_claim.as_str()).collect();
+        wanted.is_subset(&still)
+    };
+    let fresh = fresh.into_iter().find(covers)?;
+    Some(Command { id: command.id.clone(), decided: command.decided, ..fresh })
+}
+
+fn emptied_still(command: &Command, fresh: &[Command], input: &Cluster<'_>, now: Timestamp) -> Option<Command> {
+    let still: BTreeSet<&str> =
+        fresh.iter().flat_map(|fresh| &fresh.candidates).map(|candidate| candidate.node_claim.as_str()).collect();
+    let lookup = Lookup::of(input);
+    let mut left: Vec<Eligible<'_, '_>> = input
+        .nodes
+        .iter()
+        .filter_map(|node| lookup.eligible(node, now).ok())
+        .filter(|one| {
+            let name = one.claim.name.as_str();
+            still.contains(name) && command.candidates.iter().any(|candidate| candidate.node_claim == name)
+        })
+        .collect();
+    left.sort_by(|a, b| a.node.name.cmp(&b.node.name));
+    let again = (!left.is_empty())
+        .then(|| self::command(command.method, command.reason, &left, Vec::new(), command.decided))?;
+    Some(Command { id: command.id.clone(), ..again })
 }
 
 /// A command that removes these nodes.
@@ -113,22 +165,20 @@ pub(crate) fn command(
     let mut evictions: Vec<PodRef> =
         nodes.iter().flat_map(|one| pods::reschedulable(&one.of.pods)).map(PodRef::from).collect();
     evictions.sort();
-    let removed: f64 = nodes.iter().map(Eligible::price).sum();
+    let removed: f64 = nodes.iter().map(|one| one.price).sum();
     let added: f64 = replacements.iter().map(|replacement| replacement.launch.offering.price).sum();
     let first = candidates.first().map_or("", |candidate| candidate.node_claim.as_str());
-    let method_name = match method {
-        Method::Emptiness => "emptiness",
-        Method::Drift => "drift",
-    };
     Command {
         // A claim is in one command at a time, so its name and the time tell commands apart.
-        id: format!("{method_name}-{first}-{}", now.as_second()),
+        id: format!("{}-{first}-{}", method.as_str(), now.as_second()),
         method,
         reason,
         candidates,
         replacements,
         savings_per_hour: removed - added,
         evictions,
+        placements: Vec::new(),
+        score: None,
         decided: now,
     }
 }

@@ -1,14 +1,12 @@
 //! What a decision consists of.
 
-use crate::drift::Drift;
+use crate::reasons::KeptReason;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
-use nodeless_model::duration::format_go_duration;
 use nodeless_model::object::{ObjectEvent, PodRef};
 use nodeless_scheduling::Launch;
-use serde::{Serialize, Serializer};
-use std::fmt;
-use std::time::Duration;
+use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// What is to be done, and why all else stays.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,6 +15,9 @@ pub struct Decision {
     pub commands: Vec<Command>,
     /// Every node of ours that no command concerns, in the order of their names, and why it stays.
     pub kept: Vec<Kept>,
+    /// Nodes that consolidation did not look at because the decision would have been too much work
+    /// ([`crate::Options::most_work`]); the next one should begin with them.
+    pub not_looked_at: BTreeSet<String>,
     /// What should be said on the objects concerned. Repeats itself with every decision: whoever publishes it leaves out
     /// what was said before.
     pub events: Vec<ObjectEvent>,
@@ -39,6 +40,11 @@ pub struct Command {
     pub savings_per_hour: f64,
     /// The pods that have to move, in the order of their names.
     pub evictions: Vec<PodRef>,
+    /// Where those of them are expected to go that need no new node, in the order of their names.
+    pub placements: Vec<PodPlacement>,
+    /// By the rule of the policy `Balanced`: the share of the NodePool's price that is saved over the share of its pods that
+    /// is disturbed, the least over the NodePools concerned. Only consolidation has one, and not where that is unknown.
+    pub score: Option<f64>,
     /// When it was decided.
     pub decided: Timestamp,
 }
@@ -48,8 +54,43 @@ pub struct Command {
 pub enum Method {
     /// Nodes that no pod needs.
     Emptiness,
+    /// Drifted nodes of NodePools that keep a fixed number of nodes.
+    StaticDrift,
     /// Nodes that no longer are what their NodePool or EC2NodeClass describes.
     Drift,
+    /// Several nodes whose pods fit elsewhere, or on other nodes that cost less.
+    MultiNodeConsolidation,
+    /// A node whose pods fit elsewhere, or on other nodes that cost less.
+    SingleNodeConsolidation,
+}
+
+impl Method {
+    /// The name in ids and metrics: lower case with hyphens.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Emptiness => "emptiness",
+            Self::StaticDrift => "static-drift",
+            Self::Drift => "drift",
+            Self::MultiNodeConsolidation => "multi-node",
+            Self::SingleNodeConsolidation => "single-node",
+        }
+    }
+
+    /// Whether it is about price only.
+    #[must_use]
+    pub const fn is_consolidation(self) -> bool {
+        matches!(self, Self::MultiNodeConsolidation | Self::SingleNodeConsolidation)
+    }
+}
+
+/// A pod that moves to a node that exists.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct PodPlacement {
+    /// The pod, `namespace/name`.
+    pub pod: String,
+    /// The node.
+    pub node: String,
 }
 
 /// A node to remove.
@@ -82,136 +123,64 @@ pub struct Kept {
     pub reasons: Vec<KeptReason>,
 }
 
-/// Why a node stays. Its text is a sentence for people.
-#[derive(Clone, Debug, PartialEq)]
-pub enum KeptReason {
-    /// A command disrupts it already.
-    InCommand(String),
-    /// It is going away already.
-    Leaving,
-    /// It has not joined or is not ready for pods yet.
-    NotInitialized,
-    /// It was made for pods that may be on their way to it.
-    Nominated {
-        /// Until when.
-        until: Timestamp,
-    },
-    /// A pod that waits would fit there.
-    PendingPod(String),
-    /// It carries the annotation `karpenter.sh/do-not-disrupt`.
-    DoNotDisruptNode,
-    /// One of its pods carries the annotation `karpenter.sh/do-not-disrupt`.
-    DoNotDisruptPod(String),
-    /// Its NodePool does not exist.
-    NoNodePool(String),
-    /// Its NodePool keeps a fixed number of nodes.
-    Static(String),
-    /// A PodDisruptionBudget allows no eviction of one of its pods.
-    PodDisruptionBudget {
-        /// The pod.
-        pod: String,
-        /// The budget.
-        budget: String,
-    },
-    /// More than one PodDisruptionBudget covers one of its pods: the Eviction API refuses that.
-    SeveralPodDisruptionBudgets(String),
-    /// `consolidateAfter` is `Never`.
-    ConsolidationNever,
-    /// Its pods changed less than `consolidateAfter` ago.
-    TooRecent {
-        /// The NodePool's `consolidateAfter`.
-        consolidate_after: Duration,
-        /// When that is over.
-        until: Timestamp,
-    },
-    /// It runs pods, and the NodePool consolidates empty nodes only.
-    NotEmptyPolicy {
-        /// How many.
-        pods: usize,
-    },
-    /// It runs pods; consolidation of such nodes is not built yet.
-    NotEmpty {
-        /// How many.
-        pods: usize,
-    },
-    /// A disruption budget is used up.
-    Budget {
-        /// The NodePool.
-        node_pool: String,
-        /// For which reason the node would go.
-        reason: DisruptionReason,
-        /// How many nodes may be disrupted at once.
-        allowed: u32,
-        /// How many are: not ready or going away, with those of this decision.
-        disrupting: u32,
-    },
-    /// It drifted, but one of its pods would fit nowhere.
-    DriftBlocked {
-        /// How it drifted.
-        drift: Drift,
-        /// The pod.
-        pod: String,
-        /// Why it would fit nowhere.
-        why: String,
-    },
-    /// It drifted, and other nodes go first.
-    DriftWaits(Drift),
+/// A command as it is shown: what `nodeless plan --disruption` prints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandReport<'a> {
+    /// How it was found.
+    pub method: Method,
+    /// Why.
+    pub reason: DisruptionReason,
+    /// The nodes that go.
+    pub nodes: Vec<&'a str>,
+    /// What is launched for them first.
+    pub replacements: Vec<ReplacementReport<'a>>,
+    /// Dollars per hour.
+    pub savings_per_hour: f64,
+    /// How many pods have to move.
+    pub evictions: usize,
+    /// As [`Command::score`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
 }
 
-impl fmt::Display for KeptReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InCommand(id) => write!(f, "command {id} disrupts it already"),
-            Self::Leaving => f.write_str("it is going away already"),
-            Self::NotInitialized => f.write_str("it is not initialised yet"),
-            Self::Nominated { until } => write!(f, "pods may be on their way to it until {until}"),
-            Self::PendingPod(pod) => write!(f, "pending pod {pod} fits there"),
-            Self::DoNotDisruptNode => f.write_str("it is annotated karpenter.sh/do-not-disrupt"),
-            Self::DoNotDisruptPod(pod) => write!(f, "pod {pod} is annotated karpenter.sh/do-not-disrupt"),
-            Self::NoNodePool(name) => write!(f, "its NodePool {name} does not exist"),
-            Self::Static(name) => write!(f, "NodePool {name} keeps a fixed number of nodes"),
-            Self::PodDisruptionBudget { pod, budget } => {
-                write!(f, "PodDisruptionBudget {budget} allows no eviction of pod {pod}")
-            }
-            Self::SeveralPodDisruptionBudgets(pod) => {
-                write!(f, "several PodDisruptionBudgets cover pod {pod}, so it cannot be evicted")
-            }
-            Self::ConsolidationNever => f.write_str("consolidateAfter is Never"),
-            Self::TooRecent { consolidate_after, until } => write!(
-                f,
-                "its pods changed less than consolidateAfter ({}) ago; that is over at {until}",
-                format_go_duration(*consolidate_after)
-            ),
-            Self::NotEmptyPolicy { pods } => {
-                write!(f, "it runs {pods}, and consolidationPolicy is WhenEmpty", pods = Pods(*pods))
-            }
-            Self::NotEmpty { pods } => write!(
-                f,
-                "it runs {pods}; consolidation of nodes that are not empty is not supported yet",
-                pods = Pods(*pods)
-            ),
-            Self::Budget { node_pool, reason, allowed, disrupting } => write!(
-                f,
-                "the disruption budgets of NodePool {node_pool} allow {allowed} at once for {reason:?}, and {disrupting} \
-                 are disrupted or not ready"
-            ),
-            Self::DriftBlocked { drift, pod, why } => write!(f, "{drift}, but pod {pod} would fit nowhere: {why}"),
-            Self::DriftWaits(drift) => write!(f, "{drift}; other nodes go first"),
+/// A replacement as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplacementReport<'a> {
+    /// The NodePool.
+    pub node_pool: &'a str,
+    /// What it will most likely be.
+    pub offering: &'a nodeless_scheduling::ChosenOffering,
+    /// Everything that may be launched, the cheapest first.
+    pub instance_types: Vec<&'a str>,
+    /// The pods that it is for.
+    pub pods: &'a [String],
+}
+
+impl Command {
+    /// The command as it is shown.
+    #[must_use]
+    pub fn report(&self) -> CommandReport<'_> {
+        CommandReport {
+            method: self.method,
+            reason: self.reason,
+            nodes: self.candidates.iter().map(|candidate| candidate.node.as_str()).collect(),
+            replacements: self.replacements.iter().map(Replacement::report).collect(),
+            savings_per_hour: self.savings_per_hour,
+            evictions: self.evictions.len(),
+            score: self.score,
         }
     }
 }
 
-/// So many pods, for a sentence.
-struct Pods(usize);
-
-impl fmt::Display for Pods {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.0, if self.0 == 1 { "pod" } else { "pods" })
-    }
-}
-
-impl Serialize for KeptReason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+impl Replacement {
+    fn report(&self) -> ReplacementReport<'_> {
+        ReplacementReport {
+            node_pool: &self.launch.node_pool,
+            offering: &self.launch.offering,
+            instance_types: self.launch.instance_types.iter().map(|kind| kind.name.as_str()).collect(),
+            pods: &self.pods,
+        }
     }
 }

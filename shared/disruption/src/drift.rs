@@ -29,6 +29,9 @@ pub enum DriftReason {
     NodeClassDrift,
     /// The AMI is not one of the EC2NodeClass's any more.
     AMIDrift,
+    /// It is about to expire, and its NodePool wants it replaced gently before ([`crate::expiration::GENTLE_BEFORE`]).
+    /// Not a drift, but handled as one.
+    ExpiresSoon,
 }
 
 impl DriftReason {
@@ -41,13 +44,17 @@ impl DriftReason {
             Self::InstanceTypeNotFound => "InstanceTypeNotFound",
             Self::NodeClassDrift => "NodeClassDrift",
             Self::AMIDrift => "AMIDrift",
+            Self::ExpiresSoon => "ExpiresSoon",
         }
     }
 }
 
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it drifted ({}): {}", self.reason.as_str(), self.message)
+        match self.reason {
+            DriftReason::ExpiresSoon => f.write_str(&self.message),
+            reason => write!(f, "it drifted ({}): {}", reason.as_str(), self.message),
+        }
     }
 }
 

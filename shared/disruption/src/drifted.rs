@@ -3,9 +3,11 @@
 use crate::budgets::Budgets;
 use crate::candidates::Eligible;
 use crate::cluster::{Cluster, Options};
-use crate::decision::{Command, KeptReason, Method, Replacement};
+use crate::decision::{Command, Method, Replacement};
 use crate::drift::{Drift, drift};
-use crate::{decide, pods, simulation};
+use crate::pods::Guards;
+use crate::reasons::KeptReason;
+use crate::{decide, expiration, pods, simulation};
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::{DisruptionReason, Pod};
@@ -22,6 +24,7 @@ pub(crate) fn drifted<'e, 'c, 'a>(
     let of = |one: &Eligible<'_, '_>| {
         let class = cluster.node_classes.get(&one.claim.node_class);
         drift(one.claim, one.offer, class, &options.hash_version, now)
+            .or_else(|| expiration::expires_soon(one.claim, one.offer.pool, now))
     };
     let mut drifted: Vec<_> = eligible.iter().filter_map(|one| Some((one, of(one)?))).collect();
     drifted.sort_by_cached_key(|(one, _)| {
@@ -37,6 +40,7 @@ pub(crate) fn drifted<'e, 'c, 'a>(
 pub(crate) fn find(
     cluster: &Cluster<'_>,
     drifted: &[(&Eligible<'_, '_>, Drift)],
+    guards: &Guards<'_>,
     options: &Options,
     budgets: &mut Budgets,
     now: Timestamp,
@@ -49,7 +53,7 @@ pub(crate) fn find(
             kept.insert(name, KeptReason::DriftWaits(drift.clone()));
             continue;
         }
-        match replace(cluster, one, drift, options, budgets, now) {
+        match replace(cluster, one, drift, guards, options, budgets, now) {
             Ok(command) => found = Some(command),
             Err(why) => {
                 kept.insert(name, why);
@@ -63,20 +67,24 @@ fn replace(
     cluster: &Cluster<'_>,
     one: &Eligible<'_, '_>,
     drift: &Drift,
+    guards: &Guards<'_>,
     options: &Options,
     budgets: &mut Budgets,
     now: Timestamp,
 ) -> Result<Command, KeptReason> {
     budgets.check(&one.claim.node_pool, DisruptionReason::Drifted)?;
-    // Where the drain ends by force, pods that do not want to go do not hold the replacement back either.
-    if one.claim.spec.termination_grace_period.is_none()
-        && let Some(why) = pods::first_blocking(&one.of.pods, cluster.disruption_budgets, now)
-    {
-        return Err(why);
-    }
+    unless_blocked(one, guards, now)?;
     let replacements = simulate(cluster, one, drift, options)?;
     budgets.take(&one.claim.node_pool, DisruptionReason::Drifted)?;
     Ok(decide::command(Method::Drift, DisruptionReason::Drifted, &[*one], replacements, now))
+}
+
+/// Where the drain ends by force, pods that do not want to go do not hold the replacement back either.
+pub(crate) fn unless_blocked(one: &Eligible<'_, '_>, guards: &Guards<'_>, now: Timestamp) -> Result<(), KeptReason> {
+    if one.claim.spec.termination_grace_period.is_some() {
+        return Ok(());
+    }
+    guards.first_blocking(&one.of.pods, now).map_or(Ok(()), Err)
 }
 
 /// What has to be launched so that all pods of a node find a place when it is gone.

@@ -1,8 +1,14 @@
 //! Expiration: claims that have reached the age at which they are replaced by force.
 
+use crate::drift::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::NodeClaim;
-use nodeless_model::duration::format_go_duration;
+use nodeless_model::duration::{format_go_duration, parse_go_duration};
+use nodeless_model::{NodeClaim, NodePool, StringMap};
+use std::time::Duration;
+
+/// The annotation of a NodePool: how long before `expireAfter` its nodes are replaced gently, one after another, within
+/// the budgets for `Drifted` and with a replacement first.
+pub const GENTLE_BEFORE: &str = "nodeless.sh/gentle-expiry-before";
 
 /// A claim that has reached its age.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,4 +40,30 @@ pub fn expired<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>, now: Timesta
         .collect();
     expired.sort_by(|a, b| (a.since, &a.node_claim).cmp(&(b.since, &b.node_claim)));
     expired
+}
+
+/// How long before the forceful time a NodePool's nodes are replaced gently, if its annotation says so.
+///
+/// # Errors
+/// When the annotation is no duration; nodes expire by force only then.
+pub fn gentle_before(annotations: &StringMap) -> Result<Option<Duration>, String> {
+    let Some(text) = annotations.get(GENTLE_BEFORE) else { return Ok(None) };
+    parse_go_duration(text)
+        .map(Some)
+        .map_err(|why| format!("annotation {GENTLE_BEFORE}: {why}; nodes expire by force only"))
+}
+
+/// Whether a claim is to be replaced gently now, because its forceful time is near.
+pub(crate) fn expires_soon(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Option<Drift> {
+    let before = gentle_before(&pool.disruption.annotations).ok().flatten()?;
+    let age = claim.spec.expire_after?;
+    let end = claim.created.checked_add(SignedDuration::try_from(age).ok()?).ok()?;
+    let from = end.checked_sub(SignedDuration::try_from(before).ok()?).unwrap_or(Timestamp::MIN);
+    (from <= now).then(|| Drift {
+        reason: DriftReason::ExpiresSoon,
+        message: format!(
+            "it reaches its expireAfter of {} at {end}, and is replaced gently before",
+            format_go_duration(age)
+        ),
+    })
 }

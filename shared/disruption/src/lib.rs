@@ -11,22 +11,37 @@
 
 mod budgets;
 mod candidates;
+pub mod churn;
 mod cluster;
+mod consolidation;
 pub mod cron;
 mod decide;
 mod decision;
 mod drift;
 mod drifted;
 mod emptiness;
-mod expiration;
+pub mod expiration;
+mod faults;
+mod market;
+mod packed;
+pub mod pause;
 mod pods;
+mod reasons;
+pub mod repair;
+pub mod schedules;
 mod simulation;
+mod static_capacity;
+mod static_drift;
 
 pub use cluster::{Cluster, ClusterNode, NodeClassFacts, Options};
 pub use decide::{decide, revalidate};
-pub use decision::{Candidate, Command, Decision, Kept, KeptReason, Method, Replacement};
+pub use decision::{
+    Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport,
+};
 pub use drift::{Drift, DriftReason, drift};
 pub use expiration::{Expired, expired};
+pub use reasons::{KeptReason, NoRoom};
+pub use static_capacity::{StaticChange, static_changes};
 
 /// How long a command waits before it is validated again on a fresh view, as in Karpenter.
 pub const VALIDATION_DELAY: std::time::Duration = std::time::Duration::from_secs(15);

@@ -5,7 +5,8 @@ use nodeless_model::duration::parse_go_duration;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{Pod, PodDisruptionBudget, Taint, labels};
 
-use crate::decision::KeptReason;
+use crate::reasons::KeptReason;
+use std::collections::HashMap;
 
 /// What the annotation do-not-disrupt of a pod says at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,39 +50,69 @@ pub(crate) fn reschedulable<'p, 'a>(pods: &'p [&'a Pod]) -> impl Iterator<Item =
     pods.iter().copied().filter(|pod| pod.is_reschedulable())
 }
 
+/// What it costs to move all pods of a node: one for the node itself, and the cost of each pod that has one.
+pub(crate) fn reschedule_cost(pods: &[&Pod]) -> f64 {
+    1.0 + reschedulable(pods).map(|pod| eviction_cost(pod).max(0.0)).sum::<f64>()
+}
+
 /// Whether no pod would miss the node: none has to move, or only such as cost nothing to evict.
 pub(crate) fn is_empty(pods: &[&Pod]) -> bool {
     reschedulable(pods).all(|pod| eviction_cost(pod) <= 0.0)
 }
 
-/// The first pod that forbids the disruption of its node: by its annotation, or by a PodDisruptionBudget.
-pub(crate) fn first_blocking(pods: &[&Pod], budgets: &[PodDisruptionBudget], now: Timestamp) -> Option<KeptReason> {
-    let mut sorted: Vec<&Pod> = pods.iter().copied().filter(|pod| pod.is_active()).collect();
-    sorted.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-    let protected = sorted.iter().find(|pod| protection(pod, now) == Protection::Active);
-    if let Some(pod) = protected {
-        return Some(KeptReason::DoNotDisruptPod(pod.key()));
+/// All PodDisruptionBudgets, by namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Guards<'a>(HashMap<&'a str, Vec<&'a PodDisruptionBudget>>);
+
+impl<'a> Guards<'a> {
+    pub(crate) fn of(budgets: &'a [PodDisruptionBudget]) -> Self {
+        let mut all: HashMap<&str, Vec<&PodDisruptionBudget>> = HashMap::new();
+        for budget in budgets {
+            all.entry(&budget.namespace).or_default().push(budget);
+        }
+        Self(all)
     }
-    sorted.iter().filter(|pod| is_evicted_by_us(pod)).find_map(|pod| blocking_budget(pod, budgets))
+
+    /// The first pod, by its name, that forbids the disruption of its node: by its annotation, or else by a
+    /// PodDisruptionBudget.
+    pub(crate) fn first_blocking(&self, pods: &[&Pod], now: Timestamp) -> Option<KeptReason> {
+        let active = || pods.iter().copied().filter(|pod| pod.is_active());
+        let name = |pod: &&Pod| (pod.namespace.clone(), pod.name.clone());
+        if let Some(pod) = active().filter(|pod| protection(pod, now) == Protection::Active).min_by_key(name) {
+            return Some(KeptReason::DoNotDisruptPod(pod.key()));
+        }
+        if self.0.is_empty() {
+            return None;
+        }
+        let blocked = active().filter(|pod| is_evicted_by_us(pod));
+        let blocked = blocked.filter_map(|pod| Some((pod, self.blocking_budget(pod)?)));
+        blocked.min_by_key(|(pod, _)| name(pod)).map(|(_, why)| why)
+    }
+
+    /// The budgets that cover a pod.
+    pub(crate) fn covering(&self, pod: &Pod) -> impl Iterator<Item = &'a PodDisruptionBudget> {
+        let of_namespace = self.0.get(pod.namespace.as_str()).into_iter().flatten().copied();
+        of_namespace.filter(|budget| budget.covers(&pod.namespace, &pod.labels))
+    }
+
+    fn blocking_budget(&self, pod: &Pod) -> Option<KeptReason> {
+        let mut covering = self.covering(pod);
+        let budget = covering.next()?;
+        if covering.next().is_some() {
+            return Some(KeptReason::SeveralPodDisruptionBudgets(pod.key()));
+        }
+        let passes = budget.disruptions_allowed > 0 || (budget.always_allows_unhealthy && pod.ready == Some(false));
+        (!passes).then(|| KeptReason::PodDisruptionBudget {
+            pod: pod.key(),
+            budget: format!("{}/{}", budget.namespace, budget.name),
+        })
+    }
 }
 
 /// Pods that stay until the end are not evicted, so no PodDisruptionBudget matters to them.
 fn is_evicted_by_us(pod: &Pod) -> bool {
     let tolerates_disruption = pod.tolerations.iter().any(|toleration| toleration.tolerates(&Taint::disrupted()));
     !tolerates_disruption && !pod.is_owned_by_node()
-}
-
-fn blocking_budget(pod: &Pod, budgets: &[PodDisruptionBudget]) -> Option<KeptReason> {
-    let mut covering = budgets.iter().filter(|budget| budget.covers(&pod.namespace, &pod.labels));
-    let budget = covering.next()?;
-    if covering.next().is_some() {
-        return Some(KeptReason::SeveralPodDisruptionBudgets(pod.key()));
-    }
-    let passes = budget.disruptions_allowed > 0 || (budget.always_allows_unhealthy && pod.ready == Some(false));
-    (!passes).then(|| KeptReason::PodDisruptionBudget {
-        pod: pod.key(),
-        budget: format!("{}/{}", budget.namespace, budget.name),
-    })
 }
 
 /// Warnings about annotations that cannot be read.

@@ -1,25 +1,56 @@
 //! The cluster as a scheduling problem.
 
 use crate::cluster::{Cluster, ClusterNode, Options};
+use crate::pods;
+use crate::reasons::KeptReason;
+use nodeless_model::Pod;
 use nodeless_scheduling::{BoundPods, ExistingNode, Problem, existing_node, solve};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// Nodes that pods which wait would fit on: the node's name, and one of the pods.
-pub(crate) fn wanted_nodes(cluster: &Cluster<'_>, options: &Options) -> BTreeMap<String, String> {
-    if cluster.pending_pods.is_empty() {
-        return BTreeMap::new();
+/// The pods that are on their way to nodes: those that wait, and those whose nodes are going away.
+#[derive(Debug, Default)]
+pub(crate) struct Expected<'a> {
+    /// By the node where they fit.
+    pub(crate) by_node: BTreeMap<String, Vec<&'a Pod>>,
+    /// How many of them wait rather than leave another node, by node: those come first in the lists.
+    waiting: BTreeMap<String, usize>,
+}
+
+impl<'a> Expected<'a> {
+    pub(crate) fn of(cluster: &Cluster<'a>, options: &Options) -> Self {
+        let leaving = cluster.nodes.iter().filter(|node| node.is_leaving());
+        let moving = leaving.flat_map(|node| pods::reschedulable(&node.pods));
+        let waiting = cluster.pending_pods.len();
+        let all: Vec<&Pod> = cluster.pending_pods.iter().copied().chain(moving).collect();
+        if all.is_empty() {
+            return Self::default();
+        }
+        let mut problem = problem(cluster, |_| true);
+        // What would be launched does not matter here.
+        problem.node_pools.clear();
+        problem.pods = all;
+        let solution = solve(&problem, &options.scheduling);
+        let mut expected = Self::default();
+        for placement in solution.placements {
+            let node = &problem.nodes[placement.node].name;
+            expected.by_node.entry(node.clone()).or_default().push(problem.pods[placement.pod]);
+            if placement.pod < waiting {
+                *expected.waiting.entry(node.clone()).or_default() += 1;
+            }
+        }
+        expected
     }
-    let mut problem = problem(cluster, |_| true);
-    // What would be launched does not matter here.
-    problem.node_pools.clear();
-    problem.pods.clone_from(&cluster.pending_pods);
-    let solution = solve(&problem, &options.scheduling);
-    let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for placement in solution.placements {
-        let node = problem.nodes[placement.node].name.clone();
-        wanted.entry(node).or_default().insert(problem.pods[placement.pod].key());
+
+    /// Why a node stays: a pod that fits there, the first by name, those that wait before those that have to move.
+    pub(crate) fn wants(&self, node: &str) -> Option<KeptReason> {
+        let pods = self.by_node.get(node)?;
+        let waiting = self.waiting.get(node).copied().unwrap_or(0);
+        let first = |pods: &[&Pod]| pods.iter().map(|pod| pod.key()).min();
+        match first(&pods[..waiting]) {
+            Some(pod) => Some(KeptReason::PendingPod(pod)),
+            None => first(pods).map(KeptReason::MovingPod),
+        }
     }
-    wanted.into_iter().filter_map(|(node, pods)| Some((node, pods.into_iter().next()?))).collect()
 }
 
 /// The nodes of the cluster as places for pods.
@@ -34,7 +65,7 @@ fn bound_pods<'a>(cluster: &Cluster<'a>) -> Vec<BoundPods<'a>> {
     nodes.map(|(node, pods)| BoundPods::on(node, pods.clone())).collect()
 }
 
-/// The cluster as a scheduling problem, without pods.
+/// The cluster as a scheduling problem, without pods, with those nodes that `keep` keeps.
 pub(crate) fn problem<'a>(cluster: &Cluster<'a>, keep: impl Fn(&ClusterNode<'_>) -> bool) -> Problem<'a> {
     Problem {
         pods: Vec::new(),
@@ -42,7 +73,9 @@ pub(crate) fn problem<'a>(cluster: &Cluster<'a>, keep: impl Fn(&ClusterNode<'_>)
         node_pools: cluster.node_pools.clone(),
         daemon_sets: cluster.daemon_sets,
         volumes: cluster.volumes.clone(),
+        volume_drivers: cluster.volume_drivers.clone(),
+        volume_limits: cluster.volume_limits.clone(),
         bound_pods: bound_pods(cluster),
-        ..Problem::default()
+        namespaces: cluster.namespaces.clone(),
     }
 }

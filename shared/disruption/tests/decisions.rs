@@ -28,10 +28,12 @@ struct World {
     budgets: Vec<PodDisruptionBudget>,
     classes: BTreeMap<String, NodeClassFacts>,
     types: InstanceTypes,
+    annotations: StringMap,
+    stopped: BTreeMap<String, String>,
 }
 
 fn options() -> Options {
-    Options { hash_version: "v-test".into(), scheduling: nodeless_scheduling::Options::default() }
+    Options { hash_version: "v-test".into(), ..Options::default() }
 }
 
 impl World {
@@ -46,6 +48,8 @@ impl World {
             budgets: Vec::new(),
             classes: BTreeMap::new(),
             types: vec![instance_type("m9.large", 2, 0.1), instance_type("m9.xlarge", 4, 0.2)].into(),
+            annotations: StringMap::new(),
+            stopped: BTreeMap::new(),
         }
     }
 
@@ -75,6 +79,8 @@ impl World {
             node_classes: self.classes.clone(),
             pending_pods: self.pending.iter().collect(),
             disruption_budgets: &self.budgets,
+            annotations: self.annotations.clone(),
+            stopped: self.stopped.clone(),
             ..Cluster::default()
         }
     }
@@ -235,9 +241,20 @@ fn pods_that_would_not_miss_the_node_leave_it_empty() {
 #[test]
 fn says_why_a_node_stays() {
     type Change = fn(&mut World);
-    let cases: [(&str, Change); 18] = [
-        ("it runs 1 pod; consolidation of nodes that are not empty is not supported yet", |w| {
-            w.nodes[0].2 = vec![web()];
+    let cases: [(&str, Change); 21] = [
+        (
+            "pod default/web fits on no other node; it costs $0.1000 an hour, and for the pods that fit on no other node \
+             m9.large would cost $0.1000, $0.0000 more",
+            |w| w.nodes[0].2 = vec![web()],
+        ),
+        ("disruption is paused for the cluster", |w| {
+            w.annotations.insert(pause::PAUSE.into(), "true".into());
+        }),
+        ("disruption is paused for NodePool default until 1970-01-01T03:00:00Z", |w| {
+            w.pools[0].disruption.annotations.insert(pause::PAUSE.into(), "1970-01-01T03:00:00Z".into());
+        }),
+        ("it evicts and evicts", |w| {
+            w.stopped.insert("default".into(), "it evicts and evicts".into());
         }),
         ("it runs 1 pod, and consolidationPolicy is WhenEmpty", |w| {
             w.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmpty;
@@ -394,7 +411,7 @@ fn a_drifted_node_whose_pods_fit_elsewhere_needs_no_replacement() {
     assert_eq!(decision.commands[0].candidates[0].node, "node-0");
     assert!(decision.commands[0].replacements.is_empty());
     let kept: Vec<String> = decision.kept[0].reasons.iter().map(ToString::to_string).collect();
-    assert!(kept[1].starts_with("it drifted (NodePoolDrifted): the template of NodePool default changed"), "{kept:?}");
+    assert!(kept[0].starts_with("it drifted (NodePoolDrifted): the template of NodePool default changed"), "{kept:?}");
 }
 
 #[test]

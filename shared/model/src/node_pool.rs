@@ -62,6 +62,8 @@ pub struct Disruption {
     pub consolidate_after: NillableDuration,
     /// How many nodes may be disrupted at once; all that are active hold.
     pub budgets: Vec<Budget>,
+    /// The NodePool's annotations of ours (`nodeless.sh/…`), as they are written: pauses, schedules and the like.
+    pub annotations: StringMap,
 }
 
 /// Which nodes consolidation may touch.
@@ -136,6 +138,7 @@ impl Default for Disruption {
             consolidation_policy: ConsolidationPolicy::default(),
             consolidate_after: NillableDuration::After(Duration::ZERO),
             budgets: vec![Budget { reasons: Vec::new(), nodes: BudgetNodes::Percent(10), window: None }],
+            annotations: StringMap::new(),
         }
     }
 }

@@ -101,8 +101,7 @@ pub(crate) fn levels(
     some_taint_prefers: bool,
     owned: &Owned,
 ) -> Result<Vec<LevelSpec>, PodFault> {
-    refuse_unsupported(pod)?;
-    let required = with_volumes(pod, required_alternatives(pod)?, volumes)?;
+    let required = hard_alternatives(pod, volumes)?;
     let preferred = match preferences {
         PreferencePolicy::Respect => heaviest_first(&pod.preferred_node_affinity),
         PreferencePolicy::Ignore => Vec::new(),
@@ -154,6 +153,15 @@ impl GivenUp {
         let next = each.into_iter().find(|(given_up, all)| **given_up < *all);
         next.map(|(given_up, _)| *given_up += 1).is_some()
     }
+}
+
+/// What a pod requires of its node's labels, its volumes included.
+pub(crate) fn hard_alternatives(
+    pod: &Pod,
+    volumes: &BTreeMap<String, VolumeTopology>,
+) -> Result<Vec<Requirements>, PodFault> {
+    refuse_unsupported(pod)?;
+    with_volumes(pod, required_alternatives(pod)?, volumes)
 }
 
 /// Preferences that cannot be read are left out: nothing depends on them.

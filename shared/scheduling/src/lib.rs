@@ -19,6 +19,7 @@
 //! [`checker`] says independently whether a solution is valid; it shares no code with the engine.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod admission;
 mod against;
 mod assigning;
 pub mod checker;
@@ -48,6 +49,7 @@ mod valuation;
 mod values;
 mod volumes;
 
+pub use admission::{Admission, new_node_requirements, new_node_room};
 pub use engine::solve;
 pub use existing::{Excluded, ExistingNode, existing_node};
 pub use problem::{BoundPods, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, VolumeTopology};

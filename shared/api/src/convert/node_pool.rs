@@ -11,6 +11,9 @@ use nodeless_model as model;
 /// The annotation that limits what a NodePool's nodes may cost together, in dollars per hour.
 pub(super) const DOLLARS_PER_HOUR: &str = "nodeless.sh/dollars-per-hour";
 
+/// What the keys of annotations of our own begin with.
+const OWN_ANNOTATIONS: &str = "nodeless.sh/";
+
 impl TryFrom<&NodePool> for model::NodePool {
     type Error = ConvertError;
 
@@ -28,7 +31,7 @@ fn convert(pool: &NodePool) -> Result<model::NodePool, FieldError> {
         name: pool.metadata.name.clone().unwrap_or_default(),
         uid: pool.metadata.uid.clone().unwrap_or_default(),
         template: template(pool)?,
-        disruption: disruption(&spec.disruption)?,
+        disruption: disruption(pool)?,
         limits: spec
             .limits
             .as_ref()
@@ -86,7 +89,9 @@ fn template(pool: &NodePool) -> Result<NodeTemplate, FieldError> {
     })
 }
 
-fn disruption(from: &nodepool::Disruption) -> Result<Disruption, FieldError> {
+fn disruption(pool: &NodePool) -> Result<Disruption, FieldError> {
+    let from = &pool.spec.disruption;
+    let annotations = pool.metadata.annotations.iter().flatten();
     let budgets = from.budgets.iter().enumerate();
     Ok(Disruption {
         consolidation_policy: match from.consolidation_policy {
@@ -98,6 +103,10 @@ fn disruption(from: &nodepool::Disruption) -> Result<Disruption, FieldError> {
         budgets: budgets
             .map(|(index, entry)| budget(entry, &format!("spec.disruption.budgets[{index}]")))
             .collect::<Result<_, _>>()?,
+        annotations: annotations
+            .filter(|(key, _)| key.starts_with(OWN_ANNOTATIONS))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
     })
 }
 

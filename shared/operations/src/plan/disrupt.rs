@@ -40,7 +40,11 @@ impl Planner {
         self.finish_replacements(situation, now, report).await;
         let input = input(situation, judged);
         let options =
-            Options { hash_version: nodeless_api::hash::VERSION.to_owned(), scheduling: self.settings.scheduling };
+            Options {
+                hash_version: nodeless_api::hash::VERSION.to_owned(),
+                scheduling: self.settings.scheduling,
+                ..Options::default()
+            };
         let decision = decide(&input, now, &options);
         report.kept.clone_from(&decision.kept);
         report.next = next_change(&decision, now);
@@ -234,6 +238,7 @@ fn input<'a>(situation: &'a Situation<'_>, judged: &'a [Judged]) -> Cluster<'a> 
         disruption_budgets: &situation.view.disruption_budgets,
         daemon_sets: &situation.view.daemon_sets,
         volumes: situation.volumes(),
+        ..Cluster::default()
     }
 }
 

@@ -1,0 +1,84 @@
+//! The policy `Balanced`: whether a saving is worth the disruption.
+
+use super::Candidate;
+use crate::cluster::Cluster;
+use crate::pods;
+use crate::reasons::KeptReason;
+use nodeless_model::{ConsolidationPolicy, NodePool};
+use std::collections::BTreeMap;
+
+/// The least score that is worth it.
+pub(crate) const LEAST_SCORE: f64 = 0.5;
+
+/// What every NodePool's nodes cost, and what it would cost to move all their pods.
+#[derive(Debug, Default)]
+pub(crate) struct Totals(BTreeMap<String, Total>);
+
+#[derive(Debug, Default)]
+struct Total {
+    price: f64,
+    disruption: f64,
+}
+
+impl Totals {
+    /// `price` tells what a node costs, by its place in the cluster.
+    pub(crate) fn of(cluster: &Cluster<'_>, price: impl Fn(usize) -> f64) -> Self {
+        let mut all = Self::default();
+        for (place, node) in cluster.nodes.iter().enumerate() {
+            let Some(claim) = node.claim.filter(|_| node.node.is_some()) else { continue };
+            let total = all.0.entry(claim.node_pool.clone()).or_default();
+            total.price += price(place);
+            total.disruption += pods::reschedule_cost(&node.pods);
+        }
+        all
+    }
+
+    /// The least score of a command over the NodePools that it takes nodes from; `None` where a total is not known. The
+    /// savings count for each NodePool by its share of what the removed nodes cost.
+    pub(super) fn score(&self, candidates: &[&Candidate<'_, '_>], savings: f64) -> Option<f64> {
+        let scores = self.scores(candidates, savings)?;
+        scores.into_iter().map(|(_, score)| score).min_by(f64::total_cmp)
+    }
+
+    fn scores<'c>(&self, candidates: &[&'c Candidate<'_, '_>], savings: f64) -> Option<Vec<(&'c NodePool, f64)>> {
+        let removed: f64 = candidates.iter().map(|candidate| candidate.price).sum();
+        let mut pools: BTreeMap<&str, (&NodePool, f64, f64)> = BTreeMap::new();
+        for candidate in candidates {
+            let pool = candidate.one.offer.pool;
+            let of_pool = pools.entry(&pool.name).or_insert((pool, 0.0, 0.0));
+            of_pool.1 += candidate.price;
+            of_pool.2 += candidate.cost;
+        }
+        let one = |(pool, price, disruption): (&'c NodePool, f64, f64)| {
+            let total = self.0.get(&pool.name)?;
+            if total.price <= 0.0 || total.disruption <= 0.0 || removed <= 0.0 {
+                return None;
+            }
+            let saved = savings * price / removed / total.price;
+            let disturbed = disruption / total.disruption;
+            let score = if saved <= 0.0 {
+                0.0
+            } else if disturbed <= 0.0 {
+                f64::INFINITY
+            } else {
+                saved / disturbed
+            };
+            Some((pool, score))
+        };
+        pools.into_values().map(one).collect()
+    }
+
+    /// Whether every NodePool with the policy `Balanced` approves of a command.
+    pub(super) fn approve(&self, candidates: &[&Candidate<'_, '_>], savings: f64) -> Result<(), KeptReason> {
+        let balanced = |pool: &NodePool| pool.disruption.consolidation_policy == ConsolidationPolicy::Balanced;
+        let Some(first) = candidates.iter().map(|one| one.one.offer.pool).find(|pool| balanced(pool)) else {
+            return Ok(());
+        };
+        let refused = |node_pool: &str, score| Err(KeptReason::Balanced { node_pool: node_pool.to_owned(), score });
+        let Some(scores) = self.scores(candidates, savings) else { return refused(&first.name, 0.0) };
+        match scores.into_iter().find(|(pool, score)| balanced(pool) && *score < LEAST_SCORE) {
+            Some((pool, score)) => refused(&pool.name, score),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Several nodes that several cheaper ones could replace.
+
+use super::round::Round;
+use super::single::accept;
+use super::trial::agrees;
+use super::{Candidate, State};
+use crate::budgets::Budgets;
+use crate::packed::Mover;
+use crate::reasons::KeptReason;
+use nodeless_model::{CapacityType, DisruptionReason};
+use std::collections::BTreeMap;
+
+/// How many nodes are replaced at once at the most. All replacements of a command have to be ready before any of its
+/// nodes goes, and one that fails calls all of it off; so no more than a packing needs to be tight.
+const MOST_NODES: usize = 24;
+
+/// Replaces groups of nodes whose pods are worth much less than they cost.
+pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
+    let reserved = round.market.has_reservations();
+    for spot in [false, true] {
+        if spot && !round.options.spot_to_spot && !reserved {
+            continue;
+        }
+        let wasteful = wasteful(round, spot);
+        let within = within_budgets(round, &wasteful, budgets);
+        // Nothing is put onto nodes that may go themselves.
+        for place in &within {
+            round.close(*place);
+        }
+        for chunk in within.chunks(MOST_NODES) {
+            replace(round, chunk, budgets);
+        }
+        for place in within {
+            if round.candidates[place].state != State::Goes {
+                round.reopen(place);
+            }
+        }
+    }
+}
+
+/// The nodes that cost more than their pods are worth, the most wasteful first. The others are told why.
+fn wasteful(round: &mut Round<'_, '_, '_>, spot: bool) -> Vec<usize> {
+    let mut found: Vec<(f64, usize)> = Vec::new();
+    for place in 0..round.candidates.len() {
+        let candidate = &round.candidates[place];
+        if candidate.state != State::Open || (candidate.capacity_type == CapacityType::Spot) != spot {
+            continue;
+        }
+        let price = candidate.price;
+        let Some(worth) = worth(round, place) else { continue };
+        if price - worth >= price * round.options.least_saving {
+            found.push(((price - worth) / price, place));
+        } else if round.options.explain {
+            round.candidates[place].reasons.push(KeptReason::WellUsed { price, worth });
+        }
+    }
+    found.sort_by(|(a, first), (b, second)| b.total_cmp(a).then(first.cmp(second)));
+    found.into_iter().map(|(_, place)| place).collect()
+}
+
+/// What the pods of a candidate are worth; `None` where one of them can be placed nowhere.
+fn worth(round: &mut Round<'_, '_, '_>, place: usize) -> Option<f64> {
+    let candidate: &Candidate<'_, '_> = &round.candidates[place];
+    let mut sum = 0.0;
+    for mover in &candidate.movers {
+        let class = &round.packed.classes.list[mover.class];
+        let admission = *class.admission.as_ref().ok()?;
+        sum += round.market.worth(&class.asked, admission, &round.packed.classes);
+    }
+    Some(sum)
+}
+
+/// As many as the budgets allow, in their order.
+fn within_budgets(round: &Round<'_, '_, '_>, places: &[usize], budgets: &Budgets) -> Vec<usize> {
+    let mut taken: BTreeMap<&str, u32> = BTreeMap::new();
+    let allowed = |place: &usize| {
+        let pool = round.candidates[*place].one.offer.pool.name.as_str();
+        let count = taken.entry(pool).or_default();
+        let allowed = *count < budgets.left(pool, DisruptionReason::Underutilized);
+        *count += u32::from(allowed);
+        allowed
+    };
+    places.iter().copied().filter(allowed).collect()
+}
+
+/// Replaces a group, or else its halves.
+fn replace(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budgets) {
+    let places: Vec<usize> =
+        places.iter().copied().filter(|place| round.candidates[*place].state == State::Open).collect();
+    if places.len() < 2 {
+        return;
+    }
+    match attempt(round, &places) {
+        Ok(()) => {
+            for place in places {
+                let pool = &round.candidates[place].one.offer.pool.name;
+                // The group was made within the budgets, and nothing else was taken since.
+                let _taken = budgets.take(pool, DisruptionReason::Underutilized);
+            }
+        }
+        Err(why @ KeptReason::NotLookedAt) => {
+            for place in places {
+                round.candidates[place].reasons.push(why.clone());
+            }
+        }
+        Err(_) => {
+            let (first, second) = places.split_at(places.len() / 2);
+            replace(round, first, budgets);
+            replace(round, second, budgets);
+        }
+    }
+}
+
+fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), KeptReason> {
+    let candidates = || places.iter().map(|place| &round.candidates[*place]);
+    let related = candidates().any(|candidate| candidate.related);
+    let mut movers: Vec<Mover<'_>> = candidates().flat_map(|candidate| candidate.movers.iter().copied()).collect();
+    let asked = |mover: &Mover<'_>| &round.packed.classes.list[mover.class].asked;
+    movers.sort_by(|a, b| {
+        let name = |mover: &Mover<'_>| (mover.pod.namespace.clone(), mover.pod.name.clone());
+        asked(b).cmp(asked(a)).then_with(|| name(a).cmp(&name(b)))
+    });
+    let moves = round.packed.place(&movers, false);
+    let found = round.ask(&movers, &moves, related, true).and_then(|verdict| accept(round, places, verdict));
+    match found {
+        Ok(verdict) => {
+            if !agrees(&moves, &verdict) {
+                round.packed.undo(&movers, &moves);
+                round.packed.apply(&movers, &verdict.placed);
+            }
+            let replacements = Round::replacements(verdict.launches, &movers);
+            round.command(places, &movers, &verdict.placed, replacements);
+            Ok(())
+        }
+        Err(why) => {
+            round.packed.undo(&movers, &moves);
+            Err(why)
+        }
+    }
+}

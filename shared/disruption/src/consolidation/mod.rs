@@ -1,0 +1,110 @@
+//! Consolidation: nodes whose pods fit elsewhere, or on new nodes that cost less.
+//!
+//! 1. `removal`: one node after another is taken out of the packed cluster, the one that saves most for what it disturbs
+//!    first, and its pods are placed on the others.
+//! 2. `groups`: of what is left, nodes whose pods are worth much less than they cost are replaced several at a time by
+//!    several cheaper ones.
+//! 3. `single`: each node that is left is compared with one or two new nodes for the pods that fit on no other.
+//!
+//! Everything that comes out is shown to the scheduler (`trial`). Commands of one decision do not depend on each other:
+//! no node that one of them removes takes pods of another, and room is used once.
+
+mod balanced;
+mod groups;
+mod removal;
+mod replacement;
+mod round;
+mod single;
+mod trial;
+mod validation;
+
+pub(crate) use validation::still_right;
+
+use crate::budgets::Budgets;
+use crate::candidates::{Eligible, Lookup};
+use crate::cluster::{Cluster, Options};
+use crate::decision::Command;
+use crate::packed::Mover;
+use crate::reasons::KeptReason;
+use crate::simulation::Expected;
+use jiff::Timestamp;
+use nodeless_model::{CapacityType, DisruptionReason};
+use round::Round;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A node that consolidation may touch.
+#[derive(Debug)]
+pub(crate) struct Candidate<'c, 'a> {
+    pub(crate) one: Eligible<'c, 'a>,
+    pub(crate) price: f64,
+    /// What it costs to move its pods, as [`crate::pods::reschedule_cost`].
+    pub(crate) cost: f64,
+    pub(crate) capacity_type: CapacityType,
+    pub(crate) instance_type: &'a str,
+    /// The pods that have to move, the largest first.
+    pub(crate) movers: Vec<Mover<'a>>,
+    /// Its place in the row of the packed cluster.
+    pub(crate) leaf: usize,
+    /// Whether the scheduler has to be shown all nodes, because other pods matter.
+    pub(crate) related: bool,
+    pub(crate) state: State,
+    /// Why it stays, as far as was found out.
+    pub(crate) reasons: Vec<KeptReason>,
+}
+
+/// What became of a candidate.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum State {
+    /// Nothing yet.
+    Open,
+    /// It is not to be looked at any more; the reasons say why.
+    Stays,
+    /// A command removes it.
+    Goes,
+}
+
+/// What consolidation found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) kept: BTreeMap<String, Vec<KeptReason>>,
+    pub(crate) not_looked_at: BTreeSet<String>,
+}
+
+/// Finds what can be consolidated of these nodes.
+pub(crate) fn find<'c, 'a>(
+    cluster: &'c Cluster<'a>,
+    eligible: &[Eligible<'c, 'a>],
+    lookup: &Lookup<'c, 'a>,
+    expected: &Expected<'a>,
+    budgets: &mut Budgets,
+    options: &Options,
+    now: Timestamp,
+) -> Found {
+    let mut found = Found::default();
+    let mut known = Vec::new();
+    for one in eligible {
+        match budgets.check(&one.claim.node_pool, DisruptionReason::Underutilized).and_then(|()| priced(one)) {
+            Ok(()) => known.push(*one),
+            Err(why) => found.kept.entry(one.node.name.clone()).or_default().push(why),
+        }
+    }
+    if known.is_empty() {
+        return found;
+    }
+    let mut round = Round::new(cluster, &known, lookup, expected, options, now);
+    removal::run(&mut round, budgets);
+    groups::run(&mut round, budgets);
+    single::run(&mut round, budgets);
+    round.finish(&mut found);
+    found
+}
+
+/// Whether it is known what a node costs.
+fn priced(one: &Eligible<'_, '_>) -> Result<(), KeptReason> {
+    let kind = one.claim.status.instance.as_ref().map(|instance| instance.instance_type.clone());
+    match kind {
+        Some(_) if one.price > 0.0 => Ok(()),
+        kind => Err(KeptReason::PriceUnknown(kind.unwrap_or_default())),
+    }
+}

@@ -1,0 +1,94 @@
+//! Nodes that can go without anything in their place.
+
+use super::State;
+use super::round::Round;
+use super::trial::agrees;
+use crate::budgets::Budgets;
+use crate::packed::{Mover, Moves};
+use crate::reasons::{KeptReason, NoRoom};
+use nodeless_model::DisruptionReason;
+
+/// Takes out one node after another, as long as its pods fit on the others.
+pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
+    for place in 0..round.candidates.len() {
+        if round.candidates[place].state != State::Open {
+            continue;
+        }
+        let pool = &round.candidates[place].one.offer.pool.name;
+        if let Err(why) = budgets.check(pool, DisruptionReason::Underutilized) {
+            let candidate = &mut round.candidates[place];
+            candidate.state = State::Stays;
+            candidate.reasons = vec![why];
+            continue;
+        }
+        match remove(round, place) {
+            Ok(()) => {
+                let pool = &round.candidates[place].one.offer.pool.name;
+                // It was checked above, and nothing was taken since.
+                let _taken = budgets.take(pool, DisruptionReason::Underutilized);
+            }
+            Err(why) => {
+                let candidate = &mut round.candidates[place];
+                // What one saves at most is the whole price: where that is too little, so is any replacement.
+                if matches!(why, KeptReason::Balanced { .. } | KeptReason::NotLookedAt) {
+                    candidate.state = State::Stays;
+                }
+                candidate.reasons.push(why);
+            }
+        }
+    }
+}
+
+fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason> {
+    let candidate = &round.candidates[place];
+    round.totals.approve(&[candidate], candidate.price)?;
+    let (movers, related) = (candidate.movers.clone(), candidate.related);
+    round.close(place);
+    let moves = round.packed.place(&movers, true);
+    let outcome = if moves.left.is_empty() {
+        settle(round, place, &movers, &moves, related)
+    } else {
+        round.packed.undo(&movers, &moves);
+        Err(no_room(round, &movers, &moves))
+    };
+    if outcome.is_err() {
+        round.reopen(place);
+    }
+    outcome
+}
+
+/// Has the scheduler look at moves that a quick look has made, and keeps what it says. If it refuses, they are unmade.
+pub(super) fn settle<'a>(
+    round: &mut Round<'_, 'a, '_>,
+    place: usize,
+    movers: &[Mover<'a>],
+    moves: &Moves,
+    related: bool,
+) -> Result<(), KeptReason> {
+    // What is free in the problem is what was free before these moves.
+    match round.ask(movers, moves, related, false) {
+        Ok(verdict) => {
+            if !agrees(moves, &verdict) {
+                round.packed.undo(movers, moves);
+                round.packed.apply(movers, &verdict.placed);
+            }
+            round.command(&[place], movers, &verdict.placed, Vec::new());
+            Ok(())
+        }
+        Err(why) => {
+            round.packed.undo(movers, moves);
+            Err(why)
+        }
+    }
+}
+
+/// Why the first of the pods that fit nowhere does not.
+pub(super) fn no_room(round: &Round<'_, '_, '_>, movers: &[Mover<'_>], moves: &Moves) -> KeptReason {
+    let Some(mover) = moves.left.first().map(|left| &movers[*left]) else { return KeptReason::NoReplacement };
+    let class = round.packed.class(mover);
+    if let Err(why) = &class.admission {
+        return KeptReason::NoPlace { pod: mover.pod.key(), why: why.clone() };
+    }
+    let obstacles = if round.options.explain { round.packed.obstacles(mover.class) } else { Default::default() };
+    KeptReason::NoRoom(NoRoom { pod: mover.pod.key(), obstacles })
+}

@@ -1,0 +1,258 @@
+//! One look at all candidates: the packed cluster, the market, and what was decided so far.
+
+use super::balanced::Totals;
+use super::{Candidate, Found, State};
+use crate::candidates::{Eligible, Lookup, quiet_until};
+use crate::cluster::{Cluster, ClusterNode, Options};
+use crate::decide;
+use crate::decision::{Command, Method, PodPlacement, Replacement};
+use crate::market::Market;
+use crate::packed::{Classes, Mover, Packed, Repelling, Resources};
+use crate::reasons::KeptReason;
+use crate::simulation::{self, Expected};
+use crate::{pods, schedules};
+use jiff::Timestamp;
+use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, ResourceList};
+use nodeless_scheduling::{ExistingNode, Problem};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+/// One look at all candidates.
+pub(super) struct Round<'c, 'a, 'o> {
+    pub(super) options: &'o Options,
+    pub(super) now: Timestamp,
+    pub(super) packed: Packed<'a>,
+    pub(super) market: Market<'a>,
+    pub(super) totals: Totals,
+    /// In the order in which they are looked at.
+    pub(super) candidates: Vec<Candidate<'c, 'a>>,
+    /// The candidate of each node of the row.
+    pub(super) by_leaf: Vec<Option<usize>>,
+    pub(super) commands: Vec<Command>,
+    /// Pods that the scheduler may still look at.
+    work_left: u64,
+}
+
+impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
+    pub(super) fn new(
+        cluster: &'c Cluster<'a>,
+        eligible: &[Eligible<'c, 'a>],
+        lookup: &Lookup<'c, 'a>,
+        expected: &Expected<'a>,
+        options: &'o Options,
+        now: Timestamp,
+    ) -> Self {
+        let resources = Resources::of(eligible.iter().flat_map(|one| requests(one.of)));
+        let repelling = Repelling::of(cluster.nodes.iter().flat_map(|node| node.pods.iter().copied()));
+        let mut classes = Classes::default();
+        let mut candidates: Vec<Candidate<'c, 'a>> =
+            eligible.iter().map(|one| candidate(one, cluster, &mut classes, &resources, &repelling)).collect();
+        let unseen = |one: &Candidate<'_, '_>| cluster.not_looked_at.contains(&one.one.node.name);
+        candidates.sort_by(|a, b| {
+            unseen(b)
+                .cmp(&unseen(a))
+                .then_with(|| (b.price / b.cost).total_cmp(&(a.price / a.cost)))
+                .then_with(|| a.one.node.name.cmp(&b.one.node.name))
+        });
+        let problem = problem(cluster, expected, &candidates, now);
+        let leaves: HashMap<&str, usize> =
+            problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.as_str(), leaf)).collect();
+        let mut by_leaf = vec![None; problem.nodes.len()];
+        for (place, candidate) in candidates.iter_mut().enumerate() {
+            match leaves.get(candidate.one.node.name.as_str()) {
+                Some(leaf) => {
+                    candidate.leaf = *leaf;
+                    by_leaf[*leaf] = Some(place);
+                }
+                // Cordoned: it takes no pods, and still may go.
+                None => candidate.leaf = usize::MAX,
+            }
+        }
+        let demand = demand(&candidates, &classes, &resources);
+        let offers = cluster.node_pools.iter().filter(|offer| may_launch(offer.pool, now)).cloned().collect();
+        let market = Market::new(offers, cluster.daemon_sets, &resources, demand);
+        let price = |place: usize| cluster.nodes[place].claim.map_or(0.0, |claim| lookup.price(claim));
+        Self {
+            options,
+            now,
+            totals: Totals::of(cluster, price),
+            packed: Packed::new(problem, classes, resources),
+            market,
+            candidates,
+            by_leaf,
+            commands: Vec::new(),
+            work_left: options.most_work,
+        }
+    }
+
+    /// Takes work from what is left, or says that it is too much.
+    pub(super) fn spend(&mut self, work: usize) -> Result<(), KeptReason> {
+        let work = u64::try_from(work).unwrap_or(u64::MAX);
+        match self.work_left.checked_sub(work) {
+            Some(left) => {
+                self.work_left = left;
+                Ok(())
+            }
+            None => Err(KeptReason::NotLookedAt),
+        }
+    }
+
+    pub(super) fn close(&mut self, place: usize) {
+        let leaf = self.candidates[place].leaf;
+        if leaf != usize::MAX {
+            self.packed.close(leaf);
+        }
+    }
+
+    pub(super) fn reopen(&mut self, place: usize) {
+        let leaf = self.candidates[place].leaf;
+        if leaf != usize::MAX {
+            self.packed.open(leaf);
+        }
+    }
+
+    /// Writes a command down. Its nodes are closed, its moves are made in the row.
+    pub(super) fn command(
+        &mut self,
+        places: &[usize],
+        movers: &[Mover<'a>],
+        placed: &[(usize, usize)],
+        replacements: Vec<Replacement>,
+    ) {
+        let method = if places.len() > 1 { Method::MultiNodeConsolidation } else { Method::SingleNodeConsolidation };
+        let nodes: Vec<Eligible<'c, 'a>> = places.iter().map(|place| self.candidates[*place].one).collect();
+        self.market.charge(replacements.iter().map(|replacement| &replacement.launch));
+        let replaced = !replacements.is_empty();
+        let mut command = decide::command(method, DisruptionReason::Underutilized, &nodes, replacements, self.now);
+        let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
+        command.score = self.totals.score(&candidates, command.savings_per_hour);
+        command.placements = placed
+            .iter()
+            .map(|(mover, leaf)| PodPlacement {
+                pod: movers[*mover].pod.key(),
+                node: self.packed.problem.nodes[*leaf].name.clone(),
+            })
+            .collect();
+        command.placements.sort();
+        for place in places {
+            let candidate = &mut self.candidates[*place];
+            candidate.state = State::Goes;
+            // Where pods go to new nodes, nobody knows their domains yet: until then they count where they are.
+            if !replaced {
+                self.packed.forget(&candidate.one.node.name, &candidate.movers);
+            }
+        }
+        self.packed.commit(movers, placed);
+        let receiving: BTreeSet<usize> = placed.iter().filter_map(|(_, leaf)| self.by_leaf[*leaf]).collect();
+        for place in receiving {
+            let candidate = &mut self.candidates[place];
+            if candidate.state == State::Open {
+                candidate.state = State::Stays;
+                candidate.reasons = vec![KeptReason::Receives(command.id.clone())];
+            }
+        }
+        self.commands.push(command);
+    }
+
+    pub(super) fn finish(self, found: &mut Found) {
+        for candidate in self.candidates {
+            if candidate.state == State::Goes {
+                continue;
+            }
+            if candidate.reasons.contains(&KeptReason::NotLookedAt) {
+                found.not_looked_at.insert(candidate.one.node.name.clone());
+            }
+            let mut reasons = candidate.reasons;
+            if reasons.is_empty() {
+                reasons.push(KeptReason::NoReplacement);
+            }
+            found.kept.entry(candidate.one.node.name.clone()).or_default().extend(reasons);
+        }
+        found.commands.extend(self.commands);
+    }
+}
+
+/// Whether a NodePool may launch nodes now.
+fn may_launch(pool: &nodeless_model::NodePool, now: Timestamp) -> bool {
+    pool.ready.is_ok() && !pool.deleting && pool.replicas.is_none() && schedules::asleep(pool, now).is_none()
+}
+
+fn requests<'n, 'a>(node: &'n ClusterNode<'a>) -> impl Iterator<Item = &'a ResourceList> + use<'n, 'a> {
+    pods::reschedulable(&node.pods).map(|pod| &pod.requests)
+}
+
+fn candidate<'c, 'a>(
+    one: &Eligible<'c, 'a>,
+    cluster: &Cluster<'a>,
+    classes: &mut Classes<'a>,
+    resources: &Resources,
+    repelling: &Repelling<'a>,
+) -> Candidate<'c, 'a> {
+    let mut movers: Vec<Mover<'a>> = pods::reschedulable(&one.of.pods)
+        .map(|pod| Mover { class: classes.of(pod, cluster, resources, repelling), pod })
+        .collect();
+    movers.sort_by(|a, b| {
+        let asked = |mover: &Mover<'_>| Reverse(&classes.list[mover.class].asked);
+        asked(a).cmp(&asked(b)).then_with(|| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)))
+    });
+    let instance = one.claim.status.instance.as_ref();
+    Candidate {
+        price: one.price,
+        cost: pods::reschedule_cost(&one.of.pods),
+        capacity_type: instance.map_or(CapacityType::OnDemand, |instance| instance.capacity_type),
+        instance_type: instance.map_or("", |instance| &instance.instance_type),
+        leaf: usize::MAX,
+        related: movers.iter().any(|mover| classes.list[mover.class].related),
+        movers,
+        one: *one,
+        state: State::Open,
+        reasons: Vec::new(),
+    }
+}
+
+/// The nodes that may take pods of others, those that stay longest first, with everything that is on its way to them.
+fn problem<'a>(
+    cluster: &Cluster<'a>,
+    expected: &Expected<'a>,
+    candidates: &[Candidate<'_, 'a>],
+    now: Timestamp,
+) -> Problem<'a> {
+    let mut problem = simulation::problem(cluster, |node| takes_pods(cluster, node, now));
+    problem.node_pools.clear();
+    for bound in &mut problem.bound_pods {
+        bound.pods.extend(expected.by_node.get(bound.name).into_iter().flatten());
+    }
+    for node in &mut problem.nodes {
+        for pod in expected.by_node.get(&node.name).into_iter().flatten() {
+            node.available.subtract(&pod.requests);
+            node.host_ports.extend(pod.host_ports.iter().cloned());
+        }
+    }
+    let ranks: HashMap<&str, usize> =
+        candidates.iter().enumerate().map(|(rank, one)| (one.one.node.name.as_str(), rank)).collect();
+    let rank = |node: &ExistingNode| Reverse(ranks.get(node.name.as_str()).copied().unwrap_or(usize::MAX));
+    problem.nodes.sort_by_cached_key(|node| (rank(node), node.name.clone()));
+    problem
+}
+
+/// Whether pods may be sent to a node by choice: not before it is ready, and not while `consolidateAfter` protects it.
+fn takes_pods(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> bool {
+    let Some(claim) = node.claim else { return node.is_initialized() || node.node_pool().is_none() };
+    if !node.is_initialized() {
+        return false;
+    }
+    let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
+    let after = pool.map_or(NillableDuration::Never, |offer| offer.pool.disruption.consolidate_after);
+    quiet_until(claim, after).is_none_or(|(_, until)| until <= now)
+}
+
+/// All that the candidates' pods ask for.
+fn demand(candidates: &[Candidate<'_, '_>], classes: &Classes<'_>, resources: &Resources) -> Box<[i64]> {
+    let mut sum = vec![0_i64; resources.len()];
+    for mover in candidates.iter().flat_map(|candidate| &candidate.movers) {
+        for (sum, asked) in sum.iter_mut().zip(&classes.list[mover.class].asked) {
+            *sum = sum.saturating_add(*asked);
+        }
+    }
+    sum.into()
+}

@@ -1,0 +1,145 @@
+//! A node that cheaper ones could replace: one, or two.
+
+use super::replacement;
+use super::round::Round;
+use super::trial::{Verdict, admissions, agrees};
+use super::{State, removal};
+use crate::budgets::Budgets;
+use crate::packed::{Mover, Moves};
+use crate::reasons::KeptReason;
+use nodeless_model::{CapacityType, DisruptionReason};
+
+/// Looks at every node that is left.
+pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
+    let reserved = round.market.has_reservations();
+    for place in 0..round.candidates.len() {
+        if round.candidates[place].state != State::Open {
+            continue;
+        }
+        let pool = round.candidates[place].one.offer.pool.name.clone();
+        let allowed = budgets.check(&pool, DisruptionReason::Underutilized);
+        match allowed.and_then(|()| replace(round, place, reserved)) {
+            Ok(()) => {
+                // It was checked above, and nothing was taken since.
+                let _taken = budgets.take(&pool, DisruptionReason::Underutilized);
+            }
+            Err(why) => {
+                let candidate = &mut round.candidates[place];
+                candidate.state = State::Stays;
+                if !candidate.reasons.contains(&why) {
+                    candidate.reasons.push(why);
+                }
+            }
+        }
+    }
+}
+
+fn replace(round: &mut Round<'_, '_, '_>, place: usize, reserved: bool) -> Result<(), KeptReason> {
+    let candidate = &round.candidates[place];
+    let spot = candidate.capacity_type == CapacityType::Spot;
+    if spot && !round.options.spot_to_spot && !reserved {
+        return Err(KeptReason::SpotToSpotOff);
+    }
+    let movers = candidate.movers.clone();
+    let related = candidate.related;
+    round.close(place);
+    let moves = round.packed.place(&movers, false);
+    let outcome = if moves.left.is_empty() && !related {
+        // Room came free since it was looked at first.
+        removal::settle(round, place, &movers, &moves, related)
+    } else {
+        decide(round, place, &movers, &moves, related)
+    };
+    if outcome.is_err() {
+        round.reopen(place);
+    }
+    outcome
+}
+
+fn decide<'a>(
+    round: &mut Round<'_, 'a, '_>,
+    place: usize,
+    movers: &[Mover<'a>],
+    moves: &Moves,
+    related: bool,
+) -> Result<(), KeptReason> {
+    let found = worth_asking(round, place, movers, moves)
+        .and_then(|()| round.ask(movers, moves, related, true))
+        .and_then(|verdict| accept(round, &[place], verdict));
+    match found {
+        Ok(verdict) => {
+            if !agrees(moves, &verdict) {
+                round.packed.undo(movers, moves);
+                round.packed.apply(movers, &verdict.placed);
+            }
+            let replacements = Round::replacements(verdict.launches, movers);
+            round.command(&[place], movers, &verdict.placed, replacements);
+            Ok(())
+        }
+        Err(why) => {
+            round.packed.undo(movers, moves);
+            Err(why)
+        }
+    }
+}
+
+/// Whether new nodes for the pods that fit on no other could be cheaper at all.
+fn worth_asking(
+    round: &mut Round<'_, '_, '_>,
+    place: usize,
+    movers: &[Mover<'_>],
+    moves: &Moves,
+) -> Result<(), KeptReason> {
+    if moves.left.is_empty() {
+        return Ok(());
+    }
+    let Some(keys) = admissions(round, movers, &moves.left) else {
+        return Err(removal::no_room(round, movers, moves));
+    };
+    let mut load = vec![0_i64; round.packed.resources.len()];
+    for left in &moves.left {
+        for (sum, asked) in load.iter_mut().zip(&round.packed.class(&movers[*left]).asked) {
+            *sum = sum.saturating_add(*asked);
+        }
+    }
+    let price = round.candidates[place].price;
+    let bound = round.market.bound(&load, &keys, &round.packed.classes).ok_or(KeptReason::NoReplacement)?;
+    if bound.price >= price {
+        return Err(KeptReason::NotCheaper { price, replacement: bound.price, instance_types: bound.instance_types });
+    }
+    let several = bound.instance_types.len() > 1;
+    let least = if several { price * round.options.least_saving } else { 0.0 };
+    if price - bound.price < least {
+        return Err(KeptReason::TooLittle { saving: price - bound.price, least });
+    }
+    let candidate = &round.candidates[place];
+    round.totals.approve(&[candidate], price - bound.price)
+}
+
+/// Whether what the scheduler would launch is cheaper by enough, whatever EC2 picks; with only that in it.
+pub(super) fn accept(round: &Round<'_, '_, '_>, places: &[usize], mut verdict: Verdict) -> Result<Verdict, KeptReason> {
+    let candidates: Vec<_> = places.iter().map(|place| &round.candidates[*place]).collect();
+    let removed: f64 = candidates.iter().map(|candidate| candidate.price).sum();
+    if !verdict.launches.is_empty() {
+        verdict.launches = replacement::cheaper(
+            &candidates,
+            std::mem::take(&mut verdict.launches),
+            &round.market.offers,
+            round.options.spot_to_spot,
+        )?;
+    }
+    if round.market.overdraws(verdict.launches.iter()) {
+        return Err(KeptReason::ConsolidationWaits);
+    }
+    let added: f64 = verdict.launches.iter().map(|launch| launch.offering.price).sum();
+    let saving = removed - added;
+    // One node in place of another is what Karpenter does for any saving; more is rearranging.
+    if places.len() > 1 || verdict.launches.len() > 1 {
+        let least = removed * round.options.least_saving;
+        if saving < least {
+            return Err(KeptReason::TooLittle { saving, least });
+        }
+    }
+    round.totals.approve(&candidates, saving)?;
+    Ok(verdict)
+}

@@ -1,0 +1,117 @@
+//! What is wrong with what users wrote, said on the object concerned. It blocks only what it must.
+
+use crate::budgets::Budgets;
+use crate::cluster::{Cluster, ClusterNode};
+use crate::pause::{self, Pause};
+use crate::pods::{self, Guards};
+use crate::{churn, expiration, schedules};
+use jiff::Timestamp;
+use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::{NodePool, Pod, PodDisruptionBudget};
+use std::collections::BTreeSet;
+
+/// Everything that should be said, in an order that depends on nothing but what it is.
+pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -> Vec<ObjectEvent> {
+    let mut events = budgets.events.clone();
+    let ours = || cluster.nodes.iter().filter(|node| node.node_pool().is_some());
+    for node in ours() {
+        events.extend(pods::annotation_events(&node.pods, now));
+    }
+    events.extend(ours().filter_map(|node| homeless(cluster, node)));
+    for offer in &cluster.node_pools {
+        events.extend(annotations(offer.pool, now).into_iter().map(|message| on_pool(offer.pool, message)));
+    }
+    if let Pause::Invalid(why) = pause::pause(&cluster.annotations, now) {
+        let namespace = reference("v1", "Namespace", "", "kube-system", "");
+        events.push(event(namespace, true, "DisruptionBlocked", why));
+    }
+    if !cluster.disruption_budgets.is_empty() {
+        events.extend(never_met(cluster, ours()));
+    }
+    events.sort_by(|a, b| {
+        let order = |event: &ObjectEvent| {
+            let object = &event.object;
+            (object.kind.clone(), object.namespace.clone(), object.name.clone(), event.message.clone())
+        };
+        order(a).cmp(&order(b))
+    });
+    events
+}
+
+/// What is wrong with a NodePool's annotations of ours.
+fn annotations(pool: &NodePool, now: Timestamp) -> Vec<String> {
+    let all = &pool.disruption.annotations;
+    let mut wrong = Vec::new();
+    if let Pause::Invalid(why) = pause::pause(all, now) {
+        wrong.push(why);
+    }
+    if let Some(Err(why)) = all.get(schedules::SLEEP).map(|text| schedules::asleep_by(text, now)) {
+        wrong.push(why.to_string());
+    }
+    wrong.extend(churn::most_evictions(all).err());
+    wrong.extend(expiration::gentle_before(all).err());
+    wrong
+}
+
+/// A node whose NodePool does not exist stays until somebody deletes it or it expires.
+fn homeless(cluster: &Cluster<'_>, node: &ClusterNode<'_>) -> Option<ObjectEvent> {
+    let (node, name) = (node.node?, node.node_pool()?);
+    if cluster.node_pools.iter().any(|offer| offer.pool.name == name) {
+        return None;
+    }
+    let message =
+        format!("NodePool {name} does not exist, so the node is not disrupted by choice; create it or delete the node");
+    Some(event(reference("v1", "Node", "", &node.name, &node.uid), false, "DisruptionBlocked", message))
+}
+
+/// PodDisruptionBudgets that never allow an eviction, and pods with several.
+fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n ClusterNode<'a>>) -> Vec<ObjectEvent> {
+    let guards = Guards::of(cluster.disruption_budgets);
+    let mut never: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut events = Vec::new();
+    for pod in nodes.flat_map(|node| node.pods.iter().copied()).filter(|pod| pod.is_active()) {
+        let covering: Vec<&PodDisruptionBudget> = guards.covering(pod).collect();
+        if covering.len() > 1 {
+            let names: Vec<&str> = covering.iter().map(|budget| budget.name.as_str()).collect();
+            let message = format!(
+                "PodDisruptionBudgets {} cover this pod, and the Eviction API refuses pods that more than one covers; narrow \
+                 their selectors",
+                names.join(" and ")
+            );
+            events.push(event(of_pod(pod), true, "DisruptionBlocked", message));
+        }
+        never.extend(
+            covering.into_iter().filter(|one| one.blocks_always).map(|one| (one.namespace.as_str(), one.name.as_str())),
+        );
+    }
+    events.extend(never.into_iter().map(|(namespace, name)| {
+        let message =
+            "it never allows an eviction, so the nodes of its pods are not disrupted by choice; allow at least one \
+                       disruption"
+                .to_owned();
+        event(reference("policy/v1", "PodDisruptionBudget", namespace, name, ""), true, "DisruptionBlocked", message)
+    }));
+    events
+}
+
+fn on_pool(pool: &NodePool, message: String) -> ObjectEvent {
+    event(reference("karpenter.sh/v1", "NodePool", "", &pool.name, &pool.uid), true, "DisruptionBlocked", message)
+}
+
+fn of_pod(pod: &Pod) -> ObjectRef {
+    reference("v1", "Pod", &pod.namespace, &pod.name, &pod.uid)
+}
+
+fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectRef {
+    ObjectRef {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+        uid: uid.into(),
+    }
+}
+
+fn event(object: ObjectRef, warning: bool, reason: &str, message: String) -> ObjectEvent {
+    ObjectEvent { object, warning, reason: reason.into(), message }
+}

@@ -1,0 +1,135 @@
+//! Pods that are alike, for looking at many of them quickly.
+
+use super::relations::Repelling;
+use crate::cluster::Cluster;
+use nodeless_model::pod::{HostPort, VolumeClaim};
+use nodeless_model::requirement::RequirementTerm;
+use nodeless_model::{Pod, ResourceList, StringMap, Toleration};
+use nodeless_scheduling::Admission;
+use std::collections::HashMap;
+
+/// Which resource has which place in a row of amounts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resources(Vec<String>);
+
+impl Resources {
+    pub(crate) fn of<'p>(lists: impl IntoIterator<Item = &'p ResourceList>) -> Self {
+        let mut names: Vec<&str> = Vec::new();
+        for list in lists {
+            for (name, _) in list.iter() {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names.sort_unstable();
+        Self(names.into_iter().map(str::to_owned).collect())
+    }
+
+    /// A list as a row, in thousandths; resources that nobody asks for fall away.
+    pub(crate) fn amounts(&self, list: &ResourceList) -> Box<[i64]> {
+        self.0.iter().map(|name| list.get(name).milli()).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn name(&self, place: usize) -> &str {
+        &self.0[place]
+    }
+
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|known| known == name)
+    }
+}
+
+/// Pods that are alike in all that a quick look takes into account.
+#[derive(Debug)]
+pub(crate) struct Class<'a> {
+    pub(crate) asked: Box<[i64]>,
+    /// The place of what they require of labels and taints in [`Classes::admissions`]; or why they can be placed nowhere.
+    pub(crate) admission: Result<usize, String>,
+    pub(crate) ports: &'a [HostPort],
+    /// Whether a quick look is not enough, because other pods or the number of volumes matter.
+    pub(crate) related: bool,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct AdmissionKey<'a> {
+    node_selector: &'a StringMap,
+    affinity: &'a [Vec<RequirementTerm>],
+    tolerations: &'a [Toleration],
+    volumes: Option<(&'a str, &'a [VolumeClaim])>,
+    resource_claims: &'a [String],
+    match_fields: bool,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct ClassKey<'a> {
+    requests: &'a ResourceList,
+    admission: Result<usize, String>,
+    ports: &'a [HostPort],
+    related: bool,
+}
+
+/// All classes of pods that may have to move.
+#[derive(Default)]
+pub(crate) struct Classes<'a> {
+    pub(crate) list: Vec<Class<'a>>,
+    pub(crate) admissions: Vec<Admission>,
+    ids: HashMap<ClassKey<'a>, usize>,
+    admission_ids: HashMap<AdmissionKey<'a>, Result<usize, String>>,
+    known: HashMap<Admission, usize>,
+}
+
+impl<'a> Classes<'a> {
+    /// The class of a pod.
+    pub(crate) fn of(
+        &mut self,
+        pod: &'a Pod,
+        cluster: &Cluster<'a>,
+        resources: &Resources,
+        repelling: &Repelling<'a>,
+    ) -> usize {
+        let admission = self.admission(pod, cluster);
+        let counts_volumes = !pod.volume_claims.is_empty() && !cluster.volume_limits.is_empty();
+        let related = counts_volumes || repelling.concern(pod);
+        let key = ClassKey { requests: &pod.requests, admission, ports: &pod.host_ports, related };
+        if let Some(known) = self.ids.get(&key) {
+            return *known;
+        }
+        let class = Class {
+            asked: resources.amounts(&pod.requests),
+            admission: key.admission.clone(),
+            ports: key.ports,
+            related,
+        };
+        self.list.push(class);
+        self.ids.insert(key, self.list.len() - 1);
+        self.list.len() - 1
+    }
+
+    fn admission(&mut self, pod: &'a Pod, cluster: &Cluster<'a>) -> Result<usize, String> {
+        let volumes = (!pod.volume_claims.is_empty()).then_some((pod.namespace.as_str(), &pod.volume_claims[..]));
+        let key = AdmissionKey {
+            node_selector: &pod.node_selector,
+            affinity: &pod.required_node_affinity,
+            tolerations: &pod.tolerations,
+            volumes,
+            resource_claims: &pod.resource_claims,
+            match_fields: pod.has_match_fields,
+        };
+        if let Some(known) = self.admission_ids.get(&key) {
+            return known.clone();
+        }
+        let made = Admission::of(pod, &cluster.volumes).map_err(|why| why.to_string()).map(|admission| {
+            *self.known.entry(admission.clone()).or_insert_with(|| {
+                self.admissions.push(admission);
+                self.admissions.len() - 1
+            })
+        });
+        self.admission_ids.insert(key, made.clone());
+        made
+    }
+}

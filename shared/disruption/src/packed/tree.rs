@@ -1,0 +1,114 @@
+//! Where the first node with enough room is, without looking at all of them.
+
+/// What is free on each of a row of nodes, and over every stretch of the row the most of each resource that any of its
+/// nodes has: a binary tree. Searching it skips every stretch in which no node can have enough.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    /// How many resources there are.
+    width: usize,
+    /// How many leaves, a power of two.
+    leaves: usize,
+    /// The root is node 1; the children of `n` are `2n` and `2n + 1`. `width` amounts each.
+    most: Vec<i64>,
+}
+
+impl Tree {
+    /// A tree over these rooms, `width` amounts each, in thousandths.
+    pub(crate) fn new(width: usize, rooms: &[Box<[i64]>]) -> Self {
+        let leaves = rooms.len().next_power_of_two();
+        let mut tree = Self { width, leaves, most: vec![-1; 2 * leaves * width] };
+        for (leaf, room) in rooms.iter().enumerate() {
+            let start = (leaves + leaf) * width;
+            tree.most[start..start + width].copy_from_slice(room);
+        }
+        for node in (1..leaves).rev() {
+            tree.refresh(node);
+        }
+        tree
+    }
+
+    fn refresh(&mut self, node: usize) {
+        for resource in 0..self.width {
+            let left = self.most[2 * node * self.width + resource];
+            let right = self.most[(2 * node + 1) * self.width + resource];
+            self.most[node * self.width + resource] = left.max(right);
+        }
+    }
+
+    fn at(&self, node: usize) -> &[i64] {
+        &self.most[node * self.width..(node + 1) * self.width]
+    }
+
+    /// What is free on a node.
+    pub(crate) fn room(&self, leaf: usize) -> &[i64] {
+        self.at(self.leaves + leaf)
+    }
+
+    /// Changes what is free on a node.
+    pub(crate) fn set(&mut self, leaf: usize, room: &[i64]) {
+        let start = (self.leaves + leaf) * self.width;
+        self.most[start..start + self.width].copy_from_slice(room);
+        let mut node = (self.leaves + leaf) / 2;
+        while node >= 1 {
+            self.refresh(node);
+            node /= 2;
+        }
+    }
+
+    /// Takes so much from a node; with a negative amount gives it back.
+    pub(crate) fn take(&mut self, leaf: usize, asked: &[i64], sign: i64) {
+        let start = (self.leaves + leaf) * self.width;
+        for (resource, asked) in asked.iter().enumerate() {
+            self.most[start + resource] -= sign * asked;
+        }
+        let mut node = (self.leaves + leaf) / 2;
+        while node >= 1 {
+            self.refresh(node);
+            node /= 2;
+        }
+    }
+
+    /// The first node of the row that has enough and that is good for other reasons too.
+    pub(crate) fn first(&self, asked: &[i64], good: &mut impl FnMut(usize) -> bool) -> Option<usize> {
+        self.first_below(1, asked, good)
+    }
+
+    fn first_below(&self, node: usize, asked: &[i64], good: &mut impl FnMut(usize) -> bool) -> Option<usize> {
+        if !fits(asked, self.at(node)) {
+            return None;
+        }
+        if node >= self.leaves {
+            let leaf = node - self.leaves;
+            return good(leaf).then_some(leaf);
+        }
+        self.first_below(2 * node, asked, good).or_else(|| self.first_below(2 * node + 1, asked, good))
+    }
+}
+
+/// Whether `asked` fits into `room`. Nothing fits where more is taken than there is.
+pub(crate) fn fits(asked: &[i64], room: &[i64]) -> bool {
+    asked.iter().zip(room).all(|(asked, room)| *room >= 0 && asked <= room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_first_with_room_in_every_resource() {
+        let rooms: Vec<Box<[i64]>> = vec![[5, 1].into(), [1, 5].into(), [3, 3].into(), [4, 4].into(), [-1, 9].into()];
+        let mut tree = Tree::new(2, &rooms);
+        let first = |tree: &Tree, asked: [i64; 2]| tree.first(&asked, &mut |_| true);
+        assert_eq!(first(&tree, [2, 2]), Some(2));
+        assert_eq!(tree.first(&[2, 2], &mut |leaf| leaf != 2), Some(3));
+        assert_eq!(first(&tree, [0, 6]), None, "more cpu is taken than the last one has");
+        assert_eq!(first(&tree, [5, 5]), None);
+        tree.take(3, &[2, 2], 1);
+        assert_eq!(first(&tree, [4, 2]), None);
+        tree.take(3, &[2, 2], -1);
+        assert_eq!(first(&tree, [4, 2]), Some(3));
+        tree.set(3, &[-1, -1]);
+        assert_eq!(first(&tree, [4, 2]), None);
+        assert_eq!(tree.room(2), [3, 3]);
+    }
+}

@@ -1,0 +1,296 @@
+//! Why nodes stay, in words.
+
+use crate::drift::Drift;
+use jiff::Timestamp;
+use nodeless_model::DisruptionReason;
+use nodeless_model::duration::format_go_duration;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// Why a node stays. Its text is a sentence for people.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeptReason {
+    /// A command disrupts it already.
+    InCommand(String),
+    /// It is going away already.
+    Leaving,
+    /// It has not joined or is not ready for pods yet.
+    NotInitialized,
+    /// It was made for pods that may be on their way to it.
+    Nominated {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// A pod that waits would fit there.
+    PendingPod(String),
+    /// It carries the annotation `karpenter.sh/do-not-disrupt`.
+    DoNotDisruptNode,
+    /// One of its pods carries the annotation `karpenter.sh/do-not-disrupt`.
+    DoNotDisruptPod(String),
+    /// Its NodePool does not exist.
+    NoNodePool(String),
+    /// Its NodePool keeps a fixed number of nodes.
+    Static(String),
+    /// A PodDisruptionBudget allows no eviction of one of its pods.
+    PodDisruptionBudget {
+        /// The pod.
+        pod: String,
+        /// The budget.
+        budget: String,
+    },
+    /// More than one PodDisruptionBudget covers one of its pods: the Eviction API refuses that.
+    SeveralPodDisruptionBudgets(String),
+    /// `consolidateAfter` is `Never`.
+    ConsolidationNever,
+    /// Its pods changed less than `consolidateAfter` ago.
+    TooRecent {
+        /// The NodePool's `consolidateAfter`.
+        consolidate_after: Duration,
+        /// When that is over.
+        until: Timestamp,
+    },
+    /// It runs pods, and the NodePool consolidates empty nodes only.
+    NotEmptyPolicy {
+        /// How many.
+        pods: usize,
+    },
+    /// Somebody has paused voluntary disruption.
+    Paused {
+        /// Where that is said: `NodePool NAME` or `the cluster`.
+        scope: String,
+        /// Until when; `None` means until the annotation is gone.
+        until: Option<Timestamp>,
+    },
+    /// Voluntary disruption of its NodePool has stopped, because it evicted many pods and lowered no price.
+    Churn(String),
+    /// A pod that has to leave another node anyway is expected there.
+    MovingPod(String),
+    /// Empty or drifted nodes go first.
+    ConsolidationWaits,
+    /// Nobody knows what it costs, so nobody knows what could be saved.
+    PriceUnknown(String),
+    /// A command of this decision sends pods to it.
+    Receives(String),
+    /// The decision would have been too much work; the next begins with it.
+    NotLookedAt,
+    /// One of its pods fits on no other node, and new nodes would cost as much.
+    NoRoom(NoRoom),
+    /// The scheduler found no place for one of its pods.
+    NoPlace {
+        /// The pod.
+        pod: String,
+        /// Why.
+        why: String,
+    },
+    /// What would replace it costs as much or more.
+    NotCheaper {
+        /// Dollars per hour that it costs.
+        price: f64,
+        /// Dollars per hour that a replacement costs at least, for the pods that fit on no other node.
+        replacement: f64,
+        /// Which instance types that would be; empty where not known.
+        instance_types: Vec<String>,
+    },
+    /// No instance type holds its pods for less, whatever the price.
+    NoReplacement,
+    /// Its pods would cost as much on any other nodes.
+    WellUsed {
+        /// Dollars per hour that it costs.
+        price: f64,
+        /// Dollars per hour that its pods would cost at the least, if nodes were sold by slices.
+        worth: f64,
+    },
+    /// What could be saved is less than [`crate::Options::least_saving`] of what it costs.
+    TooLittle {
+        /// Dollars per hour.
+        saving: f64,
+        /// Dollars per hour that would have to be saved.
+        least: f64,
+    },
+    /// It is a spot node, and spot nodes are not replaced by spot nodes.
+    SpotToSpotOff,
+    /// It is a spot node, and too few cheaper types could replace it.
+    SpotToSpotTypes {
+        /// How many there are.
+        found: usize,
+        /// How many there have to be.
+        needed: usize,
+    },
+    /// Cheaper instance types are too few for the NodePool's `minValues`.
+    MinValues {
+        /// The NodePool.
+        node_pool: String,
+        /// The label's key.
+        key: String,
+    },
+    /// By the policy `Balanced` the saving is not worth the disruption.
+    Balanced {
+        /// The NodePool.
+        node_pool: String,
+        /// The share of the price that is saved over the share of the pods that is disturbed.
+        score: f64,
+    },
+    /// Its static NodePool has more nodes than it should, and those that are too many go first.
+    StaticSurplus {
+        /// The NodePool.
+        node_pool: String,
+        /// How many nodes there are.
+        nodes: usize,
+        /// How many there should be.
+        replicas: i64,
+    },
+    /// Its static NodePool cannot launch a node in its place.
+    NoReplacementNow {
+        /// The NodePool.
+        node_pool: String,
+        /// Why not.
+        why: String,
+    },
+    /// A disruption budget is used up.
+    Budget {
+        /// The NodePool.
+        node_pool: String,
+        /// For which reason the node would go.
+        reason: DisruptionReason,
+        /// How many nodes may be disrupted at once.
+        allowed: u32,
+        /// How many are: not ready or going away, with those of this decision.
+        disrupting: u32,
+    },
+    /// It drifted, but one of its pods would fit nowhere.
+    DriftBlocked {
+        /// How it drifted.
+        drift: Drift,
+        /// The pod.
+        pod: String,
+        /// Why it would fit nowhere.
+        why: String,
+    },
+    /// It drifted, and other nodes go first.
+    DriftWaits(Drift),
+}
+
+impl fmt::Display for KeptReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InCommand(id) => write!(f, "command {id} disrupts it already"),
+            Self::Leaving => f.write_str("it is going away already"),
+            Self::NotInitialized => f.write_str("it is not initialised yet"),
+            Self::Nominated { until } => write!(f, "pods may be on their way to it until {until}"),
+            Self::PendingPod(pod) => write!(f, "pending pod {pod} fits there"),
+            Self::DoNotDisruptNode => f.write_str("it is annotated karpenter.sh/do-not-disrupt"),
+            Self::DoNotDisruptPod(pod) => write!(f, "pod {pod} is annotated karpenter.sh/do-not-disrupt"),
+            Self::NoNodePool(name) => write!(f, "its NodePool {name} does not exist"),
+            Self::Static(name) => write!(f, "NodePool {name} keeps a fixed number of nodes"),
+            Self::PodDisruptionBudget { pod, budget } => {
+                write!(f, "PodDisruptionBudget {budget} allows no eviction of pod {pod}")
+            }
+            Self::SeveralPodDisruptionBudgets(pod) => {
+                write!(f, "several PodDisruptionBudgets cover pod {pod}, so it cannot be evicted")
+            }
+            Self::ConsolidationNever => f.write_str("consolidateAfter is Never"),
+            Self::TooRecent { consolidate_after, until } => write!(
+                f,
+                "its pods changed less than consolidateAfter ({}) ago; that is over at {until}",
+                format_go_duration(*consolidate_after)
+            ),
+            Self::NotEmptyPolicy { pods } => {
+                write!(f, "it runs {pods}, and consolidationPolicy is WhenEmpty", pods = Pods(*pods))
+            }
+            Self::Paused { scope, until: None } => write!(f, "disruption is paused for {scope}"),
+            Self::Paused { scope, until: Some(until) } => write!(f, "disruption is paused for {scope} until {until}"),
+            Self::Churn(why) => f.write_str(why),
+            Self::MovingPod(pod) => write!(f, "pod {pod}, which has to leave its node, is expected there"),
+            Self::ConsolidationWaits => f.write_str("empty and drifted nodes go first"),
+            Self::PriceUnknown(kind) => write!(f, "nobody knows what its instance type {kind} costs there"),
+            Self::Receives(id) => write!(f, "command {id} sends pods to it"),
+            Self::NotLookedAt => f.write_str("there was too much to look at; the next decision begins with it"),
+            Self::NoRoom(why) => why.fmt(f),
+            Self::NoPlace { pod, why } => write!(f, "pod {pod} would fit nowhere else: {why}"),
+            Self::NotCheaper { price, replacement, instance_types } => {
+                write!(f, "it costs ${price:.4} an hour, and for the pods that fit on no other node ")?;
+                match &instance_types[..] {
+                    [] => write!(f, "new nodes would cost at least ${replacement:.4}")?,
+                    kinds => write!(f, "{} would cost ${replacement:.4}", kinds.join(" and "))?,
+                }
+                write!(f, ", ${:.4} more", (replacement - price).max(0.0))
+            }
+            Self::NoReplacement => f.write_str("no instance type would hold the pods that fit on no other node"),
+            Self::WellUsed { price, worth } => {
+                write!(f, "it costs ${price:.4} an hour, and its pods would cost at least ${worth:.4} anywhere else")
+            }
+            Self::TooLittle { saving, least } => {
+                write!(
+                    f,
+                    "only ${saving:.4} an hour could be saved, and ${least:.4} is the least worth moving pods for"
+                )
+            }
+            Self::SpotToSpotOff => {
+                f.write_str("spot nodes are not replaced by spot nodes, because that is switched off")
+            }
+            Self::SpotToSpotTypes { found, needed } => write!(
+                f,
+                "{found} cheaper instance types could replace this spot node, and fewer than {needed} would be                  interrupted too often"
+            ),
+            Self::MinValues { node_pool, key } => {
+                write!(f, "the cheaper instance types are too few for minValues of {key} in NodePool {node_pool}")
+            }
+            Self::Balanced { node_pool, score } => {
+                write!(
+                    f,
+                    "the saving is not worth the disruption in NodePool {node_pool}: score {score:.2}, below 0.50"
+                )
+            }
+            Self::StaticSurplus { node_pool, nodes, replicas } => {
+                write!(f, "NodePool {node_pool} has {nodes} nodes of {replicas}, and those that are too many go first")
+            }
+            Self::NoReplacementNow { node_pool, why } => {
+                write!(f, "NodePool {node_pool} can launch nothing in its place: {why}")
+            }
+            Self::Budget { node_pool, reason, allowed, disrupting } => write!(
+                f,
+                "the disruption budgets of NodePool {node_pool} allow {allowed} at once for {reason:?}, and {disrupting} \
+                 are disrupted or not ready"
+            ),
+            Self::DriftBlocked { drift, pod, why } => write!(f, "{drift}, but pod {pod} would fit nowhere: {why}"),
+            Self::DriftWaits(drift) => write!(f, "{drift}; other nodes go first"),
+        }
+    }
+}
+
+/// So many pods, for a sentence.
+struct Pods(usize);
+
+impl fmt::Display for Pods {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, if self.0 == 1 { "pod" } else { "pods" })
+    }
+}
+
+impl Serialize for KeptReason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A pod that fits on no other node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NoRoom {
+    /// The pod.
+    pub pod: String,
+    /// What is in the way, and on how many of the other nodes; empty unless [`crate::Options::explain`] is set.
+    pub obstacles: BTreeMap<String, usize>,
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pod {} fits on no other node", self.pod)?;
+        for (index, (obstacle, nodes)) in self.obstacles.iter().enumerate() {
+            let separator = if index == 0 { ": " } else { ", " };
+            write!(f, "{separator}{obstacle} on {nodes}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! Repair: nodes that have been unhealthy for too long are replaced by force, unless too many are at once.
+
+use crate::cluster::{Cluster, ClusterNode};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::Node;
+use nodeless_model::node::NodeCondition;
+use std::collections::BTreeMap;
+
+/// How long a condition may be bad before the node is replaced.
+struct Policy {
+    condition: &'static str,
+    /// The bad status; `None` means unknown.
+    bad: Option<bool>,
+    toleration: SignedDuration,
+}
+
+const fn policy(condition: &'static str, bad: Option<bool>, minutes: i64) -> Policy {
+    Policy { condition, bad, toleration: SignedDuration::from_mins(minutes) }
+}
+
+/// Karpenter's policies for EC2: the kubelet's own condition, and those of EKS's node monitoring agent.
+const POLICIES: [Policy; 7] = [
+    policy("Ready", Some(false), 30),
+    policy("Ready", None, 30),
+    policy("AcceleratedHardwareReady", Some(false), 10),
+    policy("StorageReady", Some(false), 30),
+    policy("NetworkingReady", Some(false), 30),
+    policy("KernelReady", Some(false), 30),
+    policy("ContainerRuntimeReady", Some(false), 30),
+];
+
+/// No node is repaired while more than this share of a NodePool's nodes, rounded up, is unhealthy: then something else is
+/// wrong, and replacing nodes does not help.
+const MOST_UNHEALTHY_PERCENT: usize = 20;
+
+/// A node that is not healthy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unhealthy {
+    /// The Node.
+    pub node: String,
+    /// The NodeClaim.
+    pub node_claim: String,
+    /// The NodePool.
+    pub node_pool: String,
+    /// Which condition is bad, in one sentence.
+    pub message: String,
+    /// When it has been bad for too long.
+    pub due: Timestamp,
+    /// What is to be done.
+    pub verdict: Verdict,
+}
+
+/// What is to be done with a node that is not healthy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may recover until it is due.
+    Wait,
+    /// It is to be terminated at once: its pods are not waited for, as nobody knows whether they still run.
+    Repair,
+    /// Too many nodes are unhealthy at once: nothing is done. The sentence says how many, for the event
+    /// `NodeRepairBlocked`.
+    Blocked(String),
+}
+
+/// All nodes of ours that are not healthy, in the order of their names, and what is to be done.
+///
+/// As in Karpenter a node counts as unhealthy for the circuit breaker from the moment a condition is bad, however short
+/// that is; nodes that are going away already are left alone but count.
+#[must_use]
+pub fn unhealthy(cluster: &Cluster<'_>, now: Timestamp) -> Vec<Unhealthy> {
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (pool, node) in cluster.nodes.iter().filter_map(|node| Some((node.node_pool()?, node.node?))) {
+        let (total, bad) = counts.entry(pool).or_default();
+        *total += 1;
+        *bad += usize::from(worst(node).is_some());
+    }
+    let mut found: Vec<Unhealthy> =
+        cluster.nodes.iter().filter(|node| !node.is_leaving()).filter_map(|node| one(node, &counts, now)).collect();
+    found.sort_by(|a, b| a.node.cmp(&b.node));
+    found
+}
+
+fn one(of: &ClusterNode<'_>, counts: &BTreeMap<&str, (usize, usize)>, now: Timestamp) -> Option<Unhealthy> {
+    let (node, claim) = (of.node?, of.claim?);
+    let (due, message) = worst(node)?;
+    let (total, bad) = counts.get(of.node_pool()?).copied().unwrap_or_default();
+    let most = (total * MOST_UNHEALTHY_PERCENT).div_ceil(100);
+    let verdict = if due > now {
+        Verdict::Wait
+    } else if bad > most {
+        Verdict::Blocked(format!(
+            "{bad} of {total} nodes of NodePool {} are unhealthy, more than {MOST_UNHEALTHY_PERCENT}%: none is repaired",
+            claim.node_pool
+        ))
+    } else {
+        Verdict::Repair
+    };
+    Some(Unhealthy {
+        node: node.name.clone(),
+        node_claim: claim.name.clone(),
+        node_pool: claim.node_pool.clone(),
+        message,
+        due,
+        verdict,
+    })
+}
+
+/// The bad condition of a node that has been put up with the longest: when that ends, and what it is.
+fn worst(node: &Node) -> Option<(Timestamp, String)> {
+    let bad = node.conditions.iter().filter_map(|condition| {
+        let policy =
+            POLICIES.iter().find(|policy| policy.condition == condition.kind && policy.bad == condition.status)?;
+        // One that does not say since when may have begun just now: nothing destructive on doubt.
+        let since = condition.since?;
+        Some((since.checked_add(policy.toleration).ok()?, message(condition, since)))
+    });
+    bad.min()
+}
+
+fn message(condition: &NodeCondition, since: Timestamp) -> String {
+    let status = match condition.status {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    };
+    format!("its condition {} has been {status} since {since}", condition.kind)
+}

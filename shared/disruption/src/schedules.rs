@@ -1,0 +1,114 @@
+//! Schedules: NodePools that have no nodes at night and come back in the morning.
+
+use crate::cron::Cron;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::NodePool;
+use nodeless_model::duration::parse_go_duration;
+use std::time::Duration;
+
+/// The annotation of a NodePool: when it has no nodes. One or more of `SCHEDULE for DURATION`, separated by semicolons,
+/// like `0 20 * * mon-fri for 11h; 0 20 * * fri for 59h`. Times are in UTC.
+pub const SLEEP: &str = "nodeless.sh/sleep";
+
+/// A time of the week, month or year at which a NodePool has no nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Nap {
+    start: Cron,
+    length: Duration,
+}
+
+/// Why the annotation cannot be read. A NodePool with such a schedule stays awake: nothing destructive on doubt.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "annotation {SLEEP}: {part:?} is no schedule, so the NodePool stays awake: {why}; write it like 0 20 * * mon-fri for 11h"
+)]
+pub struct SleepError {
+    part: String,
+    why: String,
+}
+
+/// Until when a NodePool sleeps, if it does now. A schedule that cannot be read counts as awake.
+#[must_use]
+pub fn asleep(pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
+    asleep_by(pool.disruption.annotations.get(SLEEP)?, now).ok().flatten()
+}
+
+/// Until when a schedule sleeps, if it does now.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn asleep_by(schedule: &str, now: Timestamp) -> Result<Option<Timestamp>, SleepError> {
+    let naps = parse(schedule)?;
+    let mut until = naps.iter().filter_map(|nap| nap.until(now)).max();
+    // One nap may pass into the next.
+    for _ in 0..naps.len() {
+        until = until.map(|end| naps.iter().filter_map(|nap| nap.until(end)).max().map_or(end, |next| next.max(end)));
+    }
+    Ok(until)
+}
+
+fn parse(schedule: &str) -> Result<Vec<Nap>, SleepError> {
+    schedule.split(';').map(str::trim).map(parse_one).collect()
+}
+
+fn parse_one(part: &str) -> Result<Nap, SleepError> {
+    let error = |why: String| SleepError { part: part.to_owned(), why };
+    let (start, length) = part.rsplit_once(" for ").ok_or_else(|| error("it says not how long".to_owned()))?;
+    let start: Cron = start.trim().parse().map_err(|why: crate::cron::CronError| error(why.to_string()))?;
+    let length = parse_go_duration(length.trim()).map_err(|why| error(why.to_string()))?;
+    if length.is_zero() {
+        return Err(error("it lasts no time".to_owned()));
+    }
+    Ok(Nap { start, length })
+}
+
+impl Nap {
+    /// Until when it lasts, if it has begun.
+    fn until(&self, now: Timestamp) -> Option<Timestamp> {
+        let length = SignedDuration::try_from(self.length).ok()?;
+        let mut begun = None;
+        let mut next = self.start.next_after(now.checked_sub(length).unwrap_or(Timestamp::MIN));
+        // The latest that has begun counts: naps may overlap themselves.
+        while let Some(start) = next.filter(|start| *start <= now) {
+            begun = Some(start);
+            next = self.start.next_after(start);
+        }
+        begun?.checked_add(length).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn sleeps_at_night_and_over_the_weekend() {
+        let schedule = "0 20 * * mon-thu for 11h; 0 20 * * fri for 59h";
+        for (now, until) in [
+            ("2026-01-05T19:59:59Z", None),
+            ("2026-01-05T20:00:00Z", Some("2026-01-06T07:00:00Z")),
+            ("2026-01-06T06:59:59Z", Some("2026-01-06T07:00:00Z")),
+            ("2026-01-06T07:00:00Z", None),
+            ("2026-01-10T12:00:00Z", Some("2026-01-12T07:00:00Z")),
+        ] {
+            assert_eq!(asleep_by(schedule, at(now)).unwrap(), until.map(at), "{now}");
+        }
+        // From one nap into the next.
+        let all = asleep_by("0 20 * * * for 2h; 0 22 * * * for 1h", at("2026-01-05T21:00:00Z")).unwrap();
+        assert_eq!(all, Some(at("2026-01-05T23:00:00Z")));
+    }
+
+    #[test]
+    fn refuses_what_is_no_schedule() {
+        for text in
+            ["", "0 20 * * *", "0 25 * * * for 1h", "0 20 * * * for a while", "0 20 * * * for 0s", "@daily for 1h;"]
+        {
+            let error = asleep_by(text, at("2026-01-05T21:00:00Z")).unwrap_err();
+            assert!(error.to_string().contains("stays awake"), "{error}");
+        }
+    }
+}

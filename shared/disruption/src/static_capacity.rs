@@ -1,0 +1,123 @@
+//! NodePools that keep a fixed number of nodes (`spec.replicas`).
+
+use crate::cluster::{Cluster, ClusterNode, Options};
+use crate::decision::Candidate;
+use crate::pods::{self, Protection};
+use crate::{pause, schedules};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::pod::HostPort;
+use nodeless_model::taint::TolerationOperator;
+use nodeless_model::{DaemonSet, NodePool, Pod, ResourceList, Toleration};
+use nodeless_scheduling::{Launch, PoolOffer, Problem, solve};
+
+/// What a static NodePool needs to have as many nodes as it should.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StaticChange {
+    /// The NodePool.
+    pub node_pool: String,
+    /// Nodes to launch; they are for no pod in particular.
+    pub launches: Vec<Launch>,
+    /// Nodes that are too many. No budget holds them back, as in Karpenter; PodDisruptionBudgets slow the drain.
+    pub surplus: Vec<Candidate>,
+    /// Why fewer nodes are launched than are missing, if they are.
+    pub short: Option<String>,
+}
+
+/// What every static NodePool needs: those that have the nodes they should are left out. One that sleeps
+/// ([`crate::schedules`]) should have none.
+#[must_use]
+pub fn static_changes(cluster: &Cluster<'_>, now: Timestamp, options: &Options) -> Vec<StaticChange> {
+    let mut changes = Vec::new();
+    for offer in &cluster.node_pools {
+        let pool = offer.pool;
+        let Some(replicas) = pool.replicas.filter(|_| !pool.deleting) else { continue };
+        let wanted = if schedules::asleep(pool, now).is_some() { 0 } else { usize::try_from(replicas).unwrap_or(0) };
+        // What a command replaces has its successor among the others already, or will have.
+        let present: Vec<&ClusterNode<'_>> = present(cluster, &pool.name).collect();
+        let change =
+            StaticChange { node_pool: pool.name.clone(), launches: Vec::new(), surplus: Vec::new(), short: None };
+        if present.len() < wanted {
+            let missing = wanted - present.len();
+            let (launches, short) = launches(offer, cluster.daemon_sets, missing, options);
+            changes.push(StaticChange { launches, short: Some(short).filter(|why| !why.is_empty()), ..change });
+        } else if present.len() > wanted && pause::holding(cluster, pool, now).is_none() {
+            let surplus = surplus(&present, present.len() - wanted, now);
+            changes.push(StaticChange { surplus, ..change });
+        }
+    }
+    changes
+}
+
+/// The nodes and claims of a NodePool that are neither going away nor being replaced.
+pub(crate) fn present<'c, 'a>(
+    cluster: &'c Cluster<'a>,
+    node_pool: &'c str,
+) -> impl Iterator<Item = &'c ClusterNode<'a>> + use<'c, 'a> {
+    cluster
+        .nodes
+        .iter()
+        .filter(move |node| node.claim.is_some_and(|claim| claim.node_pool == node_pool) && !node.is_leaving())
+}
+
+/// So many nodes as a static NodePool's template describes, each of them the cheapest that there is; fewer where limits or
+/// offerings do not suffice, and then why.
+pub(crate) fn launches(
+    offer: &PoolOffer<'_>,
+    daemon_sets: &[DaemonSet],
+    count: usize,
+    options: &Options,
+) -> (Vec<Launch>, String) {
+    if count == 0 {
+        return (Vec::new(), String::new());
+    }
+    // A pod that needs nothing, goes anywhere and takes a port stands for each node: no two share one.
+    let pool = NodePool { replicas: None, ..offer.pool.clone() };
+    let stands: Vec<Pod> = (0..count)
+        .map(|index| Pod {
+            name: format!("node-{index:06}"),
+            requests: ResourceList::new(),
+            host_ports: vec![HostPort { ip: String::new(), port: i32::MAX, protocol: "static".to_owned() }],
+            tolerations: vec![Toleration { operator: TolerationOperator::Exists, ..Toleration::default() }],
+            ..Pod::default()
+        })
+        .collect();
+    let offers = vec![PoolOffer { pool: &pool, ..offer.clone() }];
+    let problem = Problem { pods: stands.iter().collect(), node_pools: offers, daemon_sets, ..Problem::default() };
+    let solution = solve(&problem, &options.scheduling);
+    let why = solution
+        .unschedulable
+        .first()
+        .map(|stuck| stuck.reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+    let launches = solution.launches.into_iter().map(|launch| Launch { pods: Vec::new(), ..launch });
+    (launches.collect(), why.unwrap_or_default())
+}
+
+/// Which nodes go first: those without an instance, then empty ones, then those whose pods are cheapest to move; last
+/// those with a pod that does not want to be disrupted.
+fn surplus(present: &[&ClusterNode<'_>], count: usize, now: Timestamp) -> Vec<Candidate> {
+    let rank = |node: &ClusterNode<'_>| {
+        let launched = node.claim.is_some_and(|claim| claim.status.instance.is_some());
+        let protected = node.pods.iter().any(|pod| pod.is_active() && pods::protection(pod, now) == Protection::Active);
+        let empty = !protected && pods::reschedulable(&node.pods).next().is_none();
+        let cost: f64 = pods::reschedulable(&node.pods).map(pods::eviction_cost).sum::<f64>();
+        (launched, !empty, protected, cost * lifetime_left(node, now))
+    };
+    let mut ranked: Vec<_> = present.iter().map(|node| (rank(node), node)).collect();
+    ranked.sort_by(|(a, first), (b, second)| {
+        (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then(a.3.total_cmp(&b.3)).then_with(|| first.name().cmp(second.name()))
+    });
+    ranked.into_iter().take(count).filter_map(|(_, node)| candidate(node)).collect()
+}
+
+fn candidate(node: &ClusterNode<'_>) -> Option<Candidate> {
+    let claim = node.claim?;
+    Some(Candidate { node: node.name().to_owned(), node_claim: claim.name.clone(), node_pool: claim.node_pool.clone() })
+}
+
+/// The share of its life that a node has before it; one where it has no end.
+fn lifetime_left(node: &ClusterNode<'_>, now: Timestamp) -> f64 {
+    let Some(claim) = node.claim else { return 1.0 };
+    let Some(whole) = claim.spec.expire_after.filter(|whole| !whole.is_zero()) else { return 1.0 };
+    let age: SignedDuration = now.duration_since(claim.created);
+    (1.0 - age.as_secs_f64() / whole.as_secs_f64()).clamp(0.0, 1.0)
+}

@@ -1,0 +1,64 @@
+//! Replacing drifted nodes of NodePools that keep a fixed number of nodes: one for one, whatever runs there.
+
+use crate::budgets::Budgets;
+use crate::candidates::Eligible;
+use crate::cluster::{Cluster, Options};
+use crate::decision::{Command, Method, Replacement};
+use crate::drift::Drift;
+use crate::pods::Guards;
+use crate::reasons::KeptReason;
+use crate::{decide, drifted, static_capacity};
+use jiff::Timestamp;
+use nodeless_model::DisruptionReason;
+use std::collections::BTreeMap;
+
+/// A command for each drifted node that the budgets and limits allow, and why each other one stays.
+pub(crate) fn find(
+    cluster: &Cluster<'_>,
+    fixed: &[(&Eligible<'_, '_>, Drift)],
+    guards: &Guards<'_>,
+    options: &Options,
+    budgets: &mut Budgets,
+    now: Timestamp,
+) -> (Vec<Command>, Vec<(String, KeptReason)>) {
+    let mut by_pool: BTreeMap<&str, Vec<&(&Eligible<'_, '_>, Drift)>> = BTreeMap::new();
+    for one in fixed {
+        by_pool.entry(&one.0.offer.pool.name).or_default().push(one);
+    }
+    let (mut commands, mut kept) = (Vec::new(), Vec::new());
+    for (name, drifted) in by_pool {
+        let Some((first, _)) = drifted.first() else { continue };
+        let offer = first.offer;
+        let nodes = static_capacity::present(cluster, name).count();
+        let replicas = offer.pool.replicas.unwrap_or(0);
+        let mut going = Vec::new();
+        for (one, _) in &drifted {
+            let surplus = i64::try_from(nodes).unwrap_or(i64::MAX) > replicas;
+            let outcome = if surplus {
+                Err(KeptReason::StaticSurplus { node_pool: name.to_owned(), nodes, replicas })
+            } else {
+                drifted::unless_blocked(one, guards, now).and_then(|()| budgets.take(name, DisruptionReason::Drifted))
+            };
+            match outcome {
+                Ok(()) => going.push(*one),
+                Err(why) => kept.push((one.node.name.clone(), why)),
+            }
+        }
+        let (launches, fewer) = static_capacity::launches(offer, cluster.daemon_sets, going.len(), options);
+        let mut launches = launches.into_iter();
+        for one in going {
+            match launches.next() {
+                Some(launch) => {
+                    let replacement = Replacement { launch, pods: Vec::new() };
+                    let reason = DisruptionReason::Drifted;
+                    commands.push(decide::command(Method::StaticDrift, reason, &[*one], vec![replacement], now));
+                }
+                None => kept.push((
+                    one.node.name.clone(),
+                    KeptReason::NoReplacementNow { node_pool: name.to_owned(), why: fewer.clone() },
+                )),
+            }
+        }
+    }
+    (commands, kept)
+}
