@@ -7,7 +7,7 @@
 use crate::classes::{AlternativeId, Class, Classes, Level};
 use crate::groups::{GroupId, Kind};
 use crate::packing::Unit;
-use crate::topology::{ABSENT, Domain, Target, Topology};
+use crate::topology::{ABSENT, Domain, Standings, Target, Topology};
 use std::cmp::Ordering;
 
 /// A place that pods of a class could be bound for.
@@ -15,6 +15,8 @@ use std::cmp::Ordering;
 pub(crate) struct Prospect {
     pub(crate) target: Target,
     pub(crate) alternatives: Vec<AlternativeId>,
+    /// Whether pods count there for the groups that select them.
+    pub(crate) standings: Standings,
     /// What one pod is worth on a new node there, in dollars per hour; `None` where none can be launched.
     pub(crate) worth: Option<f64>,
     /// How many pods existing nodes there hold.
@@ -144,7 +146,7 @@ pub(crate) fn assign(
         let more = more.min(prospect.most - prospect.assigned);
         prospect.assigned += more;
         pending -= more;
-        topology.record(&class.selected, &class.required, &prospect.target, more);
+        topology.record((&class.selected, &class.required), &prospect.standings, &prospect.target, more);
     }
 }
 

@@ -172,6 +172,24 @@ fn accepts_labels(pod: &Pod, labels: &Requirements) -> bool {
     selector && affinity
 }
 
+/// Whether labels could turn out to be what a pod requires. What new nodes have in any case is only not known of them yet.
+fn may_accept_labels(pod: &Pod, node: &Requirements, exists: bool) -> bool {
+    let possible = |expression: &RequirementTerm| match node.get(&expression.key) {
+        None => (!exists && labels::is_well_known(&expression.key)) || matches_value(expression, None),
+        Some(requirement) => match requirement.values() {
+            Some(values) if !values.is_empty() => values.iter().any(|value| matches_value(expression, Some(value))),
+            Some(_) => matches_value(expression, None),
+            None => Requirement::from_term(expression).is_ok_and(|wanted| requirement.intersects(&wanted)),
+        },
+    };
+    let selector = pod
+        .node_selector
+        .iter()
+        .all(|(key, value)| possible(&expression(key, Operator::In, std::slice::from_ref(value))));
+    let terms = &pod.required_node_affinity;
+    selector && (terms.is_empty() || terms.iter().any(|term| !term.is_empty() && term.iter().all(possible)))
+}
+
 fn expression(key: &str, operator: Operator, values: &[String]) -> RequirementTerm {
     RequirementTerm { key: key.to_owned(), operator, values: values.to_vec(), min_values: None }
 }

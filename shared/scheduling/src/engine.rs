@@ -4,14 +4,14 @@ use crate::assigning::{self, Eligible, Prospect};
 use crate::classes::{AlternativeId, Class, Classes, Order};
 use crate::dense::{self, Amounts, ResourceIndex};
 use crate::existing::ExistingNode;
-use crate::groups::{Groups, Kind};
+use crate::groups::{GroupId, Groups, Kind};
 use crate::hosts::HostCounts;
 use crate::packing::{self, Bin, Context, Unit};
 use crate::pools::{self, Pool};
 use crate::problem::{Options, PreferencePolicy, Problem};
 use crate::reservations::Reservations;
 use crate::solution::{Placement, Solution, Unschedulable};
-use crate::topology::{self, Domain, Target, Topology};
+use crate::topology::{self, Domain, Standing, Standings, Target, Topology};
 use crate::volumes::AttachedVolumes;
 use crate::{against, constraints, explain, joining, launch};
 use nodeless_model::pod::HostPort;
@@ -89,6 +89,8 @@ struct Engine<'a, 'p> {
     nodes: Vec<Node<'p>>,
     /// Whether an alternative may go to a node; `None` where nobody has asked yet.
     allowed: Vec<Option<Box<[bool]>>>,
+    /// Whether pods with an alternative count for a group; `None` inside where it leads nowhere.
+    standing: HashMap<(GroupId, AlternativeId), Option<Standing>>,
     /// How many pods of each class wait.
     pending: Vec<u32>,
     /// What came of all bindings.
@@ -146,6 +148,7 @@ impl<'a, 'p> Engine<'a, 'p> {
             resources,
             pending: classes.list.iter().map(|class| count(&class.pods)).collect(),
             allowed: Vec::new(),
+            standing: HashMap::new(),
             outcomes: HashMap::new(),
             bins: pools.iter().map(|_| Vec::new()).collect(),
             placed: Vec::new(),
@@ -205,12 +208,13 @@ impl<'a, 'p> Engine<'a, 'p> {
 
     /// Counts what came of a unit, and lets what found no room wait again.
     fn take_back(&mut self, level: usize, unit: &Unit) {
-        let class = &self.classes.list[unit.class];
         self.pending[unit.class] += unit.pending;
         if unit.target.is_empty() {
             return;
         }
-        self.topology.forget(&class.selected, &class.required, &unit.target, unit.pending);
+        let standings = self.standings(unit.class, &unit.alternatives);
+        let class = &self.classes.list[unit.class];
+        self.topology.forget((&class.selected, &class.required), &standings, &unit.target, unit.pending);
         let outcome = self.outcomes.entry((level, unit.class, unit.target.clone())).or_default();
         outcome.placed += unit.assigned - unit.pending;
         outcome.failed |= unit.pending > 0;
@@ -310,9 +314,44 @@ impl<'a, 'p> Engine<'a, 'p> {
             let outcome = self.outcomes.get(&binding).copied().unwrap_or_default();
             let most = self.known.most.get(&binding).map_or(u32::MAX, |most| most.saturating_sub(outcome.placed));
             let most = if outcome.failed { 0 } else { most };
-            prospects.push(Prospect { target: binding.2, alternatives, worth, room, most, assigned: 0 });
+            let standings = self.standings(class, &alternatives);
+            prospects.push(Prospect { target: binding.2, alternatives, standings, worth, room, most, assigned: 0 });
         }
         prospects
+    }
+
+    /// Whether pods of a class count for spreads that leave out some nodes, wherever these alternatives let them go.
+    fn standings(&mut self, class: usize, alternatives: &[AlternativeId]) -> Standings {
+        let selected = self.classes.list[class].selected.iter().copied();
+        let particular: Vec<GroupId> = selected.filter(|group| self.topology.is_particular(*group)).collect();
+        particular
+            .into_iter()
+            .map(|group| {
+                let each = alternatives.iter().filter_map(|&alternative| self.standing(group, alternative));
+                (group, each.reduce(Standing::and).unwrap_or(Standing::Counts))
+            })
+            .collect()
+    }
+
+    /// The same of one group and alternative; `None` where it leads nowhere.
+    fn standing(&mut self, group: GroupId, alternative: AlternativeId) -> Option<Standing> {
+        if let Some(known) = self.standing.get(&(group, alternative)) {
+            return *known;
+        }
+        let mut found: Option<Standing> = None;
+        let mut add = |standing: Standing| found = Some(found.map_or(standing, |known| known.and(standing)));
+        for pool in &mut self.pools {
+            if let Some(set) = pool.admit(pools::BASE, alternative, &self.classes.alternatives) {
+                add(self.topology.standing(group, &pool.set(set).requirements, &pool.pool.template.taints, false));
+            }
+        }
+        self.allow(alternative);
+        let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
+        for (node, _) in self.nodes.iter().zip(allowed).filter(|(_, allowed)| **allowed) {
+            add(self.topology.standing(group, &node.node.requirements, &node.node.taints, true));
+        }
+        self.standing.insert((group, alternative), found);
+        found
     }
 
     /// What one pod is worth where it is cheapest; `None` where no node can be launched for it.
@@ -444,7 +483,9 @@ impl<'a, 'p> Engine<'a, 'p> {
             let here = self.topology.matching(group, assigning::domain_of(target, self.topology.key(group)));
             relies(group)
                 && match self.topology.kind(group) {
-                    Kind::Affinity => here == 0,
+                    Kind::Affinity => {
+                        here <= self.followers(group, target) && self.topology.matches_beyond(group, target)
+                    }
                     Kind::Anti => false,
                     Kind::Spread { max_skew, min_domains } => {
                         let known = eligible.iter().find(|(one, _)| *one == group);
@@ -453,6 +494,18 @@ impl<'a, 'p> Engine<'a, 'p> {
                     }
                 }
         })
+    }
+
+    /// How many of the pods that an affinity counts in a domain are there because of it.
+    fn followers(&self, group: GroupId, target: &[(usize, Domain)]) -> u32 {
+        let domain = |target: &[(usize, Domain)]| assigning::domain_of(target, self.topology.key(group));
+        let follow = |class: usize| {
+            let class = &self.classes.list[class];
+            class.required.contains(&group) && class.is_selected_by(group)
+        };
+        let here =
+            self.outcomes.iter().filter(|((_, class, place), _)| follow(*class) && domain(place) == domain(target));
+        here.map(|(_, outcome)| outcome.placed).sum()
     }
 
     fn finish(mut self) -> (Solution, bool) {

@@ -14,7 +14,8 @@
 //!    that its resources run out together (`filling`) and no larger than topology lets pods share (`forced`); nodes that
 //!    are not full are merged where that costs nothing (`merging`).
 //! 5. Each new node becomes a launch with every instance type that could stand in (`launch`).
-//! 6. Only for pods that found no place is it worked out why (`explain`, `against`).
+//! 6. Only for pods that found no place is it worked out why (`explain`, `against`), and for a launch only when asked
+//!    ([`explain_launch`]).
 //!
 //! [`checker`] says independently whether a solution is valid; it shares no code with the engine.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -42,7 +43,9 @@ mod packing;
 mod pools;
 mod problem;
 mod reason;
+mod remedy;
 mod reservations;
+mod ruled_out;
 mod solution;
 mod topology;
 mod valuation;
@@ -54,4 +57,5 @@ pub use engine::solve;
 pub use existing::{Excluded, ExistingNode, existing_node};
 pub use problem::{BoundPods, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, VolumeTopology};
 pub use reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
+pub use ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
 pub use solution::{ChosenOffering, Launch, Placement, PricedType, Solution, Unschedulable};

@@ -19,6 +19,31 @@ pub(crate) const ABSENT: Domain = 0;
 /// For each key that matters, the domain that pods are bound for.
 pub(crate) type Target = Vec<(usize, Domain)>;
 
+/// Whether a pod that is bound for somewhere counts for a spread that leaves out some nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Wherever it ends up, its node counts.
+    Counts,
+    /// It depends on what its node turns out to be.
+    Perhaps,
+    /// No node that it may end up on counts.
+    Not,
+}
+
+impl Standing {
+    /// What is true of both.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Counts, Self::Counts) => Self::Counts,
+            (Self::Not, Self::Not) => Self::Not,
+            _ => Self::Perhaps,
+        }
+    }
+}
+
+/// Groups for which pods do not simply count. Those that are missing count.
+pub(crate) type Standings = Vec<(GroupId, Standing)>;
+
 /// The groups, their domains and their counts.
 #[derive(Debug)]
 pub(crate) struct Topology<'a> {
@@ -29,8 +54,10 @@ pub(crate) struct Topology<'a> {
     pub(crate) domains: Vec<Vec<String>>,
     /// By group, its key; `None` is the host name.
     key_of: Vec<Option<usize>>,
-    /// By group and domain, the pods that it selects.
+    /// By group and domain, the pods that it selects, those that may not count among them.
     matching: Vec<Vec<u32>>,
+    /// By group and domain, how many of them may not count.
+    uncertain: Vec<Vec<u32>>,
     /// By anti-affinity group and domain, the pods that own it.
     owners: Vec<Vec<u32>>,
     /// By spread group and domain, whether a node that counts is there already.
@@ -54,6 +81,7 @@ impl<'a> Topology<'a> {
         let mut topology = Self {
             host_total: vec![0; groups.list.len()],
             matching: empty.clone(),
+            uncertain: empty.clone(),
             owners: empty,
             present,
             keys,
@@ -139,45 +167,86 @@ impl<'a> Topology<'a> {
         }
     }
 
+    /// Whether the group selects no pod of a domain, or pods of another as well.
+    pub(crate) fn matches_beyond(&self, group: GroupId, target: &[(usize, Domain)]) -> bool {
+        let Some(key) = self.key_of[group] else { return false };
+        let here = target.iter().find(|(one, _)| *one == key).map_or(ABSENT, |(_, domain)| *domain);
+        let counts = &self.matching[group];
+        counts[here] == 0 || counts.iter().enumerate().skip(1).any(|(domain, count)| domain != here && *count > 0)
+    }
+
     /// Whether a pod that owns the anti-affinity group is in the domain.
     pub(crate) fn has_owner(&self, group: GroupId, domain: Domain) -> bool {
         domain != ABSENT && self.owners[group][domain] > 0
     }
 
+    /// Whether which nodes count for a group depends on more than their domain.
+    pub(crate) fn is_particular(&self, group: GroupId) -> bool {
+        self.key_of[group].is_some() && !self.groups.list[group].filter.is_trivial()
+    }
+
+    /// Whether pods on a node that may be like this count for a group. Labels that every new node has and that are not
+    /// mentioned are not known yet; a node that exists does not have them.
+    pub(crate) fn standing(&self, group: GroupId, node: &Requirements, taints: &[Taint], exists: bool) -> Standing {
+        let filter = &self.groups.list[group].filter;
+        if !tolerates(filter, taints) {
+            return Standing::Not;
+        }
+        let selector = Requirements::from_labels(&filter.node_selector);
+        let terms: Vec<Requirements> =
+            filter.terms.iter().filter_map(|term| Requirements::from_terms(term).ok()).collect();
+        let any = filter.terms.is_empty();
+        let unknown = |key: &str| !exists && labels::is_well_known(key);
+        let may_be = |wanted: &Requirements| node.first_incompatible(wanted, unknown).is_none();
+        if covers(node, &selector) && (any || terms.iter().any(|term| covers(node, term))) {
+            Standing::Counts
+        } else if may_be(&selector) && (any || terms.iter().any(may_be)) {
+            Standing::Perhaps
+        } else {
+            Standing::Not
+        }
+    }
+
     /// Counts pods that are bound for a domain: those that a group selects, and those that own it.
     pub(crate) fn record(
         &mut self,
-        selected: &[GroupId],
-        required: &[GroupId],
+        (selected, required): (&[GroupId], &[GroupId]),
+        standings: &[(GroupId, Standing)],
         target: &[(usize, Domain)],
         count: u32,
     ) {
-        self.change(selected, required, target, |number| *number += count);
+        self.change(selected, required, standings, target, |number| *number += count);
     }
 
     /// Takes back what was recorded.
     pub(crate) fn forget(
         &mut self,
-        selected: &[GroupId],
-        required: &[GroupId],
+        (selected, required): (&[GroupId], &[GroupId]),
+        standings: &[(GroupId, Standing)],
         target: &[(usize, Domain)],
         count: u32,
     ) {
-        self.change(selected, required, target, |number| *number = number.saturating_sub(count));
+        self.change(selected, required, standings, target, |number| *number = number.saturating_sub(count));
     }
 
     fn change(
         &mut self,
         selected: &[GroupId],
         required: &[GroupId],
+        standings: &[(GroupId, Standing)],
         target: &[(usize, Domain)],
         change: impl Fn(&mut u32),
     ) {
         let domain = |key: Option<usize>| target.iter().find(|(one, _)| Some(*one) == key).map(|(_, domain)| *domain);
         for &group in selected {
-            if let Some(domain) = domain(self.key_of[group]) {
-                change(&mut self.matching[group][domain]);
+            let Some(domain) = domain(self.key_of[group]) else { continue };
+            let standing = standings.iter().find(|(known, _)| *known == group).map(|(_, standing)| *standing);
+            match standing {
+                Some(Standing::Not) => continue,
+                Some(Standing::Perhaps) => change(&mut self.uncertain[group][domain]),
+                Some(Standing::Counts) | None => {}
             }
+            change(&mut self.matching[group][domain]);
         }
         for &group in required {
             if let (Kind::Anti, Some(domain)) = (self.kind(group), domain(self.key_of[group])) {
@@ -193,13 +262,14 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The least count over the eligible domains, by which a spread is measured.
+    /// The least count over the eligible domains, by which a spread is measured. Pods that may not count are left out: the
+    /// spread has to hold either way.
     pub(crate) fn least(&self, group: GroupId, eligible: &[bool], min_domains: u32) -> u32 {
         let domains = || eligible.iter().enumerate().skip(1).filter(|(_, eligible)| **eligible);
         if domains().count() < min_domains as usize {
             return 0;
         }
-        domains().map(|(domain, _)| self.matching[group][domain]).min().unwrap_or(0)
+        domains().map(|(domain, _)| self.matching[group][domain] - self.uncertain[group][domain]).min().unwrap_or(0)
     }
 }
 
@@ -225,11 +295,14 @@ pub(crate) fn counts_node(filter: &NodeFilter, node: &BoundPods<'_>) -> bool {
 }
 
 fn counts(filter: &NodeFilter, node: &Requirements, taints: &[Taint]) -> bool {
-    let tolerated = filter.tolerations.as_ref().is_none_or(|known| first_repelling(taints, known, false).is_none());
     let terms = || filter.terms.iter().filter_map(|term| Requirements::from_terms(term).ok());
-    tolerated
+    tolerates(filter, taints)
         && covers(node, &Requirements::from_labels(&filter.node_selector))
         && (filter.terms.is_empty() || terms().any(|term| covers(node, &term)))
+}
+
+fn tolerates(filter: &NodeFilter, taints: &[Taint]) -> bool {
+    filter.tolerations.as_ref().is_none_or(|known| first_repelling(taints, known, false).is_none())
 }
 
 /// All values of a key that nodes have or may get, sorted; the first stands for its absence.

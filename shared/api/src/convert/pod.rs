@@ -70,7 +70,7 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
         priority: spec.priority.unwrap_or(0),
         priority_class_name: spec.priority_class_name.clone(),
         termination_grace_period_seconds: spec.termination_grace_period_seconds,
-        host_ports: spec.containers.iter().flat_map(|container| &container.ports).filter_map(host_port).collect(),
+        host_ports: running(spec).flat_map(|container| &container.ports).filter_map(host_port).collect(),
         volume_claims: spec
             .volumes
             .iter()
@@ -205,6 +205,13 @@ fn toleration(from: &corev1::Toleration) -> Result<model::Toleration, FieldError
         effect,
         toleration_seconds: from.toleration_seconds,
     })
+}
+
+/// The containers that run for as long as the pod does, sidecars among them.
+fn running(spec: &slim::PodSpec) -> impl Iterator<Item = &slim::Container> {
+    let sidecars =
+        spec.init_containers.iter().filter(|container| container.restart_policy.as_deref() == Some("Always"));
+    spec.containers.iter().chain(sidecars)
 }
 
 fn host_port(port: &slim::ContainerPort) -> Option<HostPort> {

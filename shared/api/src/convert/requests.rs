@@ -1,22 +1,23 @@
 //! What a pod asks of its node, as the kube-scheduler adds it up.
 
 use super::{FieldError, resource_list};
-use crate::slim::{Container, ContainerStatus, PodResources, PodSpec, PodStatus};
+use crate::slim::{Container, ContainerStatus, PodCondition, PodResources, PodSpec, PodStatus};
 use nodeless_model::{Quantity, ResourceList};
 
 /// The larger of what its containers need together and what its init containers need one after another, with sidecars
 /// running beside them, or what is asked for the pod as a whole, and its overhead and `pods: 1` on top.
 pub(super) fn of_pod(spec: &PodSpec, status: &PodStatus) -> Result<ResourceList, FieldError> {
+    let infeasible = is_infeasible(status);
     let mut running = ResourceList::new();
     for (index, container) in spec.containers.iter().enumerate() {
         let field = format!("spec.containers[{index}].resources");
-        running.add(&of_container(container, &status.container_statuses, &field)?);
+        running.add(&of_container(container, &status.container_statuses, infeasible, &field)?);
     }
     let mut sidecars = ResourceList::new();
     let mut starting = ResourceList::new();
     for (index, container) in spec.init_containers.iter().enumerate() {
         let field = format!("spec.initContainers[{index}].resources");
-        let mut needed = of_container(container, &status.init_container_statuses, &field)?;
+        let mut needed = of_container(container, &status.init_container_statuses, infeasible, &field)?;
         if container.restart_policy.as_deref() == Some("Always") {
             running.add(&needed);
             sidecars.add(&needed);
@@ -38,13 +39,32 @@ pub(super) fn of_pod(spec: &PodSpec, status: &PodStatus) -> Result<ResourceList,
     Ok(running)
 }
 
-/// What a container asks for: the larger of what it says and what the kubelet has set aside, while it is being resized.
-fn of_container(container: &Container, statuses: &[ContainerStatus], field: &str) -> Result<ResourceList, FieldError> {
-    let mut requests = with_defaults(&container.resources, &ResourceList::new(), field)?;
-    if let Some(status) = statuses.iter().find(|status| status.name == container.name) {
-        requests.max_with(&resource_list(&status.allocated_resources, "status.containerStatuses.allocatedResources")?);
+/// What a container asks for: the largest of what it says, what the kubelet has set aside and what is in force, while it is
+/// being resized. Where the node can never give what it says (`infeasible`), only the latter two count.
+fn of_container(
+    container: &Container,
+    statuses: &[ContainerStatus],
+    infeasible: bool,
+    field: &str,
+) -> Result<ResourceList, FieldError> {
+    let wanted = with_defaults(&container.resources, &ResourceList::new(), field)?;
+    let Some(status) = statuses.iter().find(|status| status.name == container.name) else { return Ok(wanted) };
+    let mut requests = resource_list(&status.allocated_resources, "status.containerStatuses.allocatedResources")?;
+    if let Some(resources) = &status.resources {
+        requests.max_with(&resource_list(&resources.requests, "status.containerStatuses.resources.requests")?);
+    }
+    if !infeasible || requests.is_empty() {
+        requests.max_with(&wanted);
     }
     Ok(requests)
+}
+
+/// Whether the kubelet has said that the node can never give what a resize asks for.
+fn is_infeasible(status: &PodStatus) -> bool {
+    let infeasible = |condition: &PodCondition| {
+        condition.type_ == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")
+    };
+    status.conditions.iter().any(infeasible)
 }
 
 /// Requests, with a limit standing in for a request that is missing here and in `others`. The API server does so for pods

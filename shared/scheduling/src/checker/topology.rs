@@ -1,10 +1,11 @@
 //! Topology constraints, pod by pod, as the kube-scheduler reads them.
 
-use super::{accepts_labels, first_untolerated, fits_fresh};
+use super::{accepts_labels, first_untolerated, fits_fresh, may_accept_labels};
 use crate::problem::{PoolOffer, Problem};
 use crate::solution::Solution;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::{LabelSelector, Pod, Requirement, Requirements, StringMap, Taint, labels};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node that exists or is launched, and its pods.
@@ -174,62 +175,138 @@ impl<'p> World<'p> {
             && term.mismatch_label_keys.iter().all(differs)
     }
 
-    /// Looks for an order in which the kube-scheduler could place all pods: those that count for their own spread as soon
-    /// as they may; when nothing else goes on, one that spreads by others, or one that does not spread.
+    /// Looks for an order in which the kube-scheduler could place all pods.
+    ///
+    /// The pods that are alike and go to the same place are one step each. A few orders are tried as they are, each pod as
+    /// soon as it may. If none of them will do, orders are tried depth first, the pods that fill the emptiest domains
+    /// first; what turned out to lead nowhere is not tried again. After [`MOST_STEPS`] the search ends, and the spread
+    /// counts as broken.
     fn spread_violations(&self) -> Vec<String> {
-        let mut waiting: Vec<(usize, &'p Pod)> = Vec::new();
+        let mut kinds: Vec<(usize, &'p Pod, usize)> = Vec::new();
         let mut counted: Vec<(usize, &'p Pod)> = Vec::new();
         for (place, site) in self.sites.iter().enumerate() {
-            waiting.extend(site.placed.iter().map(|pod| (place, *pod)));
+            for &pod in &site.placed {
+                match kinds.iter_mut().find(|(other, one, _)| *other == place && alike(one, pod)) {
+                    Some((_, _, count)) => *count += 1,
+                    None => kinds.push((place, pod, 1)),
+                }
+            }
             counted.extend(site.running.iter().map(|pod| (place, *pod)));
         }
-        let hard = |pod: &'p Pod| pod.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
-        let spreads = |pod: &'p Pod| hard(pod).next().is_some();
-        let itself = |pod: &'p Pod| hard(pod).any(|spread| spread_selects(spread, pod, pod));
-        let mut launchable = BTreeMap::new();
-        loop {
-            let before = waiting.len();
-            let mut kept = Vec::new();
-            for (place, pod) in waiting {
-                if itself(pod) && self.spread_allows(place, pod, &counted, &mut launchable) {
-                    counted.push((place, pod));
-                } else {
-                    kept.push((place, pod));
-                }
-            }
-            waiting = kept;
-            if waiting.len() == before {
-                // Those that fill the emptiest domains leave most room for the others.
-                let blocked = waiting.iter().find(|(_, pod)| spreads(pod)).copied();
-                let mut free: Vec<(bool, usize, usize)> = Vec::new();
-                for (index, (place, pod)) in waiting.iter().enumerate() {
-                    if !spreads(pod) || self.spread_allows(*place, pod, &counted, &mut launchable) {
-                        let fullness = self.fullness(*place, pod, blocked.map(|(_, pod)| pod), &counted);
-                        free.push((!spreads(pod), fullness, index));
-                    }
-                }
-                let next = free.into_iter().min().map(|(_, _, index)| index);
-                match next {
-                    Some(place) => counted.push(waiting.remove(place)),
-                    None => break,
-                }
-            }
+        // Pods that nobody's spread counts may come at any time.
+        let matters = |pod: &Pod| {
+            let spreads = |one: &&'p Pod| one.topology_spread.iter().any(|spread| spread_selects(spread, one, pod));
+            !pod.topology_spread.is_empty() || kinds.iter().map(|(_, one, _)| one).any(spreads)
+        };
+        let steps: Vec<(usize, &'p Pod, usize)> = kinds.iter().filter(|(_, pod, _)| matters(pod)).copied().collect();
+        let mut search = Search { launchable: BTreeMap::new(), dead: BTreeSet::new(), left: MOST_STEPS, best: None };
+        let waiting: Vec<usize> = steps.iter().map(|(_, _, count)| *count).collect();
+        let in_order = |order: &[usize], search: &mut Search| self.place_in(order, &steps, counted.clone(), search);
+        if plain_orders(&steps).iter().any(|order| in_order(order, &mut search)) {
+            return Vec::new();
         }
-        waiting
-            .iter()
-            .map(|(place, pod)| format!("{}: the spread of {} is broken", self.sites[*place].name, pod.key()))
+        if self.place_all(&steps, waiting.clone(), &mut counted, &mut search) {
+            return Vec::new();
+        }
+        let stuck = search.best.unwrap_or(waiting);
+        let broken = steps.iter().zip(stuck).filter(|(_, waiting)| *waiting > 0);
+        broken
+            .map(|((place, pod, _), _)| format!("{}: the spread of {} is broken", self.sites[*place].name, pod.key()))
             .collect()
     }
 
-    /// How many pods that count for the spreads of another are where this one is, if it counts for them too.
-    fn fullness(&self, place: usize, pod: &Pod, other: Option<&Pod>, counted: &[(usize, &Pod)]) -> usize {
-        let spreads = other.into_iter().flat_map(|other| other.topology_spread.iter().map(move |one| (other, one)));
-        let counting = spreads.filter(|(other, spread)| spread.hard && spread_selects(spread, other, pod));
-        let here = counting.map(|(other, spread)| {
+    /// Goes through the pods in an order again and again, and places what may be placed.
+    fn place_in(
+        &self,
+        order: &[usize],
+        steps: &[(usize, &'p Pod, usize)],
+        mut counted: Vec<(usize, &'p Pod)>,
+        search: &mut Search,
+    ) -> bool {
+        let mut waiting: Vec<usize> = steps.iter().map(|(_, _, count)| *count).collect();
+        loop {
+            let before: usize = waiting.iter().sum();
+            for &step in order {
+                let (place, pod, _) = steps[step];
+                while waiting[step] > 0 && self.spread_allows(place, pod, &counted, &mut search.launchable) {
+                    waiting[step] -= 1;
+                    counted.push((place, pod));
+                }
+            }
+            match waiting.iter().sum::<usize>() {
+                0 => return true,
+                after if after == before => return false,
+                _ => {}
+            }
+        }
+    }
+
+    /// Places what waits in some order. Leaves `counted` as it was where there is none.
+    fn place_all(
+        &self,
+        steps: &[(usize, &'p Pod, usize)],
+        waiting: Vec<usize>,
+        counted: &mut Vec<(usize, &'p Pod)>,
+        search: &mut Search,
+    ) -> bool {
+        let total: usize = waiting.iter().sum();
+        if total == 0 {
+            return true;
+        }
+        if search.best.as_ref().is_none_or(|best| total < best.iter().sum()) {
+            search.best = Some(waiting.clone());
+        }
+        if search.dead.contains(&waiting) {
+            return false;
+        }
+        let mut open: Vec<((bool, usize), usize)> = Vec::new();
+        for (step, (place, pod, _)) in steps.iter().enumerate().filter(|(step, _)| waiting[*step] > 0) {
+            if search.left == 0 {
+                return false;
+            }
+            search.left -= 1;
+            if self.spread_allows(*place, pod, counted, &mut search.launchable) {
+                let spreads = |one: &TopologySpread| one.hard && !is_host(&one.topology_key);
+                let free = !pod.topology_spread.iter().any(spreads);
+                open.push(((free, self.fullness(*place, pod, steps, counted)), step));
+            }
+        }
+        open.sort_unstable();
+        for (_, step) in open {
+            let mut fewer = waiting.clone();
+            fewer[step] -= 1;
+            counted.push((steps[step].0, steps[step].1));
+            if self.place_all(steps, fewer, counted, search) {
+                return true;
+            }
+            counted.pop();
+        }
+        search.dead.insert(waiting);
+        false
+    }
+
+    /// How full the domain of a pod is, by the spreads that count it.
+    fn fullness(
+        &self,
+        place: usize,
+        pod: &Pod,
+        steps: &[(usize, &'p Pod, usize)],
+        counted: &[(usize, &'p Pod)],
+    ) -> usize {
+        let mut seen: Vec<(&str, &TopologySpread)> = Vec::new();
+        for (_, other, _) in steps {
+            let own = other.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
+            for spread in own.filter(|spread| spread_selects(spread, other, pod)) {
+                if !seen.contains(&(&other.namespace, spread)) {
+                    seen.push((&other.namespace, spread));
+                }
+            }
+        }
+        let here = |spread: &TopologySpread| {
             let near = |site: usize| self.share(place, site, &spread.topology_key);
-            counted.iter().filter(|(site, one)| near(*site) && spread_selects(spread, other, one)).count()
-        });
-        here.sum()
+            counted.iter().filter(|(site, one)| near(*site) && spread_selects(spread, pod, one)).count()
+        };
+        seen.into_iter().map(|(_, spread)| here(spread)).sum()
     }
 
     fn spread_allows(
@@ -243,34 +320,39 @@ impl<'p> World<'p> {
         hard.into_iter().all(|spread| {
             let key = &spread.topology_key;
             let Some(here) = self.domain(place, key) else { return false };
-            let mut counts: BTreeMap<String, i32> = BTreeMap::new();
+            // By domain, the pods that count for sure, and those that may.
+            let mut counts: BTreeMap<String, (i32, i32)> = BTreeMap::new();
             // What is launched can lie only where something can be launched, which is counted below.
-            let existing = (0..self.sites.len()).filter(|site| !self.sites[*site].name.starts_with("launch"));
-            for site in existing.filter(|site| self.counts(*site, spread, pod)) {
-                counts.extend(self.domain(site, key).map(|domain| (domain, 0)));
+            let existing = (0..self.sites.len()).filter(|site| !self.sites[*site].is_new());
+            for site in existing.filter(|site| self.counts(*site, spread, pod) == Some(true)) {
+                counts.extend(self.domain(site, key).map(|domain| (domain, (0, 0))));
             }
             let fresh = launchable.entry((pod.key(), key.clone())).or_insert_with(|| self.launchable(pod, key));
-            counts.extend(fresh.iter().map(|domain| (domain.clone(), 0)));
-            for (site, other) in counted {
-                if self.counts(*site, spread, pod)
-                    && spread_selects(spread, pod, other)
-                    && let Some(count) = self.domain(*site, key).and_then(|domain| counts.get_mut(&domain))
-                {
-                    *count += 1;
+            counts.extend(fresh.iter().map(|domain| (domain.clone(), (0, 0))));
+            for (site, _) in counted.iter().filter(|(_, other)| spread_selects(spread, pod, other)) {
+                let standing = self.counts(*site, spread, pod);
+                if let Some(count) = self.domain(*site, key).and_then(|domain| counts.get_mut(&domain)) {
+                    count.0 += i32::from(standing == Some(true));
+                    count.1 += i32::from(standing != Some(false));
                 }
             }
             let enough = counts.len() >= spread.min_domains.unwrap_or(1).max(1) as usize;
-            let least = if enough { counts.values().copied().min().unwrap_or(0) } else { 0 };
+            let least = if enough { counts.values().map(|(sure, _)| *sure).min().unwrap_or(0) } else { 0 };
             let itself = i32::from(spread_selects(spread, pod, pod));
-            counts.get(&here).copied().unwrap_or(0) + itself - least <= spread.max_skew.max(1)
+            counts.get(&here).map_or(0, |(_, perhaps)| *perhaps) + itself - least <= spread.max_skew.max(1)
         })
     }
 
-    /// Whether a node counts for a pod's spread.
-    fn counts(&self, place: usize, spread: &TopologySpread, pod: &Pod) -> bool {
+    /// Whether a node counts for a pod's spread; `None` where that depends on what it turns out to be.
+    fn counts(&self, place: usize, spread: &TopologySpread, pod: &Pod) -> Option<bool> {
         let site = &self.sites[place];
-        (!spread.honor_node_affinity || accepts_labels(pod, &site.labels))
-            && (!spread.honor_node_taints || first_untolerated(site.taints, pod).is_none())
+        if spread.honor_node_taints && first_untolerated(site.taints, pod).is_some() {
+            return Some(false);
+        }
+        if !spread.honor_node_affinity || accepts_labels(pod, &site.labels) {
+            return Some(true);
+        }
+        if may_accept_labels(pod, &site.labels, !site.is_new()) { None } else { Some(false) }
     }
 
     /// The domains in which a node can be launched for a pod.
@@ -286,7 +368,56 @@ impl<'p> World<'p> {
     }
 }
 
+/// After so many looks at a pod, the search for an order ends.
+const MOST_STEPS: usize = 10_000;
+
+/// How far the search for an order has come.
+struct Search {
+    launchable: BTreeMap<(String, String), BTreeSet<String>>,
+    /// What waits where nothing leads on.
+    dead: BTreeSet<Vec<usize>>,
+    left: usize,
+    /// What waited when least did.
+    best: Option<Vec<usize>>,
+}
+
+/// Orders worth a try: the largest pods first, those that count for their own spread first, those that do so last, and
+/// those that do not spread last.
+fn plain_orders(steps: &[(usize, &Pod, usize)]) -> [Vec<usize>; 4] {
+    let hard = |pod: &Pod, itself: bool| {
+        let own = pod.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
+        own.into_iter().any(|one| !itself || spread_selects(one, pod, pod))
+    };
+    let size = |step: usize| {
+        let requests = &steps[step].1.requests;
+        Reverse((requests.get("cpu"), requests.get("memory")))
+    };
+    let mut orders = [(); 4].map(|()| (0..steps.len()).collect::<Vec<usize>>());
+    orders[0].sort_by_key(|step| size(*step));
+    orders[1].sort_by_key(|step| (!hard(steps[*step].1, true), size(*step)));
+    orders[2].sort_by_key(|step| (hard(steps[*step].1, true), size(*step)));
+    orders[3].sort_by_key(|step| (!hard(steps[*step].1, false), size(*step)));
+    orders
+}
+
+/// Whether two pods differ in nothing that a spread looks at.
+fn alike(a: &Pod, b: &Pod) -> bool {
+    a.namespace == b.namespace
+        && a.labels == b.labels
+        && a.topology_spread == b.topology_spread
+        && a.node_selector == b.node_selector
+        && a.required_node_affinity == b.required_node_affinity
+        && a.tolerations == b.tolerations
+        && a.requests == b.requests
+        && a.host_ports == b.host_ports
+        && a.volume_claims == b.volume_claims
+}
+
 impl<'p> Site<'p> {
+    fn is_new(&self) -> bool {
+        self.name.starts_with("launch") || self.name == "fresh"
+    }
+
     fn pods(&self) -> impl Iterator<Item = &'p Pod> + '_ {
         self.running.iter().chain(&self.placed).copied()
     }

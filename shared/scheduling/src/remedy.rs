@@ -1,0 +1,108 @@
+//! What would make a pod fit. Not every reason has a remedy that this side knows.
+
+use crate::reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
+use nodeless_model::resources::format_quantity;
+
+impl Reason {
+    /// What somebody could change so that the pod fits, as a sentence; `None` where waiting is all that can be done.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Pod(fault) => fault.remedy(),
+            Self::NoNodePools => Some("create a NodePool".to_owned()),
+            Self::NodePool { node_pool, cause } => cause.remedy(node_pool),
+        }
+    }
+}
+
+impl PodFault {
+    fn remedy(&self) -> Option<String> {
+        Some(match self {
+            Self::ResourceClaims { .. } => {
+                "ask for the device as an extended resource of the pod's containers".to_owned()
+            }
+            Self::UnknownVolume { claim } => format!("create persistent volume claim {claim}, with a StorageClass"),
+            Self::VolumesApart { .. } => "move the volumes to one zone, or mount them in separate pods".to_owned(),
+            Self::Topology { constraints } => {
+                let each: Vec<String> = constraints.iter().filter_map(Barrier::remedy).collect();
+                return (!each.is_empty()).then(|| each.join("; or "));
+            }
+            Self::NoDomain { topology_key } => {
+                format!("give nodes label {topology_key}: in a NodePool's template, with the values as a requirement")
+            }
+            Self::MatchFields | Self::EmptyAffinity => "say with matchExpressions which nodes are meant".to_owned(),
+            Self::Requirements { .. } => "correct the node selector or the node affinity".to_owned(),
+            Self::NegativeRequest { resource } => format!("request {resource} of zero or more"),
+        })
+    }
+}
+
+impl Barrier {
+    fn remedy(&self) -> Option<String> {
+        let key = &self.topology_key;
+        Some(match self.kind {
+            BarrierKind::Spread { least, .. } => {
+                let fewest = self.domains.iter().map(|(_, count)| *count).min()?;
+                format!(
+                    "raise maxSkew over {key} to {}, or make room in the emptiest domain",
+                    (fewest + 1).saturating_sub(least)
+                )
+            }
+            BarrierKind::Affinity => format!("start a pod that its affinity over {key} selects"),
+            BarrierKind::AntiAffinity if self.domains.is_empty() => return None,
+            BarrierKind::AntiAffinity => {
+                format!("add a domain of {key}, run fewer of these pods, or make the anti-affinity preferred")
+            }
+            BarrierKind::AntiAffinityOfOthers => {
+                format!("add a domain of {key}, or change the anti-affinity of the pods that are there")
+            }
+        })
+    }
+}
+
+impl Cause {
+    fn remedy(&self, node_pool: &str) -> Option<String> {
+        Some(match self {
+            Self::NotReady { .. } => format!("make NodePool {node_pool} and its EC2NodeClass ready"),
+            Self::Deleting => return None,
+            Self::Static => format!("raise replicas of NodePool {node_pool}, or use one without replicas"),
+            Self::NoInstanceTypes => format!("widen the requirements of NodePool {node_pool}"),
+            Self::Taint(taint) => format!("let the pod tolerate {taint}"),
+            Self::UndefinedLabel { key, .. } => {
+                format!("define label {key} in the template of NodePool {node_pool}, or do not require it")
+            }
+            Self::Label { key, required, .. } => {
+                format!("let NodePool {node_pool} allow {key} {required}, or do not require it of the pod")
+            }
+            Self::NoTypeMatches { .. } => "require labels that instance types of the region have together".to_owned(),
+            Self::ResourceNotOffered { resource } => {
+                format!("allow instance types with {resource} in NodePool {node_pool}, or do not request it")
+            }
+            Self::TooLarge { resource, largest, .. } => format!(
+                "request at most {} of {resource}, or allow larger instance types in NodePool {node_pool}",
+                format_quantity(resource, *largest)
+            ),
+            Self::NoTypeFits => {
+                format!("request less of one resource, or allow larger instance types in NodePool {node_pool}")
+            }
+            Self::NoOffering { .. } => {
+                format!(
+                    "allow more zones, capacity types or instance types in NodePool {node_pool}; else it is tried again"
+                )
+            }
+            Self::HostPort { port } => format!("use another host port than {port}"),
+            Self::MinValues { key, found, .. } => {
+                format!("lower minValues for {key} to {found} in NodePool {node_pool}, or let the policy be BestEffort")
+            }
+            Self::Limit { resource, used, smallest_node, .. } => format!(
+                "raise limit {resource} of NodePool {node_pool} to {} or more",
+                format_quantity(resource, *used + *smallest_node)
+            ),
+            Self::DollarLimit { used, cheapest_node, .. } => format!(
+                "raise the limit of NodePool {node_pool} to {:.4} dollars per hour or more",
+                used + cheapest_node
+            ),
+            Self::Limits => format!("raise the limits of NodePool {node_pool}"),
+        })
+    }
+}
