@@ -12,6 +12,8 @@ use serde_json::Value;
 pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const NODE_POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 pub(crate) const NODE_CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
+pub(crate) const NODE_OVERLAYS: &str = "/apis/karpenter.sh/v1alpha1/nodeoverlays";
+pub(crate) const CAPACITY_BUFFERS: &str = "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers";
 pub(crate) const NODE_CLASSES: &str = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses";
 
 /// How a patch is meant.
@@ -26,6 +28,14 @@ pub(crate) enum PatchKind {
 /// The path of an object; names of Kubernetes objects need no encoding.
 pub(crate) fn object(collection: &str, name: &str) -> String {
     format!("{collection}/{name}")
+}
+
+/// The path of the objects of a collection that are in a namespace; the collection itself when there is none.
+pub(crate) fn within(collection: &str, namespace: &str) -> String {
+    match collection.rsplit_once('/') {
+        Some((group, plural)) if !namespace.is_empty() => format!("{group}/namespaces/{namespace}/{plural}"),
+        _ => collection.to_owned(),
+    }
 }
 
 /// The path of the pods of a namespace.

@@ -1,15 +1,19 @@
 //! The port: a cluster that remembers what it has read.
 
 use crate::connection::Connection;
-use crate::kinds::{DaemonSets, DisruptionBudgets, Kind, NodeClaims, NodeClasses, NodePools, Nodes, Pods};
+use crate::kinds::{
+    CapacityBuffers, CsiNodes, DaemonSets, DisruptionBudgets, Kind, Namespaces, NodeClaims, NodeClasses, NodeOverlays,
+    NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, StorageClasses,
+};
 use crate::store::{Store, list_once, next};
 use crate::watch::WatchError;
-use crate::{api, claims, events, node_classes, nodes, pods};
+use crate::{api, buffers, claims, events, node_classes, nodes, pods};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use kube::core::params::ListParams;
-use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePoolStatus};
-use nodeless_model::{Node, NodeClaim, NodePool, Pod, labels};
+use nodeless_api::convert::volumes::Storage;
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, labels};
 use nodeless_ports::cluster::{
     ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment,
 };
@@ -33,6 +37,13 @@ pub struct KubeCluster {
     node_pools: Mutex<Store<NodePools>>,
     node_classes: Mutex<Store<NodeClasses>>,
     node_claims: Mutex<Store<NodeClaims>>,
+    node_overlays: Mutex<Store<NodeOverlays>>,
+    capacity_buffers: Mutex<Store<CapacityBuffers>>,
+    namespaces: Mutex<Store<Namespaces>>,
+    volume_claims: Mutex<Store<PersistentVolumeClaims>>,
+    volumes: Mutex<Store<PersistentVolumes>>,
+    storage_classes: Mutex<Store<StorageClasses>>,
+    csi_nodes: Mutex<Store<CsiNodes>>,
 }
 
 impl KubeCluster {
@@ -49,6 +60,13 @@ impl KubeCluster {
             node_pools: Mutex::new(Store::new()),
             node_classes: Mutex::new(Store::new()),
             node_claims: Mutex::new(Store::new()),
+            node_overlays: Mutex::new(Store::new()),
+            capacity_buffers: Mutex::new(Store::new()),
+            namespaces: Mutex::new(Store::new()),
+            volume_claims: Mutex::new(Store::new()),
+            volumes: Mutex::new(Store::new()),
+            storage_classes: Mutex::new(Store::new()),
+            csi_nodes: Mutex::new(Store::new()),
         }
     }
 
@@ -77,12 +95,50 @@ impl KubeCluster {
         store.refresh(&self.connection).await?;
         Ok((store.objects().cloned().collect(), store.invalid().collect()))
     }
+
+    /// As [`current`](Self::current); nothing where the API server does not know the kind, which a cluster can do without.
+    async fn current_if_known<K: Kind>(
+        &self,
+        store: &Mutex<Store<K>>,
+    ) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
+        match self.current(store).await {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok((Vec::new(), Vec::new())),
+            read => read,
+        }
+    }
+
+    /// Where volumes can be used, if any pod mounts one.
+    async fn read_volumes(&self, view: &mut ClusterView) -> Result<(), PortError> {
+        if !view.mounts_volumes() {
+            return Ok(());
+        }
+        let (claims, volumes, classes, nodes) = futures::try_join!(
+            self.current(&self.volume_claims),
+            self.current(&self.volumes),
+            self.current(&self.storage_classes),
+            self.current(&self.csi_nodes),
+        )?;
+        view.set_volumes(Storage { claims: &claims.0, volumes: &volumes.0, classes: &classes.0 }, &nodes.0);
+        view.invalid.extend([claims.1, volumes.1, classes.1, nodes.1].concat());
+        Ok(())
+    }
+
+    /// The labels of namespaces, if any pod selects by them.
+    async fn read_namespaces(&self, view: &mut ClusterView) -> Result<(), PortError> {
+        if view.selects_namespaces() {
+            let (namespaces, invalid) = self.current(&self.namespaces).await?;
+            let labels = namespaces.into_iter().map(|namespace| namespace.metadata);
+            view.namespaces = labels.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default())).collect();
+            view.invalid.extend(invalid);
+        }
+        Ok(())
+    }
 }
 
 #[async_trait]
 impl Cluster for KubeCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
-        let (nodes, pods, daemon_sets, budgets, pools, classes, claims) = futures::try_join!(
+        let (nodes, pods, daemon_sets, budgets, pools, classes, claims, overlays, buffers) = futures::try_join!(
             self.current(&self.nodes),
             self.current(&self.pods),
             self.current(&self.daemon_sets),
@@ -90,19 +146,29 @@ impl Cluster for KubeCluster {
             self.current(&self.node_pools),
             self.current(&self.node_classes),
             self.current(&self.node_claims),
+            self.current_if_known(&self.node_overlays),
+            self.current_if_known(&self.capacity_buffers),
         )?;
         let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
-        Ok(ClusterView {
+        let (node_pools, statuses): (Vec<NodePool>, Vec<NodePoolStatus>) = pools.0.into_iter().unzip();
+        let mut view = ClusterView {
             nodes: nodes.0,
             pods: pods.0,
             daemon_sets: daemon_sets.0,
             disruption_budgets: budgets.0,
-            node_pools: pools.0,
+            node_pool_statuses: node_pools.iter().map(|pool| pool.name.clone()).zip(statuses).collect(),
+            node_pools,
             node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
-            volumes: std::collections::BTreeMap::new(),
+            node_overlays: overlays.0,
+            capacity_buffers: buffers::shapes(&self.connection, buffers.0).await?,
             node_claims: claims.0,
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
-        })
+            ..ClusterView::default()
+        };
+        view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
+        self.read_volumes(&mut view).await?;
+        self.read_namespaces(&mut view).await?;
+        Ok(view)
     }
 
     async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
@@ -188,7 +254,21 @@ impl Cluster for KubeCluster {
     }
 
     async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
-        self.current(&self.node_pools).await
+        let (pools, invalid) = self.current(&self.node_pools).await?;
+        Ok((pools.into_iter().map(|(pool, _)| pool).collect(), invalid))
+    }
+
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
+        let pool = node_classes::get_one::<NodePools>(&self.connection, name).await?;
+        Ok(pool.map(|(pool, _)| pool))
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        node_classes::get_one::<NodeClaims>(&self.connection, name).await
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
+        Ok(self.current_if_known(&self.node_overlays).await?.0)
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
@@ -232,7 +312,20 @@ impl Cluster for KubeCluster {
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
-        node_classes::write_pool_status(&self.connection, name, status).await
+        node_classes::write_status_of::<NodePools>(&self.connection, "", name, status).await
+    }
+
+    async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError> {
+        node_classes::write_status_of::<NodeOverlays>(&self.connection, "", name, status).await
+    }
+
+    async fn write_capacity_buffer_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &CapacityBufferStatus,
+    ) -> Result<(), PortError> {
+        node_classes::write_status_of::<CapacityBuffers>(&self.connection, namespace, name, status).await
     }
 
     async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {

@@ -1,7 +1,7 @@
 //! The kinds of objects that a view is made of: where they are listed, and how each is reduced to what planning looks at.
 
 use crate::api;
-use nodeless_api::slim;
+use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, slim};
 use nodeless_model::{self as model, NillableDuration};
 use nodeless_ports::cluster::MirroredClaim;
 use serde::Deserialize;
@@ -60,7 +60,62 @@ converted!(
     None,
     slim::PodDisruptionBudget => model::PodDisruptionBudget
 );
-converted!(NodePools, "NodePool", api::NODE_POOLS, None, nodeless_api::NodePool => model::NodePool);
+
+/// A kind with a status that we write: kept with what the status says, so that it is written only when it changes.
+macro_rules! with_status {
+    ($kind:ident, $name:literal, $path:expr, $object:ty => $model:ty, $status:ty) => {
+        #[doc = concat!("The kind ", $name, ", with its status.")]
+        pub(crate) struct $kind;
+
+        impl Kind for $kind {
+            type Slim = $object;
+            type Model = ($model, $status);
+            const NAME: &'static str = $name;
+            const PATH: &'static str = $path;
+
+            fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
+                let taken =
+                    <$model>::try_from(&object).map_err(|error| format!("{}: {}", error.field, error.problem))?;
+                Ok((taken, object.status.unwrap_or_default()))
+            }
+        }
+    };
+}
+
+with_status!(NodePools, "NodePool", api::NODE_POOLS, nodeless_api::NodePool => model::NodePool, NodePoolStatus);
+with_status!(
+    NodeOverlays, "NodeOverlay", api::NODE_OVERLAYS, nodeless_api::NodeOverlay => model::NodeOverlay, NodeOverlayStatus
+);
+with_status!(
+    CapacityBuffers, "CapacityBuffer", api::CAPACITY_BUFFERS,
+    nodeless_api::CapacityBuffer => model::CapacityBuffer, CapacityBufferStatus
+);
+
+/// A kind that is kept as it is decoded.
+macro_rules! whole {
+    ($kind:ident, $name:literal, $path:literal, $slim:ty) => {
+        #[doc = concat!("The kind ", $name, ".")]
+        pub(crate) struct $kind;
+
+        impl Kind for $kind {
+            type Slim = $slim;
+            type Model = $slim;
+            const NAME: &'static str = $name;
+            const PATH: &'static str = $path;
+
+            fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
+                Ok(object)
+            }
+        }
+    };
+}
+
+whole!(Namespaces, "Namespace", "/api/v1/namespaces", slim::Namespace);
+whole!(PersistentVolumeClaims, "PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", slim::PersistentVolumeClaim);
+whole!(PersistentVolumes, "PersistentVolume", "/api/v1/persistentvolumes", slim::PersistentVolume);
+whole!(StorageClasses, "StorageClass", "/apis/storage.k8s.io/v1/storageclasses", slim::StorageClass);
+whole!(CsiNodes, "CSINode", "/apis/storage.k8s.io/v1/csinodes", slim::CsiNode);
+whole!(VolumeAttachments, "VolumeAttachment", "/apis/storage.k8s.io/v1/volumeattachments", slim::VolumeAttachment);
 
 /// The kind EC2NodeClass, which is kept whole: launches need all of it.
 pub(crate) struct NodeClasses;
@@ -70,20 +125,6 @@ impl Kind for NodeClasses {
     type Model = nodeless_api::EC2NodeClass;
     const NAME: &'static str = "EC2NodeClass";
     const PATH: &'static str = api::NODE_CLASSES;
-
-    fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
-        Ok(object)
-    }
-}
-
-/// The kind VolumeAttachment, with its node's name.
-pub(crate) struct VolumeAttachments;
-
-impl Kind for VolumeAttachments {
-    type Slim = slim::VolumeAttachment;
-    type Model = slim::VolumeAttachment;
-    const NAME: &'static str = "VolumeAttachment";
-    const PATH: &'static str = "/apis/storage.k8s.io/v1/volumeattachments";
 
     fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
         Ok(object)

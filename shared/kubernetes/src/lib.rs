@@ -10,6 +10,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod api;
+mod buffers;
 mod claims;
 mod cluster;
 mod connection;

@@ -1,14 +1,16 @@
-//! EC2NodeClasses and NodePools: reading one, and writing what they came to.
+//! Configuration objects: reading one, and writing what they came to.
 
 use crate::api::{self, PatchKind};
 use crate::claims::as_value;
 use crate::connection::Connection;
 use crate::error::CallError;
+use crate::kinds::Kind;
 use crate::merge::{difference, is_deleting, string, strings};
 use crate::nodes::remove_finalizer;
-use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePoolStatus, hash};
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, hash};
 use nodeless_model::labels;
 use nodeless_ports::{ErrorKind, PortError};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// How often an EC2NodeClass that changed meanwhile is read anew.
@@ -85,18 +87,30 @@ fn metadata_patch(object: &Value, class: &EC2NodeClass, ca_bundle: Option<&str>)
     Some(json!({ "metadata": metadata }))
 }
 
-/// Writes a NodePool's status.
-pub(crate) async fn write_pool_status(
+/// One object of a cluster-scoped kind.
+pub(crate) async fn get_one<K: Kind>(connection: &Connection, name: &str) -> Result<Option<K::Model>, PortError> {
+    let operation = format!("Kubernetes get {}", K::NAME);
+    let Some(object) = connection.get(&operation, &api::object(K::PATH, name)).await? else { return Ok(None) };
+    let slim = serde_json::from_value::<K::Slim>(object).map_err(|error| error.to_string());
+    let reduced = slim.and_then(K::reduce).map_err(|error| {
+        PortError::new(ErrorKind::Invalid, &operation, format!("{} {name} cannot be read: {error}", K::NAME))
+    });
+    reduced.map(Some)
+}
+
+/// Writes the status of an object; the namespace is empty for cluster-scoped ones.
+pub(crate) async fn write_status_of<K: Kind>(
     connection: &Connection,
+    namespace: &str,
     name: &str,
-    status: &NodePoolStatus,
+    status: &impl Serialize,
 ) -> Result<(), PortError> {
-    let operation = "Kubernetes patch NodePool status";
-    let path = api::object(api::NODE_POOLS, name);
-    let Some(object) = connection.get(operation, &path).await? else {
-        return Err(PortError::new(ErrorKind::NotFound, operation, format!("there is no NodePool {name}")));
+    let operation = format!("Kubernetes patch {} status", K::NAME);
+    let path = api::object(&api::within(K::PATH, namespace), name);
+    let Some(object) = connection.get(&operation, &path).await? else {
+        return Err(PortError::new(ErrorKind::NotFound, &operation, format!("there is no {} {name}", K::NAME)));
     };
-    write_status(connection, operation, &path, &object, as_value(status)?).await
+    write_status(connection, &operation, &path, &object, as_value(status)?).await
 }
 
 /// Makes the status what is wanted, if it is not that already: it is ours as a whole.

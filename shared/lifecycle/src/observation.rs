@@ -101,6 +101,9 @@ pub struct Needs {
 
 impl Needs {
     /// What the next step of a claim looks at.
+    ///
+    /// EC2 is asked as rarely as possible. While a node is awaited nobody asks for its instance: the sweep compares all of
+    /// them once a minute, and EC2 itself tells of one that stops.
     #[must_use]
     pub fn of(claim: &NodeClaim) -> Self {
         let launched = claim.status.instance.is_some();
@@ -108,7 +111,7 @@ impl Needs {
         Self {
             node_class: claim.phase == Phase::Reserved,
             node_pool: present,
-            instance: launched && claim.phase != Phase::Gone,
+            instance: launched && !matches!(claim.phase, Phase::Launched | Phase::Gone),
             launch_group: claim.phase == Phase::Reserved && crate::launch::answer_was_lost(claim),
             nodes: launched,
             pods: launched && claim.phase == Phase::Draining,

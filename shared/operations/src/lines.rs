@@ -55,8 +55,10 @@ lines! {
     UsageCorrected, "usage-corrected", Warn { node_pool: &'a str, }
     /// EC2 said that an instance is about to go.
     InterruptionReceived, "interruption-received", Info { kind: &'a str, instance: &'a str, claim: Option<&'a str>, action: &'a str, }
+    /// EC2 said that an instance is about to go which is none of ours: one of another cluster of the account, say.
+    InterruptionForeign, "interruption-foreign", Debug { kind: &'a str, instance: &'a str, }
     /// A message that is not for us.
-    MessageIgnored, "message-ignored", Info { source: &'a str, detail_type: &'a str, why: &'a str, }
+    MessageIgnored, "message-ignored", Debug { source: &'a str, detail_type: &'a str, why: &'a str, }
     /// The catalog was read.
     CatalogRefreshed, "catalog-refreshed", Info { version: &'a str, instance_types: usize, changed: bool, }
     /// Something secondary failed, and the work went on.

@@ -3,15 +3,18 @@
 use crate::node_class;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
+use nodeless_catalog::overlay::{self, Overlaid, Plain};
 use nodeless_catalog::unavailable::Unavailable;
-use nodeless_catalog::{Catalog, UnavailableOfferings};
+use nodeless_catalog::{Catalog, NodeClassSettings, UnavailableOfferings};
 use nodeless_lifecycle::Learned;
-use nodeless_model::{CapacityType, Instance, InstanceType, InstanceTypes, NodeClaim, StringMap, labels, resources};
+use nodeless_model::{
+    CapacityType, Instance, InstanceType, InstanceTypes, NodeClaim, NodeOverlay, StringMap, labels, resources,
+};
 use nodeless_ports::claims::UnavailableOffering;
 use nodeless_ports::cloud::LaunchCandidate;
 use nodeless_ports::{Claims, PortError};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 
 /// Why there is no catalog to plan with.
@@ -71,12 +74,99 @@ pub(crate) fn instance_types(
     catalog: &Catalog,
     classes: &BTreeMap<String, EC2NodeClass>,
     unavailable: &UnavailableOfferings,
-) -> BTreeMap<String, Result<InstanceTypes, String>> {
+) -> BTreeMap<String, OfClass> {
     let of = |class: &EC2NodeClass| {
         let settings = node_class::settings(class).map_err(|problems| problems.join("; "))?;
         Ok(InstanceTypes::from(catalog.instance_types(&settings, unavailable)))
     };
     classes.iter().map(|(name, class)| (name.clone(), of(class))).collect()
+}
+
+/// What there is to launch from, kept for as long as nothing changes that it is made from: a plan every minute must not
+/// make hundreds of instance types anew each time.
+#[derive(Default)]
+pub(crate) struct OfferCache {
+    held: std::sync::Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    catalog: Option<Arc<Catalog>>,
+    short: Vec<UnavailableOffering>,
+    classes: BTreeMap<String, (NodeClassSettings, InstanceTypes)>,
+    overlaid: Option<(Vec<NodeOverlay>, Vec<PlainPool>, Overlaid)>,
+}
+
+/// What of a NodePool decides how overlays apply to it.
+type PlainPool = (String, String, StringMap, InstanceTypes);
+
+/// The instance types of one EC2NodeClass, or why there are none.
+type OfClass = Result<InstanceTypes, String>;
+
+impl OfferCache {
+    /// The instance types of each EC2NodeClass. Those whose settings are what they were are the very same as last time, as
+    /// long as catalog and shortages are.
+    pub(crate) fn instance_types(
+        &self,
+        catalog: &Arc<Catalog>,
+        classes: &BTreeMap<String, EC2NodeClass>,
+        short: &[UnavailableOffering],
+        now: Timestamp,
+    ) -> BTreeMap<String, OfClass> {
+        let mut short: Vec<UnavailableOffering> =
+            short.iter().filter(|offering| offering.until > now).cloned().collect();
+        short.sort();
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if !held.catalog.as_ref().is_some_and(|known| Arc::ptr_eq(known, catalog)) || held.short != short {
+            *held = Held { catalog: Some(catalog.clone()), short, ..Held::default() };
+        }
+        held.classes.retain(|name, _| classes.contains_key(name));
+        let mut types = BTreeMap::new();
+        for (name, class) in classes {
+            let of_class =
+                node_class::settings(class).map_err(|problems| problems.join("; ")).map(|settings| {
+                    match held.classes.get(name) {
+                        Some((known, types)) if *known == settings => types.clone(),
+                        _ => {
+                            let short = shortages(&held.short, now);
+                            let types = InstanceTypes::from(catalog.instance_types(&settings, &short));
+                            held.classes.insert(name.clone(), (settings, types.clone()));
+                            types
+                        }
+                    }
+                });
+            types.insert(name.clone(), of_class);
+        }
+        types
+    }
+
+    /// The instance types of each NodePool, with all overlays.
+    pub(crate) fn overlaid(&self, overlays: &[NodeOverlay], pools: &[Plain<'_>]) -> Overlaid {
+        if overlays.is_empty() {
+            return overlay::apply(overlays, pools);
+        }
+        let plain = |plain: &Plain<'_>| {
+            let template = &plain.pool.template;
+            let (name, class) = (plain.pool.name.clone(), template.node_class.clone());
+            (name, class, template.labels.clone(), plain.instance_types.clone())
+        };
+        let pools_now: Vec<PlainPool> = pools.iter().map(plain).collect();
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, before, overlaid)) = &held.overlaid
+            && known == overlays
+            && before.len() == pools_now.len()
+            && before.iter().zip(&pools_now).all(same_pool)
+        {
+            return overlaid.clone();
+        }
+        let overlaid = overlay::apply(overlays, pools);
+        held.overlaid = Some((overlays.to_vec(), pools_now, overlaid.clone()));
+        overlaid
+    }
+}
+
+fn same_pool((a, b): (&PlainPool, &PlainPool)) -> bool {
+    (&a.0, &a.1, &a.2) == (&b.0, &b.1, &b.2) && Arc::ptr_eq(&a.3, &b.3)
 }
 
 /// What may be launched for a claim, the cheapest first: what its requirements allow, of the types that it lists.
@@ -139,5 +229,89 @@ pub(crate) fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
         capacity: without_zeros(kind.capacity.clone()),
         allocatable: without_zeros(kind.allocatable()),
         price: offering.map_or(0.0, |offering| offering.price),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_catalog::Facts;
+    use nodeless_model::PriceChange;
+
+    fn class(zone: &str) -> EC2NodeClass {
+        serde_json::from_value(serde_json::json!({
+            "metadata": { "name": "default" },
+            "spec": {
+                "role": "node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+                "subnetSelectorTerms": [{ "id": "subnet-1" }], "securityGroupSelectorTerms": [{ "id": "sg-1" }],
+            },
+            "status": { "subnets": [{ "id": "subnet-1", "zone": zone, "zoneID": "use1-az1" }] },
+        }))
+        .unwrap()
+    }
+
+    fn catalog() -> Arc<Catalog> {
+        let mut catalog = Catalog::synthetic(1, Facts::embedded().unwrap());
+        catalog.types.retain(|entry| entry.facts.name == "m6i.large");
+        Arc::new(catalog)
+    }
+
+    fn short(until: i64) -> UnavailableOffering {
+        UnavailableOffering {
+            instance_type: "m6i.large".into(),
+            zone: "us-east-1a".into(),
+            capacity_type: CapacityType::Spot,
+            until: Timestamp::from_second(until).unwrap(),
+            reason: "InsufficientInstanceCapacity".into(),
+        }
+    }
+
+    #[test]
+    fn instance_types_are_made_anew_only_when_something_changed() {
+        let (cache, catalog, now) = (OfferCache::default(), catalog(), Timestamp::from_second(100).unwrap());
+        let made = |catalog: &Arc<Catalog>, zone: &str, short: &[UnavailableOffering]| {
+            let classes = BTreeMap::from([("default".to_owned(), class(zone))]);
+            cache.instance_types(catalog, &classes, short, now)["default"].clone().unwrap()
+        };
+        let first = made(&catalog, "us-east-1a", &[]);
+        assert!(Arc::ptr_eq(&first, &made(&catalog, "us-east-1a", &[short(90)])), "that shortage has passed");
+        let fewer = made(&catalog, "us-east-1a", &[short(190)]);
+        assert!(!Arc::ptr_eq(&first, &fewer) && first != fewer);
+        assert!(Arc::ptr_eq(&fewer, &made(&catalog, "us-east-1a", &[short(190)])));
+        let elsewhere = made(&catalog, "us-east-1b", &[short(190)]);
+        assert_ne!(fewer, elsewhere);
+        let copy = Arc::new(catalog.as_ref().clone());
+        assert!(!Arc::ptr_eq(&elsewhere, &made(&copy, "us-east-1b", &[short(190)])), "another catalog");
+    }
+
+    #[test]
+    fn overlays_are_applied_anew_only_when_something_changed() {
+        let (cache, catalog, now) = (OfferCache::default(), catalog(), Timestamp::from_second(100).unwrap());
+        let classes = BTreeMap::from([("default".to_owned(), class("us-east-1a"))]);
+        let types = cache.instance_types(&catalog, &classes, &[], now)["default"].clone().unwrap();
+        let pool = nodeless_api::NodePool::new(
+            "default",
+            serde_json::from_value(serde_json::json!({ "template": { "spec": {
+                "requirements": [], "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+            } } }))
+            .unwrap(),
+        );
+        let pool = nodeless_model::NodePool::try_from(&pool).unwrap();
+        let overlay = |dollars| NodeOverlay {
+            name: "o".into(),
+            weight: 0,
+            requirements: nodeless_model::Requirements::new(),
+            price: Some(PriceChange::Absolute(dollars)),
+            capacity: nodeless_model::ResourceList::new(),
+            valid: Ok(()),
+        };
+        let made = |dollars| {
+            let plain = Plain { pool: &pool, instance_types: types.clone() };
+            cache.overlaid(&[overlay(dollars)], &[plain]).pools["default"].instance_types.clone()
+        };
+        let first = made(1.0);
+        assert!(Arc::ptr_eq(&first, &made(1.0)));
+        let other = made(2.0);
+        assert!(!Arc::ptr_eq(&first, &other) && (other[0].offerings[0].price - 2.0).abs() < 1e-9);
     }
 }

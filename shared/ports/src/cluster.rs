@@ -2,11 +2,14 @@
 
 use crate::PortError;
 use async_trait::async_trait;
-use nodeless_api::EC2NodeClass;
-use nodeless_api::EC2NodeClassStatus;
-use nodeless_api::NodePoolStatus;
+use nodeless_api::convert::volumes::{self, Storage};
+use nodeless_api::slim::CsiNode;
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 pub use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, VolumeAttachment};
-use nodeless_model::{DaemonSet, Node, NodeClaim, NodePool, Pod, PodDisruptionBudget, Requirements};
+use nodeless_model::{
+    BufferError, BufferShape, CapacityBuffer, DaemonSet, Node, NodeClaim, NodeOverlay, NodePool, Pod,
+    PodDisruptionBudget, Requirements, StringMap,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,13 +28,78 @@ pub struct ClusterView {
     pub node_pools: Vec<NodePool>,
     /// All EC2NodeClasses that could be decoded, by name.
     pub node_classes: BTreeMap<String, EC2NodeClass>,
+    /// What the status of each NodePool says, by name, so that it is written only when it changes.
+    pub node_pool_statuses: BTreeMap<String, NodePoolStatus>,
+    /// All NodeOverlays that could be decoded, and what their status says. None where the cluster does not know the kind.
+    pub node_overlays: Vec<(NodeOverlay, NodeOverlayStatus)>,
+    /// All active CapacityBuffers that could be decoded. None where the cluster does not know the kind.
+    pub capacity_buffers: Vec<BufferView>,
     /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means anywhere.
     /// A claim that is not listed is one of which nobody knows where it can be used.
     pub volumes: BTreeMap<String, Vec<Requirements>>,
+    /// The CSI driver of each volume whose driver is known, by `namespace/claim`.
+    pub volume_drivers: BTreeMap<String, String>,
+    /// Why a pod that mounts this claim cannot be planned for, by `namespace/claim`.
+    pub volume_faults: BTreeMap<String, String>,
+    /// How many volumes of each driver a node attaches at the most, by the node's name. Read only if some pod mounts any.
+    pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
+    /// The labels of namespaces, by name. Read only if some pod selects namespaces by label.
+    pub namespaces: BTreeMap<String, StringMap>,
     /// The NodeClaim objects, ours and not.
     pub node_claims: Vec<MirroredClaim>,
     /// Objects that could not be decoded, and why. They hide nothing but themselves.
     pub invalid: Vec<InvalidObject>,
+}
+
+/// A CapacityBuffer with what it is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BufferView {
+    /// The buffer.
+    pub buffer: CapacityBuffer,
+    /// What its status says.
+    pub status: CapacityBufferStatus,
+    /// What one chunk looks like; or why nobody knows.
+    pub shape: Result<BufferShape, BufferError>,
+}
+
+impl ClusterView {
+    /// Whether some pod mounts a volume claim, so that it matters where volumes can be used.
+    #[must_use]
+    pub fn mounts_volumes(&self) -> bool {
+        self.pods.iter().any(|pod| !pod.volume_claims.is_empty() && !pod.is_terminal())
+    }
+
+    /// Whether some pod selects namespaces by label, so that their labels matter.
+    #[must_use]
+    pub fn selects_namespaces(&self) -> bool {
+        let selects = |pod: &Pod| {
+            let preferred = pod.preferred_pod_affinity.iter().chain(&pod.preferred_pod_anti_affinity);
+            let required = pod.required_pod_affinity.iter().chain(&pod.required_pod_anti_affinity);
+            let mut terms = required.chain(preferred.map(|weighted| &weighted.preference));
+            terms.any(|term| {
+                term.namespace_selector.as_ref().is_some_and(|by| {
+                    // The empty selector means all of them, whatever their labels.
+                    !by.match_labels.is_empty() || !by.match_expressions.is_empty()
+                })
+            })
+        };
+        self.pods.iter().any(selects)
+    }
+
+    /// Takes over where the volumes of its pods can be used. Call it once nodes and pods are there.
+    pub fn set_volumes(&mut self, storage: Storage<'_>, nodes: &[CsiNode]) {
+        let zones: BTreeMap<&str, &String> = self
+            .nodes
+            .iter()
+            .filter_map(|node| Some((node.name.as_str(), node.labels.get(nodeless_model::labels::ZONE)?)))
+            .collect();
+        let facts = volumes::resolve(storage, &self.pods, |node| zones.get(node).map(|zone| (*zone).clone()));
+        self.volumes = facts.topologies;
+        self.volume_drivers = facts.drivers;
+        self.volume_faults = facts.faults;
+        let limits = nodes.iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), volumes::limits(node)));
+        self.volume_limits = limits.filter(|(_, limits)| !limits.is_empty()).collect();
+    }
 }
 
 /// An object that could not be decoded.
@@ -111,6 +179,24 @@ pub trait Cluster: Send + Sync {
     /// When the cluster cannot be read.
     async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError>;
 
+    /// One NodePool.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError>;
+
+    /// One NodeClaim object.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError>;
+
+    /// All NodeOverlays that can be decoded, each with what its status says. None where the cluster does not know the kind.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read.
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError>;
+
     /// All NodePools that can be decoded, and those that cannot.
     ///
     /// # Errors
@@ -172,6 +258,23 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     /// When the API server refused.
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError>;
+
+    /// Writes a NodeOverlay's status.
+    ///
+    /// # Errors
+    /// When the API server refused.
+    async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError>;
+
+    /// Writes a CapacityBuffer's status.
+    ///
+    /// # Errors
+    /// When the API server refused.
+    async fn write_capacity_buffer_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &CapacityBufferStatus,
+    ) -> Result<(), PortError>;
 
     /// Writes an EC2NodeClass's status, its hash annotations, and our finalizer.
     ///

@@ -10,6 +10,7 @@ mod overlay;
 mod pod;
 mod requests;
 pub mod validate;
+pub mod volumes;
 mod workload;
 
 pub use node_claim::mirror;

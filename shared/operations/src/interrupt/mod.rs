@@ -5,7 +5,7 @@ mod parse;
 pub use parse::{Interruption, InterruptionKind, ParseInterruptionError, parse};
 
 use crate::context::Context;
-use crate::lines::{Failed, InterruptionReceived, MessageIgnored};
+use crate::lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored};
 use jiff::Timestamp;
 use nodeless_lifecycle::{begin_termination, claim_event};
 use nodeless_model::claim::TerminationReason;
@@ -92,24 +92,24 @@ impl Interrupter {
     async fn interrupt(&self, kind: InterruptionKind, instance: &str) -> Result<Option<String>, PortError> {
         for _ in 0..ATTEMPTS {
             let Some(mut claim) = self.claims.find_by_instance(instance).await? else {
-                self.tell(kind, instance, None, "not ours");
+                self.context.log(&InterruptionForeign { kind: kind.event_reason(), instance });
                 return Ok(None);
             };
             let now = self.context.now();
             if !kind.takes_the_instance() {
-                self.tell(kind, instance, Some(&claim), "none");
+                self.tell(kind, instance, &claim, "none");
                 self.publish(&claim, kind).await;
                 return Ok(None);
             }
             self.mark_unavailable(&claim, kind, now).await?;
             if claim.phase.is_leaving() {
-                self.tell(kind, instance, Some(&claim), "leaving already");
+                self.tell(kind, instance, &claim, "leaving already");
                 return Ok(Some(claim.name));
             }
             begin_termination(&mut claim, TerminationReason::Interrupted, kind.message(), now);
             match self.claims.update(&claim, None).await {
                 Ok(_) => {
-                    self.tell(kind, instance, Some(&claim), "drain");
+                    self.tell(kind, instance, &claim, "drain");
                     self.publish(&claim, kind).await;
                     return Ok(Some(claim.name));
                 }
@@ -144,8 +144,8 @@ impl Interrupter {
         self.claims.mark_unavailable(&[offering]).await
     }
 
-    fn tell(&self, kind: InterruptionKind, instance: &str, claim: Option<&NodeClaim>, action: &str) {
-        let claim = claim.map(|claim| claim.name.as_str());
+    fn tell(&self, kind: InterruptionKind, instance: &str, claim: &NodeClaim, action: &str) {
+        let claim = Some(claim.name.as_str());
         self.context.log(&InterruptionReceived { kind: kind.event_reason(), instance, claim, action });
     }
 

@@ -1,7 +1,7 @@
 //! From the plan to claims in the table.
 
 use super::pools::Judged;
-use super::{PlanReport, Planner, pod_event};
+use super::{PlanReport, Planner, Real, pod_event};
 use crate::lines::{ClaimRefused, Failed};
 use crate::names::Names;
 use crate::node_class;
@@ -12,7 +12,7 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, labels};
 use nodeless_ports::PortError;
 use nodeless_ports::claims::{Created, Decision, PoolLimits};
-use nodeless_scheduling::{Launch, Problem, Solution};
+use nodeless_scheduling::{Launch, Solution};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Planner {
     #[expect(clippy::too_many_arguments, reason = "the plan's parts, which no struct would make clearer")]
     pub(super) async fn create_claims(
         &self,
-        problem: &Problem<'_>,
+        real: &Real<'_, '_>,
         solution: &Solution,
         judged: &[Judged],
         names: &mut Names,
@@ -39,7 +39,7 @@ impl Planner {
         events: &mut Vec<ObjectEvent>,
     ) {
         let wanted = solution.launches.iter().map(|launch| {
-            let pods = launch.pods.iter().filter_map(|pod| problem.pods.get(*pod)).map(|pod| pod.key()).collect();
+            let pods = launch.pods.iter().filter_map(|pod| real.pod(*pod)).map(nodeless_model::Pod::key).collect();
             Wanted { launch, pods, replaces: Vec::new() }
         });
         let created = self.launch(wanted.collect(), judged, names, now, report).await;
@@ -47,19 +47,20 @@ impl Planner {
             .iter()
             .flat_map(|claim| claim.spec.nominated_pods.iter().map(|pod| (pod.as_str(), claim.name.as_str())))
             .collect();
-        for pod in &problem.pods {
+        for pod in real.problem.pods.iter().take(real.pods) {
             if let Some(claim) = by_pod.get(pod.key().as_str()) {
                 events.push(pod_event(pod, false, "Nominated", &format!("Pod should schedule on: nodeclaim/{claim}")));
             }
         }
-        if !created.is_empty() || !solution.unschedulable.is_empty() {
+        let refused = solution.unschedulable.iter().filter(|refused| refused.pod < real.pods).count();
+        if !created.is_empty() || refused > 0 {
             let detail = json!({ "solution": solution, "claims": report.created }).to_string();
             let summary = format!(
                 "{} pods: {} fit on existing nodes, {} nodes launched, {} fit nowhere",
-                problem.pods.len(),
-                solution.placements.len(),
+                report.pods,
+                report.placed,
                 created.len(),
-                solution.unschedulable.len()
+                refused
             );
             self.record("provisioning", report.created.clone(), summary, detail, now).await;
         }
@@ -92,7 +93,7 @@ impl Planner {
                 else {
                     continue;
                 };
-                let claims = self.claims_of(group, &pool.pool, names, now).await;
+                let claims = self.claims_of(group, pool, names, now).await;
                 match self.write_group(claims, &limits(&pool.pool), report).await {
                     Some(written) => {
                         leaders.extend(written.first().map(|leader| (leader.name.clone(), Duration::ZERO)));
@@ -118,10 +119,11 @@ impl Planner {
     async fn claims_of(
         &self,
         group: &[Wanted<'_>],
-        pool: &NodePool,
+        judged: &Judged,
         names: &mut Names,
         now: Timestamp,
     ) -> Vec<NodeClaim> {
+        let pool = &judged.pool;
         let class = self.cluster.node_class(&pool.template.node_class).await.ok().flatten();
         let named: Vec<(String, String)> = group.iter().map(|_| names.next(&pool.name)).collect();
         let id = named.first().map(|(_, uid)| uid.clone()).unwrap_or_default();
@@ -130,7 +132,7 @@ impl Planner {
         members
             .map(|(index, (wanted, (name, uid)))| {
                 let launch_group = LaunchGroup { id: id.clone(), index, size };
-                claim(wanted, pool, class.as_ref(), name, uid, launch_group, now)
+                claim(wanted, judged, class.as_ref(), name, uid, launch_group, now)
             })
             .collect()
     }
@@ -201,20 +203,28 @@ fn limits(pool: &NodePool) -> PoolLimits {
 
 fn claim(
     wanted: &Wanted<'_>,
-    pool: &NodePool,
+    judged: &Judged,
     class: Option<&EC2NodeClass>,
     name: String,
     uid: String,
     launch_group: LaunchGroup,
     now: Timestamp,
 ) -> NodeClaim {
-    let launch = wanted.launch;
+    let (launch, pool) = (wanted.launch, &judged.pool);
     let mut annotations = pool.template.annotations.clone();
     annotations.insert(labels::NODE_POOL_HASH.to_owned(), pool.hash.clone());
     annotations.insert(labels::NODE_POOL_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
     annotations.extend(class.map(node_class::hash_annotations).unwrap_or_default());
     if launch.min_values_relaxed {
         annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
+    }
+    for (key, overlaid) in [
+        (labels::PRICE_OVERLAY_APPLIED, &judged.types.priced),
+        (labels::CAPACITY_OVERLAY_APPLIED, &judged.types.resourced),
+    ] {
+        if launch.instance_types.iter().any(|kind| overlaid.contains(&kind.name)) {
+            annotations.insert(key.to_owned(), "true".to_owned());
+        }
     }
     let mut node_labels = pool.template.labels.clone();
     node_labels.insert(labels::NODE_POOL.to_owned(), pool.name.clone());

@@ -39,12 +39,11 @@ impl Planner {
         }
         self.finish_replacements(situation, now, report).await;
         let input = input(situation, judged);
-        let options =
-            Options {
-                hash_version: nodeless_api::hash::VERSION.to_owned(),
-                scheduling: self.settings.scheduling,
-                ..Options::default()
-            };
+        let options = Options {
+            hash_version: nodeless_api::hash::VERSION.to_owned(),
+            scheduling: self.settings.scheduling,
+            ..Options::default()
+        };
         let decision = decide(&input, now, &options);
         report.kept.clone_from(&decision.kept);
         report.next = next_change(&decision, now);
@@ -204,7 +203,7 @@ fn next_change(decision: &Decision, now: Timestamp) -> Option<Duration> {
 }
 
 fn doubt(view: &ClusterView) -> Option<String> {
-    let matters = ["Node", "Pod", "PodDisruptionBudget", "DaemonSet"];
+    let matters = ["Node", "Pod", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer"];
     let hidden = view.invalid.iter().find(|object| matters.contains(&object.kind.as_str()))?;
     Some(format!("{} {} cannot be understood: {}", hidden.kind, hidden.name, hidden.message))
 }
@@ -234,10 +233,17 @@ fn input<'a>(situation: &'a Situation<'_>, judged: &'a [Judged]) -> Cluster<'a> 
         node_pools: judged.iter().map(Judged::offer).collect(),
         // A class without a hash was not resolved yet, so nothing can be measured against it.
         node_classes: facts.filter(|(_, facts)| !facts.hash.is_empty()).collect(),
-        pending_pods: situation.view.pods.iter().filter(|pod| pod.awaits_node()).collect(),
+        pending_pods: {
+            let waiting = situation.view.pods.iter().filter(|pod| pod.awaits_node());
+            // A node that a buffer needs is not empty.
+            waiting.chain(situation.virtual_pods.iter().copied()).collect()
+        },
         disruption_budgets: &situation.view.disruption_budgets,
         daemon_sets: &situation.view.daemon_sets,
         volumes: situation.volumes(),
+        volume_drivers: situation.view.volume_drivers.clone(),
+        volume_limits: situation.view.volume_limits.clone(),
+        namespaces: situation.view.namespaces.clone(),
         ..Cluster::default()
     }
 }

@@ -1,5 +1,6 @@
 //! The plan for a cluster as it stands, made from values alone and without doing any of it: `nodeless plan`.
 
+use super::buffers;
 use super::pools::{self, Judged};
 use super::situation::Situation;
 use jiff::Timestamp;
@@ -23,6 +24,8 @@ pub struct DryRun {
     view: ClusterView,
     records: Vec<NodeClaim>,
     judged: Vec<Judged>,
+    /// The virtual pods of CapacityBuffers.
+    virtual_pods: Vec<Pod>,
     now: Timestamp,
     assumptions: Vec<String>,
 }
@@ -38,7 +41,22 @@ impl DryRun {
         known.fill_nodes(&mut view, &mut assumptions);
         known.fill_claims(&mut records, &view);
         let usage = usage(&Situation::new(&view, &records), &types);
-        let judged = pools::judge(&view, &types, &usage);
+        let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
+        let overlaid = nodeless_catalog::overlay::apply(&overlays, &pools::plain(&view, &types));
+        let judged = pools::judge(&view, &types, &overlaid, &usage);
+        let faulty = overlays.iter().filter_map(|overlay| Some((&overlay.name, overlay.valid.as_ref().err()?)));
+        assumptions.extend(
+            faulty
+                .chain(&overlaid.conflicts)
+                .map(|(name, why)| format!("NodeOverlay {name} is left out, as it would be in the cluster: {why}")),
+        );
+        let mut virtual_pods = Vec::new();
+        for reserved in buffers::reserve(&view) {
+            match &reserved.pods {
+                Ok(pods) => virtual_pods.extend(pods.iter().cloned()),
+                Err(why) => assumptions.push(format!("CapacityBuffer {} is left out: {why}", reserved.name())),
+            }
+        }
         let elsewhere = zones_elsewhere(&view, catalog);
         if !elsewhere.is_empty() {
             let zones = elsewhere.into_iter().collect::<Vec<_>>().join(", ");
@@ -47,13 +65,15 @@ impl DryRun {
                 catalog.region
             ));
         }
-        Self { view, records, judged, now, assumptions }
+        Self { view, records, judged, virtual_pods, now, assumptions }
     }
 
     /// What to solve.
     #[must_use]
     pub fn problem(&self) -> Problem<'_> {
-        Situation::new(&self.view, &self.records).problem_of(&self.judged, self.now, Pod::awaits_node)
+        let mut situation = Situation::new(&self.view, &self.records);
+        situation.virtual_pods = self.virtual_pods.iter().collect();
+        situation.problem_of(&self.judged, self.now, Pod::awaits_node)
     }
 
     /// The cluster as it is planned for.

@@ -1,8 +1,11 @@
 //! What to launch for pods that wait, and which nodes to remove.
 
+mod buffers;
 mod commit;
+mod conditions;
 mod disrupt;
 mod dry_run;
+mod overlays;
 mod pools;
 mod situation;
 mod upkeep;
@@ -10,7 +13,7 @@ mod upkeep;
 use crate::context::Context;
 use crate::lines::{Failed, ObjectSkipped, PlanMade};
 use crate::names::Names;
-use crate::offers::{CatalogCache, CatalogError};
+use crate::offers::{CatalogCache, CatalogError, OfferCache};
 use jiff::Timestamp;
 use nodeless_disruption::Kept;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
@@ -19,7 +22,7 @@ use nodeless_ports::{Claims, Cluster, PortError, Queue};
 use nodeless_scheduling::solve;
 use nodeless_telemetry::{Metric, Metrics};
 use situation::Situation;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use upkeep::Recent;
@@ -54,6 +57,8 @@ impl Default for PlanSettings {
     }
 }
 
+/// How soon buffers are looked at again, as in Karpenter.
+const BUFFERS_AGAIN: Duration = Duration::from_secs(30);
 /// How often the planner is woken anyway.
 const HEARTBEAT: Duration = Duration::from_mins(1);
 
@@ -71,14 +76,10 @@ pub struct Planner {
     pub catalog: CatalogCache,
     /// How plans are made.
     pub settings: PlanSettings,
-    warm: Mutex<Warm>,
-}
-
-/// What a planner remembers from plan to plan, to say and write things once. Losing it does no harm.
-#[derive(Default)]
-struct Warm {
-    told: Recent,
-    pools: BTreeMap<String, nodeless_api::NodePoolStatus>,
+    /// What there is to launch from, kept between plans.
+    offers: OfferCache,
+    /// What was published lately. Losing it does no harm.
+    told: Mutex<Recent>,
 }
 
 /// What came of a plan.
@@ -124,8 +125,8 @@ impl Planner {
         cluster: Arc<dyn Cluster>,
         settings: PlanSettings,
     ) -> Self {
-        let (catalog, warm) = (CatalogCache::default(), Mutex::default());
-        Self { context, claims, queue, cluster, catalog, settings, warm }
+        let (catalog, offers, told) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
+        Self { context, claims, queue, cluster, catalog, settings, offers, told }
     }
 
     /// Waits until pods have stopped becoming pending, then plans once.
@@ -155,23 +156,34 @@ impl Planner {
             self.context.log(&ObjectSkipped { kind: &object.kind, name: &object.name, why: &object.message });
             report.problems.push(format!("{} {} is left out: {}", object.kind, object.name, object.message));
         }
-        let short = crate::offers::shortages(&unavailable, started);
-        let types = crate::offers::instance_types(&catalog, &view.node_classes, &short);
-        let judged = pools::judge(&view, &types, &usage);
+        let types = self.offers.instance_types(&catalog, &view.node_classes, &unavailable, started);
+        let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
+        let overlaid = self.offers.overlaid(&overlays, &pools::plain(&view, &types));
+        self.write_overlay_status(&view, &overlaid, started).await;
+        let judged = pools::judge(&view, &types, &overlaid, &usage);
         self.write_pool_status(&view, &judged, started, &mut report).await;
         let records = self.note_pod_events(records, &view, started, &mut report).await;
 
-        let situation = Situation::new(&view, &records);
+        let buffers = buffers::reserve(&view);
+        let mut situation = Situation::new(&view, &records);
+        situation.virtual_pods = buffers.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
         let problem = situation.problem(&judged, started);
         let solution = solve(&problem, &self.settings.scheduling);
-        report.pods = problem.pods.len();
-        report.placed = solution.placements.len();
+        let first_virtual = problem.pods.len() - buffers::count(&buffers);
+        let real = Real { problem: &problem, pods: first_virtual };
+        report.pods = first_virtual;
+        report.placed = solution.placements.iter().filter(|placement| placement.pod < first_virtual).count();
         let mut names = self.names(&records, &view, started);
-        let mut events = placement_events(&problem, &solution);
-        self.create_claims(&problem, &solution, &judged, &mut names, started, &mut report, &mut events).await;
-        refuse(&problem, &solution, &mut report, &mut events);
+        let mut events = placement_events(&real, &situation, &solution);
+        self.create_claims(&real, &solution, &judged, &mut names, started, &mut report, &mut events).await;
+        refuse(&real, &situation, &solution, &mut report, &mut events);
+        self.write_buffer_status(&buffers, first_virtual, &solution, started).await;
         self.disrupt(&situation, &judged, &mut names, started, &mut report, &mut events).await;
         self.publish(events, started).await;
+        if !buffers.is_empty() {
+            // Real pods take a buffer's room without anybody being told.
+            report.next = Some(report.next.map_or(BUFFERS_AGAIN, |next| next.min(BUFFERS_AGAIN)));
+        }
         self.plan_later(&report).await;
         self.finish(started, &report, metrics).await;
         Ok(report)
@@ -189,7 +201,7 @@ impl Planner {
 
     /// Publishes what was not published a short while ago. Nothing depends on events.
     async fn publish(&self, events: Vec<ObjectEvent>, now: Timestamp) {
-        let fresh = self.warm.lock().unwrap_or_else(PoisonError::into_inner).told.fresh(events, now);
+        let fresh = self.told.lock().unwrap_or_else(PoisonError::into_inner).fresh(events, now);
         if !fresh.is_empty()
             && let Err(error) = self.cluster.publish(&fresh).await
         {
@@ -231,29 +243,57 @@ impl Planner {
     }
 }
 
-/// Tells pods where they are expected to go.
+/// The pods of a problem that exist. The virtual ones come after them, and nobody tells them anything.
+struct Real<'p, 'a> {
+    problem: &'p nodeless_scheduling::Problem<'a>,
+    pods: usize,
+}
+
+impl<'a> Real<'_, 'a> {
+    /// The pod of this index, if it exists.
+    fn pod(&self, index: usize) -> Option<&'a nodeless_model::Pod> {
+        self.problem.pods.get(index).copied().filter(|_| index < self.pods)
+    }
+}
+
+/// Tells pods where they are expected to go: as in Karpenter to a node, to a claim, or to a node that a claim has become.
 fn placement_events(
-    problem: &nodeless_scheduling::Problem<'_>,
+    real: &Real<'_, '_>,
+    situation: &Situation<'_>,
     solution: &nodeless_scheduling::Solution,
 ) -> Vec<ObjectEvent> {
+    // A pod that a claim on its way was made for was told so. That of several alike it might now take another is no news.
+    let on_the_way = situation.places.iter().filter(|place| place.node.is_none()).filter_map(|place| place.claim);
+    let told: BTreeSet<&str> = on_the_way.flat_map(|claim| &claim.spec.nominated_pods).map(String::as_str).collect();
     let place = |placement: &nodeless_scheduling::Placement| {
-        let (pod, node) = (problem.pods.get(placement.pod)?, problem.nodes.get(placement.node)?);
-        Some(pod_event(pod, false, "Nominated", &format!("Pod should schedule on: node/{}", node.name)))
+        let (pod, node) = (real.pod(placement.pod)?, real.problem.nodes.get(placement.node)?);
+        if told.contains(pod.key().as_str()) {
+            return None;
+        }
+        let joined = situation.view.nodes.iter().any(|present| present.name == node.name);
+        let target = match &node.node_claim {
+            Some(claim) if joined => format!("nodeclaim/{claim}, node/{}", node.name),
+            Some(claim) => format!("nodeclaim/{claim}"),
+            None => format!("node/{}", node.name),
+        };
+        Some(pod_event(pod, false, "Nominated", &format!("Pod should schedule on: {target}")))
     };
     solution.placements.iter().filter_map(place).collect()
 }
 
 /// Tells pods why they fit nowhere.
 fn refuse(
-    problem: &nodeless_scheduling::Problem<'_>,
+    real: &Real<'_, '_>,
+    situation: &Situation<'_>,
     solution: &nodeless_scheduling::Solution,
     report: &mut PlanReport,
     events: &mut Vec<ObjectEvent>,
 ) {
-    for refused in &solution.unschedulable {
-        let Some(pod) = problem.pods.get(refused.pod) else { continue };
+    let unschedulable = solution.unschedulable.iter().filter_map(|refused| {
         let reasons: Vec<String> = refused.reasons.iter().map(ToString::to_string).collect();
-        let why = reasons.join("; ");
+        Some((real.pod(refused.pod)?, reasons.join("; ")))
+    });
+    for (pod, why) in unschedulable.chain(situation.faulty().map(|(pod, why)| (pod, why.clone()))) {
         events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
         report.unschedulable.push((pod.key(), why));
     }

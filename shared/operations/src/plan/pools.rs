@@ -1,11 +1,12 @@
 //! NodePools: whether they can be used, and their status.
 
+use super::conditions::condition;
 use super::{PlanReport, Planner};
 use crate::lines::{Failed, ObjectSkipped};
 use crate::node_class;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use nodeless_api::{Condition, ConditionStatus, NodePoolStatus, Quantity};
+use nodeless_api::{NodePoolStatus, Quantity};
+use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
 use nodeless_lifecycle::NodeClassState;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::resources::format_quantity;
@@ -13,7 +14,6 @@ use nodeless_model::{InstanceTypes, NodePool, ResourceList, labels};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::PoolOffer;
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 /// Karpenter shows these of every NodePool, zero or not.
 const BASE_RESOURCES: [&str; 6] = ["cpu", "ephemeral-storage", "hugepages-1Gi", "hugepages-2Mi", "memory", "pods"];
@@ -22,7 +22,8 @@ const BASE_RESOURCES: [&str; 6] = ["cpu", "ephemeral-storage", "hugepages-1Gi", 
 pub(super) struct Judged {
     /// The pool, its readiness as found out here.
     pub(super) pool: NodePool,
-    instance_types: InstanceTypes,
+    /// What it can launch, with all overlays.
+    pub(super) types: OverlaidTypes,
     usage: PoolUsage,
     /// Condition, reason and message, for those that are not true.
     valid: Result<(), String>,
@@ -31,30 +32,40 @@ pub(super) struct Judged {
 
 impl Judged {
     pub(super) fn offer(&self) -> PoolOffer<'_> {
-        PoolOffer { pool: &self.pool, instance_types: self.instance_types.clone(), usage: self.usage.clone() }
+        PoolOffer { pool: &self.pool, instance_types: self.types.instance_types.clone(), usage: self.usage.clone() }
     }
+}
+
+/// The NodePools with what their EC2NodeClasses launch.
+pub(super) fn plain<'a>(
+    view: &'a ClusterView,
+    types: &BTreeMap<String, Result<InstanceTypes, String>>,
+) -> Vec<Plain<'a>> {
+    let none = || InstanceTypes::from([]);
+    let of = |pool: &NodePool| types.get(&pool.template.node_class).and_then(|types| types.clone().ok());
+    view.node_pools.iter().map(|pool| Plain { pool, instance_types: of(pool).unwrap_or_else(none) }).collect()
 }
 
 /// Which NodePools can be used. One that cannot stands in nobody's way.
 pub(super) fn judge(
     view: &ClusterView,
     types: &BTreeMap<String, Result<InstanceTypes, String>>,
+    overlaid: &Overlaid,
     usage: &BTreeMap<String, PoolUsage>,
 ) -> Vec<Judged> {
     let one = |pool: &NodePool| {
         let name = &pool.template.node_class;
         let valid = pool.ready.clone();
         let class_ready = class_readiness(view, name);
-        let instance_types = types.get(name).cloned().unwrap_or_else(|| Ok(InstanceTypes::from([])));
-        let ready = match (&valid, &class_ready, &instance_types) {
+        let ready = match (&valid, &class_ready, types.get(name)) {
             (Err(problem), _, _) => Err(problem.clone()),
             (_, Err((_, problem)), _) => Err(problem.clone()),
-            (_, _, Err(problem)) => Err(format!("EC2NodeClass {name}: {problem}")),
+            (_, _, Some(Err(problem))) => Err(format!("EC2NodeClass {name}: {problem}")),
             _ => Ok(()),
         };
         Judged {
             pool: NodePool { ready, ..pool.clone() },
-            instance_types: instance_types.unwrap_or_else(|_| InstanceTypes::from([])),
+            types: overlaid.pools.get(&pool.name).cloned().unwrap_or_default(),
             usage: usage.get(&pool.name).cloned().unwrap_or_default(),
             valid,
             class_ready,
@@ -85,7 +96,7 @@ fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (&'static str, 
 }
 
 impl Planner {
-    /// Writes the status of NodePools that changed since this planner last wrote it.
+    /// Writes the status of NodePools where it changed.
     pub(super) async fn write_pool_status(
         &self,
         view: &ClusterView,
@@ -99,24 +110,19 @@ impl Planner {
                 self.context.log(&ObjectSkipped { kind: "NodePool", name, why });
                 report.problems.push(format!("NodePool {name} is left out: {why}"));
             }
-            let before = self.warm.lock().unwrap_or_else(PoisonError::into_inner).pools.get(name).cloned();
-            let status = status(view, one, before.as_ref(), now);
-            if before.as_ref() == Some(&status) {
+            let before = view.node_pool_statuses.get(name).cloned().unwrap_or_default();
+            let status = status(view, one, &before, now);
+            if before == status {
                 continue;
             }
-            match self.cluster.write_node_pool_status(name, &status).await {
-                Ok(()) => {
-                    self.warm.lock().unwrap_or_else(PoisonError::into_inner).pools.insert(name.clone(), status);
-                }
-                Err(error) => {
-                    self.context.log(&Failed { what: "write the NodePool's status", why: &error.to_string() });
-                }
+            if let Err(error) = self.cluster.write_node_pool_status(name, &status).await {
+                self.context.log(&Failed { what: "write the NodePool's status", why: &error.to_string() });
             }
         }
     }
 }
 
-fn status(view: &ClusterView, judged: &Judged, before: Option<&NodePoolStatus>, now: Timestamp) -> NodePoolStatus {
+fn status(view: &ClusterView, judged: &Judged, before: &NodePoolStatus, now: Timestamp) -> NodePoolStatus {
     let pool = &judged.pool;
     let mut total = ResourceList::new();
     let mut nodes = 0_i64;
@@ -134,37 +140,9 @@ fn status(view: &ClusterView, judged: &Judged, before: Option<&NodePoolStatus>, 
         (_, _, Err(why)) => Err(("NodeClassNotReady", why.clone())),
         _ => Ok(()),
     };
-    let conditions = vec![
-        condition(
-            "ValidationSucceeded",
-            judged.valid.clone().map_err(|why| ("NodePoolValidationFailed", why)),
-            before,
-            now,
-        ),
-        condition("NodeClassReady", judged.class_ready.clone(), before, now),
-        condition("Ready", ready, before, now),
-    ];
-    NodePoolStatus { resources, nodes, conditions, ..NodePoolStatus::default() }
-}
-
-fn condition(
-    kind: &str,
-    holds: Result<(), (&'static str, String)>,
-    before: Option<&NodePoolStatus>,
-    now: Timestamp,
-) -> Condition {
-    let (status, reason, message) = match holds {
-        Ok(()) => (ConditionStatus::True, kind.to_owned(), String::new()),
-        Err((reason, message)) => (ConditionStatus::False, reason.to_owned(), message),
-    };
-    let same =
-        before.iter().flat_map(|status| &status.conditions).find(|old| old.type_ == kind && old.status == status);
-    Condition {
-        type_: kind.to_owned(),
-        status,
-        reason,
-        message,
-        last_transition_time: same.map_or(Time(now), |old| old.last_transition_time.clone()),
-        observed_generation: None,
-    }
+    let valid = judged.valid.clone().map_err(|why| ("NodePoolValidationFailed", why));
+    let told = [("ValidationSucceeded", valid), ("NodeClassReady", judged.class_ready.clone()), ("Ready", ready)];
+    let conditions =
+        told.into_iter().map(|(kind, holds)| condition(kind, holds.map(|()| kind), &before.conditions, now));
+    NodePoolStatus { resources, nodes, conditions: conditions.collect(), ..NodePoolStatus::default() }
 }

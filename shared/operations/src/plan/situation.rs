@@ -19,6 +19,8 @@ pub(super) struct Situation<'a> {
     pub(super) view: &'a ClusterView,
     pub(super) records: &'a [NodeClaim],
     pub(super) places: Vec<Place<'a>>,
+    /// The virtual pods of all buffers.
+    pub(super) virtual_pods: Vec<&'a Pod>,
 }
 
 impl<'a> Situation<'a> {
@@ -50,23 +52,25 @@ impl<'a> Situation<'a> {
             !joined.contains(claim.name.as_str()) && matches!(claim.phase, Phase::Reserved | Phase::Launched)
         });
         places.extend(on_the_way.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }));
-        Self { view, records, places }
+        Self { view, records, places, virtual_pods: Vec::new() }
     }
 
-    /// The scheduling problem: pods that wait, and pods that have to leave their node.
+    /// The scheduling problem: pods that wait, pods that have to leave their node, and after them the virtual pods of buffers.
+    /// Pods that wait with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
     pub(super) fn problem(&self, judged: &'a [Judged], now: Timestamp) -> Problem<'a> {
-        self.problem_of(judged, now, Pod::is_provisionable)
+        self.problem_of(judged, now, |pod| pod.is_provisionable() && self.volume_fault(pod).is_none())
     }
 
     /// The scheduling problem, where it is said which pods wait.
-    pub(super) fn problem_of(&self, judged: &'a [Judged], now: Timestamp, waits: fn(&Pod) -> bool) -> Problem<'a> {
+    pub(super) fn problem_of(&self, judged: &'a [Judged], now: Timestamp, waits: impl Fn(&Pod) -> bool) -> Problem<'a> {
         let waiting = self.view.pods.iter().filter(|pod| waits(pod));
         let moving = self.places.iter().filter(|place| place.is_leaving()).flat_map(|place| &place.pods).copied();
         let moving = moving.filter(|pod| {
             pod.is_reschedulable() && !is_protected(pod, now) && !is_blocked(pod, &self.view.disruption_budgets)
         });
-        Problem {
-            pods: waiting.chain(moving).collect(),
+        let real = waiting.chain(moving);
+        let mut problem = Problem {
+            pods: real.chain(self.virtual_pods.iter().copied()).collect(),
             nodes: self
                 .places
                 .iter()
@@ -75,9 +79,29 @@ impl<'a> Situation<'a> {
             node_pools: judged.iter().map(Judged::offer).collect(),
             daemon_sets: &self.view.daemon_sets,
             volumes: self.volumes(),
-            bound_pods: self.bound_pods(),
-            ..Problem::default()
+            volume_drivers: self.view.volume_drivers.clone(),
+            volume_limits: self.view.volume_limits.clone(),
+            namespaces: self.view.namespaces.clone(),
+            bound_pods: Vec::new(),
+        };
+        if !problem.pods.is_empty() {
+            problem.bound_pods = self.bound_pods();
         }
+        problem
+    }
+
+    /// The pods that wait and mount a volume that cannot be used, and why.
+    pub(super) fn faulty(&self) -> impl Iterator<Item = (&'a Pod, &'a String)> {
+        let waiting = self.view.pods.iter().filter(|pod| pod.is_provisionable());
+        waiting.filter_map(|pod| Some((pod, self.volume_fault(pod)?)))
+    }
+
+    fn volume_fault(&self, pod: &Pod) -> Option<&'a String> {
+        if self.view.volume_faults.is_empty() {
+            return None;
+        }
+        let keys = pod.volume_claims.iter().map(|claim| format!("{}/{}", pod.namespace, claim.claim_name));
+        keys.filter_map(|key| self.view.volume_faults.get(&key)).next()
     }
 
     /// The pods that run, by node, for topology constraints.

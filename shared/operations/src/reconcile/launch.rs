@@ -4,9 +4,11 @@ use super::Reconciler;
 use crate::lines::{LaunchAnswered, LaunchFailed};
 use crate::node_class;
 use crate::offers::{candidates, learn, shortages};
+use nodeless_api::{Condition, ConditionStatus, NodeOverlayStatus};
+use nodeless_catalog::overlay::{self, Plain};
 use nodeless_lifecycle::{LaunchResult, absorb, result_for};
 use nodeless_model::instance::LaunchOutcome;
-use nodeless_model::{InstanceType, NodeClaim, Phase};
+use nodeless_model::{InstanceType, InstanceTypes, NodeClaim, Phase, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::{Metric, Metrics};
@@ -93,7 +95,29 @@ impl Reconciler {
         let unavailable = shortages(&self.claims.unavailable(now).await?, now);
         let settings = node_class::settings(&node_class)
             .map_err(|problems| invalid(format!("EC2NodeClass {name}: {}", problems.join("; "))))?;
-        Ok(Offer { types: catalog.instance_types(&settings, &unavailable), node_class })
+        let types = self.overlaid(claim, catalog.instance_types(&settings, &unavailable)).await?;
+        Ok(Offer { types, node_class })
+    }
+
+    /// The instance types with what NodeOverlays make of them, where the plan went by any.
+    ///
+    /// Whether overlays contradict each other only the planner can tell, which sees all NodePools; it has said so in their
+    /// status.
+    async fn overlaid(&self, claim: &NodeClaim, types: Vec<InstanceType>) -> Result<Vec<InstanceType>, PortError> {
+        let marks = [labels::PRICE_OVERLAY_APPLIED, labels::CAPACITY_OVERLAY_APPLIED];
+        if !marks.iter().any(|mark| claim.spec.annotations.contains_key(*mark)) {
+            return Ok(types);
+        }
+        let Some(pool) = self.cluster.node_pool(&claim.node_pool).await? else { return Ok(types) };
+        let refused = |status: &NodeOverlayStatus| {
+            let failed = |condition: &Condition| condition.status == ConditionStatus::False;
+            status.conditions.iter().any(|condition| condition.type_ == "ValidationSucceeded" && failed(condition))
+        };
+        let overlays = self.cluster.node_overlays().await?.into_iter();
+        let overlays: Vec<_> = overlays.filter(|(_, status)| !refused(status)).map(|(overlay, _)| overlay).collect();
+        let plain = Plain { pool: &pool, instance_types: InstanceTypes::from(types) };
+        let mut overlaid = overlay::apply(&overlays, &[plain]);
+        Ok(overlaid.pools.remove(&pool.name).map(|types| types.instance_types.to_vec()).unwrap_or_default())
     }
 
     /// Settles every member of the group that still waits, so that one call serves all. What does not come to pass here,

@@ -91,6 +91,7 @@ impl Reconciler {
 
     async fn advance(&self, name: &str, metrics: &mut Metrics) -> Result<Reconciled, PortError> {
         let mut done = Reconciled { claim: name.to_owned(), ..Reconciled::default() };
+        let mut said = None;
         for _ in 0..STEPS {
             let Some(claim) = self.claims.get(name).await? else {
                 done.phase = None;
@@ -98,7 +99,7 @@ impl Reconciler {
                 return Ok(done);
             };
             done.phase = Some(claim.phase);
-            let seen = self.observe(&claim, Needs::of(&claim)).await;
+            let seen = self.observe(&claim, Needs::of(&claim), &mut said).await;
             let next = step(&claim, &seen, self.context.now(), &self.settings);
             done.waits_for.clone_from(&next.blocked);
             let Some(written) = self.write(&claim, &next, metrics).await? else {
@@ -107,6 +108,9 @@ impl Reconciler {
             };
             done.phase = Some(written.phase);
             self.publish(&next).await;
+            if next.effects.iter().any(changes_instances) {
+                said = None;
+            }
             match self.run_effects(&written, &next.effects, metrics).await {
                 Ok(true) => continue,
                 Ok(false) => {}
@@ -220,4 +224,12 @@ impl Reconciler {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }
     }
+}
+
+/// Whether EC2 may have something else to say of the instance after this.
+fn changes_instances(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Launch | Effect::Recover { .. } | Effect::TagInstance { .. } | Effect::TerminateInstance { .. }
+    )
 }

@@ -7,22 +7,35 @@ use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::{Instance, Node, NodeClaim, Pod, labels};
 use nodeless_ports::{ErrorKind, PortError};
 
+/// What EC2 said of a claim's instance in this run. Steps that follow each other at once look at the same answer.
+pub(super) type Remembered = Option<Seen<Option<Instance>>>;
+
 impl Reconciler {
-    pub(super) async fn observe(&self, claim: &NodeClaim, needs: Needs) -> Observation {
-        let (node_class, node_pool_exists, instance, launch_group, nodes, mirror) = futures::join!(
+    pub(super) async fn observe(&self, claim: &NodeClaim, needs: Needs, said: &mut Remembered) -> Observation {
+        let (node_class, node_pool_exists, launch_group, nodes, mirror) = futures::join!(
             wanted(needs.node_class, self.node_class_state(claim)),
             wanted(needs.node_pool, self.node_pool_exists(claim)),
-            wanted(needs.instance, self.instance(claim)),
             wanted(needs.launch_group, self.group_instances(claim)),
             wanted(needs.nodes, self.nodes(claim)),
             wanted(needs.mirror, self.mirror(claim)),
         );
         let known = nodes.known().map_or(&[][..], Vec::as_slice);
-        let (pods, volume_attachments) = futures::join!(
+        let (instance, pods, volume_attachments) = futures::join!(
+            self.remembered(needs.instance, claim, said),
             wanted(needs.pods && nodes.known().is_some(), self.pods(known)),
             wanted(needs.volume_attachments && nodes.known().is_some(), self.volumes(known)),
         );
         Observation { node_class, node_pool_exists, instance, launch_group, nodes, pods, volume_attachments, mirror }
+    }
+
+    async fn remembered(&self, needed: bool, claim: &NodeClaim, said: &mut Remembered) -> Seen<Option<Instance>> {
+        if !needed {
+            return Seen::default();
+        }
+        match said {
+            Some(seen @ Seen::Known(_)) => seen.clone(),
+            _ => said.insert(self.instance(claim).await.into()).clone(),
+        }
     }
 
     async fn node_class_state(&self, claim: &NodeClaim) -> Result<NodeClassState, PortError> {
@@ -36,9 +49,11 @@ impl Reconciler {
 
     /// An invalid NodePool exists all the same.
     async fn node_pool_exists(&self, claim: &NodeClaim) -> Result<bool, PortError> {
-        let (pools, invalid) = self.cluster.node_pools().await?;
-        Ok(pools.iter().any(|pool| pool.name == claim.node_pool)
-            || invalid.iter().any(|object| object.name == claim.node_pool))
+        match self.cluster.node_pool(&claim.node_pool).await {
+            Ok(found) => Ok(found.is_some()),
+            Err(error) if error.kind == ErrorKind::Invalid => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     async fn instance(&self, claim: &NodeClaim) -> Result<Option<Instance>, PortError> {
@@ -61,7 +76,7 @@ impl Reconciler {
     }
 
     async fn mirror(&self, claim: &NodeClaim) -> Result<Option<MirroredClaim>, PortError> {
-        Ok(self.cluster.mirrored_claims().await?.into_iter().find(|mirror| mirror.name == claim.name))
+        self.cluster.mirrored_claim(&claim.name).await
     }
 
     async fn pods(&self, nodes: &[Node]) -> Result<Vec<Pod>, PortError> {

@@ -1,12 +1,12 @@
 //! A Kubernetes cluster, small: finalizers, evictions, a scheduler that binds pods.
 
 use async_trait::async_trait;
-use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePoolStatus};
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment};
 use nodeless_model::pod::PodPhase;
-use nodeless_model::{Instance, Node, NodeClaim, NodePool, Pod, Quantity, ResourceList, Taint, labels};
-use nodeless_ports::cluster::{ClusterView, Eviction, InvalidObject};
+use nodeless_model::{Instance, Node, NodeClaim, NodeOverlay, NodePool, Pod, Quantity, ResourceList, Taint, labels};
+use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject};
 use nodeless_ports::{Cluster, ErrorKind, PortError};
 use nodeless_simulation::memory::Faults;
 use nodeless_simulation::world::WorldClock;
@@ -32,6 +32,12 @@ pub struct ClusterState {
     pub invalid: Vec<InvalidObject>,
     pub events: Vec<ObjectEvent>,
     pub pool_statuses: BTreeMap<String, NodePoolStatus>,
+    pub overlays: Vec<(NodeOverlay, NodeOverlayStatus)>,
+    pub buffers: Vec<BufferView>,
+    pub volume_faults: BTreeMap<String, String>,
+    pub volumes: BTreeMap<String, Vec<nodeless_model::Requirements>>,
+    /// How often the status of a NodePool was written.
+    pub status_writes: usize,
     /// Pods that a budget protects.
     pub protected: BTreeSet<String>,
     /// Instances that never join.
@@ -191,6 +197,11 @@ impl Cluster for TestCluster {
                 node_pools: state.pools.clone(),
                 node_classes: state.classes.clone(),
                 node_claims: state.mirrors.values().cloned().collect(),
+                node_pool_statuses: state.pool_statuses.clone(),
+                node_overlays: state.overlays.clone(),
+                capacity_buffers: state.buffers.clone(),
+                volumes: state.volumes.clone(),
+                volume_faults: state.volume_faults.clone(),
                 invalid: state.invalid.clone(),
                 ..ClusterView::default()
             })
@@ -237,6 +248,25 @@ impl Cluster for TestCluster {
         let state = self.lock();
         let invalid = || state.invalid.iter().filter(|object| object.kind == "NodePool").cloned().collect();
         self.faults.read("Kubernetes list NodePool", || Ok((state.pools.clone(), invalid())))
+    }
+
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
+        let state = self.lock();
+        if let Some(faulty) = state.invalid.iter().find(|object| object.kind == "NodePool" && object.name == name) {
+            return Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodePool", faulty.message.clone()));
+        }
+        let found = state.pools.iter().find(|pool| pool.name == name).cloned();
+        self.faults.read("Kubernetes list NodePool", || Ok(found))
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        let state = self.lock();
+        self.faults.read("Kubernetes list NodeClaim", || Ok(state.mirrors.get(name).cloned()))
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
+        let state = self.lock();
+        self.faults.read("Kubernetes list NodeOverlay", || Ok(state.overlays.clone()))
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
@@ -324,7 +354,32 @@ impl Cluster for TestCluster {
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
         self.faults.write("Kubernetes patch NodePool", || {
-            self.lock().pool_statuses.insert(name.to_owned(), status.clone());
+            let mut state = self.lock();
+            state.pool_statuses.insert(name.to_owned(), status.clone());
+            state.status_writes += 1;
+            Ok(())
+        })
+    }
+
+    async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError> {
+        self.faults.write("Kubernetes patch NodeOverlay", || {
+            let mut state = self.lock();
+            let overlays = state.overlays.iter_mut().filter(|(overlay, _)| overlay.name == name);
+            overlays.for_each(|(_, present)| present.clone_from(status));
+            Ok(())
+        })
+    }
+
+    async fn write_capacity_buffer_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &CapacityBufferStatus,
+    ) -> Result<(), PortError> {
+        self.faults.write("Kubernetes patch CapacityBuffer", || {
+            let mut state = self.lock();
+            let is_meant = |view: &&mut BufferView| view.buffer.namespace == namespace && view.buffer.name == name;
+            state.buffers.iter_mut().filter(is_meant).for_each(|view| view.status = status.clone());
             Ok(())
         })
     }

@@ -78,6 +78,15 @@ impl Town {
         &self.planner
     }
 
+    /// A planner that remembers nothing.
+    pub fn cold_planner(&self) -> Planner {
+        planner(&self.context(), &self.claims, &self.queue, &self.cluster)
+    }
+
+    pub async fn claims_named(&self, names: &[String]) -> Vec<NodeClaim> {
+        self.records().await.into_iter().filter(|claim| names.contains(&claim.name)).collect()
+    }
+
     pub fn reconciler(&self) -> &Reconciler {
         &self.reconciler
     }

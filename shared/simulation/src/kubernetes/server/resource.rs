@@ -143,6 +143,7 @@ resources! {
     PERSISTENT_VOLUMES = "", "v1", "persistentvolumes", "PersistentVolume", false;
     PERSISTENT_VOLUME_CLAIMS = "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true;
     REPLICATION_CONTROLLERS = "", "v1", "replicationcontrollers", "ReplicationController", true;
+    POD_TEMPLATES = "", "v1", "podtemplates", "PodTemplate", true;
     LIMIT_RANGES = "", "v1", "limitranges", "LimitRange", true;
     RESOURCE_QUOTAS = "", "v1", "resourcequotas", "ResourceQuota", true;
     DEPLOYMENTS = "apps", "v1", "deployments", "Deployment", true;
@@ -244,6 +245,7 @@ fn has_generation(resource: &Resource) -> bool {
             | "customresourcedefinitions"
             | "validatingwebhookconfigurations"
             | "endpointslices"
+            | "podtemplates"
     )
 }
 

@@ -1,5 +1,6 @@
 //! The Cluster port on the API server in memory.
 
+mod buffers;
 mod claims;
 mod node_classes;
 mod nodes;
@@ -11,15 +12,18 @@ use crate::kubernetes::controllers::object::{Told, tell};
 use crate::kubernetes::resource::NODES;
 use crate::world::WorldClock;
 use async_trait::async_trait;
-use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePoolStatus};
-use nodeless_model::{Node, NodeClaim, NodePool, Pod, labels};
+use nodeless_api::convert::volumes::Storage;
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, labels};
 use nodeless_ports::cluster::{
     ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment,
 };
 use nodeless_ports::{Clock, Cluster, PortError};
-use objects::{failed, read, refuse_doubt, select};
+use objects::{
+    CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS, failed, get_one, read, read_if_known, refuse_doubt, select,
+};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Who writes, in managed fields and events.
@@ -40,6 +44,20 @@ impl MemoryCluster {
         Self { api, clock }
     }
 
+    /// Where volumes can be used, if any pod mounts one.
+    fn read_volumes(&self, view: &mut ClusterView) -> Result<(), PortError> {
+        if !view.mounts_volumes() {
+            return Ok(());
+        }
+        let (claims, volumes) =
+            (read(&self.api, &objects::ALL_VOLUME_CLAIMS)?, read(&self.api, &objects::ALL_VOLUMES)?);
+        let (classes, nodes) =
+            (read(&self.api, &objects::ALL_STORAGE_CLASSES)?, read(&self.api, &objects::ALL_CSI_NODES)?);
+        view.set_volumes(Storage { claims: &claims.0, volumes: &volumes.0, classes: &classes.0 }, &nodes.0);
+        view.invalid.extend([claims.1, volumes.1, classes.1, nodes.1].concat());
+        Ok(())
+    }
+
     /// The uids of the pods that wait for a node.
     fn pending(&self) -> Result<BTreeSet<String>, PortError> {
         let (pods, _) = read(&self.api, &objects::NOT_ENDED_PODS)?;
@@ -57,18 +75,31 @@ impl Cluster for MemoryCluster {
         let (pools, classes) = (read(api, &objects::ALL_NODE_POOLS)?, read(api, &objects::ALL_NODE_CLASSES)?);
         let claims = read(api, &objects::ALL_NODE_CLAIMS)?;
         let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
-        Ok(ClusterView {
+        let overlays = read_if_known(api, &objects::ALL_NODE_OVERLAYS)?;
+        let buffers = read_if_known(api, &objects::ALL_CAPACITY_BUFFERS)?;
+        let mut view = ClusterView {
             nodes: nodes.0,
             pods: pods.0,
             daemon_sets: daemon_sets.0,
             disruption_budgets: budgets.0,
             node_pools: pools.0,
+            node_pool_statuses: read(api, &objects::NODE_POOL_STATUSES)?.0.into_iter().collect(),
             node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
-            // There is no storage here: pods with volume claims find no node anyway.
-            volumes: BTreeMap::new(),
+            node_overlays: overlays.0,
+            capacity_buffers: buffers::shapes(api, buffers.0)?,
             node_claims: claims.0,
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
-        })
+            ..ClusterView::default()
+        };
+        view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
+        self.read_volumes(&mut view)?;
+        if view.selects_namespaces() {
+            let (namespaces, invalid) = read(api, &objects::ALL_NAMESPACES)?;
+            let labels = namespaces.into_iter().map(|namespace| namespace.metadata);
+            view.namespaces = labels.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default())).collect();
+            view.invalid.extend(invalid);
+        }
+        Ok(view)
     }
 
     async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
@@ -127,6 +158,18 @@ impl Cluster for MemoryCluster {
         read(&self.api, &objects::ALL_NODE_POOLS)
     }
 
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
+        get_one(&self.api, &objects::ALL_NODE_POOLS, name)
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        get_one(&self.api, &objects::ALL_NODE_CLAIMS, name)
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
+        Ok(read_if_known(&self.api, &objects::ALL_NODE_OVERLAYS)?.0)
+    }
+
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
         nodes::patch(&self.api, name, uid, patch)
     }
@@ -172,7 +215,20 @@ impl Cluster for MemoryCluster {
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
-        node_classes::write_pool_status(&self.api, name, status)
+        node_classes::write_status_of(&self.api, &NODE_POOLS, "", name, status)
+    }
+
+    async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError> {
+        node_classes::write_status_of(&self.api, &NODE_OVERLAYS, "", name, status)
+    }
+
+    async fn write_capacity_buffer_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &CapacityBufferStatus,
+    ) -> Result<(), PortError> {
+        node_classes::write_status_of(&self.api, &CAPACITY_BUFFERS, namespace, name, status)
     }
 
     async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {

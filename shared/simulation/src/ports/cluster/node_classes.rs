@@ -1,13 +1,13 @@
-//! EC2NodeClasses and NodePools: reading one, and writing what they came to.
+//! Configuration objects: reading one, and writing what they came to.
 
 use super::claims::as_value;
-use super::objects::{self, NODE_CLASSES, NODE_POOLS, remove_finalizer, strings, update, write_status};
-use crate::kubernetes::ApiServer;
+use super::objects::{self, NODE_CLASSES, remove_finalizer, strings, update, write_status};
 use crate::kubernetes::controllers::object::is_deleting;
-use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePoolStatus, hash};
+use crate::kubernetes::{ApiServer, Resource};
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, hash};
 use nodeless_model::labels;
 use nodeless_ports::{ErrorKind, PortError};
-use serde::Deserialize as _;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
 /// One EC2NodeClass.
@@ -47,13 +47,19 @@ pub(super) fn write(api: &ApiServer, name: &str, status: &EC2NodeClassStatus) ->
     write_status(api, operation, &NODE_CLASSES, &object, as_value(operation, status)?)
 }
 
-/// Writes a NodePool's status.
-pub(super) fn write_pool_status(api: &ApiServer, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
-    let operation = "Kubernetes patch NodePool status";
-    let Some(object) = objects::get(api, operation, &NODE_POOLS, "", name)? else {
-        return Err(PortError::new(ErrorKind::NotFound, operation, format!("there is no NodePool {name}")));
+/// Writes the status of an object; the namespace is empty for cluster-scoped ones.
+pub(super) fn write_status_of(
+    api: &ApiServer,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+    status: &impl Serialize,
+) -> Result<(), PortError> {
+    let operation = format!("Kubernetes patch {} status", resource.kind);
+    let Some(object) = objects::get(api, &operation, resource, namespace, name)? else {
+        return Err(PortError::new(ErrorKind::NotFound, &operation, format!("there is no {} {name}", resource.kind)));
     };
-    write_status(api, operation, &NODE_POOLS, &object, as_value(operation, status)?)
+    write_status(api, &operation, resource, &object, as_value(&operation, status)?)
 }
 
 /// Takes our finalizer off.

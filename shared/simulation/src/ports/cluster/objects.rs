@@ -1,12 +1,17 @@
 //! Reading objects into what planning looks at, and writing them, with the errors of the port.
 
 use super::FIELD_MANAGER;
-use crate::kubernetes::resource::{DAEMON_SETS, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS};
+use crate::kubernetes::resource::{
+    CSI_NODES, DAEMON_SETS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS,
+    PODS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
+};
 use crate::kubernetes::server::LabelSelector;
 use crate::kubernetes::{ApiServer, DeleteOptions, ListOptions, Resource, Status, UpdateOptions};
-use nodeless_api::{EC2NodeClass, slim};
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, slim};
 use nodeless_model::node_pool::NodePool;
-use nodeless_model::{DaemonSet, NillableDuration, Node, Pod, PodDisruptionBudget, labels};
+use nodeless_model::{
+    CapacityBuffer, DaemonSet, NillableDuration, Node, NodeOverlay, Pod, PodDisruptionBudget, labels,
+};
 use nodeless_ports::cluster::{InvalidObject, MirroredClaim};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::Deserialize;
@@ -23,6 +28,12 @@ pub(super) static NODE_CLAIMS: LazyLock<Resource> =
 /// The resource EC2NodeClass.
 pub(super) static NODE_CLASSES: LazyLock<Resource> =
     LazyLock::new(|| Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false));
+/// The resource NodeOverlay.
+pub(super) static NODE_OVERLAYS: LazyLock<Resource> =
+    LazyLock::new(|| Resource::custom("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", false));
+/// The resource CapacityBuffer.
+pub(super) static CAPACITY_BUFFERS: LazyLock<Resource> =
+    LazyLock::new(|| Resource::custom("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", true));
 
 /// A kind of object, and how it is reduced.
 pub(super) struct Kind<T> {
@@ -63,12 +74,44 @@ pub(super) static ALL_BUDGETS: Kind<PodDisruptionBudget> = Kind {
 };
 pub(super) static ALL_NODE_POOLS: Kind<NodePool> =
     Kind { resource: || NODE_POOLS.clone(), reduce: converted::<nodeless_api::NodePool, NodePool>, fields: "" };
+pub(super) static NODE_POOL_STATUSES: Kind<(String, NodePoolStatus)> =
+    Kind { resource: || NODE_POOLS.clone(), reduce: pool_status, fields: "" };
+pub(super) static ALL_NODE_OVERLAYS: Kind<(NodeOverlay, NodeOverlayStatus)> =
+    Kind { resource: || NODE_OVERLAYS.clone(), reduce: overlay, fields: "" };
+pub(super) static ALL_CAPACITY_BUFFERS: Kind<(CapacityBuffer, CapacityBufferStatus)> =
+    Kind { resource: || CAPACITY_BUFFERS.clone(), reduce: buffer, fields: "" };
+pub(super) static ALL_NAMESPACES: Kind<slim::Namespace> =
+    Kind { resource: || NAMESPACES, reduce: whole::<slim::Namespace>, fields: "" };
+pub(super) static ALL_VOLUME_CLAIMS: Kind<slim::PersistentVolumeClaim> =
+    Kind { resource: || PERSISTENT_VOLUME_CLAIMS, reduce: whole::<slim::PersistentVolumeClaim>, fields: "" };
+pub(super) static ALL_VOLUMES: Kind<slim::PersistentVolume> =
+    Kind { resource: || PERSISTENT_VOLUMES, reduce: whole::<slim::PersistentVolume>, fields: "" };
+pub(super) static ALL_STORAGE_CLASSES: Kind<slim::StorageClass> =
+    Kind { resource: || STORAGE_CLASSES, reduce: whole::<slim::StorageClass>, fields: "" };
+pub(super) static ALL_CSI_NODES: Kind<slim::CsiNode> =
+    Kind { resource: || CSI_NODES, reduce: whole::<slim::CsiNode>, fields: "" };
 pub(super) static ALL_NODE_CLASSES: Kind<EC2NodeClass> =
     Kind { resource: || NODE_CLASSES.clone(), reduce: whole::<EC2NodeClass>, fields: "" };
 pub(super) static ALL_NODE_CLAIMS: Kind<MirroredClaim> =
     Kind { resource: || NODE_CLAIMS.clone(), reduce: mirrored, fields: "" };
 pub(super) static ALL_VOLUME_ATTACHMENTS: Kind<slim::VolumeAttachment> =
     Kind { resource: || VOLUME_ATTACHMENTS, reduce: whole::<slim::VolumeAttachment>, fields: "" };
+
+/// The status of a NodePool that can be understood; one that cannot is told of elsewhere.
+fn pool_status(object: &Value) -> Result<(String, NodePoolStatus), String> {
+    let pool = whole::<nodeless_api::NodePool>(object)?;
+    Ok((pool.metadata.name.unwrap_or_default(), pool.status.unwrap_or_default()))
+}
+
+fn overlay(object: &Value) -> Result<(NodeOverlay, NodeOverlayStatus), String> {
+    let overlay = converted::<nodeless_api::NodeOverlay, NodeOverlay>(object)?;
+    Ok((overlay, whole::<nodeless_api::NodeOverlay>(object)?.status.unwrap_or_default()))
+}
+
+fn buffer(object: &Value) -> Result<(CapacityBuffer, CapacityBufferStatus), String> {
+    let buffer = converted::<nodeless_api::CapacityBuffer, CapacityBuffer>(object)?;
+    Ok((buffer, whole::<nodeless_api::CapacityBuffer>(object)?.status.unwrap_or_default()))
+}
 
 /// A NodeClaim object, as far as we look at it: the record says the rest.
 #[derive(Deserialize)]
@@ -144,6 +187,24 @@ pub(super) fn select<T>(
         }
     }
     Ok((taken, invalid))
+}
+
+/// As [`read`]; nothing where the API server does not know the kind, which a cluster can do without.
+pub(super) fn read_if_known<T>(api: &ApiServer, kind: &Kind<T>) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
+    match read(api, kind) {
+        Err(error) if error.kind == ErrorKind::NotFound => Ok((Vec::new(), Vec::new())),
+        read => read,
+    }
+}
+
+/// One object of a cluster-scoped kind, reduced.
+pub(super) fn get_one<T>(api: &ApiServer, kind: &Kind<T>, name: &str) -> Result<Option<T>, PortError> {
+    let resource = (kind.resource)();
+    let operation = format!("Kubernetes get {}", resource.kind);
+    let Some(object) = get(api, &operation, &resource, "", name)? else { return Ok(None) };
+    (kind.reduce)(&object).map(Some).map_err(|error| {
+        PortError::new(ErrorKind::Invalid, &operation, format!("{} {name} cannot be read: {error}", resource.kind))
+    })
 }
 
 /// Fails when an answer that has no room for faulty objects would hide one.

@@ -1,0 +1,220 @@
+//! Where the volumes of pods can be used, and which of them cannot be used at all.
+
+use crate::slim::{CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use nodeless_model::requirement::{Requirement, RequirementTerm};
+use nodeless_model::{Operator, Pod, Requirements, labels};
+use std::collections::BTreeMap;
+
+/// The CSI driver of EBS, which has taken over from the in-tree volumes and StorageClasses.
+const EBS_DRIVER: &str = "ebs.csi.aws.com";
+const EBS_IN_TREE: &str = "kubernetes.io/aws-ebs";
+/// Set by the volume controller when claim and volume belong together for good.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// Set by the kube-scheduler on a claim whose volume is to be made where this node is.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// The older way in which a claim names its class.
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+/// The zones of a volume that is in several are written one after another, with this between them.
+const ZONE_SEPARATOR: &str = "__";
+
+/// The objects that say where volumes can be used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Storage<'a> {
+    /// The claims.
+    pub claims: &'a [PersistentVolumeClaim],
+    /// The volumes.
+    pub volumes: &'a [PersistentVolume],
+    /// The storage classes.
+    pub classes: &'a [StorageClass],
+}
+
+/// What is known about the volume claims of pods. Keys are `namespace/claim`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VolumeFacts {
+    /// Where a volume can be used: on nodes that meet any of these; none at all means anywhere.
+    pub topologies: BTreeMap<String, Vec<Requirements>>,
+    /// The CSI driver that serves it.
+    pub drivers: BTreeMap<String, String>,
+    /// Why a pod that mounts it cannot be planned for.
+    pub faults: BTreeMap<String, String>,
+}
+
+/// What is known about the volume claims that these pods mount. `zone_of` tells the zone of a node, by its name.
+///
+/// Each term of a volume's node affinity, or of the allowed topologies of the class of a claim that waits for its first
+/// consumer, is an alternative. The host name of a local volume does not bind, as its node may be gone; Karpenter does the
+/// same.
+#[must_use]
+pub fn resolve<'p>(
+    storage: Storage<'_>,
+    pods: impl IntoIterator<Item = &'p Pod>,
+    zone_of: impl Fn(&str) -> Option<String>,
+) -> VolumeFacts {
+    let claims: BTreeMap<(&str, &str), &PersistentVolumeClaim> = storage
+        .claims
+        .iter()
+        .map(|claim| ((claim.metadata.namespace.as_deref().unwrap_or(""), name(&claim.metadata)), claim))
+        .collect();
+    let volumes: BTreeMap<&str, &PersistentVolume> =
+        storage.volumes.iter().map(|volume| (name(&volume.metadata), volume)).collect();
+    let classes: BTreeMap<&str, &StorageClass> =
+        storage.classes.iter().map(|class| (name(&class.metadata), class)).collect();
+    let mut facts = VolumeFacts::default();
+    for (pod, mounted) in pods.into_iter().flat_map(|pod| pod.volume_claims.iter().map(move |claim| (pod, claim))) {
+        let key = format!("{}/{}", pod.namespace, mounted.claim_name);
+        if facts.topologies.contains_key(&key) || facts.faults.contains_key(&key) {
+            continue;
+        }
+        let found = match claims.get(&(pod.namespace.as_str(), mounted.claim_name.as_str())) {
+            Some(claim) => of_claim(claim, &volumes, &classes, &zone_of),
+            None if mounted.ephemeral => Err("does not exist yet; Kubernetes makes it for the pod".to_owned()),
+            None => Err("does not exist; create it".to_owned()),
+        };
+        match found {
+            Ok((topology, driver)) => {
+                facts.topologies.insert(key.clone(), topology);
+                facts.drivers.extend(driver.map(|driver| (key, driver)));
+            }
+            Err(why) => {
+                let why = format!("PersistentVolumeClaim {} {why}", mounted.claim_name);
+                facts.faults.insert(key, why);
+            }
+        }
+    }
+    facts
+}
+
+/// How many volumes of each driver a node attaches at the most, as its CSINode says; drivers without a limit are left out.
+#[must_use]
+pub fn limits(node: &CsiNode) -> BTreeMap<String, u32> {
+    let limit = |driver: &crate::slim::CsiDriver| {
+        let count = driver.allocatable.as_ref()?.count?;
+        Some((driver.name.clone(), u32::try_from(count).unwrap_or(0)))
+    };
+    node.spec.drivers.iter().filter_map(limit).collect()
+}
+
+type Usable = (Vec<Requirements>, Option<String>);
+
+fn of_claim(
+    claim: &PersistentVolumeClaim,
+    volumes: &BTreeMap<&str, &PersistentVolume>,
+    classes: &BTreeMap<&str, &StorageClass>,
+    zone_of: &impl Fn(&str) -> Option<String>,
+) -> Result<Usable, String> {
+    let annotation = |key: &str| claim.metadata.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+    if claim.metadata.deletion_timestamp.is_some() {
+        return Err("is being deleted; create it anew under another name, or delete the pod".to_owned());
+    }
+    if claim.status.phase.as_deref() == Some("Lost") {
+        return Err("has lost its PersistentVolume; restore the volume or create the claim anew".to_owned());
+    }
+    if let Some(volume) = claim.spec.volume_name.as_deref().filter(|name| !name.is_empty()) {
+        if annotation(BIND_COMPLETED).is_none() {
+            return Err(format!("names PersistentVolume {volume} and is not bound to it yet; wait, or look at both"));
+        }
+        return match volumes.get(volume) {
+            Some(found) if found.metadata.deletion_timestamp.is_none() => of_volume(found),
+            Some(_) => Err(format!("is bound to PersistentVolume {volume}, which is being deleted")),
+            None => Err(format!("is bound to PersistentVolume {volume}, which does not exist")),
+        };
+    }
+    let class_name = claim.spec.storage_class_name.as_deref().or_else(|| annotation(CLASS_ANNOTATION));
+    let Some(class_name) = class_name.filter(|name| !name.is_empty()) else {
+        return Err(
+            "is not bound and has no storage class; set spec.storageClassName, or mark one class as the default \
+                    and create the claim anew"
+                .to_owned(),
+        );
+    };
+    let Some(class) = classes.get(class_name) else {
+        return Err(format!("is not bound, and its StorageClass {class_name} does not exist; create it"));
+    };
+    if class.volume_binding_mode.as_deref() != Some("WaitForFirstConsumer") {
+        return Err(format!(
+            "is not bound, and its StorageClass {class_name} binds at once, without waiting for a node: look at the claim's \
+             events, or use volumeBindingMode WaitForFirstConsumer"
+        ));
+    }
+    let mut topology: Vec<Requirements> = class.allowed_topologies.iter().map(allowed).collect();
+    if let Some(zone) = annotation(SELECTED_NODE).and_then(zone_of) {
+        // The volume is being made there already.
+        let there = Requirements::from([(labels::ZONE, Requirement::one_of([zone]))]);
+        if topology.is_empty() {
+            topology.push(Requirements::new());
+        }
+        topology.iter_mut().for_each(|term| term.add_all(&there));
+    }
+    Ok((topology, driver_of_class(&class.provisioner)))
+}
+
+fn of_volume(volume: &PersistentVolume) -> Result<Usable, String> {
+    let spec = &volume.spec;
+    let is_local = spec.local.is_some() || spec.host_path.is_some();
+    let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
+    let mut topology = Vec::new();
+    for term in required.iter().flat_map(|required| &required.node_selector_terms) {
+        let mut terms = Vec::new();
+        for expression in term.match_expressions.iter().flatten() {
+            let operator = operator(&expression.operator).ok_or_else(|| {
+                let name = name(&volume.metadata);
+                format!(
+                    "is bound to PersistentVolume {name}, whose node affinity has the operator {:?}",
+                    expression.operator
+                )
+            })?;
+            let values = expression.values.clone().unwrap_or_default();
+            terms.push(RequirementTerm { key: expression.key.clone(), operator, values, min_values: None });
+        }
+        terms.retain(|term| !(is_local && term.key == labels::HOSTNAME));
+        topology.push(Requirements::from_terms(&terms).map_err(|error| {
+            format!("is bound to PersistentVolume {}, whose node affinity is faulty: {error}", name(&volume.metadata))
+        })?);
+    }
+    if required.is_none() {
+        topology.extend(zones_by_label(volume));
+    }
+    let driver = match (&spec.csi, &spec.aws_elastic_block_store) {
+        (Some(csi), _) => Some(csi.driver.clone()),
+        (None, Some(_)) => Some(EBS_DRIVER.to_owned()),
+        (None, None) => None,
+    };
+    Ok((topology, driver))
+}
+
+/// The zones of an older volume, which says them in its labels.
+fn zones_by_label(volume: &PersistentVolume) -> Option<Requirements> {
+    let mut zones = Requirements::new();
+    for (key, value) in volume.metadata.labels.iter().flatten() {
+        if labels::normalize(key) == labels::ZONE {
+            zones.add(key, Requirement::one_of(value.split(ZONE_SEPARATOR)));
+        }
+    }
+    (!zones.is_empty()).then_some(zones)
+}
+
+fn allowed(term: &k8s_openapi::api::core::v1::TopologySelectorTerm) -> Requirements {
+    let mut requirements = Requirements::new();
+    for expression in term.match_label_expressions.iter().flatten() {
+        requirements.add(&expression.key, Requirement::one_of(&expression.values));
+    }
+    requirements
+}
+
+fn driver_of_class(provisioner: &str) -> Option<String> {
+    match provisioner {
+        // Nobody makes volumes of this one, so nobody counts them.
+        "" | "kubernetes.io/no-provisioner" => None,
+        EBS_IN_TREE => Some(EBS_DRIVER.to_owned()),
+        driver => Some(driver.to_owned()),
+    }
+}
+
+fn operator(text: &str) -> Option<Operator> {
+    use Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
+    [In, NotIn, Exists, DoesNotExist, Gt, Lt].into_iter().find(|operator| operator.as_str() == text)
+}
+
+fn name(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or("")
+}

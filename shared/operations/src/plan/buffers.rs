@@ -1,0 +1,102 @@
+//! CapacityBuffers: the virtual pods that stand for them in a plan, and what is said of them afterwards.
+
+use super::Planner;
+use super::conditions::condition;
+use crate::lines::Failed;
+use jiff::Timestamp;
+use nodeless_api::CapacityBufferStatus;
+use nodeless_api::capacitybuffer::PodTemplateReference;
+use nodeless_model::{BufferError, BufferSource, Pod};
+use nodeless_ports::cluster::{BufferView, ClusterView};
+use nodeless_scheduling::Solution;
+use std::collections::BTreeSet;
+
+/// A buffer, and the virtual pods that stand for it.
+pub(super) struct Reserved<'a> {
+    view: &'a BufferView,
+    /// What became of counting its chunks; one virtual pod each.
+    pub(super) pods: Result<Vec<Pod>, BufferError>,
+}
+
+impl Reserved<'_> {
+    /// The buffer's name, with its namespace.
+    pub(super) fn name(&self) -> String {
+        format!("{}/{}", self.view.buffer.namespace, self.view.buffer.name)
+    }
+}
+
+/// All buffers of the cluster, with their virtual pods.
+pub(super) fn reserve(view: &ClusterView) -> Vec<Reserved<'_>> {
+    view.capacity_buffers.iter().map(of).collect()
+}
+
+fn of(view: &BufferView) -> Reserved<'_> {
+    let BufferView { buffer, shape, .. } = view;
+    let pods = match shape {
+        Ok(shape) => buffer.chunks(shape).map(|chunks| buffer.virtual_pods(shape, chunks)),
+        Err(error) => Err(error.clone()),
+    };
+    Reserved { view, pods }
+}
+
+/// How many virtual pods there are in all.
+pub(super) fn count(reserved: &[Reserved<'_>]) -> usize {
+    reserved.iter().flat_map(|one| &one.pods).map(Vec::len).sum()
+}
+
+impl Planner {
+    /// Writes the status of buffers where it changed. The virtual pods are the problem's pods from `first` on.
+    pub(super) async fn write_buffer_status(
+        &self,
+        reserved: &[Reserved<'_>],
+        first: usize,
+        solution: &Solution,
+        now: Timestamp,
+    ) {
+        let placed: BTreeSet<usize> = solution.placements.iter().map(|placement| placement.pod).collect();
+        let mut next = first;
+        for one in reserved {
+            let own = next..next + one.pods.as_ref().map_or(0, Vec::len);
+            next = own.end;
+            let status = status(one, own.clone().filter(|pod| placed.contains(pod)).count(), now);
+            if status == one.view.status {
+                continue;
+            }
+            let (namespace, name) = (&one.view.buffer.namespace, &one.view.buffer.name);
+            if let Err(error) = self.cluster.write_capacity_buffer_status(namespace, name, &status).await {
+                self.context.log(&Failed { what: "write the CapacityBuffer's status", why: &error.to_string() });
+            }
+        }
+    }
+}
+
+/// What is to be said of a buffer of whose chunks so many fit on nodes that exist or are on their way.
+fn status(one: &Reserved<'_>, fitting: usize, now: Timestamp) -> CapacityBufferStatus {
+    let BufferView { buffer, status: before, shape } = one.view;
+    let (ready, provisioned) = match &one.pods {
+        Err(error) => {
+            let why = (error.reason(), error.to_string());
+            (Err(why), Err(("NotReadyForProvisioning", "see the condition ReadyForProvisioning".to_owned())))
+        }
+        Ok(pods) if pods.is_empty() => (Ok("Resolved"), Err(("BufferEmpty", "the buffer has no chunks".to_owned()))),
+        Ok(pods) if fitting == pods.len() => (Ok("Resolved"), Ok("FitsExistingCapacity")),
+        Ok(pods) => {
+            let message = format!("{fitting} of {} chunks fit on nodes that exist or are on their way", pods.len());
+            (Ok("Resolved"), Err(("RequiresNewCapacity", message)))
+        }
+    };
+    let template = match &buffer.source {
+        Some(BufferSource::PodTemplate { name }) => Some(PodTemplateReference { name: name.clone() }),
+        _ => None,
+    };
+    CapacityBufferStatus {
+        pod_template_generation: shape.as_ref().ok().and_then(|shape| shape.generation),
+        pod_template_ref: template.filter(|_| shape.is_ok()),
+        replicas: one.pods.as_ref().ok().and_then(|pods| i32::try_from(pods.len()).ok()),
+        provisioning_strategy: Some(buffer.strategy.clone()),
+        conditions: vec![
+            condition("ReadyForProvisioning", ready, &before.conditions, now),
+            condition("Provisioning", provisioned, &before.conditions, now),
+        ],
+    }
+}
