@@ -5,7 +5,7 @@ use super::single::accept;
 use super::trial::agrees;
 use super::{Candidate, State};
 use crate::budgets::Budgets;
-use crate::packed::Mover;
+use crate::packed::{Mover, Scope};
 use crate::reasons::KeptReason;
 use nodeless_model::{CapacityType, DisruptionReason};
 use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ fn replace(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budget
 
 fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), KeptReason> {
     let candidates = || places.iter().map(|place| &round.candidates[*place]);
-    let related = candidates().any(|candidate| candidate.related);
+    let scope = candidates().map(|candidate| candidate.scope).max().unwrap_or(Scope::Small);
     let mut movers: Vec<Mover<'_>> = candidates().flat_map(|candidate| candidate.movers.iter().copied()).collect();
     let asked = |mover: &Mover<'_>| &round.packed.classes.list[mover.class].asked;
     movers.sort_by(|a, b| {
@@ -121,7 +121,7 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), KeptRe
         asked(b).cmp(asked(a)).then_with(|| name(a).cmp(&name(b)))
     });
     let moves = round.packed.place(&movers, false);
-    let found = round.ask(&movers, &moves, related, true).and_then(|verdict| accept(round, places, verdict));
+    let found = round.ask(&movers, &moves, scope, true).and_then(|verdict| accept(round, places, verdict));
     match found {
         Ok(verdict) => {
             if !agrees(&moves, &verdict) {

@@ -24,7 +24,7 @@ use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup};
 use crate::cluster::{Cluster, Options};
 use crate::decision::Command;
-use crate::packed::Mover;
+use crate::packed::{Mover, Scope};
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use jiff::Timestamp;
@@ -45,8 +45,8 @@ pub(crate) struct Candidate<'c, 'a> {
     pub(crate) movers: Vec<Mover<'a>>,
     /// Its place in the row of the packed cluster.
     pub(crate) leaf: usize,
-    /// Whether the scheduler has to be shown all nodes, because other pods matter.
-    pub(crate) related: bool,
+    /// How much the scheduler has to be shown to judge its pods.
+    pub(crate) scope: Scope,
     pub(crate) state: State,
     /// Why it stays, as far as was found out.
     pub(crate) reasons: Vec<KeptReason>,

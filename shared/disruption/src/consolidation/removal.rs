@@ -4,7 +4,7 @@ use super::State;
 use super::round::Round;
 use super::trial::agrees;
 use crate::budgets::Budgets;
-use crate::packed::{Mover, Moves};
+use crate::packed::{Mover, Moves, Scope};
 use crate::reasons::{KeptReason, NoRoom};
 use nodeless_model::DisruptionReason;
 
@@ -42,11 +42,11 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
 fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason> {
     let candidate = &round.candidates[place];
     round.totals.approve(&[candidate], candidate.price)?;
-    let (movers, related) = (candidate.movers.clone(), candidate.related);
+    let (movers, scope) = (candidate.movers.clone(), candidate.scope);
     round.close(place);
     let moves = round.packed.place(&movers, true);
     let outcome = if moves.left.is_empty() {
-        settle(round, place, &movers, &moves, related)
+        settle(round, place, &movers, &moves, scope)
     } else {
         round.packed.undo(&movers, &moves);
         Err(no_room(round, &movers, &moves))
@@ -63,10 +63,10 @@ pub(super) fn settle<'a>(
     place: usize,
     movers: &[Mover<'a>],
     moves: &Moves,
-    related: bool,
+    scope: Scope,
 ) -> Result<(), KeptReason> {
     // What is free in the problem is what was free before these moves.
-    match round.ask(movers, moves, related, false) {
+    match round.ask(movers, moves, scope, false) {
         Ok(verdict) => {
             if !agrees(moves, &verdict) {
                 round.packed.undo(movers, moves);

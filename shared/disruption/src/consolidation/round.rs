@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::decide;
 use crate::decision::{Command, Method, PodPlacement, Replacement};
 use crate::market::Market;
-use crate::packed::{Classes, Mover, Packed, Repelling, Resources};
+use crate::packed::{Classes, Mover, Packed, Repelling, Resources, Scope};
 use crate::reasons::KeptReason;
 use crate::simulation::{self, Expected};
 use crate::{pods, schedules};
@@ -71,12 +71,17 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let demand = demand(&candidates, &classes, &resources);
         let offers = cluster.node_pools.iter().filter(|offer| may_launch(offer.pool, now)).cloned().collect();
         let market = Market::new(offers, cluster.daemon_sets, &resources, demand);
+        let packed = Packed::new(problem, classes, resources);
+        for candidate in &mut candidates {
+            let scopes = candidate.movers.iter().map(|mover| packed.scope(mover));
+            candidate.scope = scopes.max().unwrap_or(Scope::Small);
+        }
         let price = |place: usize| cluster.nodes[place].claim.map_or(0.0, |claim| lookup.price(claim));
         Self {
             options,
             now,
             totals: Totals::of(cluster, price),
-            packed: Packed::new(problem, classes, resources),
+            packed,
             market,
             candidates,
             by_leaf,
@@ -202,7 +207,7 @@ fn candidate<'c, 'a>(
         capacity_type: instance.map_or(CapacityType::OnDemand, |instance| instance.capacity_type),
         instance_type: instance.map_or("", |instance| &instance.instance_type),
         leaf: usize::MAX,
-        related: movers.iter().any(|mover| classes.list[mover.class].related),
+        scope: Scope::Small,
         movers,
         one: *one,
         state: State::Open,

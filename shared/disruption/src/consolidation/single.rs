@@ -5,7 +5,7 @@ use super::round::Round;
 use super::trial::{Verdict, admissions, agrees};
 use super::{State, removal};
 use crate::budgets::Budgets;
-use crate::packed::{Mover, Moves};
+use crate::packed::{Mover, Moves, Scope};
 use crate::reasons::KeptReason;
 use nodeless_model::{CapacityType, DisruptionReason};
 
@@ -41,14 +41,14 @@ fn replace(round: &mut Round<'_, '_, '_>, place: usize, reserved: bool) -> Resul
         return Err(KeptReason::SpotToSpotOff);
     }
     let movers = candidate.movers.clone();
-    let related = candidate.related;
+    let scope = candidate.scope;
     round.close(place);
     let moves = round.packed.place(&movers, false);
-    let outcome = if moves.left.is_empty() && !related {
+    let outcome = if moves.left.is_empty() && scope == Scope::Small {
         // Room came free since it was looked at first.
-        removal::settle(round, place, &movers, &moves, related)
+        removal::settle(round, place, &movers, &moves, scope)
     } else {
-        decide(round, place, &movers, &moves, related)
+        decide(round, place, &movers, &moves, scope)
     };
     if outcome.is_err() {
         round.reopen(place);
@@ -61,10 +61,10 @@ fn decide<'a>(
     place: usize,
     movers: &[Mover<'a>],
     moves: &Moves,
-    related: bool,
+    scope: Scope,
 ) -> Result<(), KeptReason> {
     let found = worth_asking(round, place, movers, moves)
-        .and_then(|()| round.ask(movers, moves, related, true))
+        .and_then(|()| round.ask(movers, moves, scope, true))
         .and_then(|verdict| accept(round, &[place], verdict));
     match found {
         Ok(verdict) => {

@@ -2,10 +2,10 @@
 
 use super::round::Round;
 use crate::decision::Replacement;
-use crate::packed::{Mover, Moves};
+use crate::packed::{Mover, Moves, Scope};
 use crate::reasons::KeptReason;
 use nodeless_model::Pod;
-use nodeless_scheduling::{Launch, Problem, Solution, solve};
+use nodeless_scheduling::{Launch, PoolOffer, Problem, Solution, solve};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Where the scheduler sends pods.
@@ -22,41 +22,58 @@ const WORK_PER_TYPE: usize = 8;
 
 impl<'a> Round<'_, 'a, '_> {
     /// Shows pods to the scheduler, with the nodes where a quick look would send them, or where other pods matter with
-    /// all that are open; and with what can be launched, where that is allowed.
+    /// those and more; and with what can be launched, where that is allowed.
     pub(super) fn ask(
         &mut self,
         movers: &[Mover<'a>],
         moves: &Moves,
-        related: bool,
+        scope: Scope,
         launching: bool,
     ) -> Result<Verdict, KeptReason> {
         let types = if launching { self.market.size() * WORK_PER_TYPE } else { 0 };
-        let everything = self.packed.problem.bound_pods.iter().map(|node| node.pods.len() + 1).sum::<usize>();
-        self.spend(movers.len() + types + if related { everything } else { 0 })?;
+        self.spend(movers.len() + types)?;
         let pods: Vec<&'a Pod> = movers.iter().map(|mover| mover.pod).collect();
         let offers = if launching { self.market.offers.clone() } else { Vec::new() };
-        let (solution, leaves) = if related {
-            let solution = self.packed.with_problem(|problem| {
-                problem.pods.clone_from(&pods);
-                problem.node_pools = offers;
-                let solution = solve(problem, &self.options.scheduling);
-                problem.pods.clear();
-                problem.node_pools.clear();
-                solution
-            });
-            (solution, None)
-        } else {
-            let mut used: Vec<usize> = moves.placed.iter().map(|(_, leaf)| *leaf).collect();
-            used.sort_unstable();
-            used.dedup();
-            let problem = Problem { node_pools: offers, ..self.small(&pods, &used) };
-            (solve(&problem, &self.options.scheduling), Some(used))
+        let mut problem = match scope {
+            Scope::Whole => return self.ask_whole(movers, pods, offers),
+            Scope::Small => {
+                let leaves: BTreeSet<usize> = moves.placed.iter().map(|(_, leaf)| *leaf).collect();
+                self.small(&pods, leaves.into_iter().collect())
+            }
+            Scope::Related => {
+                let (bound, count) = self.packed.relevant(movers);
+                let leaves = self.packed.prospects(movers, moves);
+                self.spend(count + bound.len() + leaves.len())?;
+                let mut reduced = self.small(&pods, leaves);
+                reduced.0.bound_pods = bound;
+                reduced.0.namespaces = self.packed.problem.namespaces.clone();
+                reduced
+            }
         };
-        verdict(solution, movers, leaves.as_deref())
+        problem.0.node_pools = offers;
+        verdict(solve(&problem.0, &self.options.scheduling), movers, Some(&problem.1))
     }
 
-    /// The problem reduced to a few pods and nodes, where no other pods matter.
-    fn small(&self, pods: &[&'a Pod], leaves: &[usize]) -> Problem<'a> {
+    fn ask_whole(
+        &mut self,
+        movers: &[Mover<'a>],
+        pods: Vec<&'a Pod>,
+        offers: Vec<PoolOffer<'a>>,
+    ) -> Result<Verdict, KeptReason> {
+        let everything = self.packed.problem.bound_pods.iter().map(|node| node.pods.len() + 1).sum::<usize>();
+        self.spend(everything)?;
+        let solution = self.packed.with_problem(|problem| {
+            (problem.pods, problem.node_pools) = (pods, offers);
+            let solution = solve(problem, &self.options.scheduling);
+            problem.pods.clear();
+            problem.node_pools.clear();
+            solution
+        });
+        verdict(solution, movers, None)
+    }
+
+    /// The problem reduced to a few pods and nodes, and which nodes these are.
+    fn small(&self, pods: &[&'a Pod], leaves: Vec<usize>) -> (Problem<'a>, Vec<usize>) {
         let whole = &self.packed.problem;
         let mut volumes = BTreeMap::new();
         for pod in pods {
@@ -65,13 +82,14 @@ impl<'a> Round<'_, 'a, '_> {
                 volumes.extend(whole.volumes.get(&key).map(|known| (key, known.clone())));
             }
         }
-        Problem {
+        let problem = Problem {
             pods: pods.to_vec(),
             nodes: leaves.iter().map(|leaf| whole.nodes[*leaf].clone()).collect(),
             daemon_sets: whole.daemon_sets,
             volumes,
             ..Problem::default()
-        }
+        };
+        (problem, leaves)
     }
 
     /// Replacements with the names of their pods.

@@ -6,7 +6,7 @@ use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup, settled};
 use crate::cluster::{Cluster, Options};
 use crate::decision::{Command, PodPlacement, Replacement};
-use crate::packed::Mover;
+use crate::packed::{Mover, Scope};
 use crate::pods::Guards;
 use crate::simulation::Expected;
 use jiff::Timestamp;
@@ -38,16 +38,16 @@ pub(crate) fn still_right(
     }
     let mut round = Round::new(cluster, &nodes, &lookup, &expected, options, now);
     let mut movers: Vec<Mover<'_>> = Vec::new();
-    let mut related = false;
+    let mut scope = Scope::Small;
     for place in 0..round.candidates.len() {
         round.close(place);
         movers.extend(round.candidates[place].movers.iter().copied());
-        related |= round.candidates[place].related;
+        scope = scope.max(round.candidates[place].scope);
         round.candidates[place].state = State::Goes;
     }
     movers.sort_by(|a, b| round.packed.class(b).asked.cmp(&round.packed.class(a).asked));
     let moves = round.packed.place(&movers, false);
-    let verdict = round.ask(&movers, &moves, related, !command.replacements.is_empty()).ok()?;
+    let verdict = round.ask(&movers, &moves, scope, !command.replacements.is_empty()).ok()?;
     let candidates: Vec<_> = round.candidates.iter().collect();
     let fresh = match verdict.launches {
         none if none.is_empty() => Vec::new(),

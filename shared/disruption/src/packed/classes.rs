@@ -1,6 +1,6 @@
 //! Pods that are alike, for looking at many of them quickly.
 
-use super::relations::Repelling;
+use super::relations::{Neighbours, Repelling};
 use crate::cluster::Cluster;
 use nodeless_model::pod::{HostPort, VolumeClaim};
 use nodeless_model::requirement::RequirementTerm;
@@ -51,8 +51,10 @@ pub(crate) struct Class<'a> {
     /// The place of what they require of labels and taints in [`Classes::admissions`]; or why they can be placed nowhere.
     pub(crate) admission: Result<usize, String>,
     pub(crate) ports: &'a [HostPort],
-    /// Whether a quick look is not enough, because other pods or the number of volumes matter.
-    pub(crate) related: bool,
+    /// How other pods matter to them ([`Neighbours`]), if they do.
+    pub(crate) relation: Option<usize>,
+    /// Whether the number of volumes on a node matters.
+    pub(crate) counts_volumes: bool,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -70,7 +72,8 @@ struct ClassKey<'a> {
     requests: &'a ResourceList,
     admission: Result<usize, String>,
     ports: &'a [HostPort],
-    related: bool,
+    relation: Option<usize>,
+    counts_volumes: bool,
 }
 
 /// All classes of pods that may have to move.
@@ -78,6 +81,7 @@ struct ClassKey<'a> {
 pub(crate) struct Classes<'a> {
     pub(crate) list: Vec<Class<'a>>,
     pub(crate) admissions: Vec<Admission>,
+    pub(super) neighbours: Neighbours<'a>,
     ids: HashMap<ClassKey<'a>, usize>,
     admission_ids: HashMap<AdmissionKey<'a>, Result<usize, String>>,
     known: HashMap<Admission, usize>,
@@ -94,8 +98,8 @@ impl<'a> Classes<'a> {
     ) -> usize {
         let admission = self.admission(pod, cluster);
         let counts_volumes = !pod.volume_claims.is_empty() && !cluster.volume_limits.is_empty();
-        let related = counts_volumes || repelling.concern(pod);
-        let key = ClassKey { requests: &pod.requests, admission, ports: &pod.host_ports, related };
+        let relation = repelling.concern(pod).then(|| self.neighbours.relation(pod));
+        let key = ClassKey { requests: &pod.requests, admission, ports: &pod.host_ports, relation, counts_volumes };
         if let Some(known) = self.ids.get(&key) {
             return *known;
         }
@@ -103,11 +107,17 @@ impl<'a> Classes<'a> {
             asked: resources.amounts(&pod.requests),
             admission: key.admission.clone(),
             ports: key.ports,
-            related,
+            relation,
+            counts_volumes,
         };
         self.list.push(class);
         self.ids.insert(key, self.list.len() - 1);
         self.list.len() - 1
+    }
+
+    /// Whether pods on a node are known to keep a class away.
+    pub(super) fn is_blocked(&self, class: &Class<'_>, leaf: usize) -> bool {
+        class.relation.is_some_and(|relation| self.neighbours.is_blocked(relation, leaf))
     }
 
     fn admission(&mut self, pod: &'a Pod, cluster: &Cluster<'a>) -> Result<usize, String> {

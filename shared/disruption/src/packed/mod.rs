@@ -13,9 +13,10 @@ pub(crate) use relations::Repelling;
 pub(crate) use tree::{Tree, fits};
 
 use nodeless_model::pod::HostPort;
-use nodeless_model::{Pod, Quantity, ResourceList};
-use nodeless_scheduling::Problem;
-use std::collections::{BTreeMap, HashMap};
+use nodeless_model::{Pod, Quantity, Requirement, ResourceList, labels};
+use nodeless_scheduling::{BoundPods, ExistingNode, Problem};
+use relations::Neighbours;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A pod that may have to move, and its class.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,17 @@ pub(crate) struct Moves {
     pub(crate) placed: Vec<(usize, usize)>,
     /// Those that fit on no node.
     pub(crate) left: Vec<usize>,
+}
+
+/// How much of the cluster the scheduler has to be shown to judge some pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// Only the nodes where they would go.
+    Small,
+    /// Also the pods that matter to them, and more nodes.
+    Related,
+    /// Everything.
+    Whole,
 }
 
 /// What is known of whether a node's labels and taints let pods in.
@@ -50,11 +62,28 @@ pub(crate) struct Packed<'a> {
     admits: Vec<Vec<u8>>,
     /// The place in `problem.bound_pods` by the Node's name.
     bound: HashMap<&'a str, usize>,
+    /// Zones by number: of the nodes of the row, and of those in `problem.bound_pods`.
+    zones: Vec<usize>,
+    bound_zones: Vec<usize>,
 }
 
 impl<'a> Packed<'a> {
     /// Packs the nodes of a problem, in their order.
-    pub(crate) fn new(problem: Problem<'a>, classes: Classes<'a>, resources: Resources) -> Self {
+    pub(crate) fn new(problem: Problem<'a>, mut classes: Classes<'a>, resources: Resources) -> Self {
+        let leaves: HashMap<&str, usize> =
+            problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.as_str(), leaf)).collect();
+        let leaf = |node: &BoundPods<'_>| leaves.get(node.name).copied();
+        classes.neighbours.settle(&problem.bound_pods, problem.bound_pods.iter().map(leaf).collect());
+        let mut known: HashMap<Option<String>, usize> = HashMap::new();
+        let mut number = |zone: Option<&str>| {
+            let next = known.len();
+            *known.entry(zone.map(str::to_owned)).or_insert(next)
+        };
+        let zone =
+            |node: &ExistingNode| node.requirements.get(labels::ZONE).and_then(Requirement::single).map(str::to_owned);
+        let zones = problem.nodes.iter().map(|node| number(zone(node).as_deref())).collect();
+        let of_bound = |node: &BoundPods<'_>| number(node.labels.get(labels::ZONE).map(String::as_str));
+        let bound_zones = problem.bound_pods.iter().map(of_bound).collect();
         let rooms: Vec<Box<[i64]>> = problem.nodes.iter().map(|node| resources.amounts(&node.available)).collect();
         let bound = problem.bound_pods.iter().enumerate().map(|(place, node)| (node.name, place)).collect();
         Self {
@@ -62,6 +91,8 @@ impl<'a> Packed<'a> {
             admits: vec![Vec::new(); classes.admissions.len()],
             closed: BTreeMap::new(),
             bound,
+            zones,
+            bound_zones,
             classes,
             resources,
             problem,
@@ -91,14 +122,15 @@ impl<'a> Packed<'a> {
     /// Places pods, each on the first node that takes it. With `all` it stops at the first that fits nowhere.
     pub(crate) fn place(&mut self, movers: &[Mover<'a>], all: bool) -> Moves {
         let mut moves = Moves::default();
-        let mut ports: Vec<(usize, &'a [HostPort])> = Vec::new();
+        // Those on the way already of which later ones have to know.
+        let mut before: Vec<(usize, &'a Pod)> = Vec::new();
         for (place, mover) in movers.iter().enumerate() {
-            match self.first_place(mover.class, &ports) {
+            match self.first_place(mover, &before) {
                 Some(leaf) => {
                     let class = &self.classes.list[mover.class];
                     self.tree.take(leaf, &class.asked, 1);
-                    if !class.ports.is_empty() {
-                        ports.push((leaf, class.ports));
+                    if !class.ports.is_empty() || class.relation.is_some() {
+                        before.push((leaf, mover.pod));
                     }
                     moves.placed.push((place, leaf));
                 }
@@ -130,6 +162,7 @@ impl<'a> Packed<'a> {
             node.host_ports.extend(pod.host_ports.iter().cloned());
             if let Some(bound) = self.bound.get(node.name.as_str()) {
                 self.problem.bound_pods[*bound].pods.push(pod);
+                self.classes.neighbours.moved(pod, Some(*bound));
             }
         }
     }
@@ -139,6 +172,9 @@ impl<'a> Packed<'a> {
         let Some(bound) = self.bound.get(node) else { return };
         let pods = &mut self.problem.bound_pods[*bound].pods;
         pods.retain(|pod| !movers.iter().any(|mover| std::ptr::eq(mover.pod, *pod)));
+        for mover in movers {
+            self.classes.neighbours.moved(mover.pod, None);
+        }
     }
 
     /// Makes moves in the row without asking whether they fit.
@@ -149,22 +185,71 @@ impl<'a> Packed<'a> {
         }
     }
 
-    fn first_place(&mut self, class: usize, ports: &[(usize, &'a [HostPort])]) -> Option<usize> {
-        let class = &self.classes.list[class];
+    fn first_place(&mut self, mover: &Mover<'a>, before: &[(usize, &'a Pod)]) -> Option<usize> {
+        let Classes { list, admissions, neighbours, .. } = &mut self.classes;
+        let class = &list[mover.class];
         let admission = *class.admission.as_ref().ok()?;
+        let blocked = class.relation.map(|relation| neighbours.blocked(relation));
         let nodes = &self.problem.nodes;
         let known = &mut self.admits[admission];
         if known.is_empty() {
             known.resize(nodes.len(), UNKNOWN);
         }
-        let asks = &self.classes.admissions[admission];
+        let asks = &admissions[admission];
         self.tree.first(&class.asked, &mut |leaf| {
             if known[leaf] == UNKNOWN {
                 known[leaf] = if asks.admits(&nodes[leaf]) { YES } else { NO };
             }
+            let mut here = before.iter().filter(|(other, _)| *other == leaf);
             known[leaf] == YES
-                && (class.ports.is_empty() || ports_free(class.ports, leaf, &nodes[leaf].host_ports, ports))
+                && blocked.is_none_or(|blocked| !blocked.contains_key(&leaf))
+                && ports_free(class.ports, &nodes[leaf].host_ports)
+                && here.all(|(_, other)| {
+                    ports_free(class.ports, &other.host_ports) && !Neighbours::repel(mover.pod, other)
+                })
         })
+    }
+
+    /// Nodes where some pods may go, enough to choose from in every zone, with those where a quick look sends them.
+    pub(crate) fn prospects(&mut self, movers: &[Mover<'a>], moves: &Moves) -> Vec<usize> {
+        let mut found: BTreeSet<usize> = moves.placed.iter().map(|(_, leaf)| *leaf).collect();
+        let classes: BTreeSet<usize> = movers.iter().map(|mover| mover.class).collect();
+        for class in classes {
+            let Classes { list, admissions, neighbours, .. } = &mut self.classes;
+            let class = &list[class];
+            // Others go where a quick look sends them.
+            let (Ok(admission), Some(relation)) = (&class.admission, class.relation) else { continue };
+            let blocked = neighbours.blocked(relation);
+            let mut counts = vec![0; self.zones.iter().max().map_or(0, |most| most + 1)];
+            for (leaf, node) in self.problem.nodes.iter().enumerate() {
+                let count = &mut counts[self.zones[leaf]];
+                let suits = *count < PROSPECTS_PER_ZONE
+                    && fits(&class.asked, self.tree.room(leaf))
+                    && !blocked.contains_key(&leaf)
+                    && admissions[*admission].admits(node);
+                if suits {
+                    *count += 1;
+                    found.insert(leaf);
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// All nodes, with those pods that may matter to some movers; and how many those are.
+    pub(crate) fn relevant(&self, movers: &[Mover<'a>]) -> (Vec<BoundPods<'a>>, usize) {
+        let relation = |mover: &Mover<'a>| self.classes.list[mover.class].relation;
+        self.classes.neighbours.relevant(&self.problem.bound_pods, &self.bound_zones, movers, relation)
+    }
+
+    /// How much the scheduler has to be shown to judge a pod.
+    pub(crate) fn scope(&self, mover: &Mover<'_>) -> Scope {
+        let class = &self.classes.list[mover.class];
+        match (class.counts_volumes, class.relation) {
+            (true, _) => Scope::Whole,
+            (false, Some(_)) => Scope::Related,
+            (false, None) => Scope::Small,
+        }
     }
 
     /// What keeps a pod off the nodes that are open, and how many of them.
@@ -181,7 +266,8 @@ impl<'a> Packed<'a> {
             let what = match (admitted, short) {
                 (false, _) => "labels or taints".to_owned(),
                 (true, Some(place)) => format!("too little {}", self.resources.name(place)),
-                (true, None) if !ports_free(class.ports, leaf, &node.host_ports, &[]) => "host ports".to_owned(),
+                (true, None) if !ports_free(class.ports, &node.host_ports) => "host ports".to_owned(),
+                (true, None) if self.classes.is_blocked(class, leaf) => "anti-affinity".to_owned(),
                 // It would fit there alone, but not together with the pods that move with it.
                 (true, None) => "other pods of its node".to_owned(),
             };
@@ -208,8 +294,9 @@ impl<'a> Packed<'a> {
     }
 }
 
-fn ports_free(asked: &[HostPort], leaf: usize, taken: &[HostPort], trial: &[(usize, &[HostPort])]) -> bool {
-    let trial = trial.iter().filter(|(other, _)| *other == leaf).flat_map(|(_, ports)| ports.iter());
-    let mut all = taken.iter().chain(trial);
-    !all.any(|other| asked.iter().any(|port| port.conflicts_with(other)))
+/// How many nodes of each zone the scheduler chooses from where other pods matter.
+const PROSPECTS_PER_ZONE: usize = 24;
+
+fn ports_free(asked: &[HostPort], taken: &[HostPort]) -> bool {
+    asked.is_empty() || !taken.iter().any(|other| asked.iter().any(|port| port.conflicts_with(other)))
 }
