@@ -91,8 +91,23 @@ pub struct Catalog {
     pub on_demand_prices_read: Option<Timestamp>,
     /// Where spot prices come from.
     pub spot_price_source: SpotPriceSource,
+    /// How many instances are left in each active capacity reservation of the account, by its id.
+    pub reservations: BTreeMap<String, u32>,
+    /// The account's placement groups.
+    pub placement_groups: Vec<NamedPlacementGroup>,
     /// Instance types, by name.
     pub types: Vec<CatalogType>,
+}
+
+/// A placement group of the account.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NamedPlacementGroup {
+    /// `pg-…`.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// `cluster`, `partition` or `spread`.
+    pub strategy: String,
 }
 
 /// An instance type, its zones and its prices.
@@ -191,6 +206,8 @@ impl Catalog {
             read: None,
             on_demand_prices_read: None,
             spot_price_source: if spot.is_some() { SpotPriceSource::History } else { SpotPriceSource::OnDemand },
+            reservations: BTreeMap::new(),
+            placement_groups: Vec::new(),
             types: Vec::new(),
         };
         catalog.types = facts

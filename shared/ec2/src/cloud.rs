@@ -1,7 +1,5 @@
 //! Launching, describing, tagging and terminating instances.
 
-use crate::fleet::{self, FleetPlan};
-use crate::template::{LAUNCH_GROUP_TAG, TemplateError, TemplateSpec, Variant, instance_tags};
 use crate::{ClusterDetails, instance, requests};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -10,8 +8,10 @@ use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
 use aws_sdk_ec2::types::{Filter, ResourceType};
 use jiff::Timestamp;
 use nodeless_aws::port_error;
+use nodeless_launch::fleet::{self, FleetPlan, lacks_capacity};
+use nodeless_launch::template::{TemplateError, TemplateSpec, Variant, instance_tags};
 use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
-use nodeless_model::{StringMap, labels};
+use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError};
 use std::collections::{BTreeMap, HashSet};
@@ -19,17 +19,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// EC2 takes at most 200 values in a filter, and at most 1,000 ids in a call; 200 serve both.
 const IDS_A_CALL: usize = 200;
-/// Codes of CreateFleet that mean "not here, not now" rather than "not like this".
-const LACKS_CAPACITY: [&str; 8] = [
-    "InsufficientInstanceCapacity",
-    "MaxSpotInstanceCountExceeded",
-    "VcpuLimitExceeded",
-    "UnfulfillableCapacity",
-    "Unsupported",
-    "InsufficientFreeAddressesInSubnet",
-    "MaxFleetCountExceeded",
-    "ReservationCapacityExceeded",
-];
 /// The tag by which a launch template says when it was last used, as a day; see [`Cloud::delete_unused_launch_templates`].
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";
 const TEMPLATE_PREFIX: &str = "nodeless/";
@@ -57,8 +46,9 @@ impl Ec2Cloud {
         plan: &FleetPlan,
     ) -> Result<BTreeMap<Variant, String>, PortError> {
         let mut names = BTreeMap::new();
+        let spot = plan.capacity_type == CapacityType::Spot;
         for variant in plan.groups.keys() {
-            let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant)
+            let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant, spot)
                 .map_err(|error| template_error(&error))?;
             let name = spec.name();
             self.ensure_template(&name, &spec).await?;
@@ -147,7 +137,7 @@ impl Ec2Cloud {
     async fn instances_of_group(&self, group_id: &str) -> Result<Vec<Instance>, PortError> {
         self.describe(vec![
             filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]),
-            filter(&format!("tag:{LAUNCH_GROUP_TAG}"), [group_id]),
+            filter(&format!("tag:{}", labels::LAUNCH_GROUP_TAG), [group_id]),
         ])
         .await
     }
@@ -172,14 +162,7 @@ impl Ec2Cloud {
 #[async_trait]
 impl Cloud for Ec2Cloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
-        if request.claim.spec.requests.contains("vpc.amazonaws.com/efa") {
-            let message = format!(
-                "claim {} asks for vpc.amazonaws.com/efa; EFA interfaces are not supported yet",
-                request.claim.name
-            );
-            return Err(PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", message));
-        }
-        let plan = fleet::plan(request.node_class, request.candidates)
+        let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))?;
         let templates = self.templates(&request, &plan).await?;
         let mut result = self.create_fleet(&request, &plan, &templates).await;
@@ -301,11 +284,12 @@ fn outcome(output: &CreateFleetOutput, plan: &FleetPlan) -> Result<LaunchOutcome
             .availability_zone()
             .or_else(|| overrides.and_then(|o| o.availability_zone()))
             .map(str::to_owned)
-            .or_else(|| zone_of_subnet(plan, overrides.and_then(|o| o.subnet_id())));
+            .or_else(|| plan.zone_of_subnet(overrides?.subnet_id()?).map(str::to_owned));
         let (Some(instance_type), Some(zone)) = (instance_type, zone) else {
             let message = "an instance came without its type or zone; the next look finds it by its tag";
             return Err(PortError::new(ErrorKind::Unavailable, "EC2 CreateFleet", message));
         };
+        let used = plan.used(&instance_type, &zone);
         for id in fleet.instance_ids() {
             outcome.instances.push(Instance {
                 id: id.clone(),
@@ -313,11 +297,11 @@ fn outcome(output: &CreateFleetOutput, plan: &FleetPlan) -> Result<LaunchOutcome
                 instance_type: instance_type.clone(),
                 zone: zone.clone(),
                 capacity_type: plan.capacity_type,
-                image_id: image_of(plan, &instance_type, &zone),
+                image_id: used.map(|variant| variant.image_id.clone()).unwrap_or_default(),
                 subnet_id: overrides.and_then(|o| o.subnet_id()).map(str::to_owned),
                 security_group_ids: Vec::new(),
                 private_dns_name: None,
-                reservation_id: plan.groups.keys().find_map(|variant| variant.reservation_id.clone()),
+                reservation_id: used.and_then(|variant| variant.reservation_id.clone()),
                 launched: now,
                 tags: StringMap::new(),
             });
@@ -333,10 +317,10 @@ fn outcome(output: &CreateFleetOutput, plan: &FleetPlan) -> Result<LaunchOutcome
                 .map_or_else(String::new, |t| t.as_str().to_owned()),
             zone: overrides
                 .and_then(|o| o.availability_zone().map(str::to_owned))
-                .or_else(|| zone_of_subnet(plan, overrides.and_then(|o| o.subnet_id())))
+                .or_else(|| plan.zone_of_subnet(overrides?.subnet_id()?).map(str::to_owned))
                 .unwrap_or_default(),
             capacity_type: plan.capacity_type,
-            lacks_capacity: LACKS_CAPACITY.contains(&code.as_str()),
+            lacks_capacity: lacks_capacity(&code),
             message: error.error_message().unwrap_or_default().to_owned(),
             code,
         };
@@ -346,15 +330,4 @@ fn outcome(output: &CreateFleetOutput, plan: &FleetPlan) -> Result<LaunchOutcome
         }
     }
     Ok(outcome)
-}
-
-fn zone_of_subnet(plan: &FleetPlan, subnet: Option<&str>) -> Option<String> {
-    let subnet = subnet?;
-    plan.groups.values().flatten().find(|entry| entry.subnet_id == subnet).map(|entry| entry.zone.clone())
-}
-
-fn image_of(plan: &FleetPlan, instance_type: &str, zone: &str) -> String {
-    let has = |entry: &fleet::FleetOverride| entry.instance_type == instance_type && entry.zone == zone;
-    let group = plan.groups.iter().find(|(_, overrides)| overrides.iter().any(has));
-    group.map(|(variant, _)| variant.image_id.clone()).unwrap_or_default()
 }

@@ -1,23 +1,25 @@
 //! Requests to EC2, made from our plain values.
 
-use crate::fleet::FleetPlan;
-use crate::template::TemplateSpec;
 use aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder;
 use aws_sdk_ec2::types::{
     CapacityReservationPreference, CapacityReservationTarget, ConnectionTrackingSpecificationRequest,
     DefaultTargetCapacityType, FleetLaunchTemplateConfigRequest, FleetLaunchTemplateOverridesRequest,
     FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType, InstanceType,
     LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateCapacityReservationSpecificationRequest,
-    LaunchTemplateCpuOptionsRequest, LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateHttpTokensState,
-    LaunchTemplateIamInstanceProfileSpecificationRequest, LaunchTemplateInstanceMetadataEndpointState,
+    LaunchTemplateCpuOptionsRequest, LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateEnclaveOptionsRequest,
+    LaunchTemplateHttpTokensState, LaunchTemplateIamInstanceProfileSpecificationRequest,
+    LaunchTemplateInstanceMarketOptionsRequest, LaunchTemplateInstanceMetadataEndpointState,
     LaunchTemplateInstanceMetadataOptionsRequest, LaunchTemplateInstanceMetadataProtocolIpv6,
     LaunchTemplateInstanceMetadataTagsState, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest,
-    LaunchTemplateTagSpecificationRequest, LaunchTemplatesMonitoringRequest, NestedVirtualizationSpecification,
-    OnDemandOptionsRequest, RequestLaunchTemplateData, ResourceType, SpotAllocationStrategy, SpotOptionsRequest, Tag,
-    TagSpecification, TargetCapacitySpecificationRequest, VolumeType,
+    LaunchTemplatePlacementRequest, LaunchTemplateTagSpecificationRequest, LaunchTemplatesMonitoringRequest,
+    MarketType, NestedVirtualizationSpecification, OnDemandOptionsRequest, RequestLaunchTemplateData, ResourceType,
+    SpotAllocationStrategy, SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest, Tenancy,
+    VolumeType,
 };
-use nodeless_api::nodeclass::{BlockDeviceMapping, InterfaceType, NetworkInterface, Toggle, TokenUse};
-use nodeless_model::{CapacityType, Quantity, StringMap};
+use nodeless_api::nodeclass::{BlockDeviceMapping, PlacementGroupSelector, Toggle, TokenUse};
+use nodeless_launch::fleet::FleetPlan;
+use nodeless_launch::template::{Interface, InterfaceKind, TemplateSpec, Variant, gibibytes};
+use nodeless_model::{CapacityType, StringMap};
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::BTreeMap;
 
@@ -34,20 +36,29 @@ pub(crate) fn tag_specification(kind: ResourceType, map: &StringMap) -> TagSpeci
 /// The body of a launch template.
 pub(crate) fn template_data(spec: &TemplateSpec) -> Result<RequestLaunchTemplateData, PortError> {
     let profile = LaunchTemplateIamInstanceProfileSpecificationRequest::builder().name(&spec.instance_profile).build();
-    let interface_tags = LaunchTemplateTagSpecificationRequest::builder()
-        .resource_type(ResourceType::NetworkInterface)
-        .set_tags(Some(tags(&spec.tags)))
-        .build();
+    let spot = spec.spot.then_some(ResourceType::SpotInstancesRequest);
+    let tagged = [ResourceType::NetworkInterface].into_iter().chain(spot).map(|kind| {
+        LaunchTemplateTagSpecificationRequest::builder().resource_type(kind).set_tags(Some(tags(&spec.tags))).build()
+    });
+    let interfaces = spec.network_interfaces.iter().map(|interface| network_interface(spec, interface));
     let devices = spec.block_devices.iter().map(block_device).collect::<Result<Vec<_>, _>>()?;
     let mut data = RequestLaunchTemplateData::builder()
         .image_id(&spec.image_id)
         .iam_instance_profile(profile)
         .monitoring(LaunchTemplatesMonitoringRequest::builder().enabled(spec.detailed_monitoring).build())
         .metadata_options(metadata_options(spec))
-        .set_block_device_mappings(Some(devices))
-        .set_network_interfaces(Some(network_interfaces(spec)))
+        .set_block_device_mappings((!devices.is_empty()).then_some(devices))
+        .set_network_interfaces(Some(interfaces.collect()))
         .capacity_reservation_specification(reservation(spec))
-        .tag_specifications(interface_tags);
+        .set_tag_specifications(Some(tagged.collect()))
+        .set_placement(placement(spec));
+    if spec.capacity_block {
+        let market = LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(MarketType::CapacityBlock);
+        data = data.instance_market_options(market.build());
+    }
+    if spec.enclaves {
+        data = data.enclave_options(LaunchTemplateEnclaveOptionsRequest::builder().enabled(true).build());
+    }
     if !spec.user_data.is_empty() {
         data = data.user_data(&spec.user_data);
     }
@@ -96,39 +107,46 @@ fn metadata_options(spec: &TemplateSpec) -> LaunchTemplateInstanceMetadataOption
         .build()
 }
 
-fn network_interfaces(spec: &TemplateSpec) -> Vec<LaunchTemplateInstanceNetworkInterfaceSpecificationRequest> {
-    let primary =
-        [NetworkInterface { network_card_index: 0, device_index: 0, interface_type: InterfaceType::Interface }];
-    let listed = if spec.network_interfaces.is_empty() { &primary[..] } else { &spec.network_interfaces };
-    listed.iter().map(|interface| network_interface(spec, interface)).collect()
+fn placement(spec: &TemplateSpec) -> Option<LaunchTemplatePlacementRequest> {
+    if spec.tenancy.is_none() && spec.placement_group.is_none() {
+        return None;
+    }
+    let group = spec.placement_group.clone().unwrap_or_default();
+    let PlacementGroupSelector { name, id } = group;
+    let placement = LaunchTemplatePlacementRequest::builder().set_tenancy(spec.tenancy.map(Tenancy::from));
+    Some(placement.set_group_name(name.filter(|_| id.is_none())).set_group_id(id).build())
 }
 
 fn network_interface(
     spec: &TemplateSpec,
-    interface: &NetworkInterface,
+    interface: &Interface,
 ) -> LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
     let mut request = LaunchTemplateInstanceNetworkInterfaceSpecificationRequest::builder()
         .device_index(interface.device_index)
         .network_card_index(interface.network_card_index)
+        .interface_type(interface.kind.as_str())
         .set_groups(Some(spec.security_group_ids.clone()));
-    match interface.interface_type {
-        InterfaceType::EfaOnly => request = request.interface_type("efa-only"),
-        InterfaceType::Interface => {
-            request = request.interface_type("interface").set_ipv4_prefix_count(spec.ip_prefix_count);
-            // EC2 takes a public address only for a lone primary interface.
-            if interface.device_index == 0 && interface.network_card_index == 0 {
-                request = request.set_associate_public_ip_address(spec.associate_public_ip_address);
-            }
-            if let Some(tracking) = &spec.connection_tracking {
-                request = request.connection_tracking_specification(
-                    ConnectionTrackingSpecificationRequest::builder()
-                        .set_tcp_established_timeout(tracking.tcp_established_timeout)
-                        .set_udp_stream_timeout(tracking.udp_stream_timeout)
-                        .set_udp_timeout(tracking.udp_timeout)
-                        .build(),
-                );
-            }
-        }
+    if interface.kind == InterfaceKind::EfaOnly {
+        return request.build();
+    }
+    let primary = interface.device_index == 0 && interface.network_card_index == 0;
+    let prefixes = spec.ip_prefix_count.filter(|count| *count > 0);
+    if spec.ipv6 {
+        request = request.ipv6_address_count(1).set_ipv6_prefix_count(prefixes);
+        request = request.set_primary_ipv6(primary.then_some(true));
+    } else {
+        request = request.set_ipv4_prefix_count(prefixes);
+    }
+    // EC2 takes a public address only for a lone primary interface.
+    request = request.set_associate_public_ip_address(spec.associate_public_ip_address.filter(|_| primary));
+    if let Some(tracking) = &spec.connection_tracking {
+        request = request.connection_tracking_specification(
+            ConnectionTrackingSpecificationRequest::builder()
+                .set_tcp_established_timeout(tracking.tcp_established_timeout)
+                .set_udp_stream_timeout(tracking.udp_stream_timeout)
+                .set_udp_timeout(tracking.udp_timeout)
+                .build(),
+        );
     }
     request.build()
 }
@@ -136,7 +154,9 @@ fn network_interface(
 fn block_device(mapping: &BlockDeviceMapping) -> Result<LaunchTemplateBlockDeviceMappingRequest, PortError> {
     let mut request = LaunchTemplateBlockDeviceMappingRequest::builder().set_device_name(mapping.device_name.clone());
     if let Some(ebs) = &mapping.ebs {
-        let size = ebs.volume_size.as_deref().map(gibibytes).transpose()?;
+        let size = ebs.volume_size.as_deref().map(gibibytes).transpose().map_err(|why| {
+            PortError::new(ErrorKind::Invalid, "EC2 CreateLaunchTemplate", format!("spec.blockDeviceMappings: {why}"))
+        })?;
         request = request.ebs(
             LaunchTemplateEbsBlockDeviceRequest::builder()
                 .set_delete_on_termination(ebs.delete_on_termination.or(Some(true)))
@@ -154,18 +174,6 @@ fn block_device(mapping: &BlockDeviceMapping) -> Result<LaunchTemplateBlockDevic
     Ok(request.build())
 }
 
-/// EBS counts in whole GiB; what is asked for in other units is rounded up.
-fn gibibytes(size: &str) -> Result<i32, PortError> {
-    let invalid = |why: String| {
-        PortError::new(ErrorKind::Invalid, "EC2 CreateLaunchTemplate", format!("blockDeviceMappings volumeSize: {why}"))
-    };
-    let quantity: Quantity =
-        size.parse().map_err(|error: nodeless_model::ParseQuantityError| invalid(error.to_string()))?;
-    let gibibytes =
-        u64::try_from(quantity.units()).map_err(|_| invalid(format!("{size} is negative")))?.div_ceil(1 << 30);
-    i32::try_from(gibibytes).map_err(|_| invalid(format!("{size} is more than EBS has")))
-}
-
 /// Zero means "not set", as in Karpenter.
 fn positive(number: i64) -> Option<i32> {
     i32::try_from(number).ok().filter(|number| *number > 0)
@@ -180,16 +188,16 @@ fn name_of<T: serde::Serialize>(value: &T) -> String {
 pub(crate) fn fleet(
     request: CreateFleetFluentBuilder,
     plan: &FleetPlan,
-    templates: &BTreeMap<crate::template::Variant, String>,
+    templates: &BTreeMap<Variant, String>,
     count: i32,
 ) -> CreateFleetFluentBuilder {
     let spot = plan.capacity_type == CapacityType::Spot;
     let target = TargetCapacitySpecificationRequest::builder()
         .total_target_capacity(count)
-        .default_target_capacity_type(if spot {
-            DefaultTargetCapacityType::Spot
-        } else {
-            DefaultTargetCapacityType::OnDemand
+        .default_target_capacity_type(match (spot, plan.capacity_block) {
+            (true, _) => DefaultTargetCapacityType::Spot,
+            (false, true) => DefaultTargetCapacityType::CapacityBlock,
+            (false, false) => DefaultTargetCapacityType::OnDemand,
         })
         .build();
     let mut request = request.r#type(FleetType::Instant).target_capacity_specification(target);
@@ -217,21 +225,10 @@ pub(crate) fn fleet(
     if spot {
         let strategy = SpotAllocationStrategy::PriceCapacityOptimized;
         request.spot_options(SpotOptionsRequest::builder().allocation_strategy(strategy).build())
+    } else if plan.capacity_block {
+        request
     } else {
         let strategy = FleetOnDemandAllocationStrategy::LowestPrice;
         request.on_demand_options(OnDemandOptionsRequest::builder().allocation_strategy(strategy).build())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn volumes_are_whole_gibibytes_rounded_up() {
-        for (text, size) in [("20Gi", 20), ("1Ti", 1024), ("20G", 19), ("1G", 1)] {
-            assert_eq!(gibibytes(text).unwrap(), size, "{text}");
-        }
-        assert!(gibibytes("x").unwrap_err().to_string().contains("volumeSize"));
     }
 }

@@ -6,8 +6,9 @@ use nodeless_catalog::NodeClassSettings;
 use nodeless_catalog::facts::Zone;
 use nodeless_catalog::node_class::{
     AmiFamily, BlockDevice, CapacityReservation, InstanceStorePolicy, KubeletSettings, NetworkInterface,
-    ReservationKind,
+    PlacementGroup, ReservationKind,
 };
+use nodeless_catalog::stored::{Catalog, NamedPlacementGroup};
 use nodeless_lifecycle::NodeClassState;
 use nodeless_model::{Quantity, ResourceList};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +40,8 @@ pub fn state(class: &EC2NodeClass) -> NodeClassState {
 
 /// Its settings that change what an instance type is.
 ///
-/// Capacity reservations count as used up, because their status does not say how many instances are left.
+/// Capacity reservations count as used up, because their status does not say how many instances are left: the catalog does.
+/// It knows the placement group too.
 ///
 /// # Errors
 /// A sentence for each field that cannot be understood.
@@ -161,6 +163,23 @@ fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
             expiring: reservation.state == nodeclass::ReservationState::Expiring,
         })
         .collect()
+}
+
+/// The placement group that a class selects.
+///
+/// # Errors
+/// A sentence, when the catalog does not know it.
+pub(crate) fn placement_group(
+    catalog: &Catalog,
+    selector: &nodeclass::PlacementGroupSelector,
+) -> Result<PlacementGroup, String> {
+    let is = |group: &&NamedPlacementGroup| {
+        selector.id.as_ref().is_some_and(|id| *id == group.id)
+            || selector.name.as_ref().is_some_and(|name| *name == group.name)
+    };
+    let group = catalog.placement_groups.iter().find(is);
+    let group = group.ok_or("spec.placementGroupSelector: the catalog knows no such placement group")?;
+    Ok(PlacementGroup { id: group.id.clone(), strategy: group.strategy.clone() })
 }
 
 /// The ids of the AMIs that its nodes may have.

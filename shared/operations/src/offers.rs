@@ -76,7 +76,14 @@ pub(crate) fn instance_types(
     unavailable: &UnavailableOfferings,
 ) -> BTreeMap<String, OfClass> {
     let of = |class: &EC2NodeClass| {
-        let settings = node_class::settings(class).map_err(|problems| problems.join("; "))?;
+        let mut settings = node_class::settings(class).map_err(|problems| problems.join("; "))?;
+        // What the class names by id or name, the catalog knows more about.
+        for reservation in &mut settings.capacity_reservations {
+            reservation.remaining = catalog.reservations.get(&reservation.id).copied().unwrap_or(0);
+        }
+        if let Some(selector) = &class.spec.placement_group_selector {
+            settings.placement_group = Some(node_class::placement_group(catalog, selector)?);
+        }
         Ok(InstanceTypes::from(catalog.instance_types(&settings, unavailable)))
     };
     classes.iter().map(|(name, class)| (name.clone(), of(class))).collect()
@@ -175,16 +182,21 @@ pub(crate) fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<Launc
     let mut candidates = Vec::new();
     for kind in claim.spec.instance_types.iter().filter_map(|name| by_name.get(name.as_str())) {
         let labels = kind.requirements.single_values();
+        let architecture = labels.get(labels::ARCH).cloned().unwrap_or_default();
+        let count = |name: &str| u32::try_from(kind.capacity.get(name).units()).unwrap_or(0);
         for offering in kind.available_offerings(&claim.spec.requirements) {
+            let mut labels = labels.clone();
+            labels.extend(offering.requirements.single_values());
             candidates.push(LaunchCandidate {
                 instance_type: kind.name.clone(),
-                architecture: labels.get(labels::ARCH).cloned().unwrap_or_default(),
-                labels: labels.clone(),
-                max_pods: u32::try_from(kind.capacity.get(resources::name::PODS).units()).unwrap_or(0),
+                architecture: architecture.clone(),
+                labels,
+                max_pods: count(resources::name::PODS),
                 zone: offering.zone.clone(),
                 capacity_type: offering.capacity_type,
                 price: offering.price,
                 reservation_id: offering.reservation.as_ref().map(|reservation| reservation.id.clone()),
+                efa_interfaces: count(nodeless_catalog::instance_types::resource::AWS_EFA),
             });
         }
     }

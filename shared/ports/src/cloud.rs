@@ -26,7 +26,8 @@ pub struct LaunchCandidate {
     pub instance_type: String,
     /// Its processor architecture, `amd64` or `arm64`, which decides the AMI.
     pub architecture: String,
-    /// The labels of the type that AMI selection looks at (GPU count, accelerator count and so on).
+    /// The labels of the type that AMI selection looks at (GPU count, accelerator count and so on), and of the
+    /// offering (kind of capacity reservation).
     pub labels: StringMap,
     /// The greatest number of pods, for the kubelet.
     pub max_pods: u32,
@@ -38,6 +39,8 @@ pub struct LaunchCandidate {
     pub price: f64,
     /// The capacity reservation, where the capacity type is `reserved`.
     pub reservation_id: Option<String>,
+    /// Elastic fabric adapters that its nodes offer to pods.
+    pub efa_interfaces: u32,
 }
 
 /// EC2.

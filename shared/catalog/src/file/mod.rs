@@ -278,6 +278,8 @@ fn assemble(parts: Parts, mut notes: Vec<Note>) -> Result<CatalogFile, CatalogFi
         read: None,
         on_demand_prices_read: None,
         spot_price_source: SpotPriceSource::File,
+        reservations: BTreeMap::new(),
+        placement_groups: Vec::new(),
         types: Vec::new(),
     };
     catalog.types = offerings::attach(types, &left_out, &catalog.zones, parts.offerings, &mut notes);

@@ -1,20 +1,44 @@
 //! Images of an EC2NodeClass, read from SSM and EC2.
 
-use super::amis::{Image, ImageQuery, Variant, alias_parameters, image_queries, select};
-use super::conditions::{Problem, Section};
-use super::query::{sdk_filters, terms_in_words};
+use super::filters::sdk_filters;
 use aws_sdk_ec2::types;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClassSpec;
 use nodeless_api::nodeclass::Ami;
 use nodeless_aws::port_error;
+use nodeless_launch::node_class::amis::{Image, ImageQuery, Variant, alias_parameters, image_queries, select};
+use nodeless_launch::node_class::query::terms_in_words;
+use nodeless_launch::node_class::{Problem, Section};
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 /// The clients that images are found with.
 pub(super) struct ImageSource<'a> {
     pub(super) ec2: &'a aws_sdk_ec2::Client,
     pub(super) ssm: &'a aws_sdk_ssm::Client,
+    pub(super) parameters: &'a Parameters,
+}
+
+/// How long the image behind a parameter is taken for the same. A pinned version never moves; what moves is `latest`.
+const PARAMETER_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
+
+/// Images behind SSM parameters, kept for as long as the process lives, so that a class that is looked at every few minutes
+/// asks SSM once an hour. A parameter without an image is asked for each time.
+#[derive(Debug, Default)]
+pub(super) struct Parameters(Mutex<BTreeMap<String, (String, Timestamp)>>);
+
+impl Parameters {
+    fn get(&self, name: &str, now: Timestamp) -> Option<String> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (image, read) = known.get(name)?;
+        (now.duration_since(*read) < PARAMETER_LIFETIME).then(|| image.clone())
+    }
+
+    fn insert(&self, name: &str, image: &str, now: Timestamp) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(name.to_owned(), (image.to_owned(), now));
+    }
 }
 
 impl ImageSource<'_> {
@@ -33,7 +57,7 @@ impl ImageSource<'_> {
                 Ok(parameters) => {
                     let mut ids: BTreeMap<String, Vec<Variant>> = BTreeMap::new();
                     for parameter in &parameters {
-                        if let Some(id) = self.parameter(&parameter.name).await? {
+                        if let Some(id) = self.parameter(&parameter.name, now).await? {
                             ids.entry(id).or_default().extend(&parameter.variants);
                         }
                     }
@@ -79,7 +103,7 @@ impl ImageSource<'_> {
         let mut ids = Vec::new();
         let mut empty = Vec::new();
         for name in terms.iter().filter_map(|term| term.ssm_parameter.as_deref()) {
-            match self.parameter(name).await? {
+            match self.parameter(name, now).await? {
                 Some(id) => ids.push(id),
                 None => {
                     tracing::warn!(
@@ -107,7 +131,18 @@ impl ImageSource<'_> {
     }
 
     /// The image id in a parameter; `None` where there is no such parameter, or it holds something else.
-    async fn parameter(&self, name: &str) -> Result<Option<String>, PortError> {
+    async fn parameter(&self, name: &str, now: Timestamp) -> Result<Option<String>, PortError> {
+        if let Some(known) = self.parameters.get(name, now) {
+            return Ok(Some(known));
+        }
+        let read = self.read_parameter(name).await?;
+        if let Some(image) = &read {
+            self.parameters.insert(name, image, now);
+        }
+        Ok(read)
+    }
+
+    async fn read_parameter(&self, name: &str) -> Result<Option<String>, PortError> {
         let answer = self.ssm.get_parameter().name(name).send().await;
         match answer.map_err(|error| port_error("SSM GetParameter", &error)) {
             Ok(answer) => {
@@ -158,6 +193,16 @@ fn read(image: &types::Image, now: Timestamp) -> Option<Image> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_parameter_is_asked_for_again_after_an_hour() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let parameters = Parameters::default();
+        parameters.insert("/p", "ami-1", at(0));
+        assert_eq!(parameters.get("/p", at(3_599)).as_deref(), Some("ami-1"));
+        assert_eq!(parameters.get("/p", at(3_600)), None);
+        assert_eq!(parameters.get("/q", at(0)), None);
+    }
 
     #[test]
     fn an_image_is_deprecated_from_its_time_on() {

@@ -1,17 +1,15 @@
 //! The [`CatalogSource`] port in AWS: what there is to launch, and what an EC2NodeClass resolves to.
 
-mod amis;
-mod conditions;
+mod filters;
+mod groups;
 mod images;
 mod network;
 mod prices;
 mod profiles;
-mod query;
 mod resolve;
 mod spot;
 mod type_info;
 mod types;
-mod validation;
 
 use crate::ClusterDetails;
 use async_trait::async_trait;
@@ -23,6 +21,7 @@ use nodeless_catalog::facts::Facts;
 use nodeless_catalog::{Catalog, stored::SpotPrices};
 use nodeless_ports::{CatalogSource, ErrorKind, PortError};
 use prices::OnDemandPrices;
+use std::sync::Arc;
 
 /// How long types, offerings and spot prices serve before they are read again. Reading them takes some forty calls.
 const REFRESH: SignedDuration = SignedDuration::from_hours(1);
@@ -67,7 +66,9 @@ impl Market {
         if let Some(previous) = previous.filter(|catalog| is_fresh(catalog, now))
             && (self.prices.is_none() || !prices::due(Some(previous), now))
         {
-            return Ok((None, previous.clone()));
+            let mut catalog = previous.clone();
+            self.read_groups(&mut catalog).await;
+            return Ok((None, catalog));
         }
         let read = types::read(&self.ec2).await?;
         let on_demand = self.on_demand_prices(previous, known, now).await;
@@ -75,7 +76,31 @@ impl Market {
         let facts = types::facts(&self.region, read, on_demand.by_type, known);
         let catalog = Catalog::new(0, &facts, on_demand.source, spot.as_ref());
         let read = if spot_is_new { Some(now) } else { previous.and_then(|catalog| catalog.read) };
-        Ok((Some(facts), Catalog { read, on_demand_prices_read: on_demand.read, ..catalog }))
+        let mut catalog = Catalog { read, on_demand_prices_read: on_demand.read, ..catalog };
+        if let Some(previous) = previous {
+            catalog.reservations.clone_from(&previous.reservations);
+            catalog.placement_groups.clone_from(&previous.placement_groups);
+        }
+        self.read_groups(&mut catalog).await;
+        Ok((Some(facts), catalog))
+    }
+
+    /// What is left in capacity reservations, and which placement groups there are: read each time, for both change by the
+    /// minute. What cannot be read stays as it was.
+    async fn read_groups(&self, catalog: &mut Catalog) {
+        match groups::reservations_left(&self.ec2).await {
+            Ok(left) => catalog.reservations = left,
+            Err(error) => tracing::warn!(
+                %error,
+                "capacity reservations could not be read; what was left in them at the last refresh stays in force"
+            ),
+        }
+        match groups::placement_groups(&self.ec2).await {
+            Ok(groups) => catalog.placement_groups = groups,
+            Err(error) => {
+                tracing::warn!(%error, "placement groups could not be read; those of the last refresh stay in force");
+            }
+        }
     }
 
     /// On-demand prices: read anew when they are due, else or if that fails those that we have.
@@ -135,6 +160,7 @@ pub struct AwsCatalogSource {
     iam: aws_sdk_iam::Client,
     ssm: aws_sdk_ssm::Client,
     market: Market,
+    parameters: Arc<images::Parameters>,
 }
 
 impl AwsCatalogSource {
@@ -157,6 +183,7 @@ impl AwsCatalogSource {
             iam: aws_sdk_iam::Client::new(config),
             ssm: aws_sdk_ssm::Client::new(config),
             market,
+            parameters: Arc::default(),
         })
     }
 }

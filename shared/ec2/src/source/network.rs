@@ -1,10 +1,11 @@
 //! Subnets and security groups of an EC2NodeClass.
 
-use super::conditions::{Problem, Section};
-use super::query::{Query, sdk_filters, tag_filters, terms_in_words};
+use super::filters::sdk_filters;
 use aws_sdk_ec2::Client;
 use nodeless_api::nodeclass::{SecurityGroup, SecurityGroupSelectorTerm, Subnet, SubnetSelectorTerm};
 use nodeless_aws::port_error;
+use nodeless_launch::node_class::query::{Query, tag_filters, terms_in_words};
+use nodeless_launch::node_class::{Problem, Section};
 use nodeless_ports::PortError;
 use std::collections::BTreeMap;
 

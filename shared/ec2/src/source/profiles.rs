@@ -1,10 +1,10 @@
 //! Instance profiles: named in the class, made beforehand, or made here for a role.
 
-use super::conditions::{Problem, Section};
 use aws_sdk_iam::Client;
 use aws_sdk_iam::types::{InstanceProfile, Tag};
 use nodeless_api::EC2NodeClass;
 use nodeless_aws::port_error;
+use nodeless_launch::node_class::{Problem, Section};
 use nodeless_model::{StringMap, labels};
 use nodeless_ports::{ErrorKind, PortError};
 use sha2::{Digest as _, Sha256};

@@ -1,12 +1,12 @@
 //! From an EC2NodeClass to its status.
 
-use super::conditions::{Section, conditions, settle};
 use super::images::ImageSource;
-use super::{AwsCatalogSource, network, profiles, validation};
+use super::{AwsCatalogSource, groups, network, profiles};
 use aws_sdk_ec2::types::Filter;
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_aws::port_error;
+use nodeless_launch::node_class::{Section, conditions, settle, validation};
 use nodeless_model::labels;
 use nodeless_ports::{ErrorKind, PortError};
 use profiles::Owner;
@@ -22,25 +22,30 @@ impl AwsCatalogSource {
         let before = class.status.clone().unwrap_or_default();
         let subnets = network::subnets(&self.ec2, &spec.subnet_selector_terms).await;
         let subnets = settle("spec.subnetSelectorTerms", subnets, before.subnets)?;
-        let groups = network::security_groups(&self.ec2, &spec.security_group_selector_terms).await;
-        let groups = settle("spec.securityGroupSelectorTerms", groups, before.security_groups)?;
-        let source = ImageSource { ec2: &self.ec2, ssm: &self.ssm };
+        let security_groups = network::security_groups(&self.ec2, &spec.security_group_selector_terms).await;
+        let security_groups = settle("spec.securityGroupSelectorTerms", security_groups, before.security_groups)?;
+        let reservations =
+            groups::selected_reservations(&self.ec2, &spec.capacity_reservation_selector_terms, now).await;
+        let reservations = settle("spec.capacityReservationSelectorTerms", reservations, before.capacity_reservations)?;
+        let placement = groups::placement_group(&self.ec2, spec.placement_group_selector.as_ref()).await;
+        let placement = settle("spec.placementGroupSelector", placement, ())?;
+        let source = ImageSource { ec2: &self.ec2, ssm: &self.ssm, parameters: &self.parameters };
         let amis = source.find(spec, &self.cluster.version, now).await;
         let amis = settle("spec.amiSelectorTerms", amis, before.amis)?;
         let profile = self.instance_profile(class, before.instance_profile.as_deref()).await;
         let profile = settle("spec.role", profile, before.instance_profile)?;
         let sections = [
             ("SubnetsReady", subnets.problem),
-            ("SecurityGroupsReady", groups.problem),
-            ("CapacityReservationsReady", validation::capacity_reservations(spec)),
+            ("SecurityGroupsReady", security_groups.problem),
+            ("CapacityReservationsReady", reservations.problem),
             ("AMIsReady", amis.problem),
             ("InstanceProfileReady", profile.problem),
-            ("PlacementGroupReady", validation::placement_group(spec)),
+            ("PlacementGroupReady", placement.problem),
         ];
         Ok(EC2NodeClassStatus {
             subnets: subnets.value,
-            security_groups: groups.value,
-            capacity_reservations: Vec::new(),
+            security_groups: security_groups.value,
+            capacity_reservations: reservations.value,
             amis: amis.value,
             instance_profile: profile.value,
             conditions: conditions(class, &sections, validation::validate(&self.cluster, spec), now),

@@ -39,7 +39,13 @@ async fn a_fresh_catalog_is_not_read_again() {
     let catalog = source.catalog(None).await.unwrap();
     let calls = world.ec2.call_counts();
     assert_eq!(source.catalog(Some(&catalog)).await.unwrap(), catalog);
-    assert_eq!(world.ec2.call_counts(), calls);
+    // Reservations and placement groups change by the minute.
+    let mut calls_after = world.ec2.call_counts();
+    for each_time in ["ec2:DescribeCapacityReservations", "ec2:DescribePlacementGroups"] {
+        calls_after.insert(each_time.to_owned(), calls.get(each_time).copied().unwrap_or_default());
+    }
+    calls_after.retain(|_, count| *count > 0);
+    assert_eq!(calls_after, calls);
 
     // An hour later types and spot prices are read again, but on-demand prices serve on.
     let aged = Catalog { read: hours_ago(1), on_demand_prices_read: hours_ago(11), ..catalog.clone() };

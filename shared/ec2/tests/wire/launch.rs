@@ -4,13 +4,13 @@ use crate::support::{CLUSTER, World, candidate, claim};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_ec2::Ec2Cloud;
-use nodeless_model::CapacityType::{OnDemand, Spot};
+use nodeless_model::CapacityType::{OnDemand, Reserved, Spot};
 use nodeless_model::instance::{InstanceState, LaunchOutcome};
 use nodeless_model::{NodeClaim, StringMap};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
-use nodeless_ports::{Cloud, ErrorKind, PortError};
-use nodeless_simulation::ec2::requests::DeleteLaunchTemplate;
-use nodeless_simulation::ec2::{CapacityType, Ec2Error, Offering, OfferingPattern};
+use nodeless_ports::{CatalogSource as _, Cloud, ErrorKind, PortError};
+use nodeless_simulation::ec2::requests::{DeleteLaunchTemplate, Describe};
+use nodeless_simulation::ec2::{CapacityReservation, CapacityType, Ec2Error, Offering, OfferingPattern};
 use serde_json::json;
 
 async fn launch(
@@ -240,4 +240,80 @@ async fn throttling_is_waited_out_and_then_told() {
     world.ec2.deny("CreateFleet");
     let error = launch(&world.cloud(), &claim("group-3", 1), &class, &candidates).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied, "{error}");
+}
+
+/// Numbers and truth values as texts, as the wire has them; what is null is not there.
+fn texts(value: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Bool(_) | Value::Number(_) => Value::String(value.to_string()),
+        Value::Array(items) => items.into_iter().map(texts).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key, texts(value))).collect()
+        }
+        other => other,
+    }
+}
+
+#[tokio::test]
+async fn the_sdk_sends_what_the_pure_room_says() {
+    let world = World::new().await;
+    let class = world
+        .resolved(json!({
+            "associatePublicIPAddress": false,
+            "ipPrefixCount": 1,
+            "connectionTracking": { "udpTimeout": 30 },
+            "detailedMonitoring": true,
+            "metadataOptions": { "httpTokens": "optional", "httpPutResponseHopLimit": 2 },
+            "blockDeviceMappings": [{ "deviceName": "/dev/xvda", "ebs": {
+                "volumeSize": "30Gi", "volumeType": "gp3", "iops": 4000, "throughput": 200, "encrypted": true } }],
+            "cpuOptions": { "nestedVirtualization": "enabled" },
+        }))
+        .await;
+    let claim = claim("group-1", 1);
+    let candidates = [candidate("m5.large", "a", Spot, 0.03)];
+    launch(&world.cloud(), &claim, &class, &candidates).await.unwrap();
+
+    let plan = nodeless_launch::fleet::plan(&class, &claim, &candidates).unwrap();
+    let variant = plan.groups.keys().next().unwrap();
+    let spec = nodeless_launch::template::TemplateSpec::new(&crate::support::details(), &claim, &class, variant, true)
+        .unwrap();
+    let (templates, _) = world.ec2.describe_launch_templates(&Describe::default()).unwrap();
+    assert_eq!(templates.len(), 1);
+    assert_eq!(templates[0].name, spec.name());
+    let sent = serde_json::to_value(&templates[0].versions[0].data).unwrap();
+    assert_eq!(texts(sent), texts(nodeless_launch::request::launch_template_data(&spec)));
+}
+
+#[tokio::test]
+async fn a_reservation_that_the_class_selects_is_launched_into_until_it_is_full() {
+    let world = World::new().await;
+    world.ec2.change_account(|account| {
+        account.capacity_reservations.push(CapacityReservation {
+            id: "cr-0a0000000000000001".into(),
+            instance_type: "m5.large".into(),
+            zone: "us-east-1a".into(),
+            total: 2,
+            available: 2,
+            open: false,
+            start: Timestamp::UNIX_EPOCH,
+            end: None,
+        });
+    });
+    let class =
+        world.resolved(json!({ "capacityReservationSelectorTerms": [{ "id": "cr-0a0000000000000001" }] })).await;
+    let found = &class.status.as_ref().unwrap().capacity_reservations;
+    assert_eq!((found.len(), found[0].instance_type.as_str()), (1, "m5.large"));
+    let left = world.source().catalog(None).await.unwrap().reservations;
+    assert_eq!(left, [("cr-0a0000000000000001".to_owned(), 2)].into());
+    let reserved = LaunchCandidate {
+        reservation_id: Some("cr-0a0000000000000001".into()),
+        capacity_type: Reserved,
+        ..candidate("m5.large", "a", OnDemand, 1e-8)
+    };
+    let outcome = launch(&world.cloud(), &claim("group-1", 2), &class, std::slice::from_ref(&reserved)).await.unwrap();
+    assert_eq!((outcome.instances.len(), outcome.failures.len()), (2, 0));
+    assert!(outcome.instances.iter().all(|instance| instance.capacity_type == Reserved));
+    let full = launch(&world.cloud(), &claim("group-2", 1), &class, &[reserved]).await.unwrap();
+    assert!(full.instances.is_empty() && full.failures[0].lacks_capacity, "{full:?}");
 }

@@ -6,7 +6,7 @@ use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus}
 use nodeless_model::CapacityType::OnDemand;
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{CatalogSource, Cloud, ErrorKind};
-use nodeless_simulation::ec2::{Image, InstanceProfile};
+use nodeless_simulation::ec2::{Image, InstanceProfile, PlacementGroup};
 use serde_json::{Value, json};
 
 fn condition<'a>(status: &'a EC2NodeClassStatus, name: &str) -> &'a Condition {
@@ -73,9 +73,20 @@ async fn aliases_lead_to_their_images() {
     let status = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": "al2023@v20000101" }] })).await;
     fails(&status, "AMIsReady", "AMINotFound", "amazon-eks-node-al2023-x86_64-standard-1.33-v20000101");
     fails(&status, "ValidationSucceeded", "DependenciesNotReady", "AMIsReady");
-    let status = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": "windows2022@latest" }] })).await;
-    fails(&status, "AMIsReady", "UnsupportedAlias", "Windows2022");
-    fails(&status, "ValidationSucceeded", "Unsupported", "Windows2022");
+    let status = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": "al2@latest" }] })).await;
+    fails(&status, "AMIsReady", "UnsupportedAlias", "from Kubernetes 1.33 on");
+    let windows = json!({ "amiSelectorTerms": [{ "alias": "windows2022@latest" }] });
+    let status = resolve(&world, windows.clone()).await;
+    fails(&status, "AMIsReady", "AMINotFound", "Windows_Server-2022-English-Core-EKS_Optimized-1.33");
+    world.ec2.change_account(|account| {
+        account.images.push(image("ami-0af", "windows", account.images[0].created, "x86_64"));
+        let name = "/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.33/image_id";
+        account.parameters.insert(name.into(), "ami-0af".into());
+    });
+    let status = resolve(&world, windows).await;
+    assert_eq!(condition(&status, "Ready").status, ConditionStatus::True, "{:?}", status.conditions);
+    let keys: Vec<&str> = status.amis[0].requirements.iter().map(|requirement| requirement.key.as_str()).collect();
+    assert_eq!(keys, ["kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/windows-build"]);
 }
 
 fn image(id: &str, name: &str, created: Timestamp, architecture: &str) -> Image {
@@ -165,11 +176,27 @@ async fn what_may_not_be_read_is_kept_and_what_cannot_be_read_now_changes_nothin
 #[tokio::test]
 async fn what_cannot_be_launched_yet_is_refused() {
     let world = World::new().await;
-    let status = resolve(&world, json!({ "placementGroupSelector": { "name": "a" } })).await;
-    fails(&status, "ValidationSucceeded", "Unsupported", "spec.placementGroupSelector");
-    fails(&status, "PlacementGroupReady", "Unsupported", "spec.placementGroupSelector");
+    let status = resolve(&world, json!({ "placementGroupSelector": { "name": "close" } })).await;
+    fails(&status, "PlacementGroupReady", "PlacementGroupNotFound", "placement group close");
+    fails(&status, "ValidationSucceeded", "DependenciesNotReady", "PlacementGroupReady");
+    world.ec2.change_account(|account| {
+        let group = |id: &str, name: &str, strategy: &str| PlacementGroup {
+            id: id.into(),
+            name: name.into(),
+            strategy: strategy.into(),
+        };
+        account.placement_groups = vec![group("pg-1", "close", "cluster"), group("pg-2", "parts", "partition")];
+    });
+    let status = resolve(&world, json!({ "placementGroupSelector": { "name": "parts" } })).await;
+    fails(&status, "PlacementGroupReady", "Unsupported", "partition");
+    let status = resolve(&world, json!({ "placementGroupSelector": { "name": "close" } })).await;
+    assert_eq!(condition(&status, "Ready").status, ConditionStatus::True, "{:?}", status.conditions);
+    let groups = world.source().catalog(None).await.unwrap().placement_groups;
+    assert_eq!((groups.len(), groups[0].id.as_str(), groups[0].strategy.as_str()), (2, "pg-1", "cluster"));
+    // A reservation that is not there is none to launch into; nothing else waits for it.
     let status = resolve(&world, json!({ "capacityReservationSelectorTerms": [{ "id": "cr-1" }] })).await;
-    fails(&status, "ValidationSucceeded", "Unsupported", "spec.capacityReservationSelectorTerms");
+    assert_eq!(condition(&status, "Ready").status, ConditionStatus::True, "{:?}", status.conditions);
+    assert!(status.capacity_reservations.is_empty());
     let status = resolve(&world, json!({ "kubelet": { "maxPods": "many" } })).await;
     fails(&status, "ValidationSucceeded", "InvalidKubeletConfiguration", "spec.kubelet");
 }

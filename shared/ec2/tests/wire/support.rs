@@ -149,5 +149,6 @@ pub(crate) fn candidate(instance_type: &str, zone: &str, capacity_type: Capacity
         capacity_type,
         price,
         reservation_id: None,
+        efa_interfaces: 0,
     }
 }

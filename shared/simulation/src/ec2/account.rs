@@ -102,6 +102,17 @@ pub struct CapacityReservation {
     pub end: Option<Timestamp>,
 }
 
+/// A placement group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacementGroup {
+    /// `pg-…`
+    pub id: String,
+    /// Name, unique in the account.
+    pub name: String,
+    /// `cluster`, `partition` or `spread`. Without effect on where a simulated machine runs.
+    pub strategy: String,
+}
+
 /// An IAM instance profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InstanceProfile {
@@ -193,6 +204,8 @@ pub struct Account {
     pub roles: Vec<String>,
     /// Capacity reservations.
     pub capacity_reservations: Vec<CapacityReservation>,
+    /// Placement groups.
+    pub placement_groups: Vec<PlacementGroup>,
     /// EKS clusters.
     pub clusters: Vec<Cluster>,
     /// SSM parameters by name.
@@ -219,6 +232,7 @@ impl Account {
             instance_profiles: Vec::new(),
             roles: Vec::new(),
             capacity_reservations: Vec::new(),
+            placement_groups: Vec::new(),
             clusters: Vec::new(),
             parameters: BTreeMap::new(),
             tags: BTreeMap::new(),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::account::{CapacityReservation, Image, SecurityGroup, Subnet, Tags, Vpc};
+use super::account::{CapacityReservation, Image, PlacementGroup, SecurityGroup, Subnet, Tags, Vpc};
 use super::describe::{Page, permitted};
 use super::error::Ec2Error;
 use super::facts::Zone;
@@ -231,6 +231,30 @@ impl Ec2 {
                 "tenancy" => one("default"),
                 _ => None,
             })
+        })
+    }
+
+    /// DescribePlacementGroups. EC2 answers them all at once, without pages.
+    ///
+    /// # Errors
+    /// EC2's own.
+    pub fn describe_placement_groups(&self, request: &Describe) -> Result<Vec<Tagged<PlacementGroup>>, Ec2Error> {
+        self.call("ec2", "DescribePlacementGroups", request, |state| {
+            let tags = |group: &PlacementGroup| state.account.tags.get(&group.id).cloned().unwrap_or_default();
+            let ids = Ids {
+                wanted: &request.ids,
+                id_of: |group: &PlacementGroup| &group.id,
+                code: "InvalidPlacementGroup.Unknown",
+                kind: "placement group",
+            };
+            let (found, _) =
+                select(request, &state.account.placement_groups, &ids, &tags, &|group, name| match name {
+                    "group-name" => one(&group.name),
+                    "strategy" => one(&group.strategy),
+                    "state" => one("available"),
+                    _ => None,
+                })?;
+            Ok(found)
         })
     }
 

@@ -25,7 +25,8 @@ mod tags;
 mod wire;
 
 pub use account::{
-    Account, CapacityReservation, Cluster, Image, InstanceProfile, SecurityGroup, Subnet, Tags, Timing, Vpc,
+    Account, CapacityReservation, Cluster, Image, InstanceProfile, PlacementGroup, SecurityGroup, Subnet, Tags, Timing,
+    Vpc,
 };
 pub use describe::{Page, TagOfResource};
 pub use describe_region::{SpotPrice, Tagged, TypeOffering};

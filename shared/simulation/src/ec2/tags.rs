@@ -147,6 +147,7 @@ impl State {
             || account.vpcs.iter().any(|vpc| vpc.id == id)
             || account.images.iter().any(|image| image.id == id)
             || account.capacity_reservations.iter().any(|reservation| reservation.id == id)
+            || account.placement_groups.iter().any(|group| group.id == id)
             || self.fleets.contains_key(id)
     }
 
@@ -217,6 +218,7 @@ pub(super) fn resource_kind(id: &str) -> &'static str {
         "fleet" => "fleet",
         "sir" => "spot-instances-request",
         "cr" => "capacity-reservation",
+        "pg" => "placement-group",
         _ => "resource",
     }
 }

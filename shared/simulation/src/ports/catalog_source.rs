@@ -1,12 +1,14 @@
 //! The CatalogSource port on the simulated account.
 
 use super::cloud::{delete_template, failed};
-use super::resolve;
+use super::{details, resolve};
 use crate::ec2::Ec2;
 use crate::ec2::requests::{Describe, Filter};
 use async_trait::async_trait;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
+use nodeless_catalog::stored::NamedPlacementGroup;
+use nodeless_launch::ClusterDetails;
 use nodeless_model::labels;
 use nodeless_ports::{CatalogSource, PortError};
 use std::sync::Arc;
@@ -16,32 +18,41 @@ use std::sync::Arc;
 pub struct MemoryCatalogSource {
     ec2: Ec2,
     catalog: Arc<Catalog>,
-    cluster: String,
-    version: String,
+    cluster: ClusterDetails,
 }
 
 impl MemoryCatalogSource {
     /// This catalog, and this account for a cluster of this Kubernetes version, such as `1.33`.
     pub fn new(ec2: Ec2, catalog: Arc<Catalog>, cluster: impl Into<String>, version: impl Into<String>) -> Self {
-        Self { ec2, catalog, cluster: cluster.into(), version: version.into() }
+        Self { ec2, catalog, cluster: details(cluster, version) }
     }
 }
 
 #[async_trait]
 impl CatalogSource for MemoryCatalogSource {
     async fn catalog(&self, _previous: Option<&Catalog>) -> Result<Catalog, PortError> {
-        Ok(self.catalog.as_ref().clone())
+        let mut catalog = self.catalog.as_ref().clone();
+        let (account, now) = (self.ec2.account(), self.ec2.now());
+        let active = account.capacity_reservations.iter().filter(|reservation| reservation.state(now) == "active");
+        catalog.reservations = active.map(|reservation| (reservation.id.clone(), reservation.available)).collect();
+        let groups = account.placement_groups.iter().map(|group| NamedPlacementGroup {
+            id: group.id.clone(),
+            name: group.name.clone(),
+            strategy: group.strategy.clone(),
+        });
+        catalog.placement_groups = groups.collect();
+        Ok(catalog)
     }
 
     async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
-        Ok(resolve::status(&self.ec2.account(), node_class, &self.version, self.ec2.now()))
+        Ok(resolve::status(&self.ec2.account(), node_class, &self.cluster, self.ec2.now()))
     }
 
     /// Deletes the class's launch templates. Instance profiles are not made here, so none is removed.
     async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
         let name = node_class.metadata.name.clone().unwrap_or_default();
         let filters = vec![
-            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.as_str()]),
+            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]),
             Filter::new(&format!("tag:{}", labels::EC2_NODE_CLASS), [name.as_str()]),
         ];
         let found = self.ec2.describe_launch_templates(&Describe { filters, ..Describe::default() });

@@ -1,34 +1,23 @@
 //! The Cloud port on the simulated account, through the same EC2 calls as the AWS adapter.
 
-mod fleet;
-mod template;
-
+use super::details;
 use crate::ec2::requests::{
-    ChangeTags, CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Filter, FleetLaunchTemplateConfig,
-    FleetOverride, LaunchTemplateSpecification, OnDemandOptions, SpotOptions, Tag, TagSpecification, TargetCapacity,
-    TerminateInstances,
+    ChangeTags, CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Filter, LaunchTemplateData, Tag,
+    TagSpecification, TerminateInstances,
 };
 use crate::ec2::{self, CreateFleetAnswer, Ec2, Ec2Error};
 use async_trait::async_trait;
-use fleet::{FleetPlan, Variant};
 use jiff::Timestamp;
+use nodeless_launch::ClusterDetails;
+use nodeless_launch::fleet::{self, FleetPlan, lacks_capacity};
+use nodeless_launch::request::{FleetCall, create_fleet, launch_template_data};
+use nodeless_launch::template::{TemplateSpec, Variant, instance_tags};
 use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{CapacityType, NodeClaim, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Codes of CreateFleet that mean "not here, not now" rather than "not like this".
-const LACKS_CAPACITY: [&str; 8] = [
-    "InsufficientInstanceCapacity",
-    "MaxSpotInstanceCountExceeded",
-    "VcpuLimitExceeded",
-    "UnfulfillableCapacity",
-    "Unsupported",
-    "InsufficientFreeAddressesInSubnet",
-    "MaxFleetCountExceeded",
-    "ReservationCapacityExceeded",
-];
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";
 const TEMPLATE_PREFIX: &str = "nodeless/";
 
@@ -36,7 +25,7 @@ const TEMPLATE_PREFIX: &str = "nodeless/";
 #[derive(Clone, Debug)]
 pub struct MemoryCloud {
     ec2: Ec2,
-    cluster: String,
+    cluster: ClusterDetails,
 }
 
 /// What a refusal by EC2 means for the caller.
@@ -67,17 +56,20 @@ fn group_of(claim: &NodeClaim) -> &str {
 impl MemoryCloud {
     /// EC2 for the nodes of this cluster.
     pub fn new(ec2: Ec2, cluster: impl Into<String>) -> Self {
-        Self { ec2, cluster: cluster.into() }
+        Self { ec2, cluster: details(cluster, "") }
     }
 
     /// Makes sure that the launch template of a variant exists, and returns its name.
-    fn template(&self, request: &LaunchRequest<'_>, variant: &Variant) -> Result<String, PortError> {
+    fn template(&self, request: &LaunchRequest<'_>, variant: &Variant, spot: bool) -> Result<String, PortError> {
         const OPERATION: &str = "EC2 CreateLaunchTemplate";
-        let data = template::data(request.claim, request.node_class, variant)
-            .map_err(|why| PortError::new(ErrorKind::Invalid, OPERATION, why))?;
-        let name = template::name(TEMPLATE_PREFIX, &data);
+        let invalid = |why: String| PortError::new(ErrorKind::Invalid, OPERATION, why);
+        let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant, spot)
+            .map_err(|error| invalid(error.to_string()))?;
+        let data: LaunchTemplateData =
+            serde_json::from_value(launch_template_data(&spec)).map_err(|error| invalid(error.to_string()))?;
+        let name = spec.name();
         let today = self.ec2.now().strftime("%Y-%m-%d").to_string();
-        let mut own = fleet::owner_tags(&self.cluster, request.claim, &request.node_class.spec.tags);
+        let mut own = spec.tags;
         own.insert(LAST_USED_TAG.to_owned(), today.clone());
         let create = CreateLaunchTemplate {
             launch_template_name: Some(name.clone()),
@@ -108,47 +100,22 @@ impl MemoryCloud {
     }
 
     fn fleet(&self, request: &LaunchRequest<'_>, plan: &FleetPlan) -> Result<CreateFleet, PortError> {
-        let mut configs = Vec::new();
-        for (variant, overrides) in &plan.groups {
-            let name = self.template(request, variant)?;
-            let entry = |entry: &fleet::Override| FleetOverride {
-                instance_type: Some(entry.instance_type.clone()),
-                availability_zone: Some(entry.zone.clone()),
-                subnet_id: Some(entry.subnet_id.clone()),
-                ..FleetOverride::default()
-            };
-            configs.push(FleetLaunchTemplateConfig {
-                launch_template_specification: LaunchTemplateSpecification {
-                    launch_template_name: Some(name),
-                    launch_template_id: None,
-                    version: Some("$Latest".to_owned()),
-                },
-                overrides: overrides.iter().map(entry).collect(),
-            });
+        let spot = plan.capacity_type == CapacityType::Spot;
+        let mut templates = BTreeMap::new();
+        for variant in plan.groups.keys() {
+            templates.insert(variant.clone(), self.template(request, variant, spot)?);
         }
         let claim = request.claim;
-        let own = fleet::instance_tags(&self.cluster, claim, &request.node_class.spec.tags);
-        let spot = plan.capacity_type == CapacityType::Spot;
-        let count = claim.spec.launch_group.as_ref().map_or(1, |group| group.size);
-        let strategy = |name: &str| Some(name.to_owned());
-        Ok(CreateFleet {
-            client_token: Some(claim.client_token().unwrap_or_else(|| claim.uid.clone())),
-            fleet_type: Some("instant".to_owned()),
-            launch_template_configs: configs,
-            target_capacity_specification: Some(TargetCapacity {
-                total_target_capacity: Some(count),
-                default_target_capacity_type: Some(if spot { "spot" } else { "on-demand" }.to_owned()),
-                ..TargetCapacity::default()
-            }),
-            on_demand_options: (!spot).then(|| OnDemandOptions { allocation_strategy: strategy("lowest-price") }),
-            spot_options: spot.then(|| SpotOptions {
-                allocation_strategy: strategy("price-capacity-optimized"),
-                ..SpotOptions::default()
-            }),
-            tag_specifications: ["instance", "volume", "fleet"].map(|kind| tagged(kind, &own)).to_vec(),
-            context: request.node_class.spec.context.clone(),
-            dry_run: false,
-        })
+        let call = create_fleet(&FleetCall {
+            plan,
+            templates: &templates,
+            count: claim.spec.launch_group.as_ref().map_or(1, |group| group.size),
+            client_token: &claim.client_token().unwrap_or_else(|| claim.uid.clone()),
+            tags: &instance_tags(&self.cluster, claim, &request.node_class.spec.tags),
+            context: request.node_class.spec.context.as_deref(),
+        });
+        serde_json::from_value(call)
+            .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))
     }
 
     fn describe(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, PortError> {
@@ -170,15 +137,15 @@ impl MemoryCloud {
 impl Cloud for MemoryCloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
         const OPERATION: &str = "EC2 CreateFleet";
-        let plan = fleet::plan(request.node_class, request.candidates)
-            .map_err(|why| PortError::new(ErrorKind::Invalid, OPERATION, why))?;
+        let plan = fleet::plan(request.node_class, request.claim, request.candidates)
+            .map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
         let call = self.fleet(&request, &plan)?;
         match self.ec2.create_fleet(&call) {
             Ok(answer) => Ok(outcome(&self.ec2, &answer, &plan)),
             Err(error) if error.code == "IdempotentParameterMismatch" => {
                 // An earlier call with this token was made from older prices or images. Its instances are the answer.
                 let filters = vec![
-                    Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.as_str()]),
+                    Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]),
                     Filter::new(&format!("tag:{}", labels::LAUNCH_GROUP_TAG), [group_of(request.claim)]),
                 ];
                 let instances = self.describe(filters)?;
@@ -200,7 +167,7 @@ impl Cloud for MemoryCloud {
 
     async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
         self.describe(vec![
-            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.as_str()]),
+            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]),
             Filter::new("tag-key", [labels::NODE_POOL]),
             Filter::new("tag-key", [labels::EC2_NODE_CLASS]),
             Filter::new("instance-state-name", ["pending", "running", "stopping", "stopped", "shutting-down"]),
@@ -224,7 +191,7 @@ impl Cloud for MemoryCloud {
 
     async fn delete_unused_launch_templates(&self, since: Timestamp) -> Result<Vec<String>, PortError> {
         let since = since.strftime("%Y-%m-%d").to_string();
-        let filter = Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.as_str()]);
+        let filter = Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]);
         let describe = Describe { filters: vec![filter], ..Describe::default() };
         let found = self.ec2.describe_launch_templates(&describe);
         let (found, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;
@@ -312,7 +279,7 @@ fn outcome(ec2: &Ec2, answer: &CreateFleetAnswer, plan: &FleetPlan) -> LaunchOut
             instance_type: overrides.instance_type.clone().unwrap_or_default(),
             zone: overrides.availability_zone.clone().unwrap_or_default(),
             capacity_type: plan.capacity_type,
-            lacks_capacity: LACKS_CAPACITY.contains(&error.error_code.as_str()),
+            lacks_capacity: lacks_capacity(&error.error_code),
             code: error.error_code.clone(),
             message: error.error_message.clone(),
         };
@@ -322,6 +289,3 @@ fn outcome(ec2: &Ec2, answer: &CreateFleetAnswer, plan: &FleetPlan) -> LaunchOut
     }
     outcome
 }
-
-/// Groups by variant, in a fixed order.
-type Groups = BTreeMap<Variant, Vec<fleet::Override>>;

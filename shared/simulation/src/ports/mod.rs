@@ -6,6 +6,8 @@
 //!
 //! Time is the world's [`WorldClock`](crate::world::WorldClock).
 
+use nodeless_launch::ClusterDetails;
+
 mod catalog_source;
 mod cloud;
 mod cluster;
@@ -16,3 +18,14 @@ mod tests;
 pub use catalog_source::MemoryCatalogSource;
 pub use cloud::MemoryCloud;
 pub use cluster::MemoryCluster;
+
+/// What a simulated cluster says about itself. Its nodes reach no API server, so these addresses lead nowhere.
+fn details(name: impl Into<String>, version: impl Into<String>) -> ClusterDetails {
+    ClusterDetails {
+        name: name.into(),
+        version: version.into(),
+        endpoint: "https://kubernetes.invalid".to_owned(),
+        certificate_authority: "c2ltdWxhdGVk".to_owned(),
+        service_cidr: Some("10.100.0.0/16".to_owned()),
+    }
+}

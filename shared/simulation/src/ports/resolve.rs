@@ -2,21 +2,26 @@
 
 use crate::ec2::{Account, Image};
 use jiff::Timestamp;
-use nodeless_api::nodeclass::{Ami, AmiFamily, AmiRequirement, AmiSelectorTerm, SecurityGroup, Subnet};
-use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
-use nodeless_model::labels;
+use nodeless_api::nodeclass::{Ami, AmiFamily, AmiSelectorTerm, InstanceMatchCriteria, SecurityGroup, Subnet};
+use nodeless_api::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
+use nodeless_launch::ClusterDetails;
+use nodeless_launch::node_class::amis::{self, alias_parameters, select};
+use nodeless_launch::node_class::reservations::{self, Described};
+use nodeless_launch::node_class::{Problem, conditions, validation};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Why something does not stand: one word, and a sentence for a person.
-type Problem = (&'static str, String);
-
 /// Looks for everything that the class names.
-pub(super) fn status(account: &Account, class: &EC2NodeClass, version: &str, now: Timestamp) -> EC2NodeClassStatus {
+pub(super) fn status(
+    account: &Account,
+    class: &EC2NodeClass,
+    cluster: &ClusterDetails,
+    now: Timestamp,
+) -> EC2NodeClassStatus {
     let spec = &class.spec;
     let subnets = subnets(account, spec);
     let security_groups = security_groups(account, spec);
-    let (amis, amis_problem) = match amis(account, spec, version, now) {
+    let (amis, amis_problem) = match amis(account, spec, &cluster.version, now) {
         Ok(amis) => (amis, None),
         Err(problem) => (Vec::new(), Some(problem)),
     };
@@ -24,8 +29,13 @@ pub(super) fn status(account: &Account, class: &EC2NodeClass, version: &str, now
         Ok(profile) => (Some(profile), None),
         Err(problem) => (None, Some(problem)),
     };
+    let (capacity_reservations, _) = reservations::select(reservations(account, spec, now), now);
+    let groups = account.placement_groups.iter();
+    let groups = groups.map(|group| (group.id.as_str(), group.name.as_str(), group.strategy.as_str()));
+    let placement = spec.placement_group_selector.as_ref().and_then(|it| validation::placement_group(groups, it));
     let none = |missing: bool, reason: &'static str, field: &str| {
-        missing.then(|| (reason, format!("{field} selects nothing in this account; change it, or tag what it means")))
+        let message = || format!("{field} selects nothing in this account; change it, or tag what it means");
+        missing.then(|| Problem::new(reason, message()))
     };
     let sections = [
         ("SubnetsReady", none(subnets.is_empty(), "SubnetsNotFound", "spec.subnetSelectorTerms")),
@@ -33,23 +43,47 @@ pub(super) fn status(account: &Account, class: &EC2NodeClass, version: &str, now
             "SecurityGroupsReady",
             none(security_groups.is_empty(), "SecurityGroupsNotFound", "spec.securityGroupSelectorTerms"),
         ),
-        ("CapacityReservationsReady", unsupported(!spec.capacity_reservation_selector_terms.is_empty())),
+        ("CapacityReservationsReady", reservations::problem(&capacity_reservations)),
         ("AMIsReady", amis_problem),
         ("InstanceProfileReady", profile_problem),
-        ("PlacementGroupReady", unsupported(spec.placement_group_selector.is_some())),
+        ("PlacementGroupReady", placement),
     ];
     EC2NodeClassStatus {
         subnets,
         security_groups,
-        capacity_reservations: Vec::new(),
+        capacity_reservations,
         amis,
         instance_profile,
-        conditions: conditions(class, &sections, now),
+        conditions: conditions(class, &sections, validation::validate(cluster, spec), now),
     }
 }
 
-fn unsupported(asked: bool) -> Option<Problem> {
-    asked.then(|| ("NotSupported", "this field is not supported in the simulated world; remove it".to_owned()))
+/// The active capacity reservations that any of the terms selects.
+fn reservations(account: &Account, spec: &EC2NodeClassSpec, now: Timestamp) -> Vec<Described> {
+    let selected = |reservation: &&crate::ec2::CapacityReservation| {
+        spec.capacity_reservation_selector_terms.iter().any(|term| {
+            if let Some(id) = &term.id {
+                return *id == reservation.id;
+            }
+            let criteria = if reservation.open { InstanceMatchCriteria::Open } else { InstanceMatchCriteria::Targeted };
+            has_tags(account, &reservation.id, term.tags.as_ref())
+                && term.owner_id.as_ref().is_none_or(|owner| *owner == account.id)
+                && term.instance_match_criteria.is_none_or(|wanted| wanted == criteria)
+        })
+    };
+    let described = |reservation: &crate::ec2::CapacityReservation| Described {
+        id: reservation.id.clone(),
+        instance_type: reservation.instance_type.clone(),
+        zone: reservation.zone.clone(),
+        owner_id: account.id.clone(),
+        match_criteria: if reservation.open { "open" } else { "targeted" }.to_owned(),
+        reservation_type: "default".to_owned(),
+        interruptible: false,
+        end: reservation.end,
+        available: reservation.available,
+    };
+    let active = account.capacity_reservations.iter().filter(|reservation| reservation.state(now) == "active");
+    active.filter(selected).map(described).collect()
 }
 
 /// Whether a resource has all of these tags; `*` asks only that the key exists.
@@ -95,24 +129,6 @@ fn security_groups(account: &Account, spec: &EC2NodeClassSpec) -> Vec<SecurityGr
     account.security_groups.iter().filter(selected).map(status).collect()
 }
 
-fn requirement(key: &str, operator: &str, values: &[&str]) -> AmiRequirement {
-    let values = values.iter().map(|value| (*value).to_owned()).collect();
-    AmiRequirement { key: key.to_owned(), operator: operator.to_owned(), values }
-}
-
-/// The image's status, for nodes of its architecture and these further requirements.
-fn ami(image: &Image, further: Vec<AmiRequirement>, now: Timestamp) -> Option<Ami> {
-    let architecture = match image.architecture.as_str() {
-        "x86_64" => "amd64",
-        "arm64" => "arm64",
-        _ => return None,
-    };
-    let mut requirements = vec![requirement(labels::ARCH, "In", &[architecture])];
-    requirements.extend(further);
-    let deprecated = image.deprecated.is_some_and(|at| at <= now).then_some(true);
-    Some(Ami { id: image.id.clone(), deprecated, name: Some(image.name.clone()), requirements })
-}
-
 fn amis(account: &Account, spec: &EC2NodeClassSpec, version: &str, now: Timestamp) -> Result<Vec<Ami>, Problem> {
     let found = match spec.alias() {
         Some((family, release)) => of_alias(account, family, release, version, now)?,
@@ -120,7 +136,7 @@ fn amis(account: &Account, spec: &EC2NodeClassSpec, version: &str, now: Timestam
     };
     if found.is_empty() {
         let message = "spec.amiSelectorTerms selects no image of this account; change it".to_owned();
-        return Err(("AMINotFound", message));
+        return Err(Problem::new("AMINotFound", message));
     }
     Ok(found)
 }
@@ -140,9 +156,8 @@ fn of_terms(account: &Account, terms: &[AmiSelectorTerm], now: Timestamp) -> Vec
                 && has_tags(account, &image.id, term.tags.as_ref())
         })
     };
-    let mut images: Vec<&Image> = account.images.iter().filter(selected).collect();
-    images.sort_by_key(|image| (Reverse(image.created), image.name.clone()));
-    images.into_iter().filter_map(|image| ami(image, Vec::new(), now)).collect()
+    let images = account.images.iter().filter(selected);
+    select(images.map(|image| (described(image, now), Vec::new())).collect())
 }
 
 /// The images of an alias, by the public parameters that name them.
@@ -153,48 +168,23 @@ fn of_alias(
     version: &str,
     now: Timestamp,
 ) -> Result<Vec<Ami>, Problem> {
-    let plain = || {
-        vec![
-            requirement(labels::INSTANCE_GPU_COUNT, "DoesNotExist", &[]),
-            requirement(labels::INSTANCE_ACCELERATOR_COUNT, "DoesNotExist", &[]),
-        ]
-    };
-    let gpus = || vec![requirement(labels::INSTANCE_GPU_COUNT, "Exists", &[])];
-    let accelerators = || vec![requirement(labels::INSTANCE_ACCELERATOR_COUNT, "Exists", &[])];
-    let mut parameters = Vec::new();
-    for architecture in ["x86_64", "arm64"] {
-        match family {
-            Some(AmiFamily::AL2023) => {
-                for (kind, needs) in [("standard", plain()), ("nvidia", gpus()), ("neuron", accelerators())] {
-                    let image = match release {
-                        "latest" => "recommended".to_owned(),
-                        pinned => format!("amazon-eks-node-al2023-{architecture}-{kind}-{version}-{pinned}"),
-                    };
-                    let base = format!("/aws/service/eks/optimized-ami/{version}/amazon-linux-2023");
-                    parameters.push((format!("{base}/{architecture}/{kind}/{image}/image_id"), needs));
-                }
-            }
-            Some(AmiFamily::Bottlerocket) => {
-                let release = release.trim_start_matches('v');
-                for (suffix, needs) in [("", plain()), ("", accelerators()), ("-nvidia", gpus())] {
-                    let flavour = format!("aws-k8s-{version}{suffix}");
-                    let name = format!("/aws/service/bottlerocket/{flavour}/{architecture}/{release}/image_id");
-                    parameters.push((name, needs));
-                }
-            }
-            other => {
-                let name = other.map_or("of an unknown family", AmiFamily::name);
-                let message =
-                    format!("spec.amiSelectorTerms: an alias {name} is not simulated; use al2023 or bottlerocket");
-                return Err(("UnsupportedAlias", message));
-            }
-        }
-    }
-    let found = parameters.into_iter().filter_map(|(name, needs)| {
-        let id = account.parameters.get(&name)?;
-        ami(account.images.iter().find(|image| image.id == *id)?, needs, now)
+    let parameters = alias_parameters(family, release, version)?;
+    let found = parameters.into_iter().filter_map(|parameter| {
+        let id = account.parameters.get(&parameter.name)?;
+        let image = account.images.iter().find(|image| image.id == *id)?;
+        Some((described(image, now), parameter.variants))
     });
-    Ok(found.collect())
+    Ok(select(found.collect()))
+}
+
+fn described(image: &Image, now: Timestamp) -> amis::Image {
+    amis::Image {
+        id: image.id.clone(),
+        name: image.name.clone(),
+        created: image.created.to_string(),
+        deprecated: image.deprecated.is_some_and(|at| at <= now),
+        architecture: image.architecture.clone(),
+    }
 }
 
 /// The profile that the class names, or one of the account that holds its role. None is made here.
@@ -210,34 +200,7 @@ fn instance_profile(account: &Account, spec: &EC2NodeClassSpec) -> Result<String
         None => {
             let known = account.roles.join(", ");
             let message = format!("spec.role: there is no role {role:?} in the simulated account; it has: {known}");
-            Err(("InstanceProfileNotFound", message))
+            Err(Problem::new("InstanceProfileNotFound", message))
         }
     }
-}
-
-/// One condition each, ValidationSucceeded and Ready; times of conditions that stay as they were are kept.
-fn conditions(class: &EC2NodeClass, sections: &[(&'static str, Option<Problem>)], now: Timestamp) -> Vec<Condition> {
-    let broken: Vec<&str> = sections.iter().filter(|(_, problem)| problem.is_some()).map(|(name, _)| *name).collect();
-    let validation = (!broken.is_empty()).then(|| ("DependenciesNotReady", format!("Awaiting {}", broken.join(", "))));
-    let ready = (!broken.is_empty()).then(|| {
-        let parts: Vec<String> = broken.iter().map(|name| format!("{name}=False")).collect();
-        ("UnhealthyDependents", parts.join(", "))
-    });
-    let mut all = sections.to_vec();
-    all.extend([("ValidationSucceeded", validation), ("Ready", ready)]);
-    let known = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let condition = |(name, problem): (&'static str, Option<Problem>)| {
-        let status = if problem.is_none() { ConditionStatus::True } else { ConditionStatus::False };
-        let before = known.iter().find(|condition| condition.type_ == name && condition.status == status);
-        let (reason, message) = problem.unwrap_or_else(|| (name, String::new()));
-        Condition {
-            type_: name.to_owned(),
-            status,
-            reason: reason.to_owned(),
-            message,
-            last_transition_time: before.map_or_else(|| now.into(), |it| it.last_transition_time.clone()),
-            observed_generation: class.metadata.generation,
-        }
-    };
-    all.into_iter().map(condition).collect()
 }

@@ -64,6 +64,8 @@ pub(super) fn machine(
         os_image: match registration.system {
             System::AmazonLinux => "Amazon Linux 2023 (simulated)",
             System::Bottlerocket => "Bottlerocket OS (simulated)",
+            System::AmazonLinux2 => "Amazon Linux 2 (simulated)",
+            System::Windows => "Windows Server Datacenter (simulated)",
         }
         .to_owned(),
         registers,
@@ -75,12 +77,13 @@ pub(super) fn machine(
 fn node_labels(instance: &Instance, registration: &Registration, region: &str) -> StringMap {
     let architecture = if instance.architecture == "x86_64" { "amd64" } else { &instance.architecture };
     let offering = &instance.offering;
+    let os = if registration.system == System::Windows { "windows" } else { "linux" };
     let mut all = registration.labels.clone();
     for (key, value) in [
         (labels::ARCH, architecture),
         ("beta.kubernetes.io/arch", architecture),
-        (labels::OS, "linux"),
-        ("beta.kubernetes.io/os", "linux"),
+        (labels::OS, os),
+        ("beta.kubernetes.io/os", os),
         (labels::HOSTNAME, &instance.private_dns_name),
         (labels::INSTANCE_TYPE, &offering.instance_type),
         ("beta.kubernetes.io/instance-type", &offering.instance_type),
@@ -106,6 +109,8 @@ fn resources(
     let family = match registration.system {
         System::AmazonLinux => AmiFamily::Al2023,
         System::Bottlerocket => AmiFamily::Bottlerocket,
+        System::AmazonLinux2 => AmiFamily::Al2,
+        System::Windows => AmiFamily::Windows2022,
     };
     let mut settings = NodeClassSettings::new(family, catalog.zones.clone());
     settings.kubelet.max_pods = registration.max_pods;

@@ -13,6 +13,10 @@ pub(super) enum System {
     AmazonLinux,
     /// Bottlerocket.
     Bottlerocket,
+    /// Amazon Linux 2.
+    AmazonLinux2,
+    /// Windows Server.
+    Windows,
 }
 
 /// How a kubelet registers.
@@ -35,11 +39,44 @@ pub(super) fn registration(user_data: Option<&str>) -> Result<Option<Registratio
     if text.contains("node.eks.aws") {
         return node_configs(&text).map(Some);
     }
+    for (script, system) in
+        [("/etc/eks/bootstrap.sh", System::AmazonLinux2), ("Start-EKSBootstrap.ps1", System::Windows)]
+    {
+        if let Some((_, call)) = text.split_once(script) {
+            return bootstrap_script(call, system).map(Some);
+        }
+    }
     match text.parse::<toml::Table>() {
         Ok(document) => bottlerocket(&document),
         // Scripts of the user's own, about which nothing is known.
         Err(_) => Ok(None),
     }
+}
+
+/// The kubelet's flags in the call of an image's bootstrap script.
+fn bootstrap_script(call: &str, system: System) -> Result<Registration, String> {
+    let flag = |name: &str| {
+        let (_, value) = call.split_once(&format!("--{name}="))?;
+        Some(match value.strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next().unwrap_or_default(),
+            None => value.split([' ', '\'', '\n']).next().unwrap_or_default(),
+        })
+    };
+    let list = |name: &str| flag(name).into_iter().flat_map(|text| text.split(',')).filter(|item| !item.is_empty());
+    let mut taints = Vec::new();
+    for text in list("register-with-taints") {
+        let (key, rest) = text.split_once('=').unwrap_or((text, ""));
+        let (value, effect) = rest.rsplit_once(':').unwrap_or(("", rest));
+        let effect = effect_of(effect).ok_or_else(|| format!("--register-with-taints: {text:?} has no effect"))?;
+        taints.push(Taint { key: key.to_owned(), value: value.to_owned(), effect });
+    }
+    let labels = list("node-labels").filter_map(|label| label.split_once('='));
+    Ok(Registration {
+        system,
+        labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        taints,
+        max_pods: flag("max-pods").and_then(|count| count.parse().ok()),
+    })
 }
 
 /// nodeadm merges all NodeConfigs of the document; of what is named twice the last wins.
@@ -141,6 +178,21 @@ mod tests {
         let read = read(text).unwrap();
         assert_eq!((read.system, read.max_pods, read.labels["a/b"].as_str()), (System::Bottlerocket, Some(8), "c"));
         assert_eq!(read.taints, [Taint::unregistered()]);
+    }
+
+    #[test]
+    fn reads_the_flags_of_bootstrap_scripts() {
+        for (script, system) in [
+            ("/etc/eks/bootstrap.sh 'c' \\\n--kubelet-extra-args ", System::AmazonLinux2),
+            ("<powershell>\n$f = \"Start-EKSBootstrap.ps1\"\n& $f -KubeletExtraArgs ", System::Windows),
+        ] {
+            let flags =
+                "'--node-labels=\"a/b=c,d=e\" --register-with-taints=\"k=v:NoSchedule,u=:NoExecute\" --max-pods=17'";
+            let read = read(&format!("{script}{flags}\n")).unwrap();
+            assert_eq!((read.system, read.max_pods, read.labels["a/b"].as_str()), (system, Some(17), "c"));
+            let taints: Vec<String> = read.taints.iter().map(ToString::to_string).collect();
+            assert_eq!(taints, ["k=v:NoSchedule", "u:NoExecute"]);
+        }
     }
 
     #[test]

@@ -40,6 +40,7 @@ const DESCRIBES: &[&str] = &[
     "DescribeInstances",
     "DescribeLaunchTemplateVersions",
     "DescribeLaunchTemplates",
+    "DescribePlacementGroups",
     "DescribeSecurityGroups",
     "DescribeSpotPriceHistory",
     "DescribeSubnets",
@@ -149,6 +150,11 @@ fn describe_region(ec2: &Ec2, action: &str, request: &Describe) -> Result<Value,
             let found = ec2.describe_capacity_reservations(request)?;
             let now = ec2.now();
             Ok(paged("capacityReservationSet", found, |found| encode::capacity_reservation(&account, now, &found)))
+        }
+        "DescribePlacementGroups" => {
+            let found = ec2.describe_placement_groups(request)?;
+            let groups: Vec<Value> = found.iter().map(|group| encode::placement_group(&account, group)).collect();
+            Ok(json!({ "placementGroupSet": groups }))
         }
         "DescribeAvailabilityZones" => {
             let zones = ec2.describe_availability_zones(request)?.into_iter().map(|zone| {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::account::{Account, CapacityReservation, Image, SecurityGroup, Subnet, Tags, Vpc};
+use super::super::account::{Account, CapacityReservation, Image, PlacementGroup, SecurityGroup, Subnet, Tags, Vpc};
 use super::super::describe_region::Tagged;
 use super::super::fleet::CreateFleetAnswer;
 use super::super::instance::{CapacityType, Instance, InstanceState};
@@ -272,6 +272,18 @@ pub(super) fn image(account: &Account, tagged: &Tagged<Image>) -> Value {
             "deviceName": image.root_device,
             "ebs": { "volumeSize": image.root_volume_gib, "volumeType": "gp3", "deleteOnTermination": true, "encrypted": false },
         }],
+        "tagSet": tag_set(tags),
+    })
+}
+
+pub(super) fn placement_group(account: &Account, tagged: &Tagged<PlacementGroup>) -> Value {
+    let Tagged { resource: group, tags } = tagged;
+    json!({
+        "groupId": group.id,
+        "groupName": group.name,
+        "groupArn": format!("arn:aws:ec2:{}:{}:placement-group/{}", account.facts.region, account.id, group.name),
+        "strategy": group.strategy,
+        "state": "available",
         "tagSet": tag_set(tags),
     })
 }

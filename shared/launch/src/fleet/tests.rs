@@ -38,6 +38,26 @@ fn candidate(instance_type: &str, zone: &str, capacity_type: CapacityType, price
         capacity_type,
         price,
         reservation_id: None,
+        efa_interfaces: 0,
+    }
+}
+
+fn claim(requests: &[&str]) -> NodeClaim {
+    let requests: serde_json::Map<String, serde_json::Value> =
+        requests.iter().map(|name| ((*name).to_owned(), json!("1"))).collect();
+    NodeClaim {
+        name: "default-abcde".into(),
+        uid: "uid".into(),
+        node_pool: "default".into(),
+        node_class: "default".into(),
+        created: jiff::Timestamp::UNIX_EPOCH,
+        version: 1,
+        spec: nodeless_model::claim::NodeClaimSpec {
+            requests: serde_json::from_value(serde_json::Value::Object(requests)).unwrap(),
+            ..Default::default()
+        },
+        phase: nodeless_model::claim::Phase::Reserved,
+        status: nodeless_model::claim::NodeClaimStatus::default(),
     }
 }
 
@@ -52,7 +72,7 @@ fn spot_comes_before_on_demand_unless_it_costs_more() {
         candidate("m5.large", "a", CapacityType::Spot, 0.04),
         candidate("m5.large", "b", CapacityType::Spot, 0.20),
     ];
-    let plan = plan(&class(&images()), &candidates).unwrap();
+    let plan = plan(&class(&images()), &claim(&[]), &candidates).unwrap();
     assert_eq!(plan.capacity_type, CapacityType::Spot);
     assert_eq!(names(&plan), ["m5.large/a/subnet-a2"]);
 }
@@ -64,7 +84,7 @@ fn each_image_gets_its_own_template() {
         candidate("m6g.large", "b", CapacityType::OnDemand, 0.08),
         candidate("m6g.large", "nowhere", CapacityType::OnDemand, 0.07),
     ];
-    let plan = plan(&class(&images()), &candidates).unwrap();
+    let plan = plan(&class(&images()), &claim(&[]), &candidates).unwrap();
     let images: Vec<&str> = plan.groups.keys().map(|variant| variant.image_id.as_str()).collect();
     assert_eq!(images, ["ami-arm", "ami-x86"]);
     assert_eq!(names(&plan), ["m6g.large/b/subnet-b", "m5.large/a/subnet-a2"]);
@@ -74,8 +94,8 @@ fn each_image_gets_its_own_template() {
 fn metal_is_launched_only_when_nothing_else_will_do() {
     let metal = candidate("m5.metal", "a", CapacityType::OnDemand, 4.0);
     let both = [metal.clone(), candidate("m5.24xlarge", "a", CapacityType::OnDemand, 4.6)];
-    assert_eq!(names(&plan(&class(&images()), &both).unwrap()), ["m5.24xlarge/a/subnet-a2"]);
-    assert_eq!(names(&plan(&class(&images()), &[metal]).unwrap()), ["m5.metal/a/subnet-a2"]);
+    assert_eq!(names(&plan(&class(&images()), &claim(&[]), &both).unwrap()), ["m5.24xlarge/a/subnet-a2"]);
+    assert_eq!(names(&plan(&class(&images()), &claim(&[]), &[metal]).unwrap()), ["m5.metal/a/subnet-a2"]);
 }
 
 #[test]
@@ -84,7 +104,7 @@ fn a_launch_goes_into_one_reservation() {
         reservation_id: Some(id.into()),
         ..candidate("m5.large", "a", CapacityType::Reserved, price)
     };
-    let plan = plan(&class(&images()), &[reserved("cr-2", 0.0), reserved("cr-1", 0.0)]).unwrap();
+    let plan = plan(&class(&images()), &claim(&[]), &[reserved("cr-2", 0.0), reserved("cr-1", 0.0)]).unwrap();
     assert_eq!(plan.capacity_type, CapacityType::Reserved);
     assert_eq!(plan.groups.len(), 1);
 }
@@ -94,7 +114,7 @@ fn the_list_is_cut_to_the_cheapest_types() {
     let many: Vec<LaunchCandidate> = (0..80)
         .map(|index| candidate(&format!("m{index}.large"), "a", CapacityType::OnDemand, f64::from(100 - index)))
         .collect();
-    let plan = plan(&class(&images()), &many).unwrap();
+    let plan = plan(&class(&images()), &claim(&[]), &many).unwrap();
     let kept = names(&plan);
     assert_eq!(kept.len(), MAXIMUM_TYPES);
     assert_eq!(kept[0], "m79.large/a/subnet-a2");
@@ -103,13 +123,39 @@ fn the_list_is_cut_to_the_cheapest_types() {
 #[test]
 fn says_what_the_class_lacks() {
     let only = [candidate("m5.large", "c", CapacityType::OnDemand, 0.1)];
-    let error = plan(&class(&images()), &only).unwrap_err().to_string();
+    let error = plan(&class(&images()), &claim(&[]), &only).unwrap_err().to_string();
     assert!(error.contains("no subnet in any of the zones c"), "{error}");
     let gpu = LaunchCandidate {
         labels: StringMap::from([(labels::INSTANCE_GPU_COUNT.to_owned(), "1".to_owned())]),
         ..candidate("p3.large", "a", CapacityType::OnDemand, 3.0)
     };
-    let error = plan(&class(&images()), &[gpu]).unwrap_err().to_string();
+    let error = plan(&class(&images()), &claim(&[]), &[gpu]).unwrap_err().to_string();
     assert!(error.contains("none of its 2 AMIs fits p3.large"), "{error}");
-    assert_eq!(plan(&class(&images()), &[]).unwrap_err(), FleetError::NoCandidates);
+    assert_eq!(plan(&class(&images()), &claim(&[]), &[]).unwrap_err(), FleetError::NoCandidates);
+}
+
+#[test]
+fn those_who_ask_for_efa_get_types_that_have_it() {
+    let efa = LaunchCandidate { efa_interfaces: 2, ..candidate("c5n.18xlarge", "a", CapacityType::OnDemand, 4.0) };
+    let candidates = [candidate("m5.large", "a", CapacityType::OnDemand, 0.1), efa];
+    let asked = plan(&class(&images()), &claim(&[EFA_RESOURCE]), &candidates).unwrap();
+    assert_eq!(names(&asked), ["c5n.18xlarge/a/subnet-a2"]);
+    assert_eq!(asked.groups.keys().next().unwrap().efa_interfaces, 2);
+    let not_asked = plan(&class(&images()), &claim(&[]), &candidates[1..]).unwrap();
+    assert_eq!(not_asked.groups.keys().next().unwrap().efa_interfaces, 0);
+    let none = plan(&class(&images()), &claim(&[EFA_RESOURCE]), &candidates[..1]);
+    assert_eq!(none.unwrap_err(), FleetError::NoCandidates);
+}
+
+#[test]
+fn a_capacity_block_is_bought_in_its_own_market() {
+    let block = |name: &str, price| LaunchCandidate {
+        reservation_id: Some("cr-1".into()),
+        labels: StringMap::from([(labels::CAPACITY_RESERVATION_TYPE.to_owned(), "capacity-block".to_owned())]),
+        ..candidate(name, "a", CapacityType::Reserved, price)
+    };
+    let plan = plan(&class(&images()), &claim(&[]), &[block("p5.48xlarge", 2.0), block("p5.4xlarge", 1.0)]).unwrap();
+    assert!(plan.capacity_block);
+    assert_eq!(names(&plan), ["p5.4xlarge/a/subnet-a2"]);
+    assert!(plan.groups.keys().next().unwrap().capacity_block);
 }

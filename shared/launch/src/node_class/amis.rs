@@ -2,35 +2,33 @@
 
 use super::conditions::Problem;
 use super::query::{Query, tag_filters};
+use crate::ClusterDetails;
 use nodeless_api::nodeclass::{Ami, AmiFamily, AmiRequirement, AmiSelectorTerm};
 use nodeless_model::labels;
 
 /// Which nodes an image that AWS publishes is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Variant {
+pub enum Variant {
     /// Those without GPUs and accelerators.
     Standard,
     /// Those with GPUs.
     Nvidia,
     /// Those with AWS Neuron devices.
     Neuron,
+    /// Those that run this build of Windows.
+    Windows(&'static str),
 }
 
 impl Variant {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Standard => "standard",
-            Self::Nvidia => "nvidia",
-            Self::Neuron => "neuron",
-        }
-    }
-
     fn requirements(self) -> Vec<AmiRequirement> {
         let (gpus, accelerators) = (labels::INSTANCE_GPU_COUNT, labels::INSTANCE_ACCELERATOR_COUNT);
         match self {
             Self::Standard => vec![requirement(gpus, "DoesNotExist"), requirement(accelerators, "DoesNotExist")],
             Self::Nvidia => vec![requirement(gpus, "Exists")],
             Self::Neuron => vec![requirement(accelerators, "Exists")],
+            Self::Windows(build) => [(labels::OS, "windows"), (labels::WINDOWS_BUILD, build)]
+                .map(|(key, value)| AmiRequirement { values: vec![value.to_owned()], ..requirement(key, "In") })
+                .to_vec(),
         }
     }
 }
@@ -41,16 +39,18 @@ fn requirement(key: &str, operator: &str) -> AmiRequirement {
 
 /// A public SSM parameter that holds the id of an image, and what the image is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AliasParameter {
-    pub(super) name: String,
-    pub(super) variants: Vec<Variant>,
+pub struct AliasParameter {
+    /// The parameter's name.
+    pub name: String,
+    /// What the image is for.
+    pub variants: Vec<Variant>,
 }
 
 /// The parameters that an alias stands for, for a Kubernetes version.
 ///
 /// # Errors
 /// When images of this family cannot be found by alias here.
-pub(super) fn alias_parameters(
+pub fn alias_parameters(
     family: Option<AmiFamily>,
     version: &str,
     kubernetes: &str,
@@ -58,27 +58,74 @@ pub(super) fn alias_parameters(
     match family {
         Some(AmiFamily::AL2023) => Ok(al2023_parameters(version, kubernetes)),
         Some(AmiFamily::Bottlerocket) => Ok(bottlerocket_parameters(version, kubernetes)),
-        other => {
-            let name = other.map_or("of an unknown family", AmiFamily::name);
-            let message =
-                format!("spec.amiSelectorTerms: an alias {name} is not supported; use al2023@… or bottlerocket@…");
-            Err(Problem::new("UnsupportedAlias", message))
+        Some(AmiFamily::AL2) if is_before(kubernetes, 33) => Ok(al2_parameters(version, kubernetes)),
+        Some(AmiFamily::AL2) => Err(unsupported(
+            "AWS publishes no AL2 images from Kubernetes 1.33 on; use al2023@…, or select images by id, name or tags",
+        )),
+        Some(AmiFamily::Windows2019) => Ok(windows_parameters("2019", "10.0.17763", kubernetes)),
+        Some(AmiFamily::Windows2022) => Ok(windows_parameters("2022", "10.0.20348", kubernetes)),
+        Some(AmiFamily::Windows2025) if !is_before(kubernetes, 35) => {
+            Ok(windows_parameters("2025", "10.0.26100", kubernetes))
         }
+        Some(AmiFamily::Windows2025) => {
+            Err(unsupported("AWS publishes Windows 2025 images from Kubernetes 1.35 on; use windows2022@latest"))
+        }
+        Some(AmiFamily::Custom) | None => Err(unsupported(
+            "the alias names no family that AWS publishes images of; use al2023, al2, bottlerocket, windows2019, windows2022 or \
+             windows2025",
+        )),
     }
+}
+
+fn unsupported(why: &str) -> Problem {
+    Problem::new("UnsupportedAlias", format!("spec.amiSelectorTerms: {why}"))
+}
+
+/// Whether a Kubernetes version is before 1.`minor`. One that cannot be read counts as a new one.
+fn is_before(kubernetes: &str, minor: u32) -> bool {
+    ClusterDetails::minor_version(kubernetes).is_some_and(|version| version < (1, minor))
+}
+
+fn al2_parameters(version: &str, kubernetes: &str) -> Vec<AliasParameter> {
+    let images = [
+        ("amazon-linux-2", "amazon-eks-node", vec![Variant::Standard]),
+        ("amazon-linux-2-arm64", "amazon-eks-arm64-node", vec![Variant::Standard]),
+        ("amazon-linux-2-gpu", "amazon-eks-gpu-node", vec![Variant::Nvidia, Variant::Neuron]),
+    ];
+    images
+        .into_iter()
+        .map(|(folder, prefix, variants)| {
+            let image = match version {
+                "latest" => "recommended".to_owned(),
+                pinned => format!("{prefix}-{kubernetes}-{pinned}"),
+            };
+            AliasParameter {
+                name: format!("/aws/service/eks/optimized-ami/{kubernetes}/{folder}/{image}/image_id"),
+                variants,
+            }
+        })
+        .collect()
+}
+
+fn windows_parameters(year: &str, build: &'static str, kubernetes: &str) -> Vec<AliasParameter> {
+    let image = format!("Windows_Server-{year}-English-Core-EKS_Optimized-{kubernetes}");
+    vec![AliasParameter {
+        name: format!("/aws/service/ami-windows-latest/{image}/image_id"),
+        variants: vec![Variant::Windows(build)],
+    }]
 }
 
 fn al2023_parameters(version: &str, kubernetes: &str) -> Vec<AliasParameter> {
     let images = [
-        ("x86_64", Variant::Standard),
-        ("arm64", Variant::Standard),
-        ("x86_64", Variant::Nvidia),
-        ("arm64", Variant::Nvidia),
-        ("x86_64", Variant::Neuron),
+        ("x86_64", "standard", Variant::Standard),
+        ("arm64", "standard", Variant::Standard),
+        ("x86_64", "nvidia", Variant::Nvidia),
+        ("arm64", "nvidia", Variant::Nvidia),
+        ("x86_64", "neuron", Variant::Neuron),
     ];
     images
         .into_iter()
-        .map(|(architecture, variant)| {
-            let kind = variant.name();
+        .map(|(architecture, kind, variant)| {
             let image = match version {
                 "latest" => "recommended".to_owned(),
                 pinned => format!("amazon-eks-node-al2023-{architecture}-{kind}-{kubernetes}-{pinned}"),
@@ -113,22 +160,23 @@ fn bottlerocket_parameters(version: &str, kubernetes: &str) -> Vec<AliasParamete
 
 /// One DescribeImages call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ImageQuery {
-    pub(super) filters: Query,
+pub struct ImageQuery {
+    /// The filters.
+    pub filters: Query,
     /// Empty for all owners.
-    pub(super) owners: Vec<String>,
+    pub owners: Vec<String>,
 }
 
 impl ImageQuery {
     /// Asks for images by id.
-    pub(super) fn by_ids(ids: impl IntoIterator<Item = String>) -> Self {
+    pub fn by_ids(ids: impl IntoIterator<Item = String>) -> Self {
         Self { filters: vec![("image-id".to_owned(), ids.into_iter().collect())], owners: Vec::new() }
     }
 }
 
 /// The queries of terms without alias. `ids` are those that SSM parameters gave. Names are looked for among the account's
 /// own images and Amazon's, unless the term says whose; tags are seen by an image's owner alone, so they need no owner.
-pub(super) fn image_queries(terms: &[AmiSelectorTerm], ids: &[String]) -> Vec<ImageQuery> {
+pub fn image_queries(terms: &[AmiSelectorTerm], ids: &[String]) -> Vec<ImageQuery> {
     let ids: Vec<String> = terms.iter().filter_map(|term| term.id.clone()).chain(ids.iter().cloned()).collect();
     let mut queries = Vec::new();
     if !ids.is_empty() {
@@ -152,19 +200,22 @@ pub(super) fn image_queries(terms: &[AmiSelectorTerm], ids: &[String]) -> Vec<Im
 
 /// An image as EC2 describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Image {
-    pub(super) id: String,
-    pub(super) name: String,
+pub struct Image {
+    /// `ami-…`.
+    pub id: String,
+    /// Its name.
+    pub name: String,
     /// As EC2 writes it, in UTC with a fixed number of digits, so that texts compare like times.
-    pub(super) created: String,
-    pub(super) deprecated: bool,
+    pub created: String,
+    /// Whether AWS or its owner deprecated it.
+    pub deprecated: bool,
     /// `x86_64`, `arm64` or another.
-    pub(super) architecture: String,
+    pub architecture: String,
 }
 
 /// The images for the status: for each kind of node the best one, newest first. `variants` says what an image is for, no
 /// variants that it is for all nodes of its architecture.
-pub(super) fn select(images: Vec<(Image, Vec<Variant>)>) -> Vec<Ami> {
+pub fn select(images: Vec<(Image, Vec<Variant>)>) -> Vec<Ami> {
     let mut candidates: Vec<(Image, Vec<AmiRequirement>)> = Vec::new();
     for (image, variants) in images {
         let architecture = match image.architecture.as_str() {
@@ -247,9 +298,19 @@ mod tests {
                 "/aws/service/bottlerocket/aws-k8s-1.33-nvidia/arm64/1.40.0/image_id",
             ]
         );
-        for family in [Some(AmiFamily::AL2), Some(AmiFamily::Windows2022), None] {
+        for family in [Some(AmiFamily::AL2), Some(AmiFamily::Windows2025), Some(AmiFamily::Custom), None] {
             assert_eq!(alias_parameters(family, "latest", "1.33").unwrap_err().reason, "UnsupportedAlias");
         }
+        assert_eq!(
+            names(AmiFamily::Windows2022, "latest"),
+            ["/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.33/image_id"]
+        );
+        let al2 = alias_parameters(Some(AmiFamily::AL2), "v20250901", "1.32").unwrap();
+        assert_eq!(
+            al2[2].name,
+            "/aws/service/eks/optimized-ami/1.32/amazon-linux-2-gpu/amazon-eks-gpu-node-1.32-v20250901/image_id"
+        );
+        assert!(alias_parameters(Some(AmiFamily::Windows2025), "latest", "1.35").is_ok());
     }
 
     #[test]

@@ -6,28 +6,32 @@ use nodeless_ports::{ErrorKind, PortError};
 
 /// Why something that an EC2NodeClass names does not stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub struct Problem {
     /// One CamelCase word.
-    pub(super) reason: &'static str,
+    pub reason: &'static str,
     /// For a person: the field, what was looked for, what to do.
-    pub(super) message: String,
+    pub message: String,
 }
 
 impl Problem {
-    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
+    /// A problem of this reason, told in this message.
+    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
 
 /// Something that was looked for, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Section<T> {
-    pub(super) value: T,
-    pub(super) problem: Option<Problem>,
+pub struct Section<T> {
+    /// What was found.
+    pub value: T,
+    /// What is wrong with it.
+    pub problem: Option<Problem>,
 }
 
 impl<T> Section<T> {
-    pub(super) fn ready(value: T) -> Self {
+    /// Something that is as it should be.
+    pub fn ready(value: T) -> Self {
         Self { value, problem: None }
     }
 }
@@ -37,7 +41,7 @@ impl<T> Section<T> {
 ///
 /// # Errors
 /// The error itself, where trying again may help.
-pub(super) fn settle<T>(field: &str, found: Result<Section<T>, PortError>, before: T) -> Result<Section<T>, PortError> {
+pub fn settle<T>(field: &str, found: Result<Section<T>, PortError>, before: T) -> Result<Section<T>, PortError> {
     match found {
         Ok(section) => Ok(section),
         Err(error) if error.is_retryable() => Err(error),
@@ -51,7 +55,7 @@ pub(super) fn settle<T>(field: &str, found: Result<Section<T>, PortError>, befor
 
 /// The conditions of a class. `sections` are the conditions that Ready and ValidationSucceeded depend on, `validation` what
 /// is wrong with the class by itself. Times of conditions that stay as they were are kept.
-pub(super) fn conditions(
+pub fn conditions(
     class: &EC2NodeClass,
     sections: &[(&'static str, Option<Problem>)],
     validation: Option<Problem>,

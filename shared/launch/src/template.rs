@@ -6,15 +6,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::{
-    AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, MetadataOptions, NetworkInterface, Toggle,
-    VolumeType, kubelet,
+    AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, InterfaceType, MetadataOptions, NetworkInterface,
+    PlacementGroupSelector, Toggle, VolumeType, kubelet,
 };
-use nodeless_model::{NodeClaim, StringMap, Taint, labels};
+use nodeless_model::{NodeClaim, ParseQuantityError, Quantity, StringMap, Taint, labels};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-/// The tag that says which launch an instance came from: our id of the launch group.
-pub const LAUNCH_GROUP_TAG: &str = "nodeless.sh/launch-group";
+/// The largest volume that EBS has, in GiB.
+const LARGEST_VOLUME_GIB: i32 = 65_536;
+
+/// The resource that pods ask for to get an elastic fabric adapter.
+pub const EFA_RESOURCE: &str = "vpc.amazonaws.com/efa";
+/// The resource that pods ask for to run in a Nitro Enclave.
+pub const NITRO_SANDBOX_RESOURCE: &str = "eks.amazonaws.com/nitro-sandbox";
 
 /// Everything that a launch template of ours says. The name is made from it, so two equal ones are one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,10 +34,12 @@ pub struct TemplateSpec {
     pub security_group_ids: Vec<String>,
     /// Whether the primary interface gets a public address; `None` leaves it to the subnet.
     pub associate_public_ip_address: Option<bool>,
-    /// How many address prefixes the primary interface gets.
+    /// How many address prefixes each interface for IP traffic gets.
     pub ip_prefix_count: Option<i32>,
-    /// Interfaces, where the class lists them.
-    pub network_interfaces: Vec<NetworkInterface>,
+    /// Whether interfaces get IPv6 addresses rather than IPv4 prefixes.
+    pub ipv6: bool,
+    /// All interfaces, the primary one first.
+    pub network_interfaces: Vec<Interface>,
     /// Idle timeouts of connections.
     pub connection_tracking: Option<ConnectionTracking>,
     /// Disks.
@@ -45,6 +52,16 @@ pub struct TemplateSpec {
     pub nested_virtualization: Option<Toggle>,
     /// The capacity reservation to launch into; without one, open reservations are left alone.
     pub reservation_id: Option<String>,
+    /// Whether that reservation is a capacity block, which is a market of its own.
+    pub capacity_block: bool,
+    /// `dedicated`, where the claim asks for it.
+    pub tenancy: Option<&'static str>,
+    /// The placement group.
+    pub placement_group: Option<PlacementGroupSelector>,
+    /// Whether Nitro Enclaves can run on the instance.
+    pub enclaves: bool,
+    /// How the instances are bought: requests for spot instances are tagged too.
+    pub spot: bool,
     /// Tags of what the template makes beside the instance: network interfaces, and the template itself.
     pub tags: StringMap,
 }
@@ -60,13 +77,13 @@ pub enum TemplateError {
         /// What is missing.
         what: &'static str,
     },
-    /// A field that is not built yet.
-    #[error("EC2NodeClass {class}: {field} is not supported yet; remove it")]
-    Unsupported {
+    /// A disk whose size cannot be read.
+    #[error("EC2NodeClass {class}: spec.blockDeviceMappings: {why}")]
+    BlockDevice {
         /// The class.
         class: String,
-        /// The field.
-        field: &'static str,
+        /// What is wrong.
+        why: String,
     },
     /// A kubelet setting that cannot be read.
     #[error("EC2NodeClass {class}: {why}")]
@@ -95,6 +112,44 @@ pub struct Variant {
     pub max_pods: u32,
     /// The capacity reservation.
     pub reservation_id: Option<String>,
+    /// Whether the reservation is a capacity block.
+    pub capacity_block: bool,
+    /// Elastic fabric adapters, one a network card; 0 where no pod asks for one or the class lists its interfaces itself.
+    pub efa_interfaces: u32,
+}
+
+/// A network interface of a template.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Interface {
+    /// Which card, from 0.
+    pub network_card_index: i32,
+    /// Which interface of the card, from 0.
+    pub device_index: i32,
+    /// What it carries.
+    pub kind: InterfaceKind,
+}
+
+/// What a network interface carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum InterfaceKind {
+    /// IP traffic.
+    Interface,
+    /// IP and elastic fabric traffic.
+    Efa,
+    /// Elastic fabric traffic alone.
+    EfaOnly,
+}
+
+impl InterfaceKind {
+    /// The word that EC2 has for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Interface => "interface",
+            Self::Efa => "efa",
+            Self::EfaOnly => "efa-only",
+        }
+    }
 }
 
 impl TemplateSpec {
@@ -107,13 +162,11 @@ impl TemplateSpec {
         claim: &NodeClaim,
         class: &EC2NodeClass,
         variant: &Variant,
+        spot: bool,
     ) -> Result<Self, TemplateError> {
         let name = || class.metadata.name.clone().unwrap_or_default();
         let spec = &class.spec;
         let status = class.status.clone().unwrap_or_default();
-        if spec.placement_group_selector.is_some() {
-            return Err(TemplateError::Unsupported { class: name(), field: "spec.placementGroupSelector" });
-        }
         let family = spec.resolved_ami_family().unwrap_or(AmiFamily::Custom);
         let kubelet = kubelet::parse(&spec.kubelet)
             .map_err(|problems| TemplateError::Kubelet { class: name(), why: problems.join("; ") })?;
@@ -132,6 +185,10 @@ impl TemplateSpec {
             taints: &taints,
         })
         .map_err(|source| TemplateError::UserData { class: name(), source })?;
+        let block_devices = block_devices(&spec.block_device_mappings, family);
+        for volume in block_devices.iter().filter_map(|mapping| mapping.ebs.as_ref()?.volume_size.as_deref()) {
+            gibibytes(volume).map_err(|why| TemplateError::BlockDevice { class: name(), why })?;
+        }
         let missing = |what| TemplateError::Unresolved { class: name(), what };
         if status.security_groups.is_empty() {
             return Err(missing("securityGroups"));
@@ -143,13 +200,19 @@ impl TemplateSpec {
             security_group_ids: status.security_groups.into_iter().map(|group| group.id).collect(),
             associate_public_ip_address: spec.associate_public_ip_address,
             ip_prefix_count: spec.ip_prefix_count,
-            network_interfaces: spec.network_interfaces.clone(),
+            ipv6: cluster.is_ipv6(),
+            network_interfaces: interfaces(&spec.network_interfaces, variant.efa_interfaces),
             connection_tracking: spec.connection_tracking.clone(),
-            block_devices: block_devices(&spec.block_device_mappings, family),
+            block_devices,
             metadata_options: spec.metadata_options.clone(),
             detailed_monitoring: spec.detailed_monitoring.unwrap_or(false),
             nested_virtualization: spec.cpu_options.as_ref().and_then(|options| options.nested_virtualization),
             reservation_id: variant.reservation_id.clone(),
+            capacity_block: variant.capacity_block,
+            tenancy: tenancy(claim),
+            placement_group: spec.placement_group_selector.clone(),
+            enclaves: claim.spec.requests.contains(NITRO_SANDBOX_RESOURCE),
+            spot,
             tags: owner_tags(cluster, claim, &spec.tags),
         })
     }
@@ -185,12 +248,52 @@ pub fn owner_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap
 pub fn instance_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap) -> StringMap {
     let mut tags = owner_tags(cluster, claim, users);
     if let Some(group) = &claim.spec.launch_group {
-        tags.insert(LAUNCH_GROUP_TAG.to_owned(), group.id.clone());
+        tags.insert(labels::LAUNCH_GROUP_TAG.to_owned(), group.id.clone());
     }
     if claim.spec.launch_group.as_ref().is_none_or(|group| group.size == 1) {
         tags.insert(labels::NODE_CLAIM_TAG.to_owned(), claim.name.clone());
     }
     tags
+}
+
+/// The class's interfaces; else one primary, or as many with elastic fabric adapters as are asked for, one a card.
+fn interfaces(listed: &[NetworkInterface], efa_interfaces: u32) -> Vec<Interface> {
+    if !listed.is_empty() {
+        let interface = |interface: &NetworkInterface| Interface {
+            network_card_index: interface.network_card_index,
+            device_index: interface.device_index,
+            kind: match interface.interface_type {
+                InterfaceType::Interface => InterfaceKind::Interface,
+                InterfaceType::EfaOnly => InterfaceKind::EfaOnly,
+            },
+        };
+        return listed.iter().map(interface).collect();
+    }
+    if efa_interfaces == 0 {
+        return vec![Interface { network_card_index: 0, device_index: 0, kind: InterfaceKind::Interface }];
+    }
+    // EC2 has at most a few dozen cards.
+    let cards = 0..i32::try_from(efa_interfaces).unwrap_or(i32::MAX);
+    cards
+        .map(|card| Interface { network_card_index: card, device_index: i32::from(card > 0), kind: InterfaceKind::Efa })
+        .collect()
+}
+
+/// Shared hardware where the claim allows it.
+fn tenancy(claim: &NodeClaim) -> Option<&'static str> {
+    let asked = claim.spec.requirements.get(labels::INSTANCE_TENANCY)?;
+    (!asked.has("default") && asked.has("dedicated")).then_some("dedicated")
+}
+
+/// EBS counts in whole GiB; what is asked for in other units is rounded up.
+///
+/// # Errors
+/// In words, when the text is no size that EBS has.
+pub fn gibibytes(size: &str) -> Result<i32, String> {
+    let quantity: Quantity = size.parse().map_err(|error: ParseQuantityError| format!("volumeSize: {error}"))?;
+    let bytes = u64::try_from(quantity.units()).map_err(|_| format!("volumeSize: {size} is negative"))?;
+    let gibibytes = i32::try_from(bytes.div_ceil(1 << 30)).ok().filter(|size| *size <= LARGEST_VOLUME_GIB);
+    gibibytes.ok_or_else(|| format!("volumeSize: {size} is more than the 64Ti that a volume can have"))
 }
 
 /// The class's disks, or the family's own where it names none.
@@ -213,5 +316,30 @@ fn block_devices(mappings: &[BlockDeviceMapping], family: AmiFamily) -> Vec<Bloc
         AmiFamily::Bottlerocket => vec![disk("/dev/xvda", "4Gi"), disk("/dev/xvdb", "20Gi")],
         AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => vec![disk("/dev/sda1", "50Gi")],
         AmiFamily::Custom => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_are_whole_gibibytes_rounded_up() {
+        for (text, size) in [("20Gi", 20), ("1Ti", 1024), ("20G", 19), ("1G", 1)] {
+            assert_eq!(gibibytes(text), Ok(size), "{text}");
+        }
+        for bad in ["x", "-1Gi", "65Ti"] {
+            assert!(gibibytes(bad).unwrap_err().contains("volumeSize"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn each_card_gets_one_adapter_and_the_first_is_the_primary() {
+        let places = |count| -> Vec<(i32, i32)> {
+            interfaces(&[], count).iter().map(|it| (it.network_card_index, it.device_index)).collect()
+        };
+        assert_eq!(places(0), [(0, 0)]);
+        assert_eq!(places(3), [(0, 0), (1, 1), (2, 1)]);
+        assert!(interfaces(&[], 3).iter().all(|it| it.kind == InterfaceKind::Efa));
     }
 }

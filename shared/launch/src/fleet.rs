@@ -1,21 +1,34 @@
 //! What one CreateFleet call asks for, decided from the candidates: which capacity type, which types, where.
 
-use crate::template::Variant;
+use crate::template::{EFA_RESOURCE, Variant};
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::{Ami, Subnet};
 use nodeless_model::requirement::RequirementTerm;
-use nodeless_model::{CapacityType, Operator, Requirements, labels};
+use nodeless_model::{CapacityType, NodeClaim, Operator, Requirements, labels};
 use nodeless_ports::cloud::LaunchCandidate;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// EC2 considers at most so many instance types well; Karpenter cuts its list at the same number.
 const MAXIMUM_TYPES: usize = 60;
+/// Codes of CreateFleet that mean "not here, not now" rather than "not like this".
+const LACKS_CAPACITY: [&str; 8] = [
+    "InsufficientInstanceCapacity",
+    "MaxSpotInstanceCountExceeded",
+    "VcpuLimitExceeded",
+    "UnfulfillableCapacity",
+    "Unsupported",
+    "InsufficientFreeAddressesInSubnet",
+    "MaxFleetCountExceeded",
+    "ReservationCapacityExceeded",
+];
 
 /// A call of CreateFleet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetPlan {
     /// How the instances are bought: the first of reserved, spot and on-demand that has a candidate.
     pub capacity_type: CapacityType,
+    /// Whether they come from a capacity block.
+    pub capacity_block: bool,
     /// For each launch template what may be launched with it, cheapest first.
     pub groups: BTreeMap<Variant, Vec<FleetOverride>>,
 }
@@ -68,10 +81,14 @@ pub enum FleetError {
 ///
 /// # Errors
 /// See [`FleetError`]: what the class would need for any of the candidates.
-pub fn plan(class: &EC2NodeClass, candidates: &[LaunchCandidate]) -> Result<FleetPlan, FleetError> {
+pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandidate]) -> Result<FleetPlan, FleetError> {
     let name = || class.metadata.name.clone().unwrap_or_default();
     let status = class.status.clone().unwrap_or_default();
-    let chosen = choose(candidates);
+    let wants_efa = claim.spec.requests.contains(EFA_RESOURCE);
+    let own_interfaces = !class.spec.network_interfaces.is_empty();
+    let candidates: Vec<&LaunchCandidate> =
+        candidates.iter().filter(|candidate| !wants_efa || candidate.efa_interfaces > 0).collect();
+    let chosen = choose(&candidates);
     let first = *chosen.first().ok_or(FleetError::NoCandidates)?;
 
     let in_a_subnet: Vec<(&LaunchCandidate, &Subnet)> =
@@ -88,6 +105,8 @@ pub fn plan(class: &EC2NodeClass, candidates: &[LaunchCandidate]) -> Result<Flee
             image_id: image.id.clone(),
             max_pods: candidate.max_pods,
             reservation_id: candidate.reservation_id.clone(),
+            capacity_block: is_capacity_block(candidate),
+            efa_interfaces: if wants_efa && !own_interfaces { candidate.efa_interfaces } else { 0 },
         };
         groups.entry(variant).or_default().push(FleetOverride {
             instance_type: candidate.instance_type.clone(),
@@ -104,12 +123,37 @@ pub fn plan(class: &EC2NodeClass, candidates: &[LaunchCandidate]) -> Result<Flee
             architecture: first.architecture.clone(),
         });
     }
-    Ok(FleetPlan { capacity_type: first.capacity_type, groups })
+    Ok(FleetPlan { capacity_type: first.capacity_type, capacity_block: is_capacity_block(first), groups })
+}
+
+impl FleetPlan {
+    /// The variant that a type in a zone is launched with.
+    #[must_use]
+    pub fn used(&self, instance_type: &str, zone: &str) -> Option<&Variant> {
+        let is = |entry: &FleetOverride| entry.instance_type == instance_type && entry.zone == zone;
+        self.groups.iter().find(|(_, overrides)| overrides.iter().any(is)).map(|(variant, _)| variant)
+    }
+
+    /// The zone of a subnet of the plan.
+    #[must_use]
+    pub fn zone_of_subnet(&self, subnet: &str) -> Option<&str> {
+        self.groups.values().flatten().find(|entry| entry.subnet_id == subnet).map(|entry| entry.zone.as_str())
+    }
+}
+
+/// Whether an error code of CreateFleet means "not here, not now" rather than "not like this".
+#[must_use]
+pub fn lacks_capacity(code: &str) -> bool {
+    LACKS_CAPACITY.contains(&code)
+}
+
+fn is_capacity_block(candidate: &LaunchCandidate) -> bool {
+    candidate.labels.get(labels::CAPACITY_RESERVATION_TYPE).is_some_and(|kind| kind == "capacity-block")
 }
 
 /// The candidates of one capacity type, cheapest first, cut to what EC2 considers.
-fn choose(candidates: &[LaunchCandidate]) -> Vec<&LaunchCandidate> {
-    let of = |kind| candidates.iter().filter(move |candidate| candidate.capacity_type == kind);
+fn choose<'a>(candidates: &[&'a LaunchCandidate]) -> Vec<&'a LaunchCandidate> {
+    let of = |kind| candidates.iter().copied().filter(move |candidate| candidate.capacity_type == kind);
     let kinds = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
     let Some(kind) = kinds.into_iter().find(|kind| of(*kind).next().is_some()) else { return Vec::new() };
     let mut chosen: Vec<&LaunchCandidate> = of(kind).collect();
@@ -118,6 +162,10 @@ fn choose(candidates: &[LaunchCandidate]) -> Vec<&LaunchCandidate> {
         chosen.sort_by(|a, b| by_price(a, b));
         let reservation = chosen.first().and_then(|first| first.reservation_id.clone());
         chosen.retain(|candidate| candidate.reservation_id == reservation);
+        // A capacity block is one type in one zone.
+        if chosen.first().is_some_and(|first| is_capacity_block(first)) {
+            chosen.truncate(1);
+        }
     }
     if kind == CapacityType::Spot
         && let Some(on_demand) = of(CapacityType::OnDemand).map(|candidate| candidate.price).min_by(f64::total_cmp)

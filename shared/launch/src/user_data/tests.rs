@@ -117,5 +117,60 @@ fn custom_data_is_passed_on_as_it_is() {
     assert_eq!(build(AmiFamily::Custom, Some("anything")).unwrap(), "anything");
     let long = "x".repeat(MAXIMUM_BYTES + 1);
     assert!(build(AmiFamily::Custom, Some(&long)).unwrap_err().to_string().contains("16384"));
-    assert!(build(AmiFamily::Windows2022, None).unwrap_err().to_string().contains("Windows2022 is not supported"));
+}
+
+#[test]
+fn al2_calls_the_bootstrap_script_after_the_users_own() {
+    let text = build(AmiFamily::AL2, Some("echo hello")).unwrap();
+    let parts = mime::parts(&text).unwrap();
+    assert!(parts[0].ends_with("\n\necho hello"), "{text}");
+    let script = &parts[1];
+    for words in [
+        "/etc/eks/bootstrap.sh 'prod' \\\n",
+        "--use-max-pods false",
+        "--node-labels=\"karpenter.sh/do-not-sync-taints=true,karpenter.sh/nodepool=default,team=a\"",
+        "--register-with-taints=\"karpenter.sh/unregistered=:NoExecute,gpu=yes:NoSchedule\"",
+        "--max-pods=29 --pods-per-core=4",
+        "--local-disks raid0",
+    ] {
+        assert!(script.contains(words), "{words} is not in {script}");
+    }
+}
+
+#[test]
+fn windows_runs_the_users_commands_and_leaves_local_disks_alone() {
+    let input = UserDataInput {
+        cluster: &cluster(),
+        family: AmiFamily::Windows2022,
+        custom: Some("<powershell>\nWrite-Host hello\n</powershell>"),
+        kubelet: &KubeletConfiguration::default(),
+        kubelet_fields: &BTreeMap::new(),
+        max_pods: 110,
+        instance_store: None,
+        labels: &StringMap::new(),
+        taints: &[Taint::unregistered()],
+    };
+    let text = user_data(&input).unwrap();
+    assert!(text.starts_with("<powershell>\nWrite-Host hello\n[string]"), "{text}");
+    assert!(text.contains("-EKSClusterName 'prod'") && text.contains("--max-pods=110"), "{text}");
+    assert_eq!(text.matches("<powershell>").count(), 1);
+    let error = build(AmiFamily::Windows2022, None).unwrap_err().to_string();
+    assert!(error.contains("spec.instanceStorePolicy"), "{error}");
+}
+
+#[test]
+fn a_quotation_mark_does_not_end_the_scripts_own() {
+    let kubelet = KubeletConfiguration { cluster_dns: Some(vec!["10.0.0.1'; reboot".into()]), ..Default::default() };
+    let input = UserDataInput {
+        cluster: &cluster(),
+        family: AmiFamily::AL2,
+        custom: None,
+        kubelet: &kubelet,
+        kubelet_fields: &BTreeMap::new(),
+        max_pods: 10,
+        instance_store: None,
+        labels: &StringMap::new(),
+        taints: &[],
+    };
+    assert!(user_data(&input).unwrap_err().to_string().contains("spec.kubelet"));
 }

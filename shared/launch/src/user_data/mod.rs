@@ -3,9 +3,11 @@
 //! The node gets what its claim says (labels, taints) and what its EC2NodeClass says (kubelet settings, disks), merged
 //! with the user's own data so that both take effect and ours wins where they meet, as in Karpenter.
 
+mod al2;
 mod al2023;
 mod bottlerocket;
 mod mime;
+mod windows;
 
 use crate::ClusterDetails;
 use nodeless_api::nodeclass::{AmiFamily, InstanceStorePolicy, KubeletConfiguration};
@@ -42,9 +44,19 @@ pub struct UserDataInput<'a> {
 /// Why there is no user data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UserDataError {
-    /// The family is not built yet.
-    #[error("amiFamily {family} is not supported; use AL2023, Bottlerocket or Custom")]
-    Family {
+    /// Local disks cannot be made into one on Windows.
+    #[error("spec.instanceStorePolicy: nodes of amiFamily {family} leave local disks alone; remove it")]
+    InstanceStore {
+        /// The family's name.
+        family: &'static str,
+    },
+    /// Something would end the quotes that the family's script puts around it.
+    #[error(
+        "{what} holds a quotation mark ('), which the bootstrap script of amiFamily {family} cannot carry; remove it"
+    )]
+    Quote {
+        /// What holds it.
+        what: &'static str,
         /// The family's name.
         family: &'static str,
     },
@@ -79,8 +91,13 @@ pub fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
         AmiFamily::AL2023 => al2023::user_data(input)?,
         AmiFamily::Bottlerocket => bottlerocket::user_data(input)?,
         AmiFamily::Custom => input.custom.unwrap_or_default().to_owned(),
-        AmiFamily::AL2 | AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => {
-            return Err(UserDataError::Family { family: input.family.name() });
+        AmiFamily::AL2 => {
+            refuse_quotes(input)?;
+            al2::user_data(input)?
+        }
+        AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => {
+            refuse_quotes(input)?;
+            windows::user_data(input)?
         }
     };
     if text.len() > MAXIMUM_BYTES { Err(UserDataError::TooLong { bytes: text.len() }) } else { Ok(text) }
@@ -96,6 +113,58 @@ impl UserDataInput<'_> {
         kept.insert(labels::DO_NOT_SYNC_TAINTS.to_owned(), "true".to_owned());
         kept
     }
+}
+
+/// What goes into a script between quotation marks must not end them. Labels and taints cannot hold one: the API server
+/// checks them.
+fn refuse_quotes(input: &UserDataInput<'_>) -> Result<(), UserDataError> {
+    let arguments = kubelet_arguments(input).concat();
+    let dns = input.kubelet.cluster_dns.as_ref().is_some_and(|addresses| addresses.iter().any(|it| it.contains('\'')));
+    let what = if arguments.contains('\'') || dns {
+        "spec.kubelet"
+    } else if input.cluster.name.contains('\'') || input.cluster.endpoint.contains('\'') {
+        "the cluster's description"
+    } else {
+        return Ok(());
+    };
+    Err(UserDataError::Quote { what, family: input.family.name() })
+}
+
+/// The kubelet's settings as flags, for images whose bootstrap script passes them on.
+fn kubelet_arguments(input: &UserDataInput<'_>) -> Vec<String> {
+    let kubelet = input.kubelet;
+    let pairs = |map: &BTreeMap<String, String>, between: &str| {
+        map.iter().map(|(key, value)| format!("{key}{between}{value}")).collect::<Vec<_>>().join(",")
+    };
+    let quantities = |list: &nodeless_api::ResourceList| {
+        list.iter().map(|(name, quantity)| format!("{name}={}", quantity.0)).collect::<Vec<_>>().join(",")
+    };
+    let labels = input.kubelet_labels().into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>();
+    let taints = input.taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str()));
+    let mut arguments = vec![format!("--node-labels=\"{}\"", labels.join(","))];
+    let taints: Vec<String> = taints.collect();
+    if !taints.is_empty() {
+        arguments.push(format!("--register-with-taints=\"{}\"", taints.join(",")));
+    }
+    arguments.push(format!("--max-pods={}", input.max_pods));
+    let numbers = [
+        ("pods-per-core", kubelet.pods_per_core.map(i64::from)),
+        ("eviction-max-pod-grace-period", kubelet.eviction_max_pod_grace_period.map(i64::from)),
+        ("image-gc-high-threshold", kubelet.image_gc_high_threshold_percent.map(i64::from)),
+        ("image-gc-low-threshold", kubelet.image_gc_low_threshold_percent.map(i64::from)),
+    ];
+    arguments.extend(numbers.into_iter().filter_map(|(flag, number)| Some(format!("--{flag}={}", number?))));
+    let maps = [
+        ("system-reserved", quantities(&kubelet.system_reserved)),
+        ("kube-reserved", quantities(&kubelet.kube_reserved)),
+        ("eviction-hard", pairs(&kubelet.eviction_hard, "<")),
+        ("eviction-soft", pairs(&kubelet.eviction_soft, "<")),
+        ("eviction-soft-grace-period", pairs(&kubelet.eviction_soft_grace_period, "=")),
+    ];
+    let maps = maps.into_iter().filter(|(_, text)| !text.is_empty());
+    arguments.extend(maps.map(|(flag, text)| format!("--{flag}=\"{text}\"")));
+    arguments.extend(kubelet.cpu_cfs_quota.map(|enforced| format!("--cpu-cfs-quota={enforced}")));
+    arguments
 }
 
 fn kubelet_may_set(key: &str) -> bool {

@@ -4,7 +4,7 @@ use super::conditions::Problem;
 use crate::ClusterDetails;
 use crate::user_data::{UserDataError, UserDataInput, user_data};
 use nodeless_api::EC2NodeClassSpec;
-use nodeless_api::nodeclass::{AmiFamily, InterfaceType, KubeletConfiguration, kubelet};
+use nodeless_api::nodeclass::{AmiFamily, KubeletConfiguration, PlacementGroupSelector, kubelet};
 use nodeless_model::{StringMap, labels};
 
 /// The kubelet's settings that every family takes; Custom and AL2023 take all that the kubelet knows.
@@ -26,38 +26,42 @@ const MANAGED: [&str; 12] = [
 const SOME_MAX_PODS: u32 = 110;
 
 /// The first thing that is wrong with the class, if anything is.
-pub(super) fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Problem> {
+pub fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Problem> {
     let family = spec.resolved_ami_family().unwrap_or(AmiFamily::Custom);
     let configuration = match kubelet::parse(&spec.kubelet) {
         Ok(configuration) => configuration,
         Err(problems) => return Some(Problem::new("InvalidKubeletConfiguration", problems.join("; "))),
     };
-    unsupported(spec)
-        .or_else(|| user_data_problem(cluster, spec, family, &configuration))
+    user_data_problem(cluster, spec, family, &configuration)
         .or_else(|| kubelet_problem(spec, family, &configuration))
         .or_else(|| tag_problem(spec))
 }
 
-/// Placement groups, as a problem of the class.
-pub(super) fn placement_group(spec: &EC2NodeClassSpec) -> Option<Problem> {
-    spec.placement_group_selector.as_ref().map(|_| not_supported("spec.placementGroupSelector"))
-}
-
-/// Capacity reservations, as a problem of the class.
-pub(super) fn capacity_reservations(spec: &EC2NodeClassSpec) -> Option<Problem> {
-    let none = spec.capacity_reservation_selector_terms.is_empty();
-    (!none).then(|| not_supported("spec.capacityReservationSelectorTerms"))
-}
-
-fn not_supported(what: &str) -> Problem {
-    Problem::new("Unsupported", format!("{what} is not supported yet; remove it"))
-}
-
-fn unsupported(spec: &EC2NodeClassSpec) -> Option<Problem> {
-    let efa = spec.network_interfaces.iter().any(|interface| interface.interface_type == InterfaceType::EfaOnly);
-    placement_group(spec)
-        .or_else(|| capacity_reservations(spec))
-        .or_else(|| efa.then(|| not_supported("an interface of the interfaceType efa-only in spec.networkInterfaces")))
+/// What is wrong with the placement group that a class selects. `groups` are the account's: id, name and strategy.
+#[must_use]
+pub fn placement_group<'a>(
+    groups: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
+    selector: &PlacementGroupSelector,
+) -> Option<Problem> {
+    let wanted = selector.id.as_deref().or(selector.name.as_deref()).unwrap_or_default();
+    let found = groups.into_iter().find(|(id, name, _)| match &selector.id {
+        Some(wanted) => id == wanted,
+        None => Some(*name) == selector.name.as_deref(),
+    });
+    match found {
+        None => Some(Problem::new(
+            "PlacementGroupNotFound",
+            format!("spec.placementGroupSelector: this account and region has no placement group {wanted}"),
+        )),
+        Some((_, _, "partition")) => Some(Problem::new(
+            "Unsupported",
+            format!(
+                "spec.placementGroupSelector: {wanted} has the strategy partition, which is not supported yet; use a group of the \
+                 strategy cluster or spread"
+            ),
+        )),
+        Some(_) => None,
+    }
 }
 
 /// Makes user data as a launch would, for a node without labels and taints.
@@ -80,7 +84,8 @@ fn user_data_problem(
     };
     let error = user_data(&input).err()?;
     let reason = match &error {
-        UserDataError::Family { .. } => "Unsupported",
+        UserDataError::InstanceStore { .. } => "Unsupported",
+        UserDataError::Quote { .. } => "InvalidUserData",
         UserDataError::Cluster { .. } => "ClusterCIDRResolutionFailed",
         UserDataError::Custom { .. } => "InvalidUserData",
         UserDataError::TooLong { .. } => "UserDataSizeLimitExceeded",
@@ -157,16 +162,10 @@ mod tests {
     fn what_cannot_be_launched_is_said_before_it_is_tried() {
         assert_eq!(reason(&json!({})), None);
         let long = "#!/bin/sh\n".repeat(2000);
-        let efa = json!([
-            { "networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface" },
-            { "networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only" },
-        ]);
         for (fields, wanted) in [
-            (json!({ "placementGroupSelector": { "name": "a" } }), "Unsupported"),
-            (json!({ "capacityReservationSelectorTerms": [{ "id": "cr-1" }] }), "Unsupported"),
-            (json!({ "networkInterfaces": efa }), "Unsupported"),
-            (json!({ "amiFamily": "Windows2022" }), "Unsupported"),
-            (json!({ "amiFamily": "AL2" }), "Unsupported"),
+            (json!({ "amiFamily": "Windows2022", "instanceStorePolicy": "RAID0" }), "Unsupported"),
+            (json!({ "amiFamily": "AL2", "kubelet": { "clusterDNS": ["10.0.0.10'"] } }), "InvalidUserData"),
+            (json!({ "amiFamily": "AL2", "kubelet": { "logging": {} } }), "UnsupportedKubeletConfiguration"),
             (json!({ "userData": long }), "UserDataSizeLimitExceeded"),
             (json!({ "amiFamily": "Bottlerocket", "userData": "not toml" }), "InvalidUserData"),
             (json!({ "kubelet": { "maxPods": -1 } }), "InvalidKubeletConfiguration"),
@@ -185,6 +184,18 @@ mod tests {
         }
         assert_eq!(reason(&json!({ "kubelet": { "clusterDNS": ["10.0.0.10", "10.0.0.11"] } })), None);
         assert_eq!(reason(&json!({ "kubelet": { "serializeImagePulls": false } })), None);
+    }
+
+    #[test]
+    fn a_placement_group_must_be_there_and_of_a_known_kind() {
+        let groups = || [("pg-1", "close", "cluster"), ("pg-2", "parts", "partition")].into_iter();
+        let by_name = |name: &str| PlacementGroupSelector { name: Some(name.into()), id: None };
+        let by_id = |id: &str| PlacementGroupSelector { name: None, id: Some(id.into()) };
+        assert_eq!(placement_group(groups(), &by_name("close")), None);
+        assert_eq!(placement_group(groups(), &by_id("pg-1")), None);
+        assert_eq!(placement_group(groups(), &by_id("pg-2")).unwrap().reason, "Unsupported");
+        let missing = placement_group(groups(), &by_name("far")).unwrap();
+        assert!(missing.reason == "PlacementGroupNotFound" && missing.message.contains("far"), "{missing:?}");
     }
 
     #[test]

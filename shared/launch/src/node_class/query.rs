@@ -1,13 +1,12 @@
 //! Selector terms as EC2 filters, and in words.
 
-use aws_sdk_ec2::types::Filter;
 use nodeless_api::nodeclass::selectors::SelectorTags;
 
 /// Filters of one describe call: names and values.
-pub(super) type Query = Vec<(String, Vec<String>)>;
+pub type Query = Vec<(String, Vec<String>)>;
 
 /// Filters for all of these tags. `*` asks only that the key is there.
-pub(super) fn tag_filters(tags: &SelectorTags) -> Query {
+pub fn tag_filters(tags: &SelectorTags) -> Query {
     tags.iter()
         .map(|(key, value)| match value.as_str() {
             "*" | "" => ("tag-key".to_owned(), vec![key.clone()]),
@@ -16,13 +15,8 @@ pub(super) fn tag_filters(tags: &SelectorTags) -> Query {
         .collect()
 }
 
-/// Filters in the SDK's form.
-pub(super) fn sdk_filters(query: &Query) -> Vec<Filter> {
-    query.iter().map(|(name, values)| Filter::builder().name(name).set_values(Some(values.clone())).build()).collect()
-}
-
 /// What was looked for: each term's tags, id and name.
-pub(super) fn terms_in_words<'a>(
+pub fn terms_in_words<'a>(
     terms: impl Iterator<Item = (Option<&'a SelectorTags>, Option<&'a str>, Option<&'a str>)>,
 ) -> String {
     let words: Vec<String> = terms

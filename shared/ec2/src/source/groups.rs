@@ -1,0 +1,120 @@
+//! Capacity reservations and placement groups.
+
+use super::filters::sdk_filters;
+use aws_sdk_ec2::Client;
+use aws_sdk_ec2::types;
+use jiff::Timestamp;
+use nodeless_api::nodeclass::{CapacityReservation, CapacityReservationSelectorTerm, PlacementGroupSelector};
+use nodeless_aws::port_error;
+use nodeless_catalog::stored::NamedPlacementGroup;
+use nodeless_launch::node_class::reservations::{self, Described, ReservationQuery};
+use nodeless_launch::node_class::{Section, validation};
+use nodeless_ports::{ErrorKind, PortError};
+use std::collections::BTreeMap;
+
+/// Finds the capacity reservations that any of the terms selects.
+///
+/// # Errors
+/// When EC2 cannot be read.
+pub(super) async fn selected_reservations(
+    client: &Client,
+    terms: &[CapacityReservationSelectorTerm],
+    now: Timestamp,
+) -> Result<Section<Vec<CapacityReservation>>, PortError> {
+    let mut found = Vec::new();
+    for query in reservations::queries(terms) {
+        found.extend(describe(client, &query).await?);
+    }
+    let (selected, unknown) = reservations::select(found, now);
+    for why in unknown {
+        tracing::warn!("{why}");
+    }
+    let problem = reservations::problem(&selected);
+    Ok(Section { value: selected, problem })
+}
+
+/// How many instances are left in each active reservation, by id.
+///
+/// # Errors
+/// When EC2 cannot be read.
+pub(super) async fn reservations_left(client: &Client) -> Result<BTreeMap<String, u32>, PortError> {
+    Ok(describe(client, &ReservationQuery::active())
+        .await?
+        .into_iter()
+        .map(|found| (found.id, found.available))
+        .collect())
+}
+
+/// An id that EC2 does not know finds nothing.
+async fn describe(client: &Client, query: &ReservationQuery) -> Result<Vec<Described>, PortError> {
+    let mut found = Vec::new();
+    let mut pages = client
+        .describe_capacity_reservations()
+        .set_capacity_reservation_ids(query.id.clone().map(|id| vec![id]))
+        .set_filters(Some(sdk_filters(&query.filters)))
+        .into_paginator()
+        .send();
+    while let Some(page) = pages.next().await {
+        let page = match page.map_err(|error| port_error("EC2 DescribeCapacityReservations", &error)) {
+            Err(error) if query.id.is_some() && error.kind == ErrorKind::NotFound => break,
+            other => other?,
+        };
+        found.extend(page.capacity_reservations().iter().filter_map(read));
+    }
+    Ok(found)
+}
+
+/// Reads a reservation; `None` where it lacks an id, a type or a zone, as then nothing can be launched into it.
+fn read(reservation: &types::CapacityReservation) -> Option<Described> {
+    Some(Described {
+        id: reservation.capacity_reservation_id()?.to_owned(),
+        instance_type: reservation.instance_type()?.to_owned(),
+        zone: reservation.availability_zone()?.to_owned(),
+        owner_id: reservation.owner_id().unwrap_or_default().to_owned(),
+        match_criteria: reservation.instance_match_criteria().map(|it| it.as_str().to_owned()).unwrap_or_default(),
+        reservation_type: reservation.reservation_type().map(|it| it.as_str().to_owned()).unwrap_or_default(),
+        interruptible: reservation.interruptible().unwrap_or(false),
+        end: reservation.end_date().and_then(|end| Timestamp::from_second(end.secs()).ok()),
+        available: reservation.available_instance_count().and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
+    })
+}
+
+/// The account's placement groups, by id.
+///
+/// # Errors
+/// When EC2 cannot be read.
+pub(super) async fn placement_groups(client: &Client) -> Result<Vec<NamedPlacementGroup>, PortError> {
+    let answer = client
+        .describe_placement_groups()
+        .filters(types::Filter::builder().name("state").values("available").build())
+        .send()
+        .await
+        .map_err(|error| port_error("EC2 DescribePlacementGroups", &error))?;
+    let mut groups: Vec<NamedPlacementGroup> = answer
+        .placement_groups()
+        .iter()
+        .filter_map(|group| {
+            Some(NamedPlacementGroup {
+                id: group.group_id()?.to_owned(),
+                name: group.group_name().unwrap_or_default().to_owned(),
+                strategy: group.strategy().map(|strategy| strategy.as_str().to_owned()).unwrap_or_default(),
+            })
+        })
+        .collect();
+    groups.sort();
+    Ok(groups)
+}
+
+/// Whether the placement group that a class selects is there and of a strategy that we can use.
+///
+/// # Errors
+/// When EC2 cannot be read.
+pub(super) async fn placement_group(
+    client: &Client,
+    selector: Option<&PlacementGroupSelector>,
+) -> Result<Section<()>, PortError> {
+    let Some(selector) = selector else { return Ok(Section::ready(())) };
+    let groups = placement_groups(client).await?;
+    let known = groups.iter().map(|group| (group.id.as_str(), group.name.as_str(), group.strategy.as_str()));
+    Ok(Section { value: (), problem: validation::placement_group(known, selector) })
+}

@@ -1,0 +1,47 @@
+//! From an EC2NodeClass and a claim to what EC2 is asked for: a pure room, without SDK, clock or I/O.
+//!
+//! - [`user_data`]: how an instance becomes a node, by the family of its image.
+//! - [`template`]: launch templates as plain values, named after their content.
+//! - [`fleet`]: what one CreateFleet call asks for.
+//! - [`request`]: both in the JSON form of the EC2 API, which golden files hold and the simulated EC2 takes.
+//! - [`node_class`]: what an EC2NodeClass resolves to: images of an alias, validation, conditions.
+//!
+//! The AWS adapter puts these values into the SDK's types; the simulated one takes them as they are. So both launch alike,
+//! and tests of what is launched need neither.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod fleet;
+pub mod node_class;
+pub mod request;
+pub mod template;
+pub mod user_data;
+
+/// What user data and tags say about the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterDetails {
+    /// The cluster's name in EKS.
+    pub name: String,
+    /// The Kubernetes version, such as `1.33`, which images are published for.
+    pub version: String,
+    /// The URL of the API server.
+    pub endpoint: String,
+    /// The certificate authority, as base64 of PEM, as EKS gives it.
+    pub certificate_authority: String,
+    /// The addresses of services, such as `10.100.0.0/16`; without it an AL2023 node cannot join.
+    pub service_cidr: Option<String>,
+}
+
+impl ClusterDetails {
+    /// Whether pods and services have IPv6 addresses, as EKS decides once for a cluster.
+    #[must_use]
+    pub fn is_ipv6(&self) -> bool {
+        self.service_cidr.as_deref().is_some_and(|cidr| cidr.contains(':'))
+    }
+
+    /// Minor and major of the Kubernetes version, where it is written as EKS writes it.
+    pub(crate) fn minor_version(version: &str) -> Option<(u32, u32)> {
+        let (major, rest) = version.trim_start_matches('v').split_once('.')?;
+        let minor = rest.split('.').next()?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }
+}

@@ -1,0 +1,9 @@
+//! What an EC2NodeClass resolves to.
+
+pub mod amis;
+pub mod conditions;
+pub mod query;
+pub mod reservations;
+pub mod validation;
+
+pub use conditions::{Problem, Section, conditions, settle};

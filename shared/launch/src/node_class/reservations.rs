@@ -1,0 +1,219 @@
+//! Capacity reservations of an EC2NodeClass.
+
+use super::Problem;
+use super::query::{Query, tag_filters};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_api::nodeclass::{
+    CapacityReservation, CapacityReservationSelectorTerm, InstanceMatchCriteria, ReservationState, ReservationType,
+};
+
+/// EC2 takes the instances of a capacity block back half an hour before its end. Ten minutes before that nothing new is
+/// launched into it.
+const BLOCK_EXPIRES_BEFORE_END: SignedDuration = SignedDuration::from_mins(40);
+
+/// A reservation as EC2 describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Described {
+    /// `cr-…`.
+    pub id: String,
+    /// The type of its instances.
+    pub instance_type: String,
+    /// The zone of its instances.
+    pub zone: String,
+    /// The account that owns it.
+    pub owner_id: String,
+    /// `open` or `targeted`.
+    pub match_criteria: String,
+    /// `default` or `capacity-block`.
+    pub reservation_type: String,
+    /// Whether its owner may take the capacity back.
+    pub interruptible: bool,
+    /// When it ends, if it does by itself.
+    pub end: Option<Timestamp>,
+    /// How many instances are left in it.
+    pub available: u32,
+}
+
+/// One DescribeCapacityReservations call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReservationQuery {
+    /// The reservation to ask for by its id, for which there is no filter.
+    pub id: Option<String>,
+    /// The filters.
+    pub filters: Query,
+}
+
+impl ReservationQuery {
+    /// All active reservations.
+    #[must_use]
+    pub fn active() -> Self {
+        Self { id: None, filters: vec![("state".to_owned(), vec!["active".to_owned()])] }
+    }
+}
+
+/// One call for each term, so that an id that EC2 does not know fails no other. Only active reservations are asked for.
+#[must_use]
+pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuery> {
+    let mut queries = Vec::new();
+    for term in terms {
+        let mut wanted = ReservationQuery::active();
+        let query = &mut wanted.filters;
+        // An id counts alone, whatever stands beside it.
+        if term.id.is_some() {
+            wanted.id.clone_from(&term.id);
+        } else {
+            query.extend(term.tags.as_ref().map(tag_filters).unwrap_or_default());
+            query.extend(term.owner_id.iter().map(|owner| ("owner-id".to_owned(), vec![owner.clone()])));
+            query.extend(term.instance_match_criteria.iter().map(|criteria| {
+                let word = match criteria {
+                    InstanceMatchCriteria::Open => "open",
+                    InstanceMatchCriteria::Targeted => "targeted",
+                };
+                ("instance-match-criteria".to_owned(), vec![word.to_owned()])
+            }));
+        }
+        queries.push(wanted);
+    }
+    queries
+}
+
+/// The reservations for the status, each once, by id; those that have ended are left out.
+///
+/// # Errors
+/// Never: what EC2 says in words that are not known here is left out and returned as the second part, in sentences.
+#[must_use]
+pub fn select(found: Vec<Described>, now: Timestamp) -> (Vec<CapacityReservation>, Vec<String>) {
+    let mut unknown = Vec::new();
+    let mut chosen: Vec<CapacityReservation> = Vec::new();
+    for described in found {
+        if described.end.is_some_and(|end| end <= now) || chosen.iter().any(|known| known.id == described.id) {
+            continue;
+        }
+        match status(&described, now) {
+            Ok(reservation) => chosen.push(reservation),
+            Err(why) => unknown.push(format!("capacity reservation {}: {why}; it is left out", described.id)),
+        }
+    }
+    chosen.sort_by(|a, b| a.id.cmp(&b.id));
+    (chosen, unknown)
+}
+
+fn status(described: &Described, now: Timestamp) -> Result<CapacityReservation, String> {
+    let instance_match_criteria = match described.match_criteria.as_str() {
+        "open" => InstanceMatchCriteria::Open,
+        "targeted" => InstanceMatchCriteria::Targeted,
+        other => return Err(format!("the instance match criteria {other:?} are not known")),
+    };
+    let reservation_type = match described.reservation_type.as_str() {
+        "" | "default" => ReservationType::Default,
+        "capacity-block" => ReservationType::CapacityBlock,
+        other => return Err(format!("the reservation type {other:?} is not known")),
+    };
+    let expiring = reservation_type == ReservationType::CapacityBlock
+        && described.end.is_some_and(|end| end.duration_since(now) <= BLOCK_EXPIRES_BEFORE_END);
+    Ok(CapacityReservation {
+        id: described.id.clone(),
+        availability_zone: described.zone.clone(),
+        end_time: described.end.map(Into::into),
+        instance_match_criteria,
+        instance_type: described.instance_type.clone(),
+        interruptible: described.interruptible.then_some(true),
+        owner_id: described.owner_id.clone(),
+        reservation_type,
+        state: if expiring { ReservationState::Expiring } else { ReservationState::Active },
+    })
+}
+
+/// What is wrong with the terms or with what they select. That they select nothing is no problem, as in Karpenter: then
+/// there is nothing reserved to launch into.
+#[must_use]
+pub fn problem(selected: &[CapacityReservation]) -> Option<Problem> {
+    let interruptible = selected.iter().find(|reservation| reservation.interruptible == Some(true))?;
+    Some(Problem::new(
+        "Unsupported",
+        format!(
+            "spec.capacityReservationSelectorTerms: {} is an interruptible reservation, which is not supported yet; select by \
+             id or tags without it",
+            interruptible.id
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn described(id: &str) -> Described {
+        Described {
+            id: id.into(),
+            instance_type: "m5.large".into(),
+            zone: "us-east-1a".into(),
+            owner_id: "123456789012".into(),
+            match_criteria: "targeted".into(),
+            reservation_type: "default".into(),
+            ..Described::default()
+        }
+    }
+
+    #[test]
+    fn terms_ask_for_active_reservations() {
+        let terms = [
+            CapacityReservationSelectorTerm { id: Some("cr-1".into()), ..CapacityReservationSelectorTerm::default() },
+            CapacityReservationSelectorTerm {
+                tags: Some([("team".to_owned(), "a".to_owned())].into()),
+                owner_id: Some("123456789012".into()),
+                instance_match_criteria: Some(InstanceMatchCriteria::Open),
+                ..CapacityReservationSelectorTerm::default()
+            },
+        ];
+        let names = |query: &ReservationQuery| {
+            query.filters.iter().map(|(name, values)| format!("{name}={}", values[0])).collect::<Vec<_>>()
+        };
+        let queries = queries(&terms);
+        assert_eq!((queries[0].id.as_deref(), queries[1].id.as_deref()), (Some("cr-1"), None));
+        assert_eq!(names(&queries[0]), ["state=active"]);
+        assert_eq!(
+            names(&queries[1]),
+            ["state=active", "tag:team=a", "owner-id=123456789012", "instance-match-criteria=open"]
+        );
+    }
+
+    #[test]
+    fn a_block_near_its_end_is_expiring_and_what_has_ended_is_gone() {
+        let block = |id: &str, end| Described {
+            reservation_type: "capacity-block".into(),
+            end: Some(at(end)),
+            ..described(id)
+        };
+        let plain_with_end = Described { end: Some(at(60)), ..described("cr-d") };
+        let (chosen, unknown) = select(
+            vec![block("cr-c", 2_401), block("cr-b", 2_400), block("cr-a", 0), plain_with_end, described("cr-d")],
+            at(0),
+        );
+        let states: Vec<(&str, ReservationState)> = chosen.iter().map(|r| (r.id.as_str(), r.state)).collect();
+        assert_eq!(
+            states,
+            [
+                ("cr-b", ReservationState::Expiring),
+                ("cr-c", ReservationState::Active),
+                ("cr-d", ReservationState::Active)
+            ]
+        );
+        assert!(unknown.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out_and_said() {
+        let odd = Described { reservation_type: "future".into(), ..described("cr-x") };
+        let (chosen, unknown) = select(vec![odd, described("cr-y")], at(0));
+        assert_eq!(chosen.len(), 1);
+        assert!(unknown[0].contains("cr-x") && unknown[0].contains("future"), "{unknown:?}");
+        let interruptible = Described { interruptible: true, ..described("cr-z") };
+        assert!(problem(&select(vec![interruptible], at(0)).0).unwrap().message.contains("cr-z"));
+        assert_eq!(problem(&chosen), None);
+    }
+}

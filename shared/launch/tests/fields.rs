@@ -1,0 +1,74 @@
+//! Holds `docs/ec2nodeclass.md` to the CustomResourceDefinition: a row for each field, none for what is no field, and every
+//! test that a row names is there.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The paths of all fields below a schema, such as `metadataOptions.httpTokens` or `blockDeviceMappings[].ebs.iops`.
+fn fields(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    if let Some(properties) = schema["properties"].as_object() {
+        for (name, schema) in properties {
+            let separator = if path.is_empty() { "" } else { "." };
+            fields(schema, &format!("{path}{separator}{name}"), found);
+        }
+    } else if schema["items"]["properties"].is_object() {
+        fields(&schema["items"], &format!("{path}[]"), found);
+    } else {
+        found.insert(path.to_owned());
+    }
+}
+
+fn fields_of_the_definition() -> BTreeSet<String> {
+    let text = fs::read_to_string(root().join("infra/crds/karpenter.k8s.aws_ec2nodeclasses.yaml")).unwrap();
+    let definition: Value = serde_saphyr::from_str(&text).unwrap();
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let mut found = BTreeSet::new();
+    fields(schema, "", &mut found);
+    found
+}
+
+/// The rows of the first table: field, what is done with it, where it is tested.
+fn rows() -> Vec<[String; 3]> {
+    let text = fs::read_to_string(root().join("docs/ec2nodeclass.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        assert_eq!(cells.len(), 3, "{line}");
+        [cells[0].trim_matches('`'), cells[1], cells[2]].map(str::to_owned)
+    })
+    .collect()
+}
+
+#[test]
+fn every_field_has_a_row_and_every_row_a_field() {
+    let rows: Vec<String> = rows().into_iter().map(|[field, ..]| field).collect();
+    let documented: BTreeSet<String> = rows.iter().cloned().collect();
+    assert_eq!(documented.len(), rows.len(), "a field stands twice");
+    let defined = fields_of_the_definition();
+    let missing: Vec<&String> = defined.difference(&documented).collect();
+    let stale: Vec<&String> = documented.difference(&defined).collect();
+    assert!(missing.is_empty() && stale.is_empty(), "without a row: {missing:?}; no field any more: {stale:?}");
+}
+
+#[test]
+fn every_test_that_a_row_names_is_there() {
+    for [field, what, tests] in rows() {
+        assert!(
+            what.starts_with("supported") || what.starts_with("in part") || what.starts_with("refused"),
+            "{field}: {what}"
+        );
+        let named: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "{field} names no test");
+        for path in named {
+            assert!(root().join(path).is_file(), "{field}: there is no {path}");
+        }
+    }
+}
