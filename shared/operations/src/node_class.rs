@@ -40,8 +40,8 @@ pub fn state(class: &EC2NodeClass) -> NodeClassState {
 
 /// Its settings that change what an instance type is.
 ///
-/// Capacity reservations count as used up, because their status does not say how many instances are left: the catalog does.
-/// It knows the placement group too.
+/// Capacity reservations count as used up, because their status does not say how many instances are left, and there is no
+/// placement group; [`settings_with`] adds both.
 ///
 /// # Errors
 /// A sentence for each field that cannot be understood.
@@ -165,11 +165,24 @@ fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
         .collect()
 }
 
-/// The placement group that a class selects.
+/// Its settings, with what the catalog knows of what it names: how much is left in its capacity reservations, and its
+/// placement group.
 ///
 /// # Errors
-/// A sentence, when the catalog does not know it.
-pub(crate) fn placement_group(
+/// A sentence for each field that cannot be understood, or that names what the catalog does not know.
+pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClassSettings, Vec<String>> {
+    let mut settings = settings(class)?;
+    for reservation in &mut settings.capacity_reservations {
+        reservation.remaining = catalog.reservations.get(&reservation.id).copied().unwrap_or(0);
+    }
+    if let Some(selector) = &class.spec.placement_group_selector {
+        settings.placement_group = Some(placement_group(catalog, selector).map_err(|problem| vec![problem])?);
+    }
+    Ok(settings)
+}
+
+/// The placement group that a class selects.
+fn placement_group(
     catalog: &Catalog,
     selector: &nodeclass::PlacementGroupSelector,
 ) -> Result<PlacementGroup, String> {

@@ -76,14 +76,7 @@ pub(crate) fn instance_types(
     unavailable: &UnavailableOfferings,
 ) -> BTreeMap<String, OfClass> {
     let of = |class: &EC2NodeClass| {
-        let mut settings = node_class::settings(class).map_err(|problems| problems.join("; "))?;
-        // What the class names by id or name, the catalog knows more about.
-        for reservation in &mut settings.capacity_reservations {
-            reservation.remaining = catalog.reservations.get(&reservation.id).copied().unwrap_or(0);
-        }
-        if let Some(selector) = &class.spec.placement_group_selector {
-            settings.placement_group = Some(node_class::placement_group(catalog, selector)?);
-        }
+        let settings = node_class::settings_with(class, catalog).map_err(|problems| problems.join("; "))?;
         Ok(InstanceTypes::from(catalog.instance_types(&settings, unavailable)))
     };
     classes.iter().map(|(name, class)| (name.clone(), of(class))).collect()

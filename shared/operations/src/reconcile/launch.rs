@@ -93,7 +93,7 @@ impl Reconciler {
         })?;
         let now = self.context.now();
         let unavailable = shortages(&self.claims.unavailable(now).await?, now);
-        let settings = node_class::settings(&node_class)
+        let settings = node_class::settings_with(&node_class, &catalog)
             .map_err(|problems| invalid(format!("EC2NodeClass {name}: {}", problems.join("; "))))?;
         let types = self.overlaid(claim, catalog.instance_types(&settings, &unavailable)).await?;
         Ok(Offer { types, node_class })
