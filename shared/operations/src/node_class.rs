@@ -182,10 +182,7 @@ pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClas
 }
 
 /// The placement group that a class selects.
-fn placement_group(
-    catalog: &Catalog,
-    selector: &nodeclass::PlacementGroupSelector,
-) -> Result<PlacementGroup, String> {
+fn placement_group(catalog: &Catalog, selector: &nodeclass::PlacementGroupSelector) -> Result<PlacementGroup, String> {
     let is = |group: &&NamedPlacementGroup| {
         selector.id.as_ref().is_some_and(|id| *id == group.id)
             || selector.name.as_ref().is_some_and(|name| *name == group.name)

@@ -124,7 +124,7 @@ impl OfferCache {
         let mut types = BTreeMap::new();
         for (name, class) in classes {
             let of_class =
-                node_class::settings(class).map_err(|problems| problems.join("; ")).map(|settings| {
+                node_class::settings_with(class, catalog).map_err(|problems| problems.join("; ")).map(|settings| {
                     match held.classes.get(name) {
                         Some((known, types)) if *known == settings => types.clone(),
                         _ => {

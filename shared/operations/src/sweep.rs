@@ -201,7 +201,7 @@ impl Sweeper {
     async fn price(&self, claim: &NodeClaim, instance: &Instance, now: Timestamp) -> Option<f64> {
         let class = self.cluster.node_class(&claim.node_class).await.ok().flatten()?;
         let catalog = self.catalog.current(self.claims.as_ref()).await.ok()?;
-        let settings = node_class::settings(&class).ok()?;
+        let settings = node_class::settings_with(&class, &catalog).ok()?;
         Some(learn(instance, &catalog.instance_types(&settings, &shortages(&[], now))).price)
     }
 
