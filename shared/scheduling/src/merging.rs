@@ -5,7 +5,7 @@
 //! of them would be: losing it would hurt more.
 
 use crate::dense;
-use crate::packing::{Bin, Context, dominant_share, holding, least_share};
+use crate::packing::{Bin, Context, NODE, dominant_share, holding, least_share};
 use crate::pools::Pool;
 use crate::topology::Topology;
 
@@ -104,15 +104,22 @@ fn merged(
     if crowded || ports_clash {
         return None;
     }
-    let mut bin = Bin { set: pool.merge(a.set, b.set)?, ..a.clone() };
-    bin.contents.extend(&b.contents);
+    let mut hosts = a.hosts.clone();
     for (class, count) in &b.contents {
-        bin.hosts.add(&context.classes.list[*class], context.level, *count);
+        hosts.add(&context.classes.list[*class], context.level, *count);
     }
-    if !context.hosts_allow(&bin, topology) {
+    if !context.hosts_allow(&hosts, a.contents.iter().chain(&b.contents), topology) {
         return None;
     }
-    dense::add(&mut bin.used, &b.used, 1);
+    let set = pool.merge(a.set, b.set)?;
+    let cheap = pool.set(set).choices.iter().take_while(|choice| choice.price <= together + NODE);
+    let mut used = a.used.clone();
+    dense::add(&mut used, &b.used, 1);
+    if !cheap.clone().any(|choice| dense::fits(&used, &pool.types[choice.kind].room)) {
+        return None;
+    }
+    let mut bin = Bin { set, used, hosts, ..a.clone() };
+    bin.contents.extend(&b.contents);
     bin.ports.extend(b.ports.iter().cloned());
     let mut limits = pool.limits.clone();
     limits.refund(&a.share);
@@ -120,5 +127,5 @@ fn merged(
     let choice = holding(pool, &bin).find(|choice| limits.room_for(&choice.share, 1) > 0)?.clone();
     bin.shape = choice.kind;
     bin.share = least_share(pool, &limits, &bin, &choice.share)?;
-    (choice.price <= together + ROUNDING).then_some((bin, choice.price))
+    (choice.price <= together + NODE).then_some((bin, choice.price))
 }

@@ -313,7 +313,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         loop {
             let own = &self.pool.set(filled.bin.set).choice(filled.bin.shape)?.share;
             if let Some(share) = least_share(self.pool, &self.pool.limits, &filled.bin, own)
-                && self.context.hosts_allow(&filled.bin, self.topology)
+                && self.context.hosts_allow(&filled.bin.hosts, filled.bin.contents.iter(), self.topology)
             {
                 filled.bin.share = share;
                 filled.units.truncate(filled.bin.contents.len());
@@ -420,9 +420,14 @@ impl Bin {
 }
 
 impl Context<'_, '_> {
-    /// Whether each class on a node allows the others there.
-    pub(crate) fn hosts_allow(&self, bin: &Bin, topology: &Topology<'_>) -> bool {
-        bin.contents.iter().all(|(class, _)| bin.hosts.allows(&self.classes.list[*class], self.level, topology))
+    /// Whether each class on a node with these counts allows the others there.
+    pub(crate) fn hosts_allow<'b>(
+        &self,
+        hosts: &HostCounts,
+        mut contents: impl Iterator<Item = &'b (usize, u32)>,
+        topology: &Topology<'_>,
+    ) -> bool {
+        contents.all(|(class, _)| hosts.allows(&self.classes.list[*class], self.level, topology))
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) struct Pool<'a> {
     sets: Vec<NodeSet>,
     set_ids: HashMap<Requirements, SetId>,
     admitted: HashMap<(SetId, AlternativeId), Option<SetId>>,
+    merged: HashMap<(SetId, SetId), Option<SetId>>,
 }
 
 /// An instance type as a NodePool launches it.
@@ -129,6 +130,7 @@ impl<'a> Pool<'a> {
             sets: Vec::new(),
             set_ids: HashMap::new(),
             admitted: HashMap::new(),
+            merged: HashMap::new(),
         };
         let base = ready.make_set(requirements.clone());
         ready.sets.push(base);
@@ -195,12 +197,15 @@ impl<'a> Pool<'a> {
         if a == b {
             return Some(a);
         }
-        let (left, right) = (&self.sets[a].requirements, &self.sets[b].requirements);
-        if !left.intersects(right) {
-            return None;
+        let key = (a.min(b), a.max(b));
+        if let Some(known) = self.merged.get(&key) {
+            return *known;
         }
-        let merged = left.with(right);
-        self.intern(merged)
+        let (left, right) = (&self.sets[a].requirements, &self.sets[b].requirements);
+        let both = left.intersects(right).then(|| left.with(right));
+        let id = both.and_then(|both| self.intern(both));
+        self.merged.insert(key, id);
+        id
     }
 
     /// The set with these requirements, made if there is none yet; `None` when nothing could be launched.
@@ -278,6 +283,7 @@ impl<'a> Pool<'a> {
         let requirements: Vec<Requirements> = self.sets.iter().map(|set| set.requirements.clone()).collect();
         self.sets = requirements.into_iter().map(|requirements| self.make_set(requirements)).collect();
         self.admitted.clear();
+        self.merged.clear();
     }
 
     /// Leaves out what no one would buy: where something as cheap has as much room, takes no more of the limits and has
