@@ -124,7 +124,8 @@ pub struct NodeClaimSpec {
     pub charge: Charge,
     /// The claims that it takes the place of: they begin to leave once its node is initialised, and stay if it fails.
     pub replaces: Vec<String>,
-    /// The pods that it was made for, `namespace/name`: for the explanation and the nominations, never for decisions.
+    /// The pods that it was made for, `namespace/name`: for the explanation and the nominations, and so that the next plan
+    /// puts those that still wait there again instead of packing them anew.
     pub nominated_pods: Vec<String>,
 }
 

@@ -5,12 +5,15 @@
 //! name has it in it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod clock;
+
+use clock::Clock;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::*;
 use nodeless_scheduling::{BoundPods, Options, PoolOffer, Problem, existing_node, solve};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const ZONES: [&str; 3] = ["zone-1", "zone-2", "zone-3"];
 
@@ -221,25 +224,6 @@ fn node_pool() -> NodePool {
         ready: Ok(()),
         deleting: false,
         hash: String::new(),
-    }
-}
-
-/// Time that this thread has run on a cpu, where the system tells it, so that what else the machine does matters less.
-struct Clock(Option<u64>, Instant);
-
-impl Clock {
-    fn start() -> Self {
-        Self(Self::on_cpu(), Instant::now())
-    }
-
-    fn on_cpu() -> Option<u64> {
-        let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-        statistics.split(' ').next()?.parse().ok()
-    }
-
-    fn elapsed(&self) -> Duration {
-        let on_cpu = self.0.zip(Self::on_cpu()).map(|(start, now)| Duration::from_nanos(now - start));
-        on_cpu.unwrap_or_else(|| self.1.elapsed())
     }
 }
 

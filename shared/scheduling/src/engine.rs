@@ -15,7 +15,7 @@ use crate::topology::{self, Domain, Standing, Standings, Target, Topology};
 use crate::volumes::AttachedVolumes;
 use crate::{against, constraints, explain, joining, launch};
 use nodeless_model::pod::HostPort;
-use nodeless_model::{Pod, Taint, TaintEffect};
+use nodeless_model::{Pod, ResourceList, Taint, TaintEffect};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -110,6 +110,10 @@ struct Node<'p> {
     ports: Vec<HostPort>,
     hosts: HostCounts,
     volumes: AttachedVolumes,
+    /// Classes, and how many of their waiting pods it was launched for.
+    nominated: Vec<(usize, u32)>,
+    /// What these ask for together.
+    held: Amounts,
 }
 
 impl<'a, 'p> Engine<'a, 'p> {
@@ -135,10 +139,13 @@ impl<'a, 'p> Engine<'a, 'p> {
                 ports: node.host_ports.clone(),
                 hosts: HostCounts::default(),
                 volumes: AttachedVolumes::default(),
+                nominated: Vec::new(),
+                held: resources.amounts(&ResourceList::new()),
             })
             .collect();
         count_hosts(input, &mut topology, &mut nodes);
         count_volumes(input, &mut nodes);
+        nominate(input, &classes, &mut nodes);
         nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
         let count = |pods: &[usize]| u32::try_from(pods.len()).unwrap_or(u32::MAX);
         Self {
@@ -183,6 +190,7 @@ impl<'a, 'p> Engine<'a, 'p> {
     fn round(&mut self, level: usize, first: bool) -> bool {
         let before: u64 = self.pending.iter().map(|count| u64::from(*count)).sum();
         let mut units = self.assign(level, first);
+        self.release(level, &mut units);
         self.fill_opened(level, &mut units);
         let context = Context { classes: &self.classes, level, options: self.options };
         let mut left: Option<Reservations> = None;
@@ -377,7 +385,7 @@ impl<'a, 'p> Engine<'a, 'p> {
             let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
             let of_class = &self.classes.list[class];
             for (node, _) in self.nodes.iter().zip(allowed).filter(|(_, allowed)| **allowed) {
-                room += node.times(self.input, of_class, level, &self.topology, pending - room);
+                room += node.times(self.input, (class, of_class), level, &self.topology, pending - room);
                 if room >= pending {
                     return room;
                 }
@@ -405,19 +413,39 @@ impl<'a, 'p> Engine<'a, 'p> {
         for &alternative in &unit.alternatives {
             self.allow(alternative);
             let class = &self.classes.list[unit.class];
-            let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
-            for (node, _) in self.nodes.iter_mut().zip(allowed).filter(|(_, allowed)| **allowed) {
-                if unit.pending == 0 {
-                    return;
-                }
-                let times = node.times(self.input, class, level, &self.topology, unit.pending);
-                if times > 0 {
-                    node.put(self.input, class, level, times);
-                    self.topology.record_host(&class.selected_hosts, times);
-                    unit.pending -= times;
-                    self.placed.push((unit.class, node.index, times));
+            // Nodes that were launched for these pods come first.
+            for first in [true, false] {
+                let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
+                for (node, _) in self.nodes.iter_mut().zip(allowed).filter(|(_, allowed)| **allowed) {
+                    if unit.pending == 0 {
+                        return;
+                    }
+                    let most = if first { node.nominated(unit.class).min(unit.pending) } else { unit.pending };
+                    if most == 0 {
+                        continue;
+                    }
+                    let times = node.times(self.input, (unit.class, class), level, &self.topology, most);
+                    if times > 0 {
+                        node.put(self.input, (unit.class, class), level, times);
+                        self.topology.record_host(&class.selected_hosts, times);
+                        unit.pending -= times;
+                        self.placed.push((unit.class, node.index, times));
+                    }
                 }
             }
+        }
+    }
+
+    /// Gives up the room that is held for pods that did not go where they were expected.
+    fn release(&mut self, level: usize, units: &mut [Unit]) {
+        let mut any = false;
+        for node in self.nodes.iter_mut().filter(|node| !node.nominated.is_empty()) {
+            any = true;
+            node.nominated.clear();
+            node.held.fill(0);
+        }
+        if any {
+            units.iter_mut().filter(|unit| unit.pending > 0).for_each(|unit| self.fill_existing(level, unit));
         }
     }
 
@@ -621,10 +649,53 @@ fn count_volumes(input: &Problem<'_>, nodes: &mut [Node<'_>]) {
     }
 }
 
+/// Counts for each node the pods that it was launched for and that wait.
+fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [Node<'_>]) {
+    if nodes.iter().all(|node| node.node.nominated.is_empty()) {
+        return;
+    }
+    let mut class_of: HashMap<(&str, &str), usize> = HashMap::new();
+    for (index, class) in classes.list.iter().enumerate() {
+        let names = class.pods.iter().map(|pod| (input.pods[*pod].namespace.as_str(), input.pods[*pod].name.as_str()));
+        class_of.extend(names.map(|name| (name, index)));
+    }
+    for node in nodes {
+        for pod in &node.node.nominated {
+            // A pod goes to one node, should two have been launched for it.
+            let Some(class) = pod.split_once('/').and_then(|name| class_of.remove(&name)) else { continue };
+            match node.nominated.iter_mut().find(|(known, _)| *known == class) {
+                Some((_, count)) => *count += 1,
+                None => node.nominated.push((class, 1)),
+            }
+            dense::add(&mut node.held, &classes.list[class].requests, 1);
+        }
+    }
+}
+
 impl Node<'_> {
-    /// How many pods of a class fit beside what is there, at most `most`.
-    fn times(&self, input: &Problem<'_>, class: &Class<'_>, level: usize, topology: &Topology<'_>, most: u32) -> u32 {
-        let times = dense::times_fitting(&class.requests, &self.room, most.min(class.most_per_node()));
+    /// How many pods of a class it was launched for that wait.
+    fn nominated(&self, class: usize) -> u32 {
+        self.nominated.iter().find(|(known, _)| *known == class).map_or(0, |(_, count)| *count)
+    }
+
+    /// How many pods of a class fit beside what is there and what is expected, at most `most`.
+    fn times(
+        &self,
+        input: &Problem<'_>,
+        (index, class): (usize, &Class<'_>),
+        level: usize,
+        topology: &Topology<'_>,
+        most: u32,
+    ) -> u32 {
+        let most = most.min(class.most_per_node());
+        let times = if self.nominated.is_empty() {
+            dense::times_fitting(&class.requests, &self.room, most)
+        } else {
+            let mut room = self.room.clone();
+            dense::take(&mut room, &self.held, 1);
+            dense::add(&mut room, &class.requests, self.nominated(index));
+            dense::times_fitting(&class.requests, &room, most)
+        };
         // Pods of a class mount the same claims, so what one attaches serves all.
         if times == 0 || !class.ports_free(&self.ports) || !self.volumes.have_room(input, class.example) {
             return 0;
@@ -632,9 +703,14 @@ impl Node<'_> {
         if class.is_related() { times.min(self.hosts.room(class, level, topology)) } else { times }
     }
 
-    fn put(&mut self, input: &Problem<'_>, class: &Class<'_>, level: usize, times: u32) {
+    fn put(&mut self, input: &Problem<'_>, (index, class): (usize, &Class<'_>), level: usize, times: u32) {
         self.volumes.put(input, class.example);
         dense::take(&mut self.room, &class.requests, times);
+        if let Some((_, count)) = self.nominated.iter_mut().find(|(known, _)| *known == index) {
+            let expected = times.min(*count);
+            *count -= expected;
+            dense::take(&mut self.held, &class.requests, expected);
+        }
         self.ports.extend(class.host_ports.iter().cloned());
         self.hosts.add(class, level, times);
         self.hosts.drop_wishes();

@@ -25,6 +25,9 @@ pub struct ExistingNode {
     pub available: ResourceList,
     /// Host ports that are taken.
     pub host_ports: Vec<HostPort>,
+    /// The pods that it was launched for, `namespace/name`. Those that wait still go there first, and others do not take
+    /// their room: packing them anew could leave some over.
+    pub nominated: Vec<String>,
 }
 
 /// Why a node is no place for pods.
@@ -110,6 +113,7 @@ pub fn existing_node(
         taints,
         available,
         host_ports,
+        nominated: claim.map(|claim| claim.spec.nominated_pods.clone()).unwrap_or_default(),
     })
 }
 

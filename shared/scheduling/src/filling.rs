@@ -4,20 +4,20 @@
 //! by size. A node takes what is most like the room that is left on it, the largest that fits first: so its resources run
 //! out together, and small pods are kept for the gaps.
 
-use crate::classes::{Class, Classes};
+use crate::classes::{AlternativeId, Class, Classes};
 use crate::dense;
 use crate::groups::GroupId;
 use crate::packing::{Bin, Context, Unit};
-use crate::pools::{Pool, SetId};
+use crate::pools::{BASE, Pool, SetId};
 use crate::topology::Topology;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What a unit asks of this NodePool.
 pub(crate) struct Demand {
     pub(crate) unit: usize,
     pub(crate) class: usize,
-    pub(crate) alternative: crate::classes::AlternativeId,
+    pub(crate) alternative: AlternativeId,
     /// The set of a node for this class alone.
     pub(crate) set: SetId,
     /// What one pod is worth, in dollars per hour.
@@ -31,6 +31,9 @@ const STEPS: f64 = 2.0;
 
 /// Smaller shares do not matter.
 const LEAST_SHARE: f64 = 0.02;
+
+/// With at most so many sets, the pods of each are laid out apart.
+const MOST_SETS: usize = 32;
 
 /// Of pods alike, at most this part of the room is taken at once, so that the room's proportions can be looked at again.
 const PART: u32 = 4;
@@ -57,7 +60,7 @@ struct Item {
     demand: usize,
     unit: usize,
     size: f64,
-    /// Which groups over the host name matter: items of one number are kept out of a node together.
+    /// Which groups over the host name matter, and which alternative: items of one number are kept out of a node together.
     signature: usize,
 }
 
@@ -75,24 +78,26 @@ struct Bucket {
 
 impl Stock {
     /// Lays out what waits. `values` says what resources are worth.
-    pub(crate) fn of(demands: &[&Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>) -> Self {
+    pub(crate) fn of(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>) -> Self {
         let classes = context.classes;
-        let mut signatures: HashMap<(&[GroupId], &[GroupId]), usize> = HashMap::new();
-        let mut buckets: BTreeMap<(Reverse<i32>, Vec<i32>), Vec<Item>> = BTreeMap::new();
+        let mut signatures: HashMap<(&[GroupId], &[GroupId], AlternativeId), usize> = HashMap::new();
+        let mut buckets: BTreeMap<(Reverse<i32>, SetId, Vec<i32>), Vec<Item>> = BTreeMap::new();
+        let sets: HashSet<SetId> = demands.iter().map(|demand| demand.set).collect();
         for (place, demand) in demands.iter().enumerate().filter(|(_, demand)| units[demand.unit].pending > 0) {
             let class = &classes.list[demand.class];
             let level = class.level(context.level).map_or(&[][..], |level| &level.hosts[..]);
             let next = signatures.len();
-            let signature = *signatures.entry((&class.selected_hosts, level)).or_insert(next);
+            let signature = *signatures.entry((&class.selected_hosts, level, demand.alternative)).or_insert(next);
             let rank = if classes.by_priority { class.example.priority } else { 0 };
-            let key = (Reverse(rank), proportions(demand, &class.requests, &values));
+            let set = if sets.len() <= MOST_SETS { demand.set } else { BASE };
+            let key = (Reverse(rank), set, proportions(demand, &class.requests, &values));
             let item = Item { demand: place, unit: demand.unit, size: demand.size, signature };
             buckets.entry(key).or_default().push(item);
         }
         let mut stock = Self { values, signatures: signatures.len(), ..Self::default() };
-        let mut ranks: Vec<Reverse<i32>> = buckets.keys().map(|(rank, _)| *rank).collect();
+        let mut ranks: Vec<Reverse<i32>> = buckets.keys().map(|(rank, _, _)| *rank).collect();
         ranks.dedup();
-        for ((rank, _), mut items) in buckets {
+        for ((rank, _, _), mut items) in buckets {
             items.sort_by(|a, b| b.size.total_cmp(&a.size).then(a.demand.cmp(&b.demand)));
             let from = stock.items.len();
             let rank = ranks.binary_search(&rank).unwrap_or_default();
@@ -103,7 +108,7 @@ impl Stock {
         stock
     }
 
-    fn lay_out(&mut self, demands: &[&Demand], classes: &Classes<'_>) {
+    fn lay_out(&mut self, demands: &[Demand], classes: &Classes<'_>) {
         self.asked.clear();
         for item in &self.items {
             let requests = &classes.list[demands[item.demand].class].requests;
@@ -126,7 +131,7 @@ impl Stock {
     }
 
     /// Lets go of what is used up, once that is half of all.
-    pub(crate) fn tidy(&mut self, demands: &[&Demand], classes: &Classes<'_>, units: &[Unit], used_up: usize) {
+    pub(crate) fn tidy(&mut self, demands: &[Demand], classes: &Classes<'_>, units: &[Unit], used_up: usize) {
         self.gone += used_up;
         if self.gone * 2 < self.items.len() {
             return;
@@ -197,13 +202,18 @@ pub(crate) struct Scratch {
     cursors: Vec<usize>,
     /// By signature, whether its pods are kept out of the node.
     kept_out: Vec<bool>,
+    /// Whether pods were left out because they would make the node dearer.
+    makes_dearer: bool,
 }
+
+/// Differences of prices are rounded.
+const ROUNDING: f64 = 1e-9;
 
 /// Everything that filling a node depends on.
 pub(crate) struct Filler<'f, 'a, 'c, 't> {
     pub(crate) pool: &'f mut Pool<'a>,
     pub(crate) context: Context<'f, 'c>,
-    pub(crate) demands: &'f [&'f Demand],
+    pub(crate) demands: &'f [Demand],
     pub(crate) stock: &'f Stock,
     pub(crate) units: &'f [Unit],
     pub(crate) topology: &'f Topology<'t>,
@@ -218,7 +228,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
     /// Fills a node of this type: the anchor first, then whatever suits the room that is left. `None` when the anchor
     /// cannot be there, or the limits leave no room for such a node.
     pub(crate) fn fill(&mut self, anchor: usize, kind: usize) -> Option<Filled> {
-        let first = self.demands[anchor];
+        let first = &self.demands[anchor];
         let choice = self.pool.set(first.set).choice(kind)?;
         if self.pool.limits.room_for(&choice.share, 1) == 0 {
             return None;
@@ -233,17 +243,26 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         };
         let gathers = self.class(first.class).gathers(self.context.level, self.topology);
         let most = if gathers || self.stock.items.len() == 1 { u32::MAX } else { 1 };
-        if self.put(&mut filled, first, most) == 0 {
+        if self.put(&mut filled, first, most, true) == 0 {
             return None;
         }
-        self.scratch.cursors.clear();
-        self.scratch.cursors.extend(self.stock.buckets.iter().map(|bucket| bucket.from));
         self.scratch.kept_out.clear();
         self.scratch.kept_out.resize(self.stock.signatures, false);
-        while let Some(bucket) = self.nearest() {
-            self.take_from(bucket, &mut filled);
+        self.scratch.makes_dearer = false;
+        self.sweep(&mut filled, false);
+        // What makes the node dearer takes room that others leave.
+        if self.scratch.makes_dearer {
+            self.sweep(&mut filled, true);
         }
         Some(filled)
+    }
+
+    fn sweep(&mut self, filled: &mut Filled, last: bool) {
+        self.scratch.cursors.clear();
+        self.scratch.cursors.extend(self.stock.buckets.iter().map(|bucket| bucket.from));
+        while let Some(bucket) = self.nearest() {
+            self.take_from(bucket, filled, last);
+        }
     }
 
     /// The bucket whose pods are most like the room that is left.
@@ -267,7 +286,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
     }
 
     /// Takes the next pods of a bucket that fit, if there are any.
-    fn take_from(&mut self, bucket: usize, filled: &mut Filled) {
+    fn take_from(&mut self, bucket: usize, filled: &mut Filled, last: bool) {
         let to = self.stock.buckets[bucket].to;
         let mut place = self.scratch.cursors[bucket];
         let left = self.stock.size(&self.scratch.room) * (1.0 + 1e-9);
@@ -282,17 +301,19 @@ impl<'c> Filler<'_, '_, 'c, '_> {
                 && !self.scratch.kept_out[item.signature]
                 && dense::fits(self.stock.asked(place), &self.scratch.room)
             {
-                let demand = self.demands[item.demand];
+                let demand = &self.demands[item.demand];
                 let only = self.stock.buckets.len() == 1;
                 let most = dense::times_fitting(self.stock.asked(place), &self.scratch.room, u32::MAX);
                 let most = if only { most } else { most.div_ceil(PART) };
-                if self.put(filled, demand, most) > 0 {
+                if self.put(filled, demand, most, last) > 0 {
                     break;
                 }
                 let class = self.class(demand.class);
-                if class.is_related() && filled.bin.hosts.room(class, self.context.level, self.topology) == 0 {
-                    self.scratch.kept_out[item.signature] = true;
-                }
+                let hosts = &filled.bin.hosts;
+                let crowded = class.is_related() && hosts.room(class, self.context.level, self.topology) == 0;
+                let alternatives = &self.context.classes.alternatives;
+                let mut admitted = || self.pool.admit(filled.bin.set, demand.alternative, alternatives).is_some();
+                self.scratch.kept_out[item.signature] = crowded || !admitted();
             }
             place += 1;
         }
@@ -300,8 +321,8 @@ impl<'c> Filler<'_, '_, 'c, '_> {
     }
 
     /// Puts as many pods of a class on the node as fit, unless that narrows the node to something that costs more than
-    /// they are worth. Returns how many.
-    fn put(&mut self, filled: &mut Filled, demand: &Demand, most: u32) -> u32 {
+    /// is gained. Returns how many.
+    fn put(&mut self, filled: &mut Filled, demand: &Demand, most: u32, last: bool) -> u32 {
         let class = &self.context.classes.list[demand.class];
         let present = filled.units.iter().position(|unit| *unit == demand.unit);
         let taken = present.map_or(0, |place| filled.bin.contents[place].1);
@@ -322,7 +343,11 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             let Some(choice) = self.pool.set(set).choice(kind) else { return 0 };
             let first = filled.bin.contents.is_empty();
             let within_limits = first || self.pool.limits.room_for(&choice.share, 1) > 0;
-            if !within_limits || (!first && choice.price - filled.price > worth) {
+            // Until the last, others would pay for the same room.
+            let gain = if last { worth } else { worth - demand.size * f64::from(count) };
+            let dearer = choice.price - filled.price;
+            if !within_limits || (!first && dearer > gain.max(0.0) + ROUNDING) {
+                self.scratch.makes_dearer |= !last && dearer <= worth;
                 return 0;
             }
             filled.price = choice.price;

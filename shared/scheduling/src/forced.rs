@@ -21,7 +21,7 @@ struct Apart {
 const SLACK: f64 = 1.5;
 
 impl Forced {
-    pub(crate) fn of(demands: &[&Demand], context: Context<'_, '_>, units: &[Unit], topology: &Topology<'_>) -> Self {
+    pub(crate) fn of(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], topology: &Topology<'_>) -> Self {
         let mut forced: HashMap<GroupId, Apart> = HashMap::new();
         for demand in demands {
             let class = &context.classes.list[demand.class];

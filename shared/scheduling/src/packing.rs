@@ -70,6 +70,12 @@ pub(crate) struct Context<'c, 'a> {
 /// month and GiB). It keeps plans from buying many small nodes to save a rounding error.
 pub(crate) const NODE: f64 = 0.002;
 
+/// After so many shapes that are no better than the best so far, no more are filled.
+const MOST_IN_VAIN: u32 = 10;
+
+/// Values are worked out again each time that what waits has shrunk to this share.
+const REVALUED: f64 = 0.7;
+
 /// Prices whose ratio differs by less are equal.
 const EQUAL: f64 = 1e-9;
 
@@ -95,22 +101,18 @@ pub(crate) fn pack(
         let reserved = pool.reservations.clone();
         // Each unit begins with the alternative that is cheapest for it; what is left tries the next.
         for _ in 0..most {
-            let mut demands: Vec<Demand> = ranked.iter_mut().filter_map(|of_unit| of_unit.pop_front()).collect();
-            let (values, tries) = valued(pool, context.classes, units, &mut demands);
-            let demands: Vec<&Demand> = demands.iter().collect();
-            let stock = Stock::of(&demands, context, units, values);
-            let waiting = demands.iter().map(|demand| demand.size * f64::from(units[demand.unit].pending)).sum();
+            let demands: Vec<Demand> = ranked.iter_mut().filter_map(VecDeque::pop_front).collect();
             let mut packer = Packer {
                 forced: Forced::of(&demands, context, units, topology),
                 pool: &mut *pool,
                 context,
-                demands: &demands,
-                stock,
+                demands,
+                stock: Stock::default(),
                 scratch: Scratch::default(),
                 topology: &mut *topology,
-                tries,
-                waiting,
-                largest: f64::INFINITY,
+                tries: HashMap::new(),
+                waiting: 0.0,
+                next: 0.0,
             };
             bins.extend(packer.pack(units));
             // Prices are others once a reservation is used up.
@@ -173,7 +175,7 @@ pub(crate) fn dominant_share(requests: &[i64], room: &[i64]) -> f64 {
 struct Packer<'p, 'a, 'c, 't> {
     pool: &'p mut Pool<'a>,
     context: Context<'p, 'c>,
-    demands: &'p [&'p Demand],
+    demands: Vec<Demand>,
     stock: Stock,
     scratch: Scratch,
     topology: &'p mut Topology<'t>,
@@ -182,7 +184,8 @@ struct Packer<'p, 'a, 'c, 't> {
     tries: HashMap<SetId, Vec<Try>>,
     /// What all pods that wait are worth.
     waiting: f64,
-    largest: f64,
+    /// When so little waits, values are worked out again.
+    next: f64,
 }
 
 impl<'c> Packer<'_, '_, 'c, '_> {
@@ -192,9 +195,13 @@ impl<'c> Packer<'_, '_, 'c, '_> {
 
     fn pack(&mut self, units: &mut [Unit]) -> Vec<Bin> {
         let mut bins = Vec::new();
+        self.value(units);
         for anchor in self.order() {
             let unit = self.demands[anchor].unit;
             while units[unit].pending > 0 {
+                if self.waiting < self.next {
+                    self.value(units);
+                }
                 let Some((mut best, taken)) = self.best(anchor, units) else { break };
                 best.reservation = self.pool.reservation(best.set, best.shape);
                 let alike = self.times(&best, &taken, units);
@@ -209,7 +216,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                     self.forced.take(class, self.context.level, count * alike);
                 }
                 self.waiting -= self.stock.size(&best.used) * f64::from(alike);
-                self.stock.tidy(self.demands, self.context.classes, units, used_up);
+                self.stock.tidy(&self.demands, self.context.classes, units, used_up);
                 self.pool.limits.charge(&best.share, alike);
                 let reservation = best.reservation.clone();
                 bins.extend(std::iter::repeat_n(best, alike as usize));
@@ -219,6 +226,16 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             }
         }
         bins
+    }
+
+    /// Works out what everything is worth, by what waits now.
+    fn value(&mut self, units: &[Unit]) {
+        let (values, tries) = valued(self.pool, self.context.classes, units, &mut self.demands, &self.forced);
+        self.tries = tries;
+        self.stock = Stock::of(&self.demands, self.context, units, values);
+        let waiting = |demand: &Demand| demand.size * f64::from(units[demand.unit].pending);
+        self.waiting = self.demands.iter().map(waiting).sum();
+        self.next = self.waiting * REVALUED;
     }
 
     /// In which order nodes are opened for demands: first for those that need most nodes of their own, then as they come.
@@ -248,7 +265,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let set = self.demands[anchor].set;
         // Pods that have to share a node get the one that holds most of them.
         let gathers = self.class(self.demands[anchor].class).gathers(self.context.level, self.topology);
-        let largest = self.largest.min(self.forced.largest(self.waiting));
+        let largest = self.forced.largest(self.waiting);
         let mut best = self.best_of(set, anchor, gathers, units, if gathers { f64::INFINITY } else { largest });
         if best.is_none() && !gathers {
             best = self.best_of(set, anchor, gathers, units, f64::INFINITY);
@@ -263,8 +280,10 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let mut best: Option<Filled> = None;
         let requests = &self.context.classes.list[self.demands[anchor].class].requests;
         let tries = std::mem::take(self.tries.get_mut(&set)?);
+        let mut in_vain = 0;
         for shape in tries.iter().filter(|shape| shape.worth <= largest) {
-            if !gathers && best.as_ref().is_some_and(|best| shape.bound * best.worth >= best.price + NODE) {
+            let hopeless = |best: &Filled| in_vain > MOST_IN_VAIN || shape.bound * best.worth >= best.price + NODE;
+            if !gathers && best.as_ref().is_some_and(hopeless) {
                 break;
             }
             if !dense::fits(requests, &self.pool.types[shape.kind].room) {
@@ -273,7 +292,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             let mut filler = Filler {
                 pool: self.pool,
                 context: self.context,
-                demands: self.demands,
+                demands: &self.demands,
                 stock: &self.stock,
                 units,
                 topology: self.topology,
@@ -285,6 +304,9 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                 && best.as_ref().is_none_or(|best| filled.is_better_than(best, gathers))
             {
                 best = Some(filled);
+                in_vain = 0;
+            } else {
+                in_vain += 1;
             }
         }
         self.tries.insert(set, tries);

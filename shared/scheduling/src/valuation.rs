@@ -8,6 +8,7 @@
 use crate::classes::Classes;
 use crate::dense;
 use crate::filling::Demand;
+use crate::forced::Forced;
 use crate::packing::{NODE, Unit, dominant_share};
 use crate::pools::{BASE, Choice, Pool, SetId};
 use crate::values::{self, Column};
@@ -31,6 +32,7 @@ pub(crate) fn valued(
     classes: &Classes<'_>,
     units: &[Unit],
     demands: &mut [Demand],
+    forced: &Forced,
 ) -> (Vec<f64>, HashMap<SetId, Vec<Try>>) {
     let width = demands.first().map_or(0, |demand| classes.list[demand.class].requests.len());
     let mut total = vec![0.0; width];
@@ -39,10 +41,14 @@ pub(crate) fn valued(
             *total += *asked as f64 * f64::from(units[demand.unit].pending);
         }
     }
-    let common = SetValues::of(pool, BASE, &total).values;
+    // Types that are larger than what the pods may fill do not say what resources are worth.
+    let first = SetValues::of(pool, BASE, &total, |_| true).values;
+    let largest = forced.largest(total.iter().zip(&first).map(|(total, value)| total * value).sum());
+    let usable = |room: &[i64]| sum(room, &first) <= largest;
+    let common = SetValues::of(pool, BASE, &total, usable).values;
     let mut by_set: HashMap<SetId, SetValues> = HashMap::new();
     for demand in demands.iter_mut() {
-        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::of(pool, demand.set, &total));
+        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::of(pool, demand.set, &total, usable));
         let requests = &classes.list[demand.class].requests;
         demand.size = sum(requests, &common);
         demand.worth = sum(requests, &values.values) + values.premium(pool, requests);
@@ -55,6 +61,11 @@ pub(crate) fn valued(
 #[expect(clippy::cast_precision_loss, reason = "values")]
 fn sum(amounts: &[i64], values: &[f64]) -> f64 {
     amounts.iter().zip(values).map(|(amount, value)| *amount as f64 * value).sum()
+}
+
+/// The price for the worth; DaemonSets may take more than there is.
+fn ratio(price: f64, worth: f64) -> f64 {
+    if worth > 0.0 { price / worth } else { f64::INFINITY }
 }
 
 /// What resources are worth where some requirements stand, and what the shapes there cost beyond it.
@@ -74,14 +85,15 @@ struct Shape {
 }
 
 impl SetValues {
-    fn of(pool: &Pool<'_>, set: SetId, total: &[f64]) -> Self {
+    fn of(pool: &Pool<'_>, set: SetId, total: &[f64], usable: impl Fn(&[i64]) -> bool) -> Self {
         let set = pool.set(set);
         let choices: Vec<&Choice> = set.shapes.iter().map(|place| &set.choices[*place]).collect();
         let columns: Vec<Column<'_>> = choices
             .iter()
             .map(|choice| Column { price: choice.price + NODE, room: &pool.types[choice.kind].room })
             .collect();
-        let values = values::values(&columns, total);
+        let usable: Vec<Column<'_>> = columns.iter().filter(|column| usable(column.room)).copied().collect();
+        let values = values::values(if usable.is_empty() { &columns } else { &usable }, total);
         let shape = |(choice, column): (&&Choice, &Column<'_>)| Shape {
             kind: choice.kind,
             price: column.price,
@@ -89,7 +101,7 @@ impl SetValues {
             premium: 0.0,
         };
         let mut shapes: Vec<Shape> = choices.iter().zip(&columns).map(shape).collect();
-        shapes.sort_by(|a, b| (a.price * b.worth).total_cmp(&(b.price * a.worth)));
+        shapes.sort_by(|a, b| ratio(a.price, a.worth).total_cmp(&ratio(b.price, b.worth)).then(a.kind.cmp(&b.kind)));
         Self { values, shapes }
     }
 
@@ -122,7 +134,7 @@ impl SetValues {
     /// The shapes to try, those that could cost least for what they hold first.
     fn tries(self) -> Vec<Try> {
         let of = |shape: &Shape| Try {
-            bound: shape.price / (shape.worth + shape.premium),
+            bound: ratio(shape.price, shape.worth + shape.premium),
             worth: shape.worth,
             kind: shape.kind,
         };

@@ -6,6 +6,7 @@
 //! cheapest purchase are worth just what they cost. A node is filled well when what it holds is worth its price.
 
 /// Something to be bought: its price and what it has of each resource.
+#[derive(Clone, Copy)]
 pub(crate) struct Column<'a> {
     pub(crate) price: f64,
     pub(crate) room: &'a [i64],

@@ -159,11 +159,12 @@ fn labels_of_existing_nodes_have_to_be_there() {
 }
 
 /// What operations does with a launch, as far as scheduling sees it again.
-fn reserve(launch: &nodeless_scheduling::Launch, index: usize) -> NodeClaim {
+fn reserve(launch: &nodeless_scheduling::Launch, pods: &[Pod], index: usize) -> NodeClaim {
     let mut claim = claim(&format!("default-{index:04}"), Phase::Reserved);
     claim.node_pool.clone_from(&launch.node_pool);
     claim.spec.requirements = launch.requirements.clone();
     claim.spec.requests = launch.requests.clone();
+    claim.spec.nominated_pods = launch.pods.iter().map(|pod| pods[*pod].key()).collect();
     claim
 }
 
@@ -184,7 +185,8 @@ fn a_second_look_launches_nothing_more() {
     let first = Problem { daemon_sets: &daemons, ..problem(&all, &pools) };
     let solution = solve_checked(&first);
     assert!(solution.unschedulable.is_empty() && !solution.launches.is_empty());
-    let claims: Vec<NodeClaim> = solution.launches.iter().enumerate().map(|(index, l)| reserve(l, index)).collect();
+    let claims: Vec<NodeClaim> =
+        solution.launches.iter().enumerate().map(|(index, launch)| reserve(launch, &all, index)).collect();
     let nodes = claims.iter().map(|claim| existing_node(None, Some(claim), &[], &daemons).unwrap()).collect();
     let again = solve_checked(&Problem { nodes, ..first });
     assert!(again.launches.is_empty(), "{again:#?}");

@@ -6,9 +6,12 @@
 
 mod baseline;
 mod bound;
+#[path = "../clock.rs"]
+mod clock;
 mod mixes;
 mod world;
 
+use clock::Clock;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_scheduling::{Options, PoolOffer, Problem, solve};
 use std::time::Instant;
@@ -42,9 +45,9 @@ fn line(mix: &mixes::Mix, count: usize, spot: bool, bought: &str, types: &nodele
         volumes: mix.volumes.clone(),
         ..Problem::default()
     };
-    let start = Instant::now();
+    let clock = Clock::start();
     let solution = solve(&problem, &Options::default());
-    let seconds = start.elapsed().as_secs_f64();
+    let seconds = clock.elapsed().as_secs_f64();
     assert!(solution.unschedulable.is_empty(), "{}: {} left", mix.name, solution.unschedulable.len());
     let ours = solution.price_per_hour();
     if std::env::var_os("NODES").is_some() {
