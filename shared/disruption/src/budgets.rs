@@ -39,7 +39,7 @@ impl Budgets {
             for reason in REASONS {
                 allowed.insert(reason, allowed_now(pool, reason, total, now));
             }
-            budgets.report(pool, total, &allowed);
+            budgets.report(pool, total, &allowed, now);
             let disrupting = u32::try_from(disrupting).unwrap_or(u32::MAX);
             budgets.pools.insert(pool.name.clone(), PoolBudget { allowed, disrupting });
         }
@@ -71,10 +71,9 @@ impl Budgets {
         Err(KeptReason::Budget { node_pool: node_pool.to_owned(), reason, allowed, disrupting: budget.disrupting })
     }
 
-    fn report(&mut self, pool: &NodePool, total: u32, allowed: &BTreeMap<DisruptionReason, u32>) {
-        for budget in &pool.disruption.budgets {
-            if let Some(Err(error)) = budget.window.as_ref().map(|window| window.schedule.parse::<Cron>()) {
-                let message = format!("a budget admits nothing, because {error}");
+    fn report(&mut self, pool: &NodePool, total: u32, allowed: &BTreeMap<DisruptionReason, u32>, now: Timestamp) {
+        for (place, budget) in pool.disruption.budgets.iter().enumerate() {
+            if let Some(message) = fault(place, budget, now) {
                 self.events.push(event(pool, true, message));
             }
         }
@@ -84,6 +83,26 @@ impl Budgets {
             let message = format!("the disruption budgets allow no disruption now for {}", none.join(", "));
             self.events.push(event(pool, false, message));
         }
+    }
+}
+
+/// What is wrong with a budget: one that cannot be read, one that is never active, or one that is always and admits nothing.
+fn fault(place: usize, budget: &Budget, now: Timestamp) -> Option<String> {
+    let field = format!("spec.disruption.budgets[{place}]");
+    let Some(window) = &budget.window else {
+        let nothing = budget.nodes.of(u32::MAX) == 0;
+        let reasons: Vec<String> = budget.reasons.iter().map(|reason| format!("{reason:?}")).collect();
+        let whom = if reasons.is_empty() { "any reason".to_owned() } else { reasons.join(", ") };
+        return nothing.then(|| {
+            format!("{field} admits no node for {whom} at any time; if that is meant only for a while, set schedule and duration")
+        });
+    };
+    match window.schedule.parse::<Cron>() {
+        Err(error) => Some(format!("{field} admits nothing, because {error}")),
+        Ok(cron) if cron.next_after(now).is_none() => {
+            Some(format!("{field} is never active: no time matches the schedule {:?}", window.schedule))
+        }
+        Ok(_) => None,
     }
 }
 

@@ -85,7 +85,7 @@ impl Default for Options {
             scheduling: nodeless_scheduling::Options::default(),
             spot_to_spot: false,
             explain: false,
-            least_saving: 0.05,
+            least_saving: 0.1,
             most_work: 4_000_000,
         }
     }

@@ -52,7 +52,10 @@ pub(crate) fn reschedulable<'p, 'a>(pods: &'p [&'a Pod]) -> impl Iterator<Item =
 
 /// What it costs to move all pods of a node: one for the node itself, and the cost of each pod that has one.
 pub(crate) fn reschedule_cost(pods: &[&Pod]) -> f64 {
-    1.0 + reschedulable(pods).map(|pod| eviction_cost(pod).max(0.0)).sum::<f64>()
+    let mut costs: Vec<f64> = reschedulable(pods).map(|pod| eviction_cost(pod).max(0.0)).collect();
+    // So that the sum does not depend on the order of the list, not even in its last digit.
+    costs.sort_unstable_by(f64::total_cmp);
+    1.0 + costs.into_iter().sum::<f64>()
 }
 
 /// Whether no pod would miss the node: none has to move, or only such as cost nothing to evict.

@@ -14,7 +14,7 @@ pub(crate) const LEAST_SCORE: f64 = 0.5;
 #[derive(Debug, Default)]
 pub(crate) struct Totals(BTreeMap<String, Total>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Total {
     price: f64,
     disruption: f64,
@@ -23,14 +23,20 @@ struct Total {
 impl Totals {
     /// `price` tells what a node costs, by its place in the cluster.
     pub(crate) fn of(cluster: &Cluster<'_>, price: impl Fn(usize) -> f64) -> Self {
-        let mut all = Self::default();
+        let mut nodes: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
         for (place, node) in cluster.nodes.iter().enumerate() {
             let Some(claim) = node.claim.filter(|_| node.node.is_some()) else { continue };
-            let total = all.0.entry(claim.node_pool.clone()).or_default();
-            total.price += price(place);
-            total.disruption += pods::reschedule_cost(&node.pods);
+            nodes.entry(&claim.node_pool).or_default().push((price(place), pods::reschedule_cost(&node.pods)));
         }
-        all
+        let total = |mut nodes: Vec<(f64, f64)>| {
+            // So that the sums do not depend on the order of the list, not even in their last digits.
+            nodes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            Total {
+                price: nodes.iter().map(|(price, _)| price).sum(),
+                disruption: nodes.iter().map(|(_, disruption)| disruption).sum(),
+            }
+        };
+        Self(nodes.into_iter().map(|(pool, nodes)| (pool.to_owned(), total(nodes))).collect())
     }
 
     /// The least score of a command over the NodePools that it takes nodes from; `None` where a total is not known. The

@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 /// the new node would be among those that are interrupted most.
 pub(crate) const SPOT_TO_SPOT_TYPES: usize = 15;
 
+/// The share of a price that is rounding.
+pub(super) const ROUNDING: f64 = 1e-9;
+
 /// Narrows launches to what costs less than the candidates, or says why that leaves nothing.
 ///
 /// Each launch may cost its share of what the candidates cost, by its cheapest price; so all of them together cost less,
@@ -23,6 +26,8 @@ pub(super) fn cheaper(
 ) -> Result<Vec<Launch>, KeptReason> {
     let removed: f64 = candidates.iter().map(|candidate| candidate.price).sum();
     let least: f64 = launches.iter().map(|launch| launch.offering.price).sum();
+    // Sums of prices are rounded; what is not cheaper by more than that is not cheaper.
+    let removed = removed * (1.0 - ROUNDING);
     if least >= removed {
         let instance_types = launches.iter().map(|launch| launch.offering.instance_type.clone()).collect();
         return Err(KeptReason::NotCheaper { price: removed, replacement: least, instance_types });

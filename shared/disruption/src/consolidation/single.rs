@@ -104,7 +104,7 @@ fn worth_asking(
     }
     let price = round.candidates[place].price;
     let bound = round.market.bound(&load, &keys, &round.packed.classes).ok_or(KeptReason::NoReplacement)?;
-    if bound.price >= price {
+    if bound.price >= price * (1.0 - replacement::ROUNDING) {
         return Err(KeptReason::NotCheaper { price, replacement: bound.price, instance_types: bound.instance_types });
     }
     let several = bound.instance_types.len() > 1;

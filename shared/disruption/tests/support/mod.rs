@@ -263,7 +263,7 @@ impl World {
         for place in self.places.iter().filter(|place| place.claim.node_pool == pool) {
             usage.resources.add(&place.node.capacity);
             usage.resources.add(&ResourceList::from([("nodes", Quantity::from_units(1))]));
-            usage.dollars_per_hour += place.claim.status.instance.as_ref().unwrap().price;
+            usage.dollars_per_hour += place.claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
         }
         usage
     }
