@@ -1,66 +1,17 @@
 //! From pending pods to nodes and back, in virtual time.
 #![allow(clippy::unwrap_used)]
 
-use jiff::{SignedDuration, Timestamp};
-use nodeless_controller::{Controller, Outcome, Schedule};
+mod support;
+
+use nodeless_controller::Controller;
 use nodeless_ports::Claims as _;
 use nodeless_simulation::ec2::InstanceState;
 use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, NODES, PODS};
-use nodeless_simulation::kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
-use nodeless_simulation::memory::Faults;
-use nodeless_simulation::world::{World, WorldOptions};
-use nodeless_telemetry::Null;
+use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-fn custom(plural: &str) -> Resource {
-    match plural {
-        "nodepools" => Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false),
-        "nodeclaims" => Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false),
-        _ => Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false),
-    }
-}
-
-fn start() -> Controller {
-    let world = World::new(WorldOptions::default()).unwrap();
-    let controller = Controller::new(world, Schedule::default(), Arc::new(Null), Faults::default());
-    create(
-        &controller,
-        &custom("ec2nodeclasses"),
-        json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
-            "spec": {
-                "role": "nodeless-node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-                "subnetSelectorTerms": [{ "tags": { "karpenter.sh/discovery": "nodeless" } }],
-                "securityGroupSelectorTerms": [{ "tags": { "karpenter.sh/discovery": "nodeless" } }],
-            },
-        }),
-    );
-    create(
-        &controller,
-        &custom("nodepools"),
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
-            "spec": {
-                "template": { "spec": {
-                    "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-                    "requirements": [
-                        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "spot"] },
-                        { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
-                    ],
-                } },
-                "disruption": { "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "30s" },
-                "limits": { "cpu": "100" },
-            },
-        }),
-    );
-    controller
-}
-
-fn create(controller: &Controller, resource: &Resource, object: Value) {
-    controller.world().api().create(resource, object, &CreateOptions::default()).unwrap();
-}
+use support::{create, custom, list, picture, running, start, within};
 
 fn deploy(controller: &Controller, replicas: i64) {
     let requests = json!({ "cpu": "1", "memory": "1Gi" });
@@ -86,45 +37,12 @@ fn scale(controller: &Controller, replicas: i64) {
     api.patch(&DEPLOYMENTS, "default", "inflate", None, PatchType::Merge, &patch, &options).unwrap();
 }
 
-fn list(controller: &Controller, resource: &Resource) -> Vec<Arc<Value>> {
-    controller.world().api().list(resource, &ListOptions::default()).unwrap().items
-}
-
-fn running(controller: &Controller) -> usize {
-    list(controller, &PODS).iter().filter(|pod| pod["status"]["phase"] == "Running").count()
-}
-
 fn alive(controller: &Controller) -> usize {
     controller.world().ec2().instances().iter().filter(|it| it.state != InstanceState::Terminated).count()
 }
 
-fn within(controller: &Controller, seconds: i64) -> Timestamp {
-    controller.world().now().saturating_add(SignedDuration::from_secs(seconds)).unwrap()
-}
-
 fn records(controller: &Controller) -> usize {
     futures::FutureExt::now_or_never(controller.claims().list()).unwrap().unwrap().len()
-}
-
-/// Says what stands where, for a test that fails.
-fn picture(controller: &mut Controller) -> String {
-    let outcomes: Vec<String> = controller
-        .take_outcomes()
-        .iter()
-        .map(|(at, outcome)| match outcome {
-            Outcome::Planned(Ok(report)) => format!(
-                "{at} plan: {} pods, created {:?}, unschedulable {:?}, leaving {:?}, proposed {:?}, kept {:?}, problems {:?}",
-                report.pods, report.created, report.unschedulable, report.leaving, report.proposed, report.kept, report.problems
-            ),
-            other => format!("{at} {other:?}"),
-        })
-        .collect();
-    let claims = futures::FutureExt::now_or_never(controller.claims().list()).unwrap().unwrap();
-    let claims: Vec<String> =
-        claims.iter().map(|claim| format!("{} {:?} {:?}", claim.name, claim.phase, claim.status)).collect();
-    let nodes: Vec<String> =
-        list(controller, &NODES).iter().map(|node| format!("{} {}", node["metadata"], node["spec"])).collect();
-    format!("now {}\n{}\nclaims {claims:#?}\nnodes {nodes:#?}", controller.world().now(), outcomes.join("\n"))
 }
 
 #[test]

@@ -212,6 +212,7 @@ pub(crate) fn fleet(
                     .instance_type(InstanceType::from(entry.instance_type.as_str()))
                     .availability_zone(&entry.zone)
                     .subnet_id(&entry.subnet_id)
+                    .set_priority(plan.prioritized.then_some(entry.price))
                     .build()
             })
             .collect();
@@ -223,12 +224,20 @@ pub(crate) fn fleet(
         );
     }
     if spot {
-        let strategy = SpotAllocationStrategy::PriceCapacityOptimized;
+        let strategy = if plan.prioritized {
+            SpotAllocationStrategy::CapacityOptimizedPrioritized
+        } else {
+            SpotAllocationStrategy::PriceCapacityOptimized
+        };
         request.spot_options(SpotOptionsRequest::builder().allocation_strategy(strategy).build())
     } else if plan.capacity_block {
         request
     } else {
-        let strategy = FleetOnDemandAllocationStrategy::LowestPrice;
+        let strategy = if plan.prioritized {
+            FleetOnDemandAllocationStrategy::Prioritized
+        } else {
+            FleetOnDemandAllocationStrategy::LowestPrice
+        };
         request.on_demand_options(OnDemandOptionsRequest::builder().allocation_strategy(strategy).build())
     }
 }

@@ -29,6 +29,8 @@ pub struct FleetPlan {
     pub capacity_type: CapacityType,
     /// Whether they come from a capacity block.
     pub capacity_block: bool,
+    /// Whether EC2 is to go by our prices rather than its own, because a NodeOverlay changed them.
+    pub prioritized: bool,
     /// For each launch template what may be launched with it, cheapest first.
     pub groups: BTreeMap<Variant, Vec<FleetOverride>>,
 }
@@ -123,7 +125,12 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
             architecture: first.architecture.clone(),
         });
     }
-    Ok(FleetPlan { capacity_type: first.capacity_type, capacity_block: is_capacity_block(first), groups })
+    Ok(FleetPlan {
+        capacity_type: first.capacity_type,
+        capacity_block: is_capacity_block(first),
+        prioritized: claim.spec.annotations.get(labels::PRICE_OVERLAY_APPLIED).is_some_and(|value| value == "true"),
+        groups,
+    })
 }
 
 impl FleetPlan {

@@ -191,11 +191,15 @@ pub fn create_fleet(call: &FleetCall<'_>) -> Value {
         let overrides: Vec<Value> = overrides
             .iter()
             .map(|entry| {
-                json!({
+                let mut overridden = json!({
                     "InstanceType": entry.instance_type,
                     "AvailabilityZone": entry.zone,
                     "SubnetId": entry.subnet_id,
-                })
+                });
+                if plan.prioritized {
+                    overridden["Priority"] = json!(entry.price);
+                }
+                overridden
             })
             .collect();
         Some(json!({
@@ -221,9 +225,11 @@ pub fn create_fleet(call: &FleetCall<'_>) -> Value {
         "TagSpecifications": tags,
     });
     if spot {
-        request["SpotOptions"] = json!({ "AllocationStrategy": "price-capacity-optimized" });
+        let strategy = if plan.prioritized { "capacity-optimized-prioritized" } else { "price-capacity-optimized" };
+        request["SpotOptions"] = json!({ "AllocationStrategy": strategy });
     } else if !plan.capacity_block {
-        request["OnDemandOptions"] = json!({ "AllocationStrategy": "lowest-price" });
+        let strategy = if plan.prioritized { "prioritized" } else { "lowest-price" };
+        request["OnDemandOptions"] = json!({ "AllocationStrategy": strategy });
     }
     if let Some(context) = call.context {
         request["Context"] = json!(context);

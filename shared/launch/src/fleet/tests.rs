@@ -159,3 +159,32 @@ fn a_capacity_block_is_bought_in_its_own_market() {
     assert_eq!(names(&plan), ["p5.4xlarge/a/subnet-a2"]);
     assert!(plan.groups.keys().next().unwrap().capacity_block);
 }
+
+#[test]
+fn prices_that_an_overlay_changed_are_ec2s_priorities() {
+    let candidates = [candidate("m5.large", "a", CapacityType::OnDemand, 0.02)];
+    let class = class(&images());
+    let call = |claim: &NodeClaim| {
+        let plan = plan(&class, claim, &candidates).unwrap();
+        let templates = plan.groups.keys().map(|variant| (variant.clone(), "t".to_owned())).collect();
+        crate::request::create_fleet(&crate::request::FleetCall {
+            plan: &plan,
+            templates: &templates,
+            count: 1,
+            client_token: "token",
+            tags: &nodeless_model::StringMap::new(),
+            context: None,
+        })
+    };
+    let priority = "/LaunchTemplateConfigs/0/Overrides/0/Priority";
+    let mut claim = claim(&[]);
+    let plain = call(&claim);
+    assert_eq!(
+        (plain.pointer(priority), &plain["OnDemandOptions"]["AllocationStrategy"]),
+        (None, &"lowest-price".into())
+    );
+    claim.spec.annotations.insert(labels::PRICE_OVERLAY_APPLIED.to_owned(), "true".to_owned());
+    let overlaid = call(&claim);
+    assert_eq!(overlaid.pointer(priority), Some(&0.02.into()));
+    assert_eq!(overlaid["OnDemandOptions"]["AllocationStrategy"], "prioritized");
+}

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const WATCHED: &[Resource] = &[STATEFUL_SETS, PODS];
 const REVISION_LABEL: &str = "controller-revision-hash";
 
-/// Keeps StatefulSets in order. Claims from volumeClaimTemplates are created and never bound: there is no storage here.
+/// Keeps StatefulSets in order. Claims from volumeClaimTemplates are created; the scheduler sees to their volumes.
 #[derive(Debug)]
 pub struct StatefulSetController {
     feed: Feed,

@@ -2,7 +2,8 @@
 
 use super::{Controllers, Machine};
 use crate::kubernetes::server::resource::{
-    DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, NODES, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, STATEFUL_SETS,
+    DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, STATEFUL_SETS, STORAGE_CLASSES,
 };
 use crate::kubernetes::server::{
     ApiServer, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType, Resource,
@@ -283,6 +284,42 @@ fn a_stateful_set_grows_and_shrinks_in_order() {
     assert_eq!(names(&cluster), ["db-0", "db-1", "db-2"]);
     cluster.run(5);
     assert_eq!(names(&cluster), ["db-0"]);
+}
+
+#[test]
+fn a_volume_is_made_where_its_first_pod_goes_and_ties_the_next_one_to_that_zone() {
+    let mut cluster = Cluster::new();
+    cluster.start("n1", &[("topology.kubernetes.io/zone", "a")], Vec::new());
+    cluster.start("n2", &[("topology.kubernetes.io/zone", "b")], Vec::new());
+    cluster.run(2);
+    let mut set = workload("db", 1, "100m");
+    set["spec"]["volumeClaimTemplates"] = json!([{ "metadata": { "name": "data" }, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "gp3", "resources": { "requests": { "storage": "1Gi" } } } }]);
+    cluster.create(&STATEFUL_SETS, set);
+    cluster.run(0);
+    let why = |cluster: &Cluster| cluster.get(&PODS, "db-0")["status"]["conditions"][0]["message"].clone();
+    assert_eq!(why(&cluster), "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.");
+    cluster.create(
+        &STORAGE_CLASSES,
+        json!({ "metadata": { "name": "gp3" }, "provisioner": "ebs.csi.aws.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+            "allowedTopologies": [{ "matchLabelExpressions": [
+                { "key": "topology.ebs.csi.aws.com/zone", "values": ["b"] }] }] }),
+    );
+    cluster.run(1);
+    assert_eq!(cluster.placed(), ["n2"]);
+    let claim = cluster.get(&PERSISTENT_VOLUME_CLAIMS, "data-db-0");
+    assert_eq!(claim["status"]["phase"], "Bound");
+    let volume = cluster.list(&PERSISTENT_VOLUMES);
+    assert_eq!(claim["spec"]["volumeName"], volume[0]["metadata"]["name"]);
+    let zone = "/spec/nodeAffinity/required/nodeSelectorTerms/0/matchExpressions/0/values/0";
+    assert_eq!(volume[0].pointer(zone), Some(&json!("b")));
+
+    cluster.patch(&NODES, "n2", &json!({ "spec": { "unschedulable": true } }));
+    cluster.api.delete(&PODS, "default", "db-0", &crate::kubernetes::DeleteOptions::default()).unwrap();
+    cluster.run(60);
+    let message = "0/2 nodes are available: 1 node(s) had volume node affinity conflict, 1 node(s) were unschedulable.";
+    assert_eq!(why(&cluster), message);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use super::info::{NodeInfo, PodInfo};
 use super::score;
 use super::topology::{self, Spread};
+use super::volumes::Storage;
+use crate::kubernetes::server::{ApiServer, Status};
 use nodeless_model::{StringMap, Taint, TaintEffect};
 use std::collections::BTreeMap;
 
@@ -12,6 +14,8 @@ pub(super) struct Cluster {
     pub(super) nodes: Vec<NodeInfo>,
     /// Labels of the namespaces.
     pub(super) namespaces: BTreeMap<String, StringMap>,
+    /// Volumes, as far as pods that wait may need them.
+    pub(super) storage: Storage,
 }
 
 impl Cluster {
@@ -20,15 +24,19 @@ impl Cluster {
         if self.nodes.is_empty() {
             return Err("no nodes available to schedule pods".to_owned());
         }
-        if !pod.pod.volume_claims.is_empty() || !pod.pod.resource_claims.is_empty() {
-            let what = "persistent volume claims and resource claims are not supported by this simulated scheduler";
-            return Err(format!("0/{} nodes are available: {what}.", self.nodes.len()));
+        let nowhere = |what: String| format!("0/{} nodes are available: {what}.", self.nodes.len());
+        if !pod.pod.resource_claims.is_empty() {
+            return Err(nowhere("resource claims are not supported by this simulated scheduler".to_owned()));
         }
+        let mounts = self.storage.mounts(&pod.pod).map_err(nowhere)?;
         let spreads = topology::spreads(self, pod);
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         let mut fitting = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
-            let against = self.against(pod, node, &spreads);
+            let mut against = self.against(pod, node, &spreads);
+            if against.is_empty() {
+                against.extend(mounts.iter().find_map(|mount| mount.against(node)).map(str::to_owned));
+            }
             if against.is_empty() {
                 fitting.push(index);
             }
@@ -41,6 +49,15 @@ impl Cluster {
             parts.sort();
             format!("0/{} nodes are available: {}.", self.nodes.len(), parts.join(", "))
         })
+    }
+
+    /// Makes the volumes of a pod that waited for it to get a node.
+    pub(super) fn provision(&mut self, api: &ApiServer, pod: &PodInfo, index: usize) -> Result<(), Status> {
+        for mount in self.storage.mounts(&pod.pod).unwrap_or_default() {
+            mount.provision(api, &self.nodes[index])?;
+        }
+        self.storage = Storage::read(api)?;
+        Ok(())
     }
 
     /// Puts a pod on a node.

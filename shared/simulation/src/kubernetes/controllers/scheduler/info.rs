@@ -131,7 +131,7 @@ impl PodInfo {
 }
 
 impl Term {
-    fn new(term: &Value) -> Self {
+    pub(super) fn new(term: &Value) -> Self {
         let read = |field: &str| list(term, field).iter().map(Expression::new).collect();
         Self { expressions: read("/matchExpressions"), fields: read("/matchFields") }
     }

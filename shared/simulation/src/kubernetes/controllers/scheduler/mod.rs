@@ -1,19 +1,21 @@
 //! The kube-scheduler: pods by priority, each on the best node that takes it, or a reason for each node that does not.
 //!
-//! Preferred pod affinity and preemption are not simulated. Pods with persistent volume claims are refused, because there
-//! is no storage here.
+//! Preferred pod affinity, preemption and the limits of CSI drivers are not simulated.
 
 mod filter;
 mod info;
 mod score;
 mod topology;
+mod volumes;
 
 pub(super) use info::{NodeInfo, PodInfo};
 
 use super::Controller;
 use super::feed::Feed;
 use super::object::{Told, after, all, lenient, list, set_condition, tell, text, uid, write_status};
-use crate::kubernetes::server::resource::{NAMESPACES, NODES, PODS, Resource};
+use crate::kubernetes::server::resource::{
+    NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource, STORAGE_CLASSES,
+};
 use crate::kubernetes::server::{ApiServer, Status};
 use filter::Cluster;
 use jiff::Timestamp;
@@ -21,8 +23,9 @@ use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use volumes::Storage;
 
-const WATCHED: &[Resource] = &[PODS, NODES];
+const WATCHED: &[Resource] = &[PODS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES];
 const NAME: &str = "default-scheduler";
 /// A pod that stays unschedulable is tried, and told about, again after so many seconds, as the kube-scheduler does.
 const TOLD_AGAIN: i64 = 300;
@@ -64,6 +67,9 @@ impl Controller for Scheduler {
         for (info, pod) in pending {
             match cluster.place(&info) {
                 Ok(index) => {
+                    if !info.pod.volume_claims.is_empty() {
+                        cluster.provision(api, &info, index)?;
+                    }
                     self.bind(api, pod, &cluster.nodes[index].name, now)?;
                     cluster.add(index, info);
                 }
@@ -112,7 +118,9 @@ fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {
             nodes[*position].add(info);
         }
     }
-    Ok(Cluster { nodes, namespaces })
+    let mounts = pods.iter().any(|pod| awaits_scheduling(pod) && !list(pod, "/spec/volumes").is_empty());
+    let storage = if mounts { Storage::read(api)? } else { Storage::default() };
+    Ok(Cluster { nodes, namespaces, storage })
 }
 
 impl Scheduler {

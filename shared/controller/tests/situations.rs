@@ -1,0 +1,162 @@
+//! Volumes, CapacityBuffers and NodeOverlays from end to end, in virtual time.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use nodeless_controller::Controller;
+use nodeless_simulation::ec2::InstanceState;
+use nodeless_simulation::kubernetes::resource::{
+    DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_TEMPLATES, STATEFUL_SETS, STORAGE_CLASSES,
+};
+use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType};
+use serde_json::{Value, json};
+use support::{create, custom, list, picture, running, start, within};
+
+fn container(cpu: &str) -> Value {
+    json!({ "name": "main", "image": "registry.k8s.io/pause:3.9",
+        "resources": { "requests": { "cpu": cpu, "memory": "256Mi" } } })
+}
+
+fn alive(controller: &Controller) -> Vec<String> {
+    let instances = controller.world().ec2().instances();
+    let alive =
+        instances.into_iter().filter(|it| !matches!(it.state, InstanceState::Terminated | InstanceState::ShuttingDown));
+    alive.map(|it| it.offering.instance_type).collect()
+}
+
+fn deployment(name: &str, replicas: i64, cpu: &str) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "replicas": replicas, "selector": { "matchLabels": { "app": name } },
+            "template": { "metadata": { "labels": { "app": name } }, "spec": { "containers": [container(cpu)] } },
+        },
+    })
+}
+
+/// Waits for something, and says what stands where when it does not come.
+fn wait(controller: &mut Controller, seconds: i64, what: &str, holds: impl Fn(&Controller) -> bool) {
+    let limit = within(controller, seconds);
+    let came = controller.advance_until(limit, holds).unwrap();
+    assert!(came, "{what}: {}", picture(controller));
+}
+
+#[test]
+fn a_stateful_set_gets_its_nodes_in_the_zone_of_its_volume() {
+    let mut controller = start();
+    controller.advance_to(within(&controller, 5)).unwrap();
+    // Of all zones the class allows one, so that chance cannot pass this test.
+    create(
+        &controller,
+        &STORAGE_CLASSES,
+        json!({ "metadata": { "name": "gp3" }, "provisioner": "ebs.csi.aws.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+            "allowedTopologies": [{ "matchLabelExpressions": [
+                { "key": "topology.ebs.csi.aws.com/zone", "values": ["us-east-1b"] } ] }] }),
+    );
+    create(
+        &controller,
+        &STATEFUL_SETS,
+        json!({
+            "metadata": { "name": "db" },
+            "spec": {
+                "replicas": 1, "serviceName": "db", "selector": { "matchLabels": { "app": "db" } },
+                "template": { "metadata": { "labels": { "app": "db" } }, "spec": { "containers": [container("1")] } },
+                "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": {
+                    "accessModes": ["ReadWriteOnce"], "storageClassName": "gp3",
+                    "resources": { "requests": { "storage": "1Gi" } } } }],
+            },
+        }),
+    );
+    wait(&mut controller, 180, "it runs", |it| running(it) == 1);
+    let zone = |it: &Controller| list(it, &NODES)[0]["metadata"]["labels"]["topology.kubernetes.io/zone"].clone();
+    assert_eq!(zone(&controller), "us-east-1b");
+    assert_eq!(list(&controller, &PERSISTENT_VOLUME_CLAIMS)[0]["status"]["phase"], "Bound");
+
+    // The class no longer says where; now the volume does. Its node goes, and the next one is in the same zone.
+    let options = DeleteOptions::default();
+    let api = controller.world().api();
+    api.delete(&STORAGE_CLASSES, "", "gp3", &options).unwrap();
+    let claim = list(&controller, &custom("nodeclaims"))[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    api.delete(&custom("nodeclaims"), "", &claim, &options).unwrap();
+    wait(&mut controller, 400, "it runs again elsewhere", |it| {
+        let claims = list(it, &custom("nodeclaims"));
+        running(it) == 1 && claims.len() == 1 && claims[0]["metadata"]["name"] != claim.as_str()
+    });
+    assert_eq!(zone(&controller), "us-east-1b");
+    assert_eq!(list(&controller, &PERSISTENT_VOLUMES).len(), 1, "the same volume");
+}
+
+#[test]
+fn a_buffer_keeps_a_node_that_real_pods_take_and_that_is_made_up_for() {
+    let mut controller = start();
+    controller.advance_to(within(&controller, 5)).unwrap();
+    create(
+        &controller,
+        &POD_TEMPLATES,
+        json!({ "metadata": { "name": "chunk" }, "template": { "spec": { "containers": [container("1")] } } }),
+    );
+    create(
+        &controller,
+        &custom("capacitybuffers"),
+        json!({
+            "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+            "metadata": { "name": "spare", "namespace": "default" },
+            "spec": { "podTemplateRef": { "name": "chunk" }, "replicas": 1 },
+        }),
+    );
+    wait(&mut controller, 240, "a node is there", |it| !list(it, &NODES).is_empty());
+    let fits = |it: &Controller| {
+        let buffer = &list(it, &custom("capacitybuffers"))[0];
+        (buffer["status"]["replicas"].clone(), buffer["status"]["conditions"][1]["reason"].clone())
+    };
+    wait(&mut controller, 240, "the buffer says so", |it| fits(it) == (json!(1), json!("FitsExistingCapacity")));
+    controller.advance_to(within(&controller, 900)).unwrap();
+    assert_eq!(list(&controller, &NODES).len(), 1, "it stays: {}", picture(&mut controller));
+    let first = list(&controller, &NODES)[0]["metadata"]["name"].clone();
+
+    // A real pod needs no wait: the room is there.
+    create(&controller, &DEPLOYMENTS, deployment("web", 1, "1"));
+    wait(&mut controller, 15, "the pod runs at once", |it| running(it) == 1);
+    wait(&mut controller, 300, "the buffer is filled again", |it| {
+        list(it, &NODES).len() == 2 && fits(it).1 == "FitsExistingCapacity"
+    });
+    assert!(list(&controller, &NODES).iter().any(|node| node["metadata"]["name"] == first));
+
+    let options = DeleteOptions::default();
+    controller.world().api().delete(&custom("capacitybuffers"), "default", "spare", &options).unwrap();
+    wait(&mut controller, 600, "what nobody needs goes", |it| alive(it).len() == 1 && running(it) == 1);
+}
+
+#[test]
+fn an_overlay_changes_which_type_is_launched() {
+    let launched = |overlay: Option<Value>| {
+        let mut controller = start();
+        controller.advance_to(within(&controller, 5)).unwrap();
+        // Without spot, whose prices are the market's.
+        let only = json!({ "spec": { "template": { "spec": { "requirements": [
+            { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] },
+            { "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m6i.large", "c5.large"] },
+        ] } } } });
+        let api = controller.world().api();
+        let options = PatchOptions::default();
+        api.patch(&custom("nodepools"), "", "default", None, PatchType::Merge, &only, &options).unwrap();
+        if let Some(overlay) = overlay {
+            create(&controller, &custom("nodeoverlays"), overlay);
+        }
+        create(&controller, &DEPLOYMENTS, deployment("web", 1, "500m"));
+        wait(&mut controller, 180, "it runs", |it| running(it) == 1);
+        let told = list(&controller, &custom("nodeoverlays"));
+        (alive(&controller), told.first().map(|overlay| overlay["status"]["conditions"].clone()))
+    };
+    assert_eq!(launched(None).0, ["c5.large"], "the cheapest");
+    let (types, conditions) = launched(Some(json!({
+        "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": { "name": "discount" },
+        "spec": {
+            "requirements": [{ "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m6i.large"] }],
+            "priceAdjustment": "-50%",
+        },
+    })));
+    assert_eq!(types, ["m6i.large"]);
+    assert_eq!(conditions.unwrap()[1]["status"], "True");
+}
