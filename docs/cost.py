@@ -95,7 +95,8 @@ One scale-up of {measured['nodes']} nodes costs ${once:.4f}, so a busy month wit
 What is watched costs more than what works: `dashboard = false` and fewer alarms are the place to save.
 
 Request units of DynamoDB are counted on the JSON of its answers, which is an upper bound; the emulators' own time is part of
-the durations. Assumed, not measured: Lambda takes three times as long as this machine; it polls each {POLLS_A_MINUTE} times a minute; {LOG_KB_A_MINUTE:.0f} kB of logs a minute.
+the durations. Assumed, not measured: Lambda takes three times as long as this machine; it polls each queue {POLLS_A_MINUTE}
+times a minute; {LOG_KB_A_MINUTE:.0f} kB of logs a minute.
 
 ## The functions
 
