@@ -40,6 +40,11 @@ impl ResourceIndex {
             .collect()
     }
 
+    /// The place of a name, if any pod asks for it.
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|known| known == name)
+    }
+
     /// The name at a place.
     pub(crate) fn name(&self, place: usize) -> &str {
         &self.0[place]

@@ -123,7 +123,8 @@ impl<'a, 'p> Engine<'a, 'p> {
         let resources = ResourceIndex::of(pod_requests.chain(daemon_requests));
         let ordered = pools::order(&input.node_pools);
         let usable = ordered.into_iter().filter(|offer| pools::unusable(offer.pool).is_none());
-        let pools: Vec<Pool<'p>> = usable.map(|offer| Pool::new(offer, input.daemon_sets, &resources)).collect();
+        let pools: Vec<Pool<'p>> =
+            usable.map(|offer| Pool::new(offer, input.daemon_sets, &resources, options)).collect();
         let groups = Groups::of(input, options.preferences == PreferencePolicy::Respect);
         let mut topology = Topology::new(input, groups, &pools);
         let order = Order { by_priority, some_taint_prefers: some_taint_prefers(input) };

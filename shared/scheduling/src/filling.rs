@@ -192,6 +192,8 @@ pub(crate) struct Filled {
     pub(crate) worth: f64,
     /// The units of its contents, in their order.
     pub(crate) units: Vec<usize>,
+    /// Whether it is to be bought as spot and few types could stand in.
+    pub(crate) inflexible: bool,
 }
 
 /// What is used again and again.
@@ -239,6 +241,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             price: choice.price,
             worth: 0.0,
             units: Vec::new(),
+            inflexible: false,
             bin: Bin::empty(first.set, kind, choice.share.clone(), self.scratch.room.len()),
         };
         let gathers = self.class(first.class).gathers(self.context.level, self.topology);

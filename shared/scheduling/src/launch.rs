@@ -69,7 +69,7 @@ fn reserved_choice(pool: &Pool<'_>, bin: &Bin, id: &str) -> Vec<Choice> {
     let requirements = &pool.set(bin.set).requirements;
     let mut offerings = kind.available_offerings(requirements).filter(|offering| reservations::is_of(offering, id));
     let price = offerings.next().map(|offering| offering.price);
-    price.map(|price| Choice { kind: bin.shape, price, share: bin.share.clone() }).into_iter().collect()
+    price.map(|price| Choice { kind: bin.shape, price, share: bin.share.clone(), spot: false }).into_iter().collect()
 }
 
 fn launch(

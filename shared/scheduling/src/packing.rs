@@ -70,6 +70,10 @@ pub(crate) struct Context<'c, 'a> {
 /// month and GiB). It keeps plans from buying many small nodes to save a rounding error.
 pub(crate) const NODE: f64 = 0.002;
 
+/// With so many types to choose from, spot capacity can be had and is rarely interrupted. Karpenter asks for as many before
+/// it replaces one spot node by another.
+const FLEXIBLE: usize = 15;
+
 /// After so many shapes that are no better than the best so far, no more are filled.
 const MOST_IN_VAIN: u32 = 10;
 
@@ -282,7 +286,10 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let tries = std::mem::take(self.tries.get_mut(&set)?);
         let mut in_vain = 0;
         for shape in tries.iter().filter(|shape| shape.worth <= largest) {
-            let hopeless = |best: &Filled| in_vain > MOST_IN_VAIN || shape.bound * best.worth >= best.price + NODE;
+            let hopeless = |best: &Filled| {
+                let no_better = shape.bound * best.worth >= best.price + NODE && !best.inflexible;
+                no_better || in_vain > MOST_IN_VAIN
+            };
             if !gathers && best.as_ref().is_some_and(hopeless) {
                 break;
             }
@@ -298,7 +305,9 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                 topology: self.topology,
                 scratch: &mut self.scratch,
             };
-            if let Some(filled) = filler.fill(anchor, shape.kind)
+            let filled = filler.fill(anchor, shape.kind);
+            let filled = filled.map(|filled| Filled { inflexible: is_inflexible(self.pool, &filled.bin), ..filled });
+            if let Some(filled) = filled
                 && best.as_ref().is_none_or(|best| filled.is_better_than(best, gathers))
                 && let Some(filled) = self.reserve(filled)
                 && best.as_ref().is_none_or(|best| filled.is_better_than(best, gathers))
@@ -403,6 +412,12 @@ pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Ite
     })
 }
 
+/// Whether a node is to be bought as spot and fewer than [`FLEXIBLE`] types could stand in.
+fn is_inflexible(pool: &Pool<'_>, bin: &Bin) -> bool {
+    let spot = pool.set(bin.set).choice(bin.shape).is_some_and(|choice| choice.spot);
+    spot && holding(pool, bin).take(FLEXIBLE).count() < FLEXIBLE
+}
+
 impl Bin {
     pub(crate) fn empty(set: SetId, shape: usize, share: Share, resources: usize) -> Self {
         Self {
@@ -460,6 +475,9 @@ impl Filled {
         let anchored = |filled: &Self| filled.bin.contents.first().map_or(0, |(_, count)| *count);
         if first_gather && anchored(self) != anchored(other) {
             return anchored(self) > anchored(other);
+        }
+        if self.inflexible != other.inflexible {
+            return other.inflexible;
         }
         let (mine, theirs) = ((self.price + NODE) * other.worth, (other.price + NODE) * self.worth);
         let tolerance = EQUAL * mine.abs().max(theirs.abs());

@@ -5,11 +5,14 @@ use crate::constraints::Alternative;
 use crate::daemons;
 use crate::dense::{self, Amounts, ResourceIndex};
 use crate::limits::{Limits, Share};
-use crate::problem::PoolOffer;
+use crate::problem::{Options, PoolOffer};
 use crate::reason::Cause;
 use crate::reservations::Reservations;
 use nodeless_model::pod::HostPort;
-use nodeless_model::{DaemonSet, InstanceType, NodePool, Offering, Requirement, Requirements, ResourceList, labels};
+use nodeless_model::{
+    CapacityType, DaemonSet, InstanceType, NodePool, Offering, Quantity, Requirement, Requirements, ResourceList,
+    labels, resources,
+};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -71,6 +74,8 @@ pub(crate) struct Choice {
     pub(crate) price: f64,
     /// What a node of it takes of the limits: its capacity and its dearest offering.
     pub(crate) share: Share,
+    /// Whether the cheapest offering is spot.
+    pub(crate) spot: bool,
 }
 
 impl NodeSet {
@@ -98,7 +103,12 @@ pub(crate) fn order<'p, 'a>(offers: &'p [PoolOffer<'a>]) -> Vec<&'p PoolOffer<'a
 }
 
 impl<'a> Pool<'a> {
-    pub(crate) fn new(offer: &'a PoolOffer<'a>, daemon_sets: &[DaemonSet], resources: &ResourceIndex) -> Self {
+    pub(crate) fn new(
+        offer: &'a PoolOffer<'a>,
+        daemon_sets: &[DaemonSet],
+        resources: &ResourceIndex,
+        options: &Options,
+    ) -> Self {
         let pool = offer.pool;
         let mut requirements = pool.template.requirements.clone();
         requirements.add_all(&Requirements::from_labels(&pool.template.labels));
@@ -113,7 +123,7 @@ impl<'a> Pool<'a> {
             .instance_types
             .iter()
             .filter(|kind| requirements.intersects(&kind.requirements))
-            .map(|kind| PoolType::new(kind, &requirements, &on_board, resources))
+            .map(|kind| PoolType::new(kind, &requirements, &on_board, resources, options))
             .collect();
         types.sort_by(|a, b| a.kind.name.cmp(&b.kind.name));
         let min_values = requirements
@@ -242,7 +252,12 @@ impl<'a> Pool<'a> {
     pub(crate) fn choice(&self, place: usize, kind: &PoolType<'_>, requirements: &Requirements) -> Option<Choice> {
         let cheapest = self.offerings(kind.kind, requirements).min_by(|a, b| a.cmp_price(b))?;
         let dearest = self.offerings(kind.kind, requirements).map(|offering| offering.price).fold(0.0, f64::max);
-        Some(Choice { kind: place, price: cheapest.price, share: self.limits.share(&kind.kind.capacity, dearest) })
+        Some(Choice {
+            kind: place,
+            price: cheapest.price,
+            share: self.limits.share(&kind.kind.capacity, dearest),
+            spot: cheapest.capacity_type == CapacityType::Spot,
+        })
     }
 
     /// The offerings that meet the requirements and can be had, reservations that are used up left out.
@@ -325,6 +340,7 @@ impl<'a> PoolType<'a> {
         node_pool: &Requirements,
         daemon_sets: &[&DaemonSet],
         resources: &ResourceIndex,
+        options: &Options,
     ) -> Self {
         let node = node_pool.with(&kind.requirements);
         let mut daemons = ResourceList::new();
@@ -335,6 +351,9 @@ impl<'a> PoolType<'a> {
         }
         let mut room = resources.amounts(&kind.allocatable());
         dense::take(&mut room, &resources.amounts(&daemons), 1);
+        if let (Some(most), Some(place)) = (options.max_pods_per_node, resources.place(resources::name::PODS)) {
+            room[place] = room[place].min(Quantity::from_units(i64::from(most)).milli());
+        }
         Self { kind, room, daemons, daemon_ports }
     }
 }

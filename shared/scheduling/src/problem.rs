@@ -84,6 +84,10 @@ pub struct Options {
     /// The greatest number of instance types that a launch lists, the cheapest first. CreateFleet takes 60 with all
     /// their offerings; Karpenter's NodeClaims list up to 600.
     pub max_instance_types: usize,
+    /// The greatest number of pods, DaemonSets' left out, that a new node is planned for: how much is lost with one node
+    /// at the most. `None` leaves that to the instance types. How large the machines themselves may be, a NodePool says by
+    /// its requirements, as with `karpenter.k8s.aws/instance-cpu`.
+    pub max_pods_per_node: Option<u32>,
 }
 
 /// Whether preferences (preferred affinity, ScheduleAnyway) are tried before they are given up.
@@ -112,6 +116,7 @@ impl Default for Options {
             preferences: PreferencePolicy::default(),
             min_values: MinValuesPolicy::default(),
             max_instance_types: 60,
+            max_pods_per_node: None,
         }
     }
 }

@@ -4,6 +4,7 @@
 mod support;
 
 use nodeless_model::*;
+use nodeless_scheduling::{Options, solve};
 use support::*;
 
 #[test]
@@ -65,4 +66,56 @@ fn a_launch_lists_what_could_stand_in_the_cheapest_first() {
     assert_eq!(launch.instance_types[0].name, "c9.large");
     assert_eq!(launch.requirements.get(labels::ZONE).unwrap().values().unwrap().len(), 3);
     assert_eq!(launch.requirements.get(labels::CAPACITY_TYPE).unwrap().single(), Some("on-demand"));
+}
+
+#[test]
+fn spot_nodes_can_be_many_types() {
+    let mut pool = node_pool("default");
+    pool.template.requirements = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["spot"]))]);
+    let pools = [pool];
+    let pods = pods(400, 900, 1024);
+    let solution = solve_checked(&problem(&pods, &pools));
+    let fewest = solution.launches.iter().map(|launch| launch.instance_types.len()).min();
+    assert!(fewest >= Some(15), "{:?}", chosen(&solution));
+}
+
+#[test]
+fn a_node_holds_no_more_pods_than_the_options_say() {
+    let pods = pods(100, 100, 128);
+    let pools = [node_pool("default")];
+    let options = Options { max_pods_per_node: Some(10), ..Options::default() };
+    let solution = solve(&problem(&pods, &pools), &options);
+    assert!(solution.unschedulable.is_empty());
+    assert!(solution.launches.iter().all(|launch| launch.pods.len() <= 10), "{:?}", chosen(&solution));
+    assert_eq!(solution.launches.len(), 10);
+}
+
+#[test]
+fn pods_with_two_gpus_get_machines_of_several_and_the_others_do_not() {
+    let mut all = pods(12, 1000, 4096);
+    for (index, pod) in all.iter_mut().enumerate() {
+        pod.requests.set("nvidia.com/gpu", Quantity::from_units(if index < 4 { 2 } else { 1 }));
+    }
+    let solution = solve_checked(&problem(&all, &[node_pool("default")]));
+    let mut chosen = chosen(&solution);
+    chosen.sort_unstable();
+    // Two machines of four GPUs at 4.00 for the pods that need two, eight of one at 0.80.
+    let small = chosen.iter().filter(|name| **name == "g9.xlarge").count();
+    assert_eq!((chosen.len(), small), (10, 8), "{chosen:?}");
+}
+
+#[test]
+fn nodes_that_anti_affinity_forces_are_small() {
+    let mut all = pods(60, 500, 1024);
+    for pod in all.iter_mut().take(20) {
+        pod.labels.insert("app".into(), "lonely".into());
+        pod.required_pod_anti_affinity = vec![nodeless_model::pod::PodAffinityTerm {
+            selector: Some(LabelSelector::from_labels(pod.labels.clone())),
+            topology_key: labels::HOSTNAME.into(),
+            ..Default::default()
+        }];
+    }
+    let solution = solve_checked(&problem(&all, &[node_pool("default")]));
+    assert_eq!(solution.launches.len(), 20, "{:?}", chosen(&solution));
+    assert!(chosen(&solution).iter().all(|name| name.ends_with(".large")), "{:?}", chosen(&solution));
 }
