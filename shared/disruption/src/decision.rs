@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 use nodeless_model::object::{ObjectEvent, PodRef};
 use nodeless_scheduling::Launch;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// What is to be done, and why all else stays.
@@ -24,7 +24,8 @@ pub struct Decision {
 }
 
 /// Nodes to remove, with what takes their place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Command {
     /// Which command: the same for the same nodes and time.
     pub id: String,
@@ -50,7 +51,7 @@ pub struct Command {
 }
 
 /// How a command was found, in the order in which the methods are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Method {
     /// Nodes that no pod needs.
     Emptiness,
@@ -85,7 +86,7 @@ impl Method {
 }
 
 /// A pod that moves to a node that exists.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PodPlacement {
     /// The pod, `namespace/name`.
     pub pod: String,
@@ -94,7 +95,7 @@ pub struct PodPlacement {
 }
 
 /// A node to remove.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
     /// The Node.
@@ -106,7 +107,8 @@ pub struct Candidate {
 }
 
 /// A node to launch before others are removed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Replacement {
     /// The node. Its list of pod indices is empty; see `pods`.
     pub launch: Launch,

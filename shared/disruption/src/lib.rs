@@ -13,6 +13,7 @@ mod budgets;
 mod candidates;
 pub mod churn;
 mod cluster;
+pub mod command;
 mod consolidation;
 pub mod cron;
 mod decide;

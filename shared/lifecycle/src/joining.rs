@@ -129,6 +129,10 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp, 
     if node.is_initialized() {
         step.claim.phase = Phase::Initialized;
         step.claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", now);
+        if !claim.spec.replaces.is_empty() {
+            // A command waits for it before it drains what this replaces.
+            step.effects.push(Effect::WakePlanner);
+        }
         return step;
     }
     if let Some((reason, message)) = not_initialised_because(claim, node) {
@@ -160,14 +164,25 @@ fn not_initialised_because(claim: &NodeClaim, node: &Node) -> Option<(&'static s
 pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
     tag(&mut step, seen, settings);
-    // A claim is marked as leaving before its node is tainted. So a taint on the node of a claim that stays is left over
-    // from a disruption that Karpenter began and nobody will finish.
     for node in seen.nodes.known().into_iter().flatten() {
-        if node.has_taint(&Taint::disrupted()) {
-            let marked = node.has_label(labels::EXCLUDE_FROM_LOAD_BALANCERS, "karpenter");
-            let remove_labels = marked.then(|| labels::EXCLUDE_FROM_LOAD_BALANCERS.to_owned()).into_iter().collect();
-            let patch = NodePatch { remove_taints: vec![Taint::disrupted()], remove_labels, ..NodePatch::default() };
-            step.effects.push(patch_node(node, patch));
+        let tainted = node.has_taint(&Taint::disrupted());
+        match claim.status.command {
+            Some(_) if !tainted => {
+                let patch = NodePatch { add_taints: vec![Taint::disrupted()], ..NodePatch::default() };
+                // The command waits for the taint.
+                step.effects.extend([patch_node(node, patch), Effect::MirrorClaim, Effect::WakePlanner]);
+            }
+            // A claim is marked as leaving, or as taken by a command, before its node is tainted. So any other taint is left
+            // over from a command that was rolled back, or from a disruption that Karpenter began and nobody will finish.
+            None if tainted => {
+                let marked = node.has_label(labels::EXCLUDE_FROM_LOAD_BALANCERS, "karpenter");
+                let remove_labels =
+                    marked.then(|| labels::EXCLUDE_FROM_LOAD_BALANCERS.to_owned()).into_iter().collect();
+                let patch =
+                    NodePatch { remove_taints: vec![Taint::disrupted()], remove_labels, ..NodePatch::default() };
+                step.effects.extend([patch_node(node, patch), Effect::MirrorClaim]);
+            }
+            _ => {}
         }
     }
     step

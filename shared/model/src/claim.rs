@@ -180,6 +180,9 @@ pub struct NodeClaimStatus {
     pub pods_seen: Option<u64>,
     /// Why and since when it is going away.
     pub termination: Option<Termination>,
+    /// The disruption command that has taken this claim. No other command may, and its node keeps the taint
+    /// `karpenter.sh/disrupted` until the command ends.
+    pub command: Option<String>,
     /// When TerminateInstances was last asked for.
     pub terminate_requested: Option<Timestamp>,
     /// When draining began.

@@ -2,6 +2,7 @@
 
 use crate::{Pod, StringMap, Taint};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A NodeClaim object in the cluster.
@@ -49,7 +50,7 @@ pub struct NodePatch {
 }
 
 /// A pod to be moved, by more than its name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodRef {
     /// The namespace.
     pub namespace: String,

@@ -37,6 +37,10 @@ lines! {
     DisruptionSkipped, "disruption-skipped", Warn { why: &'a str, }
     /// A claim was not created.
     ClaimRefused, "claim-refused", Warn { claim: &'a str, node_pool: &'a str, why: &'a str, }
+    /// A disruption command went a step further.
+    CommandStepped, "command-stepped", Info { command: &'a str, to: &'a str, summary: &'a str, }
+    /// A disruption command could not go on this time.
+    CommandWaits, "command-waits", Warn { command: &'a str, why: &'a str, }
     /// A claim was written.
     ClaimStepped, "claim-stepped", Info { claim: &'a str, from: &'a str, to: &'a str, instance: Option<&'a str>, why: Option<&'a str>, }
     /// A claim could not be looked after this time.

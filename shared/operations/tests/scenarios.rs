@@ -347,8 +347,8 @@ async fn an_empty_node_is_proposed_first_and_kept_when_a_pod_comes_back() {
     let mut proposed = false;
     for _ in 0..60 {
         town.tick().await;
-        let claim = town.records().await[0].clone();
-        if claim.condition(condition::DISRUPTION_REASON).is_some() {
+        if let Some(command) = town.claims.commands().await.unwrap().first() {
+            assert!(command.summary.contains("Proposed"), "{}", command.summary);
             proposed = true;
             break;
         }
@@ -359,6 +359,7 @@ async fn an_empty_node_is_proposed_first_and_kept_when_a_pod_comes_back() {
     let claim = town.records().await[0].clone();
     assert_eq!((claim.phase, town.cloud.launched()), (Phase::Initialized, 1));
     assert!(claim.condition(condition::DISRUPTION_REASON).is_none());
+    assert!(town.claims.commands().await.unwrap().is_empty());
 }
 
 #[tokio::test]

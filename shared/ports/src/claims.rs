@@ -49,6 +49,22 @@ pub struct UnavailableOffering {
     pub reason: String,
 }
 
+/// A disruption command on its way, as it is stored: so that it survives the process that began it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredCommand {
+    /// The command's id.
+    pub id: String,
+    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    pub version: u64,
+    /// How far it has come, in one sentence for people who look into the table.
+    pub summary: String,
+    /// The record as its owner encoded it; at most [`COMMAND_BYTES`].
+    pub encoded: Vec<u8>,
+}
+
+/// The most bytes that an encoded command may have: DynamoDB holds 400 kB in an item.
+pub const COMMAND_BYTES: usize = 350_000;
+
 /// Why something was decided, for people; kept for a while and then forgotten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,6 +94,25 @@ pub struct Lease {
     pub fencing: u64,
     /// When it lapses by itself.
     pub expires: Timestamp,
+}
+
+impl StoredCommand {
+    /// Refuses a command that is too large to be stored.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) when it is.
+    pub fn check_size(&self, operation: &str) -> Result<(), PortError> {
+        if self.encoded.len() <= COMMAND_BYTES {
+            return Ok(());
+        }
+        let message = format!(
+            "the command {} takes {} bytes, and at most {COMMAND_BYTES} can be stored; its nodes are disrupted when fewer of \
+             them go at once",
+            self.id,
+            self.encoded.len()
+        );
+        Err(PortError::new(crate::ErrorKind::Invalid, operation, message))
+    }
 }
 
 /// The claims table of one cluster.
@@ -163,6 +198,26 @@ pub trait Claims: Send + Sync {
     /// # Errors
     /// When the table cannot be read or a chunk is missing.
     async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError>;
+
+    /// The disruption commands that are on their way, in the order of their ids, read consistently.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn commands(&self) -> Result<Vec<StoredCommand>, PortError>;
+
+    /// Writes a command if the table still holds the version that was read (none where that is zero), and returns the new
+    /// version.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first, [`Invalid`](crate::ErrorKind::Invalid) when
+    /// it is too large.
+    async fn put_command(&self, command: &StoredCommand) -> Result<u64, PortError>;
+
+    /// Deletes a command that has ended, if the table still holds its version. One that is not there any more is a success.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
+    async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError>;
 
     /// Writes down why something was decided; forgotten after `keep`.
     ///

@@ -3,7 +3,7 @@
 use crate::Reason;
 use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, Requirements, ResourceList};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A plan: where each pod goes, or why it goes nowhere.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -26,7 +26,7 @@ impl Solution {
 }
 
 /// A node to launch.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Launch {
     /// The NodePool.
@@ -52,7 +52,7 @@ pub struct Launch {
 }
 
 /// An instance type that may be launched.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PricedType {
     /// The name.
@@ -63,7 +63,7 @@ pub struct PricedType {
 }
 
 /// An offering, by name.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChosenOffering {
     /// The instance type.

@@ -13,12 +13,14 @@
 //! | `unavailable#TYPE#ZONE#CAPACITY` | `until`, `reason`, `expires` |
 //! | `catalog#current` | `catalogVersion`, `chunks` |
 //! | `catalog#VERSION#NNN` | `chunk` (bytes), `expires` once superseded |
+//! | `command#ID` | `encoded` (bytes), `version`, `summary` for people |
 //! | `decision#ID` | `record` (JSON), `expires` |
 //! | `lease#NAME` | `holder`, `fencing`, `expiresMilliseconds` |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod catalog;
 mod claims;
+mod commands;
 mod decisions;
 mod items;
 mod leases;

@@ -10,7 +10,7 @@ use nodeless_aws::port_error;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, UnavailableOffering};
+use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredCommand, UnavailableOffering};
 use nodeless_ports::{Claims, ErrorKind, PortError};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -171,6 +171,18 @@ impl Claims for DynamoClaims {
 
     async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
         self.read_catalog().await
+    }
+
+    async fn commands(&self) -> Result<Vec<StoredCommand>, PortError> {
+        self.read_commands().await
+    }
+
+    async fn put_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
+        self.write_command(command).await
+    }
+
+    async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError> {
+        self.remove_command(command).await
     }
 
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {

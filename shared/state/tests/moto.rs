@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
-use nodeless_ports::claims::{Created, Decision, PoolLimits, UnavailableOffering};
+use nodeless_ports::claims::{Created, Decision, PoolLimits, StoredCommand, UnavailableOffering};
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, Queue};
 use nodeless_state::{DynamoClaims, SqsQueue};
@@ -227,6 +227,28 @@ async fn decisions_come_back_newest_first() {
     claims.record_decisions(&many, Duration::from_secs(60)).await.unwrap();
     let latest = claims.decisions(2).await.unwrap();
     assert_eq!(latest, [decision("0029"), decision("0028")]);
+}
+
+#[tokio::test]
+async fn a_command_is_written_only_over_the_version_that_was_read() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let first =
+        StoredCommand { id: "drift-a-1".into(), version: 0, summary: "proposed".into(), encoded: vec![0, 159, 146, 150] };
+    assert_eq!(claims.put_command(&first).await.unwrap(), 1);
+    assert_eq!(claims.put_command(&first).await.unwrap_err().kind, ErrorKind::Conflict);
+    let read = claims.commands().await.unwrap();
+    assert_eq!(read, [StoredCommand { version: 1, ..first.clone() }]);
+    assert_eq!(claims.put_command(&read[0]).await.unwrap(), 2);
+    assert_eq!(claims.put_command(&read[0]).await.unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(claims.delete_command(&read[0]).await.unwrap_err().kind, ErrorKind::Conflict);
+    let last = StoredCommand { version: 2, ..first.clone() };
+    for _ in 0..2 {
+        claims.delete_command(&last).await.unwrap();
+    }
+    assert!(claims.commands().await.unwrap().is_empty());
+    let huge = StoredCommand { encoded: vec![0; 350_001], ..first };
+    assert_eq!(claims.put_command(&huge).await.unwrap_err().kind, ErrorKind::Invalid);
 }
 
 #[tokio::test]

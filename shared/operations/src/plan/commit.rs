@@ -7,6 +7,7 @@ use crate::names::Names;
 use crate::node_class;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
+use nodeless_disruption::Replacement;
 use nodeless_model::claim::LaunchGroup;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, labels};
@@ -137,6 +138,29 @@ impl Planner {
             .collect()
     }
 
+    /// The claims of a command's replacements, decided once and for all before the first is written. Each is launched by
+    /// itself: a group that a crash leaves half written would be given up, and the command with it.
+    pub(super) async fn planned(
+        &self,
+        replacements: &[Replacement],
+        replaces: &[String],
+        judged: &[Judged],
+        names: &mut Names,
+        now: Timestamp,
+    ) -> Result<Vec<NodeClaim>, String> {
+        let mut claims = Vec::with_capacity(replacements.len());
+        for replacement in replacements {
+            let launch = &replacement.launch;
+            let pool = judged
+                .iter()
+                .find(|pool| pool.pool.name == launch.node_pool)
+                .ok_or_else(|| format!("the NodePool {} of a replacement does not exist", launch.node_pool))?;
+            let wanted = Wanted { launch, pods: replacement.pods.clone(), replaces: replaces.to_vec() };
+            claims.extend(self.claims_of(&[wanted], pool, names, now).await);
+        }
+        Ok(claims)
+    }
+
     /// Writes the claims of a group, the first one last: without it the group is not launched. When one is refused, those
     /// written before are taken back, since the number of instances of a group is fixed.
     async fn write_group(
@@ -197,7 +221,7 @@ impl Planner {
     }
 }
 
-fn limits(pool: &NodePool) -> PoolLimits {
+pub(super) fn limits(pool: &NodePool) -> PoolLimits {
     PoolLimits { resources: pool.limits.clone(), dollars_per_hour: pool.limit_dollars_per_hour }
 }
 

@@ -1,6 +1,7 @@
 //! What to launch for pods that wait, and which nodes to remove.
 
 mod buffers;
+mod commands;
 mod commit;
 mod conditions;
 mod disrupt;
@@ -14,6 +15,7 @@ use crate::context::Context;
 use crate::lines::{Failed, ObjectSkipped, PlanMade};
 use crate::names::Names;
 use crate::offers::{CatalogCache, CatalogError, OfferCache};
+use commands::Commands;
 use jiff::Timestamp;
 use nodeless_disruption::Kept;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
@@ -95,7 +97,7 @@ pub struct PlanReport {
     pub unschedulable: Vec<(String, String)>,
     /// The claims that begin to leave.
     pub leaving: Vec<String>,
-    /// The claims that will begin to leave if a later plan still finds it right.
+    /// The claims of commands that are carried out if a later plan still finds them right.
     pub proposed: Vec<String>,
     /// Why every other node of ours stays. Empty when disruption was not considered.
     pub kept: Vec<Kept>,
@@ -103,6 +105,13 @@ pub struct PlanReport {
     pub problems: Vec<String>,
     /// When another plan will have something to do even if nothing happens meanwhile.
     pub next: Option<Duration>,
+}
+
+impl PlanReport {
+    /// Has the next plan made after this time at the latest.
+    fn wait_at_most(&mut self, wait: Duration) {
+        self.next = Some(self.next.map_or(wait, |next| next.min(wait)));
+    }
 }
 
 /// No plan could be made, and nothing was done.
@@ -150,7 +159,9 @@ impl Planner {
         // Claims before the cluster: a node that joins in between is then known by its claim.
         let (records, usage, unavailable) =
             futures::try_join!(self.claims.list(), self.claims.usage(), self.claims.unavailable(started))?;
-        let view = self.cluster.view().await?;
+        // Commands after claims: one that a claim says has taken it, and that is not there now, has ended.
+        let (view, commands) = futures::try_join!(self.cluster.view(), self.claims.commands())?;
+        let commands = Commands::decode(commands);
         let mut report = PlanReport::default();
         for object in &view.invalid {
             self.context.log(&ObjectSkipped { kind: &object.kind, name: &object.name, why: &object.message });
@@ -165,7 +176,7 @@ impl Planner {
         let records = self.note_pod_events(records, &view, started, &mut report).await;
 
         let buffers = buffers::reserve(&view);
-        let mut situation = Situation::new(&view, &records);
+        let mut situation = Situation::new(&view, &records).with_replaced(commands.replaced(&records));
         situation.virtual_pods = buffers.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
         let problem = situation.problem(&judged, started);
         let solution = solve(&problem, &self.settings.scheduling);
@@ -178,7 +189,7 @@ impl Planner {
         self.create_claims(&real, &solution, &judged, &mut names, started, &mut report, &mut events).await;
         refuse(&real, &situation, &solution, &mut report, &mut events);
         self.write_buffer_status(&buffers, first_virtual, &solution, started).await;
-        self.disrupt(&situation, &judged, &mut names, started, &mut report, &mut events).await;
+        self.disrupt(&situation, &judged, commands, &mut names, started, &mut report, &mut events).await;
         self.publish(events, started).await;
         if !buffers.is_empty() {
             // Real pods take a buffer's room without anybody being told.

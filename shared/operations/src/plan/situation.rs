@@ -21,6 +21,8 @@ pub(super) struct Situation<'a> {
     pub(super) places: Vec<Place<'a>>,
     /// The virtual pods of all buffers.
     pub(super) virtual_pods: Vec<&'a Pod>,
+    /// Claims whose pods have to find a place although they have not begun to leave: a command is about to drain them.
+    replaced: BTreeSet<String>,
 }
 
 impl<'a> Situation<'a> {
@@ -52,7 +54,12 @@ impl<'a> Situation<'a> {
             !joined.contains(claim.name.as_str()) && matches!(claim.phase, Phase::Reserved | Phase::Launched)
         });
         places.extend(on_the_way.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }));
-        Self { view, records, places, virtual_pods: Vec::new() }
+        Self { view, records, places, virtual_pods: Vec::new(), replaced: BTreeSet::new() }
+    }
+
+    /// The same, where commands are about to drain these claims.
+    pub(super) fn with_replaced(self, replaced: BTreeSet<String>) -> Self {
+        Self { replaced, ..self }
     }
 
     /// The scheduling problem: pods that wait, pods that have to leave their node, and after them the virtual pods of buffers.
@@ -64,7 +71,7 @@ impl<'a> Situation<'a> {
     /// The scheduling problem, where it is said which pods wait.
     pub(super) fn problem_of(&self, judged: &'a [Judged], now: Timestamp, waits: impl Fn(&Pod) -> bool) -> Problem<'a> {
         let waiting = self.view.pods.iter().filter(|pod| waits(pod));
-        let moving = self.places.iter().filter(|place| place.is_leaving()).flat_map(|place| &place.pods).copied();
+        let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| &place.pods).copied();
         let moving = moving.filter(|pod| {
             pod.is_reschedulable() && !is_protected(pod, now) && !is_blocked(pod, &self.view.disruption_budgets)
         });
@@ -102,6 +109,10 @@ impl<'a> Situation<'a> {
         }
         let keys = pod.volume_claims.iter().map(|claim| format!("{}/{}", pod.namespace, claim.claim_name));
         keys.filter_map(|key| self.view.volume_faults.get(&key)).next()
+    }
+
+    fn moves(&self, place: &Place<'_>) -> bool {
+        place.is_leaving() || place.claim.is_some_and(|claim| self.replaced.contains(&claim.name))
     }
 
     /// The pods that run, by node, for topology constraints.

@@ -40,6 +40,8 @@ pub struct ClusterState {
     pub status_writes: usize,
     /// Pods that a budget protects.
     pub protected: BTreeSet<String>,
+    /// Whether a controller makes a new pod for each one that is evicted.
+    pub respawn: bool,
     /// Instances that never join.
     pub mute: BTreeSet<String>,
 }
@@ -304,7 +306,21 @@ impl Cluster for TestCluster {
             if state.protected.contains(&key) {
                 return Ok(Eviction::Blocked { message: "the budget allows none".into() });
             }
-            Ok(if state.pods.remove(&key).is_some() { Eviction::Accepted } else { Eviction::AlreadyGone })
+            let Some(evicted) = state.pods.remove(&key) else { return Ok(Eviction::AlreadyGone) };
+            if state.respawn {
+                let name = format!("{}-again", evicted.name);
+                let successor = Pod {
+                    uid: format!("uid-{name}"),
+                    name,
+                    node_name: None,
+                    phase: PodPhase::Pending,
+                    start_time: None,
+                    marked_unschedulable: true,
+                    ..evicted
+                };
+                state.pods.insert(successor.key(), successor);
+            }
+            Ok(Eviction::Accepted)
         })
     }
 

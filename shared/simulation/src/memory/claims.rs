@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
-use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, UnavailableOffering};
+use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredCommand, UnavailableOffering};
 use nodeless_ports::{Claims, ErrorKind, PortError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +25,7 @@ struct Table {
     usage: BTreeMap<String, Counted>,
     unavailable: BTreeMap<(String, String, CapacityType), UnavailableOffering>,
     catalog: Option<(String, Vec<u8>)>,
+    commands: BTreeMap<String, StoredCommand>,
     decisions: BTreeMap<String, Decision>,
     leases: BTreeMap<String, Lease>,
 }
@@ -227,6 +228,36 @@ impl Claims for MemoryClaims {
 
     async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
         self.faults.read("claims catalog", || Ok(self.lock().catalog.clone()))
+    }
+
+    async fn commands(&self) -> Result<Vec<StoredCommand>, PortError> {
+        self.faults.read("claims commands", || Ok(self.lock().commands.values().cloned().collect()))
+    }
+
+    async fn put_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put command";
+        command.check_size(OPERATION)?;
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if table.commands.get(&command.id).map_or(0, |present| present.version) != command.version {
+                return Err(conflict(OPERATION, &command.id));
+            }
+            let version = command.version + 1;
+            table.commands.insert(command.id.clone(), StoredCommand { version, ..command.clone() });
+            Ok(version)
+        })
+    }
+
+    async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError> {
+        const OPERATION: &str = "claims delete command";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if table.commands.get(&command.id).is_some_and(|present| present.version != command.version) {
+                return Err(conflict(OPERATION, &command.id));
+            }
+            table.commands.remove(&command.id);
+            Ok(())
+        })
     }
 
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {

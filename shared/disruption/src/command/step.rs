@@ -1,0 +1,249 @@
+//! The step of a command: the record and what is seen in, the next record and effects out.
+
+use super::{CommandPhase, CommandRecord, events};
+use crate::decision::Candidate;
+use jiff::Timestamp;
+use nodeless_model::object::ObjectEvent;
+use nodeless_model::{NodeClaim, Phase};
+use std::collections::BTreeMap;
+
+/// For how long a command without replacements may be carried out once it was validated.
+const STILL_RIGHT: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// What a step looks at. All of it was read: a step is not made on half a view.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// All claims, by name.
+    pub claims: &'a BTreeMap<String, NodeClaim>,
+    /// All nodes, by name, and whether they carry the taint `karpenter.sh/disrupted`.
+    pub tainted: &'a BTreeMap<String, bool>,
+}
+
+/// What to do for a command now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommandStep {
+    /// The next record, to be written before the effects are run; `None` when the command has ended and its record goes.
+    pub record: Option<CommandRecord>,
+    /// What to do then, in this order, up to the first that fails.
+    pub effects: Vec<CommandEffect>,
+    /// What to tell people.
+    pub events: Vec<ObjectEvent>,
+    /// How it ended, if it did.
+    pub outcome: Option<Outcome>,
+}
+
+/// One thing to do. Doing it twice is the same as doing it once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandEffect {
+    /// Give a claim the command's id, unless it was written meanwhile. Whoever looks after it taints its node.
+    Take {
+        /// The claim.
+        claim: String,
+    },
+    /// Write the claim of a replacement, and have it launched. When it is refused, the command is rolled back.
+    Launch {
+        /// The index into [`CommandRecord::replacements`].
+        replacement: usize,
+    },
+    /// Tell a claim to leave.
+    Terminate {
+        /// The claim.
+        claim: String,
+    },
+    /// Take the command's id off a claim. Whoever looks after it takes the taint off its node.
+    Release {
+        /// The claim.
+        claim: String,
+    },
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its candidates leave.
+    Done,
+    /// It was taken back.
+    RolledBack,
+}
+
+/// What has become of a candidate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Nothing has it.
+    Free,
+    /// The command has it.
+    Taken,
+    /// It leaves, is gone, or another command has it.
+    Lost,
+}
+
+/// The next step of a command. Pure. A proposal only waits: see [`CommandRecord::confirm`].
+#[must_use]
+pub fn step(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> CommandStep {
+    match record.phase {
+        CommandPhase::Proposed => stay(record),
+        CommandPhase::Tainting => tainting(record, seen, now),
+        CommandPhase::Launching => launching(record, seen, now),
+        CommandPhase::Waiting => waiting(record, seen, now),
+        CommandPhase::Draining => draining(record, seen, now),
+        CommandPhase::RollingBack => rolling_back(record, seen),
+    }
+}
+
+fn tainting(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> CommandStep {
+    let lost = record.candidates().iter().find(|candidate| standing(record, candidate, seen) == Standing::Lost);
+    if let Some(lost) = lost {
+        let why = format!("NodeClaim {} left or was taken otherwise before it could be replaced", lost.node_claim);
+        return to(record.roll_back(why, now));
+    }
+    if let Some(why) = too_late(record, now) {
+        return to(record.roll_back(why, now));
+    }
+    let free = record.candidates().iter().filter(|candidate| standing(record, candidate, seen) == Standing::Free);
+    let effects: Vec<CommandEffect> =
+        free.map(|candidate| CommandEffect::Take { claim: candidate.node_claim.clone() }).collect();
+    if !effects.is_empty() {
+        return act(record, effects);
+    }
+    if record.candidates().iter().any(|candidate| seen.tainted.get(&candidate.node) != Some(&true)) {
+        return stay(record);
+    }
+    to(CommandRecord { phase: CommandPhase::Launching, since: now, ..record.clone() })
+}
+
+fn launching(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> CommandStep {
+    if let Some(why) = failed_replacement(record, seen).or_else(|| too_late(record, now)) {
+        return to(record.roll_back(why, now));
+    }
+    let missing = |(_, claim): &(usize, &NodeClaim)| !seen.claims.contains_key(&claim.name);
+    let effects: Vec<CommandEffect> = record
+        .replacements
+        .iter()
+        .enumerate()
+        .filter(missing)
+        .map(|(replacement, _)| CommandEffect::Launch { replacement })
+        .collect();
+    if !effects.is_empty() {
+        return act(record, effects);
+    }
+    let mut next = to(CommandRecord { phase: CommandPhase::Waiting, since: now, ..record.clone() });
+    next.events = events::launching(record);
+    next
+}
+
+fn waiting(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> CommandStep {
+    if let Some(why) = missing_replacement(record, seen).or_else(|| failed_replacement(record, seen)) {
+        return to(record.roll_back(why, now));
+    }
+    if unready(record, seen).is_none() {
+        return to(CommandRecord { phase: CommandPhase::Draining, since: now, ..record.clone() });
+    }
+    if let Some(why) = too_late(record, now) {
+        return to(record.roll_back(why, now));
+    }
+    CommandStep { events: events::waiting(record), ..stay(record) }
+}
+
+fn draining(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> CommandStep {
+    let left: Vec<&Candidate> =
+        record.candidates().iter().filter(|candidate| standing(record, candidate, seen) != Standing::Lost).collect();
+    if left.is_empty() {
+        let released = releases(record, seen);
+        if !released.is_empty() {
+            return act(record, released);
+        }
+        return CommandStep { record: None, outcome: Some(Outcome::Done), ..stay(record) };
+    }
+    // A record that was left here may be old: what it was based on is looked at once more before each node.
+    let doubt = missing_replacement(record, seen).or_else(|| unready(record, seen)).or_else(|| outdated(record, now));
+    if let Some(why) = doubt {
+        return to(record.roll_back(why, now));
+    }
+    let effects =
+        left.iter().map(|candidate| CommandEffect::Terminate { claim: candidate.node_claim.clone() }).collect();
+    let told = left.iter().flat_map(|candidate| events::terminating(record, candidate)).collect();
+    CommandStep { events: told, ..act(record, effects) }
+}
+
+fn rolling_back(record: &CommandRecord, seen: Surroundings<'_>) -> CommandStep {
+    let effects = releases(record, seen);
+    if effects.is_empty() {
+        return CommandStep { record: None, outcome: Some(Outcome::RolledBack), ..stay(record) };
+    }
+    let why = record.failure.as_deref().unwrap_or("the command failed");
+    let told = record.candidates().iter().filter(|candidate| is_held(record, candidate, seen));
+    CommandStep { events: told.flat_map(|candidate| events::failed(candidate, why)).collect(), ..act(record, effects) }
+}
+
+/// Lets go of the claims that the command still holds and that stay.
+fn releases(record: &CommandRecord, seen: Surroundings<'_>) -> Vec<CommandEffect> {
+    let held = record.candidates().iter().filter(|candidate| is_held(record, candidate, seen));
+    held.map(|candidate| CommandEffect::Release { claim: candidate.node_claim.clone() }).collect()
+}
+
+fn is_held(record: &CommandRecord, candidate: &Candidate, seen: Surroundings<'_>) -> bool {
+    seen.claims.get(&candidate.node_claim).is_some_and(|claim| {
+        !claim.phase.is_leaving() && claim.status.command.as_deref() == Some(record.command.id.as_str())
+    })
+}
+
+fn standing(record: &CommandRecord, candidate: &Candidate, seen: Surroundings<'_>) -> Standing {
+    let Some(claim) = seen.claims.get(&candidate.node_claim) else { return Standing::Lost };
+    if claim.phase.is_leaving() || !seen.tainted.contains_key(&candidate.node) {
+        return Standing::Lost;
+    }
+    match &claim.status.command {
+        None => Standing::Free,
+        Some(id) if *id == record.command.id => Standing::Taken,
+        Some(_) => Standing::Lost,
+    }
+}
+
+fn missing_replacement(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
+    let missing = record.replacements.iter().find(|claim| !seen.claims.contains_key(&claim.name))?;
+    Some(format!("its replacement, NodeClaim {}, is gone", missing.name))
+}
+
+fn failed_replacement(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
+    let failed = record.replacements.iter().find_map(|claim| {
+        let present = seen.claims.get(&claim.name)?;
+        // A claim of the same name that is not ours is no replacement.
+        (present.phase.is_leaving() || present.uid != claim.uid).then_some(present)
+    })?;
+    let why = failed.status.termination.as_ref().map_or("it was deleted", |end| end.message.as_str());
+    Some(format!("its replacement, NodeClaim {}, failed: {why}", failed.name))
+}
+
+fn unready(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
+    let not_ready = record.replacements.iter().find(|claim| {
+        seen.claims
+            .get(&claim.name)
+            .is_none_or(|present| present.phase != Phase::Initialized || present.uid != claim.uid)
+    })?;
+    Some(format!("its replacement, NodeClaim {}, is not ready for pods", not_ready.name))
+}
+
+/// Nodes that nothing replaces are not tainted before they leave, so pods may have come to them since it was found that they
+/// may go.
+fn outdated(record: &CommandRecord, now: Timestamp) -> Option<String> {
+    let age = std::time::Duration::try_from(now.duration_since(record.since)).unwrap_or_default();
+    (record.replacements.is_empty() && age > STILL_RIGHT)
+        .then(|| format!("it was left in the middle {} s ago, and may not be right any more", age.as_secs()))
+}
+
+fn too_late(record: &CommandRecord, now: Timestamp) -> Option<String> {
+    let deadline = record.deadline.filter(|deadline| now >= *deadline)?;
+    Some(format!("its replacements were not ready for pods by {deadline}"))
+}
+
+fn stay(record: &CommandRecord) -> CommandStep {
+    CommandStep { record: Some(record.clone()), effects: Vec::new(), events: Vec::new(), outcome: None }
+}
+
+fn to(record: CommandRecord) -> CommandStep {
+    CommandStep { record: Some(record), effects: Vec::new(), events: Vec::new(), outcome: None }
+}
+
+fn act(record: &CommandRecord, effects: Vec<CommandEffect>) -> CommandStep {
+    CommandStep { effects, ..stay(record) }
+}

@@ -1,0 +1,371 @@
+//! Commands against a small world that they are carried out in, and against chance.
+
+use super::*;
+use crate::decision::Method;
+use nodeless_model::claim::{NodeClaimSpec, NodeClaimStatus, Termination, TerminationReason};
+use nodeless_model::{DisruptionReason, Phase};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn claim(name: &str, phase: Phase) -> NodeClaim {
+    NodeClaim {
+        name: name.into(),
+        uid: format!("uid-{name}"),
+        node_pool: "default".into(),
+        node_class: "default".into(),
+        created: at(0),
+        version: 1,
+        spec: NodeClaimSpec::default(),
+        phase,
+        status: NodeClaimStatus::default(),
+    }
+}
+
+fn command(candidates: usize) -> Command {
+    Command {
+        id: "drift-old-0".into(),
+        method: Method::Drift,
+        reason: DisruptionReason::Drifted,
+        candidates: (0..candidates)
+            .map(|number| Candidate {
+                node: format!("node-{number}"),
+                node_claim: format!("old-{number}"),
+                node_pool: "default".into(),
+            })
+            .collect(),
+        replacements: Vec::new(),
+        savings_per_hour: 0.0,
+        evictions: Vec::new(),
+        placements: Vec::new(),
+        score: None,
+        decided: at(0),
+    }
+}
+
+/// A world in which effects come true at once.
+struct World {
+    claims: BTreeMap<String, NodeClaim>,
+    tainted: BTreeMap<String, bool>,
+    record: Option<CommandRecord>,
+    outcome: Option<Outcome>,
+    /// Every effect that was run.
+    done: Vec<CommandEffect>,
+}
+
+impl World {
+    fn new(candidates: usize, replacements: usize) -> Self {
+        let command = command(candidates);
+        let names = command.candidates.iter();
+        let claims = names.clone().map(|one| (one.node_claim.clone(), claim(&one.node_claim, Phase::Initialized)));
+        let made = (0..replacements).map(|number| claim(&format!("new-{number}"), Phase::Reserved)).collect();
+        let record = CommandRecord::propose(command.clone()).confirm(command.clone(), made, 1, at(15));
+        Self {
+            claims: claims.collect(),
+            tainted: names.map(|one| (one.node.clone(), false)).collect(),
+            record: Some(record),
+            outcome: None,
+            done: Vec::new(),
+        }
+    }
+
+    fn record(&self) -> &CommandRecord {
+        self.record.as_ref().unwrap()
+    }
+
+    /// One step, cut off after so many effects. Says whether anything happened.
+    fn advance(&mut self, now: Timestamp, cut: usize) -> bool {
+        let Some(record) = self.record.clone() else { return false };
+        let next = step(&record, Surroundings { claims: &self.claims, tainted: &self.tainted }, now);
+        self.record.clone_from(&next.record);
+        self.outcome = next.outcome;
+        for effect in next.effects.iter().take(cut) {
+            self.run(&record, effect);
+        }
+        next.record != Some(record) || !next.effects.is_empty()
+    }
+
+    fn run(&mut self, record: &CommandRecord, effect: &CommandEffect) {
+        self.done.push(effect.clone());
+        match effect {
+            CommandEffect::Take { claim } => {
+                self.claims.get_mut(claim).unwrap().status.command = Some(record.command.id.clone());
+            }
+            CommandEffect::Release { claim } => self.claims.get_mut(claim).unwrap().status.command = None,
+            CommandEffect::Launch { replacement } => {
+                let made = record.replacements[*replacement].clone();
+                self.claims.insert(made.name.clone(), made);
+            }
+            CommandEffect::Terminate { claim } => {
+                let ready = record
+                    .replacements
+                    .iter()
+                    .all(|made| self.claims.get(&made.name).is_some_and(|present| present.phase == Phase::Initialized));
+                assert!(ready, "{claim} is drained although a replacement is not ready: {:#?}", self.claims);
+                assert_ne!(record.phase, CommandPhase::RollingBack);
+                self.claims.get_mut(claim).unwrap().phase = Phase::Draining;
+            }
+        }
+    }
+
+    /// Those who look after claims taint the nodes of those that are taken, and of no others.
+    fn look_after(&mut self) -> bool {
+        let mut changed = false;
+        for (node, tainted) in &mut self.tainted {
+            let claim = &self.claims[&node.replace("node", "old")];
+            let wanted = claim.status.command.is_some() || claim.phase.is_leaving();
+            changed |= *tainted != wanted;
+            *tainted = wanted;
+        }
+        changed
+    }
+
+    fn settle(&mut self, now: Timestamp) {
+        for _ in 0..50 {
+            let advanced = self.advance(now, usize::MAX);
+            if !self.look_after() && !advanced {
+                return;
+            }
+        }
+        panic!("it never comes to rest: {:#?}", self.record);
+    }
+
+    fn fail(&mut self, name: &str) {
+        let claim = self.claims.get_mut(name).unwrap();
+        claim.phase = Phase::Draining;
+        claim.status.termination = Some(Termination {
+            reason: TerminationReason::InsufficientCapacity,
+            message: "no capacity".into(),
+            requested: at(20),
+            deadline: None,
+        });
+    }
+
+    /// Nothing of the command is left on nodes and claims that stay.
+    fn check_released(&self) {
+        for (name, claim) in self.claims.iter().filter(|(name, _)| name.starts_with("old")) {
+            let node = name.replace("old", "node");
+            let stays = !claim.phase.is_leaving();
+            assert!(!stays || claim.status.command.is_none(), "{name} is still taken");
+            assert!(!stays || self.tainted.get(&node) != Some(&true), "{node} is still tainted");
+        }
+    }
+}
+
+#[test]
+fn a_proposal_waits_fifteen_seconds_and_touches_nothing() {
+    let record = CommandRecord::propose(command(1));
+    assert_eq!(record.ripe_in(at(0)), Duration::from_secs(15));
+    assert_eq!(record.ripe_in(at(14)), Duration::from_secs(1));
+    assert_eq!(record.ripe_in(at(15)), Duration::ZERO);
+    let (claims, tainted) = (BTreeMap::new(), BTreeMap::new());
+    let next = step(&record, Surroundings { claims: &claims, tainted: &tainted }, at(100));
+    assert_eq!((next.record, next.effects.len()), (Some(record), 0));
+}
+
+#[test]
+fn a_replacement_goes_through_every_phase_in_order() {
+    let mut world = World::new(1, 1);
+    world.settle(at(15));
+    assert_eq!(world.record().phase, CommandPhase::Waiting);
+    assert!(world.record().moves_pods());
+    assert_eq!(world.done, [CommandEffect::Take { claim: "old-0".into() }, CommandEffect::Launch { replacement: 0 },]);
+    for phase in [Phase::Launched, Phase::Registered] {
+        world.claims.get_mut("new-0").unwrap().phase = phase;
+        world.settle(at(60));
+        assert_eq!(world.record().phase, CommandPhase::Waiting);
+    }
+    world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
+    world.settle(at(90));
+    assert_eq!((&world.record, world.outcome), (&None, Some(Outcome::Done)));
+    assert_eq!(world.done.last(), Some(&CommandEffect::Terminate { claim: "old-0".into() }));
+}
+
+#[test]
+fn without_replacements_the_candidates_leave_at_once_and_lost_ones_hold_nobody_up() {
+    let mut world = World::new(3, 0);
+    world.fail("old-1");
+    world.settle(at(15));
+    assert_eq!(world.outcome, Some(Outcome::Done));
+    assert!(world.claims.values().all(|claim| claim.phase == Phase::Draining));
+    assert!(!world.done.contains(&CommandEffect::Terminate { claim: "old-1".into() }));
+}
+
+#[test]
+fn nodes_that_nothing_replaces_stay_when_the_command_was_left_in_the_middle() {
+    let mut world = World::new(2, 0);
+    world.advance(at(15), 1);
+    assert_eq!(world.done.len(), 1);
+    world.settle(at(15 + 300));
+    assert_eq!((world.outcome, world.done.len()), (Some(Outcome::RolledBack), 1));
+    assert_eq!(world.claims["old-1"].phase, Phase::Initialized);
+}
+
+#[test]
+fn nothing_is_launched_before_the_nodes_are_tainted() {
+    let mut world = World::new(1, 1);
+    for _ in 0..5 {
+        world.advance(at(20), usize::MAX);
+        assert_eq!((world.record().phase, world.claims.len()), (CommandPhase::Tainting, 1));
+    }
+    world.look_after();
+    world.settle(at(25));
+    assert_eq!(world.record().phase, CommandPhase::Waiting);
+}
+
+#[test]
+fn a_candidate_of_another_command_is_never_touched() {
+    for replacements in [0, 1] {
+        let mut world = World::new(1, replacements);
+        world.claims.get_mut("old-0").unwrap().status.command = Some("other".into());
+        world.settle(at(15));
+        assert_eq!(world.outcome, Some(if replacements == 0 { Outcome::Done } else { Outcome::RolledBack }));
+        assert!(world.done.is_empty(), "{:?}", world.done);
+    }
+}
+
+#[test]
+fn a_failed_replacement_gives_the_nodes_back_and_the_others_stay() {
+    for gone in [false, true] {
+        let mut world = World::new(2, 2);
+        world.settle(at(15));
+        world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
+        if gone {
+            world.claims.remove("new-1");
+        } else {
+            world.fail("new-1");
+        }
+        let record = world.record().clone();
+        world.advance(at(60), usize::MAX);
+        let why = world.record().failure.clone().unwrap();
+        assert!(why.contains("new-1"), "{why}");
+        world.settle(at(60));
+        assert_eq!(world.outcome, Some(Outcome::RolledBack));
+        world.check_released();
+        assert_eq!(world.claims["new-0"].phase, Phase::Initialized);
+        assert_eq!(record.phase, CommandPhase::Waiting);
+    }
+}
+
+#[test]
+fn a_replacement_that_takes_too_long_is_given_up() {
+    let mut world = World::new(1, 1);
+    world.settle(at(15));
+    world.settle(at(15 + 599));
+    assert_eq!(world.record().phase, CommandPhase::Waiting);
+    world.settle(at(15 + 600));
+    assert_eq!(world.outcome, Some(Outcome::RolledBack));
+    world.check_released();
+    let many = CommandRecord::propose(command(1)).confirm(command(1), Vec::new(), 1_000_000, at(15));
+    assert_eq!(many.deadline, Some(at(15 + 3600)));
+}
+
+#[test]
+fn a_replacement_that_leaves_before_the_drain_began_saves_the_candidates() {
+    let mut world = World::new(2, 1);
+    world.settle(at(15));
+    world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
+    world.advance(at(60), usize::MAX);
+    assert_eq!(world.record().phase, CommandPhase::Draining, "{:#?}", world.record());
+    // The process ends here, and by the time that another goes on the replacement is being taken back.
+    world.fail("new-0");
+    world.settle(at(600));
+    assert_eq!(world.outcome, Some(Outcome::RolledBack));
+    world.check_released();
+}
+
+#[test]
+fn a_record_survives_being_written_and_read() {
+    let world = World::new(2, 2);
+    let text = serde_json::to_string(world.record()).unwrap();
+    let read: CommandRecord = serde_json::from_str(&text).unwrap();
+    assert_eq!(&read, world.record());
+}
+
+/// What may happen between two steps.
+#[derive(Clone, Debug)]
+enum Happening {
+    /// The process ends after so many effects of the next step.
+    Cut(usize),
+    /// A replacement comes a phase further.
+    Grow(usize),
+    /// A replacement fails.
+    Fail(usize),
+    /// A replacement's record is gone.
+    Vanish(usize),
+    /// A candidate is deleted by a person.
+    Delete(usize),
+    /// A node object disappears.
+    Lose(usize),
+    /// Time passes.
+    Wait(i64),
+    /// Somebody looks after the claims.
+    LookAfter,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        1 => (0..3_usize).prop_map(Happening::Cut),
+        4 => (0..3_usize).prop_map(Happening::Grow),
+        1 => (0..3_usize).prop_map(Happening::Fail),
+        1 => (0..3_usize).prop_map(Happening::Vanish),
+        1 => (0..3_usize).prop_map(Happening::Delete),
+        1 => (0..3_usize).prop_map(Happening::Lose),
+        1 => (1..200_i64).prop_map(Happening::Wait),
+        4 => Just(Happening::LookAfter),
+    ]
+}
+
+proptest! {
+    /// No candidate is drained before its replacements are ready ([`World::run`] checks it), and whatever happens the command
+    /// ends and leaves nothing behind.
+    #[test]
+    fn no_candidate_is_drained_before_its_replacements_are_ready(
+        candidates in 1..4_usize,
+        replacements in 0..4_usize,
+        happenings in prop::collection::vec(happening(), 0..40),
+    ) {
+        let mut world = World::new(candidates, replacements);
+        let mut now = 15;
+        for happening in happenings {
+            let mut cut = usize::MAX;
+            match happening {
+                Happening::Cut(after) => cut = after,
+                Happening::Grow(number) => {
+                    if let Some(claim) = world.claims.get_mut(&format!("new-{number}")) {
+                        claim.phase = match claim.phase {
+                            Phase::Reserved => Phase::Launched,
+                            Phase::Launched => Phase::Registered,
+                            Phase::Registered => Phase::Initialized,
+                            other => other,
+                        };
+                    }
+                }
+                Happening::Fail(number) if world.claims.contains_key(&format!("new-{number}")) => {
+                    world.fail(&format!("new-{number}"));
+                }
+                Happening::Vanish(number) => {
+                    world.claims.remove(&format!("new-{number}"));
+                }
+                Happening::Delete(number) if world.claims.contains_key(&format!("old-{number}")) => {
+                    world.fail(&format!("old-{number}"));
+                }
+                Happening::Lose(number) => {
+                    world.tainted.remove(&format!("node-{number}"));
+                }
+                Happening::Wait(seconds) => now += seconds,
+                Happening::LookAfter => {
+                    world.look_after();
+                }
+                Happening::Fail(_) | Happening::Delete(_) => {}
+            }
+            world.advance(at(now), cut);
+        }
+        world.settle(at(now + 3600));
+        prop_assert!(world.record.is_none());
+        world.check_released();
+    }
+}

@@ -1,0 +1,68 @@
+//! Disruption commands on their way, each written on the condition that nobody else wrote it.
+
+use crate::items::{Item, number, read_number, read_text, text};
+use crate::table::DynamoClaims;
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use nodeless_aws::port_error;
+use nodeless_ports::claims::StoredCommand;
+use nodeless_ports::{ErrorKind, PortError};
+
+const PREFIX: &str = "command#";
+
+impl DynamoClaims {
+    pub(crate) async fn read_commands(&self) -> Result<Vec<StoredCommand>, PortError> {
+        self.items(PREFIX, None).await?.iter().map(decode).collect()
+    }
+
+    pub(crate) async fn write_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
+        const OPERATION: &str = "DynamoDB PutItem (command)";
+        command.check_size(OPERATION)?;
+        let version = command.version + 1;
+        let mut item = self.key(&key(&command.id));
+        item.insert("version".to_owned(), number(version));
+        item.insert("summary".to_owned(), text(&command.summary));
+        item.insert("encoded".to_owned(), AttributeValue::B(Blob::new(command.encoded.clone())));
+        let put = self.client.put_item().table_name(&self.table).set_item(Some(item));
+        let put = if command.version == 0 {
+            put.condition_expression("attribute_not_exists(sk)")
+        } else {
+            put.condition_expression("version = :read").expression_attribute_values(":read", number(command.version))
+        };
+        put.send().await.map_err(|error| port_error(OPERATION, &error))?;
+        Ok(version)
+    }
+
+    pub(crate) async fn remove_command(&self, command: &StoredCommand) -> Result<(), PortError> {
+        self.client
+            .delete_item()
+            .table_name(&self.table)
+            .set_key(Some(self.key(&key(&command.id))))
+            .condition_expression("attribute_not_exists(sk) OR version = :read")
+            .expression_attribute_values(":read", number(command.version))
+            .send()
+            .await
+            .map_err(|error| port_error("DynamoDB DeleteItem (command)", &error))?;
+        Ok(())
+    }
+}
+
+fn key(id: &str) -> String {
+    format!("{PREFIX}{id}")
+}
+
+fn decode(item: &Item) -> Result<StoredCommand, PortError> {
+    let id = read_text(item, "sk")?.trim_start_matches(PREFIX).to_owned();
+    let Some(AttributeValue::B(encoded)) = item.get("encoded") else {
+        let message = format!(
+            "the attribute \"encoded\" of item \"{PREFIX}{id}\" is not bytes; delete that item, and its nodes are released"
+        );
+        return Err(PortError::new(ErrorKind::Invalid, "DynamoDB read", message));
+    };
+    Ok(StoredCommand {
+        version: read_number(item, "version")?,
+        summary: read_text(item, "summary")?.to_owned(),
+        encoded: encoded.as_ref().to_vec(),
+        id,
+    })
+}
