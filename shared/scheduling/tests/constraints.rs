@@ -375,3 +375,167 @@ fn what_is_not_supported_is_refused_in_words() {
         ["resource claims (gpu) are not supported; use extended resources instead"]
     );
 }
+
+#[test]
+fn host_ports_clash_by_address_and_protocol() {
+    let taking = |name: &str, ip: &str, port, protocol: &str| {
+        let mut pod = pod(name, 100, 128);
+        pod.host_ports = vec![HostPort { ip: ip.into(), port, protocol: protocol.into() }];
+        pod
+    };
+    for (what, other, nodes) in [
+        ("the same", taking("b", "10.0.0.1", 80, "TCP"), 2),
+        ("another address", taking("b", "10.0.0.2", 80, "TCP"), 1),
+        ("all addresses", taking("b", "", 80, "TCP"), 2),
+        ("all addresses, written out", taking("b", "0.0.0.0", 80, "TCP"), 2),
+        ("all addresses of IPv6", taking("b", "::", 80, "TCP"), 2),
+        ("another protocol", taking("b", "", 80, "UDP"), 1),
+        ("another port", taking("b", "", 81, "TCP"), 1),
+    ] {
+        let pods = [taking("a", "10.0.0.1", 80, "TCP"), other];
+        let pools = [node_pool("default")];
+        assert_eq!(solve_checked(&problem(&pods, &pools)).launches.len(), nodes, "{what}");
+    }
+}
+
+#[test]
+fn daemon_sets_weigh_on_the_instance_types_that_they_fit() {
+    use Operator::{Gt, In, NotIn};
+    let pods = with(|_| ());
+    let pools = [node_pool("default")];
+    for (what, terms, expected) in [
+        ("a family", vec![vec![term(labels::INSTANCE_FAMILY, In, &["c9"])]], "m9g.large"),
+        ("all families but one", vec![vec![term(labels::INSTANCE_FAMILY, NotIn, &["r9"])]], "r9.large"),
+        ("large types only", vec![vec![term(labels::INSTANCE_CPU, Gt, &["2"])]], "c9.large"),
+        (
+            "either",
+            vec![vec![term(labels::INSTANCE_FAMILY, In, &["c9"])], vec![term(labels::ARCH, In, &["arm64"])]],
+            "m9.large",
+        ),
+        ("a label of no node", vec![vec![term("team", In, &["a"])]], "c9.large"),
+        (
+            "a label that nodes get when they are ready",
+            vec![vec![term(labels::INITIALIZED, In, &["true"])]],
+            "c9.xlarge",
+        ),
+    ] {
+        // 1 cpu and 0.95 for the daemon leave no room on a large with 1.92.
+        let mut template = pod("agent", 950, 128);
+        template.required_node_affinity = terms;
+        let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];
+        let solution = solve_checked(&Problem { daemon_sets: &daemons, ..problem(&pods, &pools) });
+        assert_eq!(chosen(&solution), [expected], "{what}");
+    }
+}
+
+#[test]
+fn daemon_sets_run_only_where_they_tolerate_the_taints() {
+    let mut pool = node_pool("default");
+    pool.template.taints =
+        vec![Taint::new("team", TaintEffect::NoSchedule), Taint::new("slow", TaintEffect::PreferNoSchedule)];
+    pool.template.startup_taints = vec![Taint::new("starting", TaintEffect::NoExecute)];
+    let pools = [pool];
+    let pods = with(|pod| {
+        pod.tolerations = vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
+    });
+    let tolerating = |keys: &[&str]| -> Vec<Toleration> {
+        let exists = |key: &&str| Toleration {
+            key: (*key).into(),
+            operator: taint::TolerationOperator::Exists,
+            ..Toleration::default()
+        };
+        keys.iter().map(exists).collect()
+    };
+    for (keys, expected) in [(vec![], "c9.large"), (vec!["other"], "c9.large"), (vec!["team"], "c9.xlarge")] {
+        let mut template = pod("agent", 950, 128);
+        template.tolerations = tolerating(&keys);
+        let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];
+        let solution = solve_checked(&Problem { daemon_sets: &daemons, ..problem(&pods, &pools) });
+        assert_eq!(chosen(&solution), [expected], "{keys:?}");
+    }
+}
+
+#[test]
+fn node_pools_bound_numbers_from_both_sides() {
+    use Operator::{Gt, Gte, Lt, Lte};
+    for (terms, expected) in [
+        (vec![term(labels::INSTANCE_CPU, Gte, &["4"])], "c9.xlarge"),
+        (vec![term(labels::INSTANCE_CPU, Gt, &["4"])], "c9.2xlarge"),
+        (vec![term(labels::INSTANCE_CPU, Gte, &["8"]), term(labels::INSTANCE_CPU, Lte, &["8"])], "c9.2xlarge"),
+        (vec![term(labels::INSTANCE_CPU, Gt, &["4"]), term(labels::INSTANCE_CPU, Lt, &["16"])], "c9.2xlarge"),
+    ] {
+        let mut pool = node_pool("default");
+        pool.template.requirements.add_all(&Requirements::from_terms(&terms).unwrap());
+        let pods = with(|_| ());
+        let solution = solve_checked(&problem(&pods, &[pool]));
+        assert_eq!(chosen(&solution), [expected], "{terms:?}");
+    }
+    let mut pool = node_pool("default");
+    let terms = [term(labels::INSTANCE_CPU, Gt, &["8"]), term(labels::INSTANCE_CPU, Lt, &["9"])];
+    pool.template.requirements.add_all(&Requirements::from_terms(&terms).unwrap());
+    let pods = with(|_| ());
+    assert_eq!(
+        reasons(&solve_checked(&problem(&pods, &[pool]))),
+        ["NodePool default: no instance type meets its requirements"]
+    );
+}
+
+#[test]
+fn volumes_have_alternatives_and_have_to_agree() {
+    let zone = |zones: &[&str]| Requirements::from([(labels::ZONE, Requirement::one_of(zones.iter().copied()))]);
+    let mounting = |claims: &[&str]| {
+        with(|pod| {
+            pod.volume_claims =
+                claims.iter().map(|claim| VolumeClaim { claim_name: (*claim).into(), ephemeral: false }).collect();
+        })
+    };
+    let pools = [node_pool("default")];
+    for (claims, expected) in [
+        (vec!["b-or-c", "c-or-a"], Some("us-east-1c")),
+        (vec!["anywhere", "b-or-c", "only-b"], Some("us-east-1b")),
+        (vec!["only-b", "c-or-a"], None),
+    ] {
+        let pods = mounting(&claims);
+        let mut problem = problem(&pods, &pools);
+        for (claim, alternatives) in [
+            ("anywhere", vec![]),
+            ("b-or-c", vec![zone(&["us-east-1b"]), zone(&["us-east-1c"])]),
+            ("c-or-a", vec![zone(&["us-east-1c", "us-east-1a"])]),
+            ("only-b", vec![zone(&["us-east-1b"])]),
+        ] {
+            problem.volumes.insert(format!("default/{claim}"), VolumeTopology { alternatives });
+        }
+        let solution = solve_checked(&problem);
+        assert_eq!(solution.launches.first().map(|launch| launch.offering.zone.as_str()), expected, "{claims:?}");
+        if expected.is_none() {
+            assert_eq!(reasons(&solution), ["persistent volume claims only-b, c-or-a cannot be used on one node"]);
+        }
+    }
+}
+
+#[test]
+fn pods_that_rule_out_every_node_pool_say_so() {
+    let pods = affinity(vec![vec![term(labels::NODE_POOL, Operator::DoesNotExist, &[])]]);
+    let pools = [node_pool("a"), node_pool("b")];
+    assert_eq!(reasons(&solve_checked(&problem(&pods, &pools))).len(), 2);
+}
+
+#[test]
+fn each_node_pool_says_what_failed_there() {
+    let mut tainted = node_pool("tainted");
+    tainted.template.taints = vec![Taint::new("team", TaintEffect::NoSchedule)];
+    let mut small = node_pool("small");
+    small.template.requirements.add(labels::INSTANCE_CPU, Requirement::one_of(["2"]));
+    let mut broken = node_pool("broken");
+    broken.ready = Err("EC2NodeClass default is missing".into());
+    let pools = [tainted, small, broken];
+    let pods = [pod("web", 3000, 1024)];
+    assert_eq!(
+        reasons(&solve_checked(&problem(&pods, &pools))),
+        [
+            "NodePool tainted: does not tolerate taint team:NoSchedule",
+            "NodePool small: no instance type has enough cpu: pod needs 3, the largest leaves 1920m",
+            "NodePool broken: not ready: EC2NodeClass default is missing",
+        ]
+    );
+}

@@ -509,3 +509,66 @@ fn the_checker_finds_pods_that_are_too_near_or_too_far() {
         assert!(wrong.contains(expected), "{expected}: {wrong}");
     }
 }
+
+#[test]
+fn nodes_of_this_very_plan_count_only_where_the_spread_lets_them() {
+    // Three pods that must be on arm64 in one zone, and others that spread over what they can use themselves: amd64.
+    let mut pods = many(3, "web", |pod| {
+        pod.requests.set("cpu", Quantity::from_units(4));
+        pod.node_selector = StringMap::from([
+            (labels::ARCH.to_owned(), "arm64".to_owned()),
+            (labels::ZONE.to_owned(), ZONES[0].to_owned()),
+        ]);
+    });
+    pods.iter_mut().for_each(|pod| pod.name = format!("arm-{}", pod.name));
+    let pools = [node_pool("default")];
+    for (honor, expected) in [(true, [5, 1, 1]), (false, [3, 3, 3])] {
+        let mut all = pods.clone();
+        all.extend(many(if honor { 4 } else { 6 }, "web", |pod| {
+            pod.node_selector.insert(labels::ARCH.into(), "amd64".into());
+            pod.topology_spread = vec![TopologySpread { honor_node_affinity: honor, ..spread(labels::ZONE, "web") }];
+        }));
+        let problem = problem(&all, &pools);
+        let found = by_zone(&problem, &all_placed(&problem));
+        assert_eq!(found[ZONES[0]], expected[0], "{honor}: {found:?}");
+    }
+}
+
+#[test]
+fn pods_of_this_plan_on_tainted_nodes_do_not_count_where_the_spread_honours_taints() {
+    let mut tainted = node_pool("tainted");
+    tainted.template.taints = vec![Taint::new("team", TaintEffect::NoSchedule)];
+    tainted.template.labels.insert("team".into(), "a".into());
+    let pools = [tainted, node_pool("plain")];
+    for (honor, in_first) in [(true, 4), (false, 3)] {
+        let mut all = many(2, "web", |pod| {
+            pod.requests.set("cpu", Quantity::from_units(4));
+            pod.tolerations = vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
+            pod.node_selector =
+                StringMap::from([("team".to_owned(), "a".to_owned()), (labels::ZONE.to_owned(), ZONES[0].to_owned())]);
+        });
+        all.iter_mut().for_each(|pod| pod.name = format!("tainted-{}", pod.name));
+        all.extend(many(if honor { 6 } else { 7 }, "web", |pod| {
+            pod.topology_spread = vec![TopologySpread { honor_node_taints: honor, ..spread(labels::ZONE, "web") }];
+        }));
+        let problem = problem(&all, &pools);
+        assert_eq!(by_zone(&problem, &all_placed(&problem))[ZONES[0]], in_first, "{honor}");
+    }
+}
+
+#[test]
+fn mismatch_label_keys_keep_other_tenants_away() {
+    let tenant = |name: &str, tenant: &str| {
+        let mut pod = app(name, "web");
+        pod.labels.insert("tenant".into(), tenant.into());
+        let term = PodAffinityTerm { mismatch_label_keys: vec!["tenant".into()], ..near(labels::HOSTNAME, "web") };
+        pod.required_pod_anti_affinity = vec![term];
+        pod
+    };
+    let pods = [tenant("a-1", "a"), tenant("a-2", "a"), tenant("b-1", "b")];
+    let pools = [node_pool("default")];
+    let problem = problem(&pods, &pools);
+    let solution = all_placed(&problem);
+    let together: Vec<Vec<usize>> = solution.launches.iter().map(|launch| launch.pods.clone()).collect();
+    assert!(together.contains(&vec![0, 1]) && together.contains(&vec![2]), "{together:?}");
+}
