@@ -148,7 +148,11 @@ impl Requirement {
                 None => Self::does_not_exist(),
             },
             Operator::Gte => Self { at_least: Some(bound().ok_or_else(bound_error)?), ..Self::exists() },
-            Operator::Lt => Self { at_most: Some(bound().ok_or_else(bound_error)? - 1), ..Self::exists() },
+            // Bounds are never negative, and so nothing is less than zero.
+            Operator::Lt => match bound().ok_or_else(bound_error)? {
+                0 => Self::does_not_exist(),
+                bound => Self { at_most: Some(bound - 1), ..Self::exists() },
+            },
             Operator::Lte => Self { at_most: Some(bound().ok_or_else(bound_error)?), ..Self::exists() },
         };
         requirement.min_values = term.min_values;

@@ -4,7 +4,9 @@
 mod support;
 
 use nodeless_model::*;
-use nodeless_scheduling::{BoundPods, ExistingNode, MinValuesPolicy, Options, Problem, checker, existing_node, solve};
+use nodeless_scheduling::{
+    BoundPods, ExistingNode, Launch, MinValuesPolicy, Options, Problem, Solution, checker, existing_node, solve,
+};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use support::*;
@@ -244,6 +246,55 @@ fn named(problem: &Problem<'_>, options: &Options) -> Vec<String> {
     lines
 }
 
+/// Packing is a heuristic, and one instance type more may lead it elsewhere: a plan may then cost so many times as much.
+const MOST_DEARER: f64 = 2.0;
+
+/// The node that comes of the cheapest of a launch.
+fn become_node(index: usize, launch: &Launch) -> Node {
+    let types = catalog();
+    let kind = types.iter().find(|kind| kind.name == launch.offering.instance_type).unwrap();
+    let mut node = Node { name: format!("launched-{index:03}"), allocatable: kind.allocatable(), ..Node::default() };
+    let of_kind = launch.requirements.with(&kind.requirements);
+    node.labels = of_kind.single_values();
+    node.labels.insert(labels::HOSTNAME.into(), node.name.clone());
+    node.labels.insert(labels::ZONE.into(), launch.offering.zone.clone());
+    node.labels.insert(labels::CAPACITY_TYPE.into(), launch.offering.capacity_type.as_str().into());
+    node.labels.insert(labels::REGISTERED.into(), "true".into());
+    node.labels.insert(labels::INITIALIZED.into(), "true".into());
+    node
+}
+
+/// The problem that is left when all that was planned has come about: what was left out waits still.
+fn come_true<'a>(problem: &Problem<'a>, solution: &Solution, nodes: &'a [Node], world: &'a World) -> Problem<'a> {
+    let mut again = problem.clone();
+    again.pods = solution.unschedulable.iter().map(|pod| problem.pods[pod.pod]).collect();
+    for placement in &solution.placements {
+        let pod = problem.pods[placement.pod];
+        let node = &mut again.nodes[placement.node];
+        node.available.subtract(&pod.requests);
+        node.host_ports.extend(pod.host_ports.iter().cloned());
+        if let Some(bound) = again.bound_pods.iter_mut().find(|bound| bound.name == node.name) {
+            bound.pods.push(pod);
+        }
+    }
+    for (launch, node) in solution.launches.iter().zip(nodes) {
+        let pods: Vec<&Pod> = launch.pods.iter().map(|pod| problem.pods[*pod]).collect();
+        let offer = again.node_pools.iter_mut().find(|offer| offer.pool.name == launch.node_pool).unwrap();
+        offer.usage.resources.add(&launch.charge.resources);
+        offer.usage.dollars_per_hour += launch.charge.dollars_per_hour;
+        let mut existing = existing_node(Some(node), None, &pods, &world.daemons).unwrap();
+        existing.taints.clone_from(&offer.pool.template.taints);
+        again.nodes.push(existing);
+        again.bound_pods.push(BoundPods {
+            name: &node.name,
+            labels: &node.labels,
+            taints: &offer.pool.template.taints,
+            pods,
+        });
+    }
+    again
+}
+
 /// Without PROPTEST_CASES and PROPTEST_RNG_SEED in the environment, the same cases each time.
 fn config() -> ProptestConfig {
     let given = |name| std::env::var_os(name).is_some();
@@ -297,6 +348,65 @@ proptest! {
             let pod = problem.pods[left_out.pod];
             let place = checker::fresh_node(&problem, &solution, pod, &options);
             prop_assert!(place.is_none(), "{} fits on {place:?}: {:?}", pod.name, left_out.reasons);
+        }
+    }
+
+    #[test]
+    fn limits_are_never_passed_whatever_is_used_already(world in worlds(), used in 0..50_i64) {
+        let options = world.options();
+        let mut problem = world.problem();
+        for offer in &mut problem.node_pools {
+            offer.usage.resources = ResourceList::new()
+                .with("cpu", Quantity::from_units(used))
+                .with("memory", gib(used))
+                .with("nodes", Quantity::from_units(used % 3));
+            offer.usage.dollars_per_hour = used as f64 / 40.0;
+        }
+        let solution = solve(&problem, &options);
+        for offer in &problem.node_pools {
+            let launches = || solution.launches.iter().filter(|launch| launch.node_pool == offer.pool.name);
+            let mut total = offer.usage.resources.clone();
+            launches().for_each(|launch| total.add(&launch.charge.resources));
+            for (name, limit) in offer.pool.limits.iter().filter(|_| launches().next().is_some()) {
+                prop_assert!(total.get(name) <= limit, "{name}: {} of {limit}", total.get(name));
+            }
+            let dollars: f64 = launches().map(|launch| launch.charge.dollars_per_hour).sum();
+            let limit = offer.pool.limit_dollars_per_hour.filter(|_| dollars > 0.0).unwrap_or(f64::INFINITY);
+            prop_assert!(offer.usage.dollars_per_hour + dollars <= limit + 1e-5);
+        }
+        let wrong = checker::violations(&problem, &solution, &options);
+        prop_assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn nothing_changes_once_the_plan_has_come_true(world in prop_oneof![worlds(), related_worlds(true, false)]) {
+        let (problem, options) = (world.problem(), world.options());
+        let solution = solve(&problem, &options);
+        let nodes: Vec<Node> = solution.launches.iter().enumerate().map(|(index, one)| become_node(index, one)).collect();
+        let again = come_true(&problem, &solution, &nodes, &world);
+        let next = solve(&again, &options);
+        prop_assert!(next.launches.is_empty() && next.placements.is_empty(), "{next:#?}");
+        prop_assert_eq!(next.unschedulable.len(), solution.unschedulable.len());
+    }
+
+    #[test]
+    fn an_instance_type_more_never_costs_much(world in worlds(), which in 0..26_usize) {
+        let mut world = world;
+        for pool in &mut world.pools {
+            pool.limits = ResourceList::new();
+            pool.limit_dollars_per_hour = None;
+        }
+        let options = world.options();
+        let more = world.problem();
+        let mut fewer = world.problem();
+        for offer in &mut fewer.node_pools {
+            let kinds = offer.instance_types.iter().enumerate();
+            offer.instance_types = kinds.filter(|(place, _)| *place != which).map(|(_, kind)| kind.clone()).collect();
+        }
+        let (with, without) = (solve(&more, &options), solve(&fewer, &options));
+        if with.unschedulable.len() == without.unschedulable.len() {
+            let (with, without) = (with.price_per_hour(), without.price_per_hour());
+            prop_assert!(with <= without * MOST_DEARER + 1e-9, "{with} with the type, {without} without");
         }
     }
 

@@ -77,6 +77,7 @@ impl<'p> World<'p> {
                 }
             }
         }
+        wrong.extend(self.affinity_violations());
         wrong.extend(self.spread_violations());
         wrong
     }
@@ -104,7 +105,7 @@ impl<'p> World<'p> {
         Self { problem: self.problem, sites }.violations().is_empty()
     }
 
-    /// Affinity and anti-affinity of one placed pod, and the anti-affinity of others against it.
+    /// The anti-affinity of one placed pod, and that of others against it.
     fn near_violations(&self, place: usize, pod: &Pod) -> Vec<String> {
         let mut wrong = Vec::new();
         let others = || {
@@ -128,17 +129,56 @@ impl<'p> World<'p> {
                 wrong.push(format!("{name}: pod {} wants {} away", other.key(), pod.key()));
             }
         }
-        for term in &pod.required_pod_affinity {
-            let wanted = || others().filter(|(_, other)| self.selects(term, pod, other));
-            let near = wanted().any(|(other, _)| self.share(place, other, &term.topology_key));
-            let running = self.sites.iter().any(|site| site.running.iter().any(|other| self.selects(term, pod, other)));
-            let rival = wanted().any(|(_, other)| other.required_pod_affinity.contains(term));
-            let first = self.selects(term, pod, pod) && !running && !rival;
-            if !near && !first {
-                wrong.push(format!("{name}: pod {} is not near what it wants", pod.key()));
+        wrong
+    }
+
+    /// Whether pods are near what they want, in some order: where nothing that a term selects runs yet, one pod that it
+    /// selects itself may come first, wherever it is; the others have to be near those that are there then.
+    fn affinity_violations(&self) -> Vec<String> {
+        let mut terms: Vec<(&'p Pod, &'p PodAffinityTerm)> = Vec::new();
+        for pod in self.sites.iter().flat_map(|site| &site.placed) {
+            for term in &pod.required_pod_affinity {
+                if !terms.iter().any(|(owner, known)| same_term((owner, known), (pod, term))) {
+                    terms.push((pod, term));
+                }
             }
         }
-        wrong
+        terms.into_iter().flat_map(|(owner, term)| self.far_from(owner, term)).collect()
+    }
+
+    /// The pods with a term that are not near what it selects.
+    fn far_from(&self, owner: &'p Pod, term: &'p PodAffinityTerm) -> Vec<String> {
+        let has = |pod: &'p Pod| pod.required_pod_affinity.iter().any(|one| same_term((owner, term), (pod, one)));
+        let selected = |pod: &Pod| self.selects(term, owner, pod);
+        let mut there: Vec<usize> = Vec::new();
+        let mut waiting: Vec<(usize, &'p Pod)> = Vec::new();
+        let mut runs = false;
+        for (place, site) in self.sites.iter().enumerate() {
+            runs |= site.running.iter().any(|pod| selected(pod));
+            there.extend(site.running.iter().filter(|pod| selected(pod)).map(|_| place));
+            there.extend(site.placed.iter().filter(|pod| !has(pod) && selected(pod)).map(|_| place));
+            waiting.extend(site.placed.iter().filter(|pod| has(pod)).map(|pod| (place, *pod)));
+        }
+        let settle = |there: &mut Vec<usize>, waiting: &mut Vec<(usize, &'p Pod)>| loop {
+            let near = |place: usize| there.iter().any(|other| self.share(place, *other, &term.topology_key));
+            let Some(index) = waiting.iter().position(|(place, _)| near(*place)) else { break };
+            let (place, pod) = waiting.remove(index);
+            there.extend(selected(pod).then_some(place));
+        };
+        settle(&mut there, &mut waiting);
+        let comes_first = |(place, pod): &(usize, &'p Pod)| {
+            let (mut there, mut rest) = (there.clone(), waiting.clone());
+            there.push(*place);
+            rest.retain(|(_, other)| !std::ptr::eq(*other, *pod));
+            settle(&mut there, &mut rest);
+            selected(pod) && rest.is_empty()
+        };
+        if !runs && waiting.iter().any(comes_first) {
+            return Vec::new();
+        }
+        let far = waiting.iter();
+        far.map(|(place, pod)| format!("{}: pod {} is not near what it wants", self.sites[*place].name, pod.key()))
+            .collect()
     }
 
     fn domain(&self, place: usize, key: &str) -> Option<String> {
@@ -366,6 +406,12 @@ impl<'p> World<'p> {
         }
         domains
     }
+}
+
+/// Whether two terms select the same pods for their owners.
+fn same_term((a, one): (&Pod, &PodAffinityTerm), (b, other): (&Pod, &PodAffinityTerm)) -> bool {
+    let mut keys = one.match_label_keys.iter().chain(&one.mismatch_label_keys);
+    a.namespace == b.namespace && one == other && keys.all(|key| a.labels.get(key) == b.labels.get(key))
 }
 
 /// After so many looks at a pod, the search for an order ends.
