@@ -207,26 +207,31 @@ impl<'a, 'p> Engine<'a, 'p> {
                 pool.reprice();
             }
         }
+        let mut failed = false;
         for unit in units {
-            self.take_back(level, &unit);
+            failed |= self.take_back(level, &unit);
         }
         let after: u64 = self.pending.iter().map(|count| u64::from(*count)).sum();
-        after < before
+        // What found no room where it was bound for is bound for elsewhere the next time.
+        (after < before || failed)
             && self.classes.list.iter().zip(&self.pending).any(|(class, left)| *left > 0 && class.is_related())
     }
 
-    /// Counts what came of a unit, and lets what found no room wait again.
-    fn take_back(&mut self, level: usize, unit: &Unit) {
+    /// Counts what came of a unit, and lets what found no room wait again. Returns whether it failed there for the first
+    /// time.
+    fn take_back(&mut self, level: usize, unit: &Unit) -> bool {
         self.pending[unit.class] += unit.pending;
         if unit.target.is_empty() {
-            return;
+            return false;
         }
         let standings = self.standings(unit.class, &unit.alternatives);
         let class = &self.classes.list[unit.class];
         self.topology.forget((&class.selected, &class.required), &standings, &unit.target, unit.pending);
         let outcome = self.outcomes.entry((level, unit.class, unit.target.clone())).or_default();
         outcome.placed += unit.assigned - unit.pending;
-        outcome.failed |= unit.pending > 0;
+        let first = unit.pending > 0 && !outcome.failed;
+        outcome.failed |= first;
+        first
     }
 
     /// Makes units of all that waits, and fills existing nodes with them in the order of the classes.

@@ -385,7 +385,9 @@ proptest! {
         let nodes: Vec<Node> = solution.launches.iter().enumerate().map(|(index, one)| become_node(index, one)).collect();
         let again = come_true(&problem, &solution, &nodes, &world);
         let next = solve(&again, &options);
-        prop_assert!(next.launches.is_empty() && next.placements.is_empty(), "{next:#?}");
+        let left_out: Vec<(&str, String)> =
+            solution.unschedulable.iter().map(|pod| (&*problem.pods[pod.pod].name, pod.reasons[0].to_string())).collect();
+        prop_assert!(next.launches.is_empty() && next.placements.is_empty(), "{left_out:?} found a place: {next:#?}");
         prop_assert_eq!(next.unschedulable.len(), solution.unschedulable.len());
     }
 
