@@ -89,7 +89,7 @@ fn wasteful(nodes: usize, percent: i64, related: bool) -> World {
         let mut used = 0;
         let mut pods = Vec::new();
         while pods.len() < 40 {
-            let asked = draw.one_of(&[250, 500, 750, 1000, 1500]) * cpu / 20;
+            let asked = draw.one_of(&[250, 500, 750, 1000, 1500]) * cpu / 23;
             if used + asked > room {
                 break;
             }
@@ -201,7 +201,7 @@ fn timed(name: &str, world: &World) {
     }
     let going: usize = decision.commands.iter().map(|command| command.candidates.len()).sum();
     let evicted: usize = decision.commands.iter().map(|command| command.evictions.len()).sum();
-    let saved: f64 = decision.commands.iter().map(|command| command.savings_per_hour).sum();
+    let saved = decision.commands.iter().fold(0.0, |sum, command| sum + command.savings_per_hour);
     println!(
         "{name}: {:.3} s; {} nodes, {} pods: {} commands remove {going} nodes, move {evicted} pods, save {:.1}% of the price; {} \
          nodes not looked at; peak {} MiB",

@@ -1,9 +1,12 @@
 //! Schedules: NodePools that have no nodes at night and come back in the morning.
 
+use crate::cluster::Cluster;
 use crate::cron::Cron;
+use crate::decision::Candidate;
+use crate::pause;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::NodePool;
 use nodeless_model::duration::parse_go_duration;
+use nodeless_model::{NodePool, labels};
 use std::time::Duration;
 
 /// The annotation of a NodePool: when it has no nodes. One or more of `SCHEDULE for DURATION`, separated by semicolons,
@@ -31,6 +34,38 @@ pub struct SleepError {
 #[must_use]
 pub fn asleep(pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
     asleep_by(pool.disruption.annotations.get(SLEEP)?, now).ok().flatten()
+}
+
+/// The nodes that have to go because their NodePool sleeps, in the order of their names, each with the time at which the
+/// NodePool wakes. Static NodePools are left to [`crate::static_changes`].
+///
+/// The user has asked for no nodes at this time, so no budget holds them back; their drain honours PodDisruptionBudgets and
+/// `do-not-disrupt` as any drain, and a node that is annotated `karpenter.sh/do-not-disrupt` stays. A pause holds all back.
+#[must_use]
+pub fn retiring(cluster: &Cluster<'_>, now: Timestamp) -> Vec<(Candidate, Timestamp)> {
+    let mut found = Vec::new();
+    for offer in cluster.node_pools.iter().filter(|offer| offer.pool.replicas.is_none()) {
+        let pool = offer.pool;
+        let Some(until) = asleep(pool, now) else { continue };
+        if pause::holding(cluster, pool, now).is_some() {
+            continue;
+        }
+        for node in &cluster.nodes {
+            let Some(claim) = node.claim.filter(|claim| claim.node_pool == pool.name) else { continue };
+            let protected = node.node.and_then(|node| node.annotations.get(labels::DO_NOT_DISRUPT));
+            if node.is_leaving() || protected.is_some_and(|value| value == "true") {
+                continue;
+            }
+            let candidate = Candidate {
+                node: node.name().to_owned(),
+                node_claim: claim.name.clone(),
+                node_pool: pool.name.clone(),
+            };
+            found.push((candidate, until));
+        }
+    }
+    found.sort();
+    found
 }
 
 /// Until when a schedule sleeps, if it does now.

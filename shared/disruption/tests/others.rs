@@ -65,6 +65,26 @@ fn a_static_pool_sleeps() {
 }
 
 #[test]
+fn the_nodes_of_a_sleeping_pool_retire() {
+    let mut world = World::new(vec![node_pool("default"), node_pool("other")]);
+    for _ in 0..3 {
+        world.on_demand("c9.large", vec![pod("a", 500, 512)]);
+    }
+    world.node("other", "c9.large", CapacityType::OnDemand, ZONES[0], Vec::new());
+    let retiring = |world: &World| -> Vec<String> {
+        schedules::retiring(&world.cluster(), now()).into_iter().map(|(one, _)| one.node).collect()
+    };
+    assert!(retiring(&world).is_empty());
+    annotate(&mut world, schedules::SLEEP, "0 20 * * * for 10h");
+    world.places[0].node.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    assert_eq!(retiring(&world), ["node-00001", "node-00002"]);
+    world.places[1].claim.phase = Phase::Draining;
+    assert_eq!(retiring(&world), ["node-00002"]);
+    annotate(&mut world, pause::PAUSE, "true");
+    assert!(retiring(&world).is_empty());
+}
+
+#[test]
 fn drifted_nodes_of_a_static_pool_are_replaced_one_for_one() {
     let mut world = fixed(3, 3);
     world.pools[0].hash = "hash-2".into();
