@@ -12,7 +12,8 @@ use nodeless_catalog::facts::parse_instance_types;
 use nodeless_catalog::node_class::AmiFamily;
 use nodeless_catalog::{Catalog, Facts, NodeClassSettings, UnavailableOfferings, file};
 
-const ROUNDS: usize = 21;
+const ROUNDS: usize = 5;
+const REPETITIONS: u32 = 30;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let start = processor_time();
@@ -64,12 +65,15 @@ fn rest(facts: &Facts) -> Facts {
     }
 }
 
-/// The least processor time of several rounds, in milliseconds: other programs on the machine then hardly count.
+/// The least processor time of several rounds, in milliseconds: other programs on the machine then hardly count. A round
+/// repeats the work, because Linux counts in steps of some milliseconds.
 fn best(mut work: impl FnMut() -> usize) -> f64 {
     let times = (0..ROUNDS).map(|_| {
         let start = processor_time();
-        std::hint::black_box(work());
-        processor_time().saturating_sub(start)
+        for _ in 0..REPETITIONS {
+            std::hint::black_box(work());
+        }
+        processor_time().saturating_sub(start) / REPETITIONS
     });
     milliseconds(times.min().unwrap_or_default())
 }
