@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// EC2 considers at most so many instance types well; Karpenter cuts its list at the same number.
 const MAXIMUM_TYPES: usize = 60;
 /// Codes of CreateFleet that mean "not here, not now" rather than "not like this".
-const LACKS_CAPACITY: [&str; 8] = [
+const LACKS_CAPACITY: [&str; 9] = [
+    // The account has never used spot, and the role may not make what spot needs: there is no spot here, but on demand there is.
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
     "InsufficientInstanceCapacity",
     "MaxSpotInstanceCountExceeded",
     "VcpuLimitExceeded",

@@ -209,7 +209,39 @@ fn launch_unknown(claim: &mut NodeClaim, reason: &str, message: &str, now: Times
     }
 }
 
-/// Doubles from a second to a minute with each try in vain.
+/// Doubles from a second to a minute with each try in vain, and is up to half as long again, by the claim: those that were
+/// throttled together must not come back together. The same claim always waits as long, so that a replay does too.
 fn retry_delay(claim: &NodeClaim) -> Duration {
-    Duration::from_secs(1 << claim.status.launch_attempts.min(6)).min(Duration::from_mins(1))
+    let delay = Duration::from_secs(1 << claim.status.launch_attempts.min(6)).min(Duration::from_mins(1));
+    let spread = claim
+        .uid
+        .bytes()
+        .fold(claim.status.launch_attempts, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    delay + delay * (spread % 100) / 200
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn delays(attempts: u32) -> BTreeSet<Duration> {
+        let claims = (0..50).map(|number| {
+            let mut claim = crate::tests::reserved();
+            claim.uid = format!("uid-{number}");
+            claim.status.launch_attempts = attempts;
+            claim
+        });
+        claims.map(|claim| retry_delay(&claim)).collect()
+    }
+
+    #[test]
+    fn claims_that_failed_together_come_back_apart_and_within_bounds() {
+        for (attempts, seconds) in [(1, 2), (3, 8), (6, 60), (40, 60)] {
+            let delays = delays(attempts);
+            let (least, most) = (Duration::from_secs(seconds), Duration::from_secs(seconds) * 3 / 2);
+            assert!(delays.iter().all(|delay| (least..most).contains(delay)), "{delays:?}");
+            assert!(delays.len() > 20, "{delays:?}");
+        }
+    }
 }

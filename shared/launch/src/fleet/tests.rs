@@ -188,3 +188,17 @@ fn prices_that_an_overlay_changed_are_ec2s_priorities() {
     assert_eq!(overlaid.pointer(priority), Some(&0.02.into()));
     assert_eq!(overlaid["OnDemandOptions"]["AllocationStrategy"], "prioritized");
 }
+
+#[test]
+fn an_account_without_spot_is_a_lack_of_capacity_and_a_missing_right_is_not() {
+    for code in [
+        "InsufficientInstanceCapacity",
+        "ReservationCapacityExceeded",
+        "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+    ] {
+        assert!(lacks_capacity(code), "{code}");
+    }
+    for code in ["UnauthorizedOperation", "InvalidAMIID.NotFound", "RequestLimitExceeded", ""] {
+        assert!(!lacks_capacity(code), "{code}");
+    }
+}

@@ -26,7 +26,7 @@ fn settings() -> Settings {
 }
 
 /// A claim as the planner writes it at time 0: the second of a group of three.
-fn reserved() -> NodeClaim {
+pub(crate) fn reserved() -> NodeClaim {
     let mut claim = NodeClaim {
         name: "default-bbbbb".into(),
         uid: "uid".into(),
