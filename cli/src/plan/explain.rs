@@ -1,10 +1,10 @@
 //! What becomes of one pod, and why.
 
-use super::report::{Offering, PricedType};
+use super::report::{Offering, PricedType, remedies};
 use crate::error::CliError;
 use nodeless_model::Pod;
 use nodeless_ports::cluster::ClusterView;
-use nodeless_scheduling::{Problem, Solution};
+use nodeless_scheduling::{Launch, Problem, RuledOut, RuledOutCause, Solution, explain_launch};
 use nodeless_snapshot::Held;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -30,13 +30,19 @@ pub(crate) enum Outcome {
         offering: Offering,
         /// What else could be launched.
         instance_types: Vec<PricedType>,
+        /// What would be cheaper, and why it cannot be launched.
+        ruled_out: Vec<RuledOut>,
         /// The pods that it shares the node with.
         with: Vec<String>,
     },
     /// It fits on a node that exists or is on its way.
     Placement { node: String },
     /// It fits nowhere.
-    Unschedulable { reasons: Vec<String> },
+    Unschedulable {
+        reasons: Vec<String>,
+        /// What would make it fit.
+        remedies: Vec<String>,
+    },
     /// No place was looked for.
     NotPending { why: String },
 }
@@ -70,20 +76,27 @@ fn resolve_one(asked: &str, known: &[String]) -> Result<String, CliError> {
     }
 }
 
-impl Explanation {
+/// Everything that says what becomes of pods.
+pub(crate) struct About<'p> {
+    pub(crate) problem: &'p Problem<'p>,
+    pub(crate) solution: &'p Solution,
+    pub(crate) view: &'p ClusterView,
+    /// Pods that mount what cannot be used, and why.
+    pub(crate) faulty: &'p [(&'p Pod, &'p str)],
+    pub(crate) held: &'p BTreeMap<String, Held>,
+}
+
+impl About<'_> {
     /// What becomes of a pod that is there.
-    pub(crate) fn of(
-        pod: &str,
-        problem: &Problem<'_>,
-        solution: &Solution,
-        view: &ClusterView,
-        held: &BTreeMap<String, Held>,
-    ) -> Self {
-        let outcome = match problem.pods.iter().position(|one| one.key() == pod) {
-            Some(index) => pending(index, problem, solution),
-            None => Outcome::NotPending { why: not_pending(pod, view, held) },
+    pub(crate) fn explain(&self, pod: &str) -> Explanation {
+        let outcome = if let Some(index) = self.problem.pods.iter().position(|one| one.key() == pod) {
+            pending(index, self.problem, self.solution)
+        } else if let Some((_, why)) = self.faulty.iter().find(|(one, _)| one.key() == pod) {
+            Outcome::Unschedulable { reasons: vec![(*why).to_owned()], remedies: Vec::new() }
+        } else {
+            Outcome::NotPending { why: not_pending(pod, self.view, self.held) }
         };
-        Self { pod: pod.to_owned(), outcome }
+        Explanation { pod: pod.to_owned(), outcome }
     }
 }
 
@@ -93,7 +106,8 @@ fn pending(index: usize, problem: &Problem<'_>, solution: &Solution) -> Outcome 
         return Outcome::Placement { node };
     }
     if let Some(refused) = solution.unschedulable.iter().find(|refused| refused.pod == index) {
-        return Outcome::Unschedulable { reasons: refused.reasons.iter().map(ToString::to_string).collect() };
+        let reasons = refused.reasons.iter().map(ToString::to_string).collect();
+        return Outcome::Unschedulable { reasons, remedies: remedies(refused) };
     }
     let found = solution.launches.iter().enumerate().find(|(_, launch)| launch.pods.contains(&index));
     let Some((place, launch)) = found else {
@@ -107,7 +121,42 @@ fn pending(index: usize, problem: &Problem<'_>, solution: &Solution) -> Outcome 
         node_pool: launch.node_pool.clone(),
         offering: Offering::of(launch),
         instance_types: PricedType::all_of(launch),
+        ruled_out: explain_launch(problem, launch).map(|why| why.ruled_out).unwrap_or_default(),
         with,
+    }
+}
+
+/// Why nothing cheaper is launched, in one line.
+pub(crate) fn why(problem: &Problem<'_>, launch: &Launch) -> Option<String> {
+    let ruled_out = explain_launch(problem, launch)?.ruled_out;
+    if ruled_out.is_empty() {
+        return Some("no instance type is cheaper".to_owned());
+    }
+    let mut causes: Vec<(String, usize)> = Vec::new();
+    for cause in ruled_out.iter().map(|one| in_short(&one.cause)) {
+        match causes.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, count)) => *count += 1,
+            None => causes.push((cause, 1)),
+        }
+    }
+    // The sort is stable: among equals, what rules out the cheapest comes first.
+    causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let each: Vec<String> = causes.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
+    let types = if ruled_out.len() == 1 { "type is" } else { "types are" };
+    Some(format!("{} {types} cheaper but ruled out: {}", ruled_out.len(), each.join(", ")))
+}
+
+fn in_short(cause: &RuledOutCause) -> String {
+    match cause {
+        RuledOutCause::NodePool { key, .. } => format!("by the NodePool's {key}"),
+        RuledOutCause::Pod { .. } => "by what a pod requires".to_owned(),
+        RuledOutCause::Plan { key, .. } => format!("by {key}, as the pods together need it"),
+        RuledOutCause::NotOffered { .. } => "not sold there".to_owned(),
+        RuledOutCause::Unavailable { .. } => "not to be had now".to_owned(),
+        RuledOutCause::TooSmall { resource, .. } => format!("with too little {resource}"),
+        RuledOutCause::HostPort { port } => format!("where host port {port} is taken"),
+        RuledOutCause::Limit { limit } => format!("by limit {limit}"),
+        RuledOutCause::Unused => "needed elsewhere in the plan".to_owned(),
     }
 }
 

@@ -6,7 +6,7 @@ use nodeless_ports::ErrorKind;
 use nodeless_snapshot::Reader;
 
 /// What is read of a cluster, and whether a plan makes sense without it.
-const KINDS: [(&str, &str, &str, bool); 13] = [
+const KINDS: [(&str, &str, &str, bool); 15] = [
     ("v1", "Node", "/api/v1/nodes", true),
     ("v1", "Pod", "/api/v1/pods", true),
     ("karpenter.sh/v1", "NodePool", "/apis/karpenter.sh/v1/nodepools", true),
@@ -20,23 +20,52 @@ const KINDS: [(&str, &str, &str, bool); 13] = [
     ("v1", "PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", false),
     ("storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses", false),
     ("storage.k8s.io/v1", "CSINode", "/apis/storage.k8s.io/v1/csinodes", false),
+    ("karpenter.sh/v1alpha1", "NodeOverlay", "/apis/karpenter.sh/v1alpha1/nodeoverlays", false),
+    ("autoscaling.x-k8s.io/v1beta1", BUFFER, "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers", false),
+];
+const BUFFER: &str = "CapacityBuffer";
+/// What buffers can be about; read only where there are any.
+const SOURCES: [(&str, &str, &str, bool); 4] = [
+    ("v1", "PodTemplate", "/api/v1/podtemplates", false),
+    ("apps/v1", "Deployment", "/apis/apps/v1/deployments", false),
+    ("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", false),
+    ("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", false),
 ];
 
 /// Reads what a plan is made from. Kinds that are not essential and may not be read are told and left out.
 pub(crate) async fn read(connection: &Connection) -> Result<Reader, CliError> {
     let mut reader = Reader::default();
-    for (api_version, kind, path, essential) in KINDS {
-        let objects = match export::list(connection, kind, path).await {
-            Ok(objects) => objects,
-            Err(error) if !essential && matches!(error.kind, ErrorKind::Denied | ErrorKind::NotFound) => {
-                reader.warn(format!("planning goes on without any {kind}: {error}"));
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        for (index, object) in objects.iter().enumerate() {
-            reader.item(path, index, api_version, kind, object);
+    let mut buffers = 0;
+    for kind in KINDS {
+        let read = read_kind(connection, kind, &mut reader).await?;
+        buffers += if kind.1 == BUFFER { read } else { 0 };
+    }
+    if buffers > 0 {
+        for kind in SOURCES {
+            read_kind(connection, kind, &mut reader).await?;
         }
     }
     Ok(reader)
+}
+
+/// Reads one kind, and returns how many objects it has.
+async fn read_kind(
+    connection: &Connection,
+    (api_version, kind, path, essential): (&str, &str, &str, bool),
+    reader: &mut Reader,
+) -> Result<usize, CliError> {
+    let objects = match export::list(connection, kind, path).await {
+        Ok(objects) => objects,
+        // Clusters without overlays and buffers need not know them.
+        Err(error) if !essential && error.kind == ErrorKind::NotFound => return Ok(0),
+        Err(error) if !essential && error.kind == ErrorKind::Denied => {
+            reader.warn(format!("planning goes on without any {kind}: {error}"));
+            return Ok(0);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    for (index, object) in objects.iter().enumerate() {
+        reader.item(path, index, api_version, kind, object);
+    }
+    Ok(objects.len())
 }

@@ -62,15 +62,24 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     let solution = solve(&problem, &options);
     let elapsed = started.elapsed();
     let asked = explain::resolve(&explain, dry_run.view(), &snapshot.held)?;
-    let told = asked.iter().map(|pod| Explanation::of(pod, &problem, &solution, dry_run.view(), &snapshot.held));
+    let faulty_pods = dry_run.faulty();
+    let about = explain::About {
+        problem: &problem,
+        solution: &solution,
+        view: dry_run.view(),
+        faulty: &faulty_pods,
+        held: &snapshot.held,
+    };
+    let told = asked.iter().map(|pod| about.explain(pod));
     let explanations: Vec<Explanation> = told.collect();
-    let mut report = Report::new(&problem, &solution, explanations);
+    let mut report = Report::new(&problem, &solution, &faulty_pods, explanations);
     report.statistics.nodes = dry_run.node_count();
     report.statistics.instance_types = catalog.catalog.types.len();
     report.statistics.elapsed_milliseconds = (elapsed.as_secs_f64() * 1e6).round() / 1e3;
     report.statistics.peak_memory_bytes = memory::peak();
+    let why = |place: usize| explain::why(&problem, solution.launches.get(place)?);
     print(&match output {
-        Output::Text => text::render(&report, &catalog.described),
+        Output::Text => text::render(&report, &why, &catalog.described),
         Output::Json => form(serde_json::to_string_pretty(&report).map(|json| json + "\n"))?,
         Output::Yaml => form(serde_saphyr::to_string(&report))?,
     })?;

@@ -1,7 +1,7 @@
 //! The plan as programs read it. `docs/plan.md` describes it; change both together.
 
 use super::explain::Explanation;
-use nodeless_model::{CapacityType, Requirements, ResourceList};
+use nodeless_model::{CapacityType, Pod, Requirements, ResourceList};
 use nodeless_scheduling::{Problem, Solution};
 use serde::Serialize;
 
@@ -66,6 +66,9 @@ pub(crate) struct Placement {
 pub(crate) struct Unschedulable {
     pub(crate) pod: String,
     pub(crate) reasons: Vec<String>,
+    /// What would help, for people and `--explain`.
+    #[serde(skip)]
+    pub(crate) remedies: Vec<String>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -106,7 +109,14 @@ impl Offering {
 
 impl Report {
     /// The plan by names, with the statistics that the problem knows.
-    pub(crate) fn new(problem: &Problem<'_>, solution: &Solution, explanations: Vec<Explanation>) -> Self {
+    ///
+    /// `faulty` are the pods that no place was looked for because of what they mount.
+    pub(crate) fn new(
+        problem: &Problem<'_>,
+        solution: &Solution,
+        faulty: &[(&Pod, &str)],
+        explanations: Vec<Explanation>,
+    ) -> Self {
         let pod = |index: usize| problem.pods.get(index).map(|pod| pod.key()).unwrap_or_default();
         let node = |index: usize| problem.nodes.get(index).map(|node| node.name.clone()).unwrap_or_default();
         let placements =
@@ -114,6 +124,12 @@ impl Report {
         let refused = solution.unschedulable.iter().map(|refused| Unschedulable {
             pod: pod(refused.pod),
             reasons: refused.reasons.iter().map(ToString::to_string).collect(),
+            remedies: remedies(refused),
+        });
+        let faulty_pods = faulty.iter().map(|(pod, why)| Unschedulable {
+            pod: pod.key(),
+            reasons: vec![(*why).to_owned()],
+            remedies: Vec::new(),
         });
         let launch = |launch: &nodeless_scheduling::Launch| Launch {
             node_pool: launch.node_pool.clone(),
@@ -126,13 +142,24 @@ impl Report {
         Self {
             launches: solution.launches.iter().map(launch).collect(),
             placements: sorted(placements),
-            unschedulable: sorted(refused),
-            // Prices have six digits behind the point; a sum shows more only by rounding.
-            price_per_hour: (solution.price_per_hour() * 1e9).round() / 1e9,
-            statistics: Statistics { pods: problem.pods.len(), ..Statistics::default() },
+            unschedulable: sorted(refused.chain(faulty_pods)),
+            // Prices have six digits behind the point; a sum shows more only by rounding. The sum of nothing is minus zero.
+            price_per_hour: (solution.price_per_hour() * 1e9).round() / 1e9 + 0.0,
+            statistics: Statistics { pods: problem.pods.len() + faulty.len(), ..Statistics::default() },
             explanations,
         }
     }
+}
+
+/// What would make a pod fit, each thing once.
+pub(crate) fn remedies(refused: &nodeless_scheduling::Unschedulable) -> Vec<String> {
+    let mut remedies: Vec<String> = Vec::new();
+    for remedy in refused.reasons.iter().filter_map(nodeless_scheduling::Reason::remedy) {
+        if !remedies.contains(&remedy) {
+            remedies.push(remedy);
+        }
+    }
+    remedies
 }
 
 fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {

@@ -8,17 +8,23 @@ use std::fmt::Write as _;
 /// How many names are shown before the rest is counted.
 const SHOWN: usize = 4;
 
+/// How many kinds of nodes are told why they are what they are.
+const REASONED: usize = 50;
+
+/// Why the launch of this place, from 0, is what it is.
+pub(crate) type Why<'a> = dyn Fn(usize) -> Option<String> + 'a;
+
 /// The plan, with where its prices come from.
-pub(crate) fn render(report: &Report, prices: &str) -> String {
+pub(crate) fn render(report: &Report, why: &Why<'_>, prices: &str) -> String {
     let mut text = String::new();
     // Writing into a String does not fail.
-    let _ = write(&mut text, report, prices);
+    let _ = write(&mut text, report, why, prices);
     text
 }
 
-fn write(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
+fn write(out: &mut String, report: &Report, why: &Why<'_>, prices: &str) -> std::fmt::Result {
     if !report.launches.is_empty() {
-        launches(out, &report.launches)?;
+        launches(out, &report.launches, why)?;
     }
     if !report.placements.is_empty() {
         placements(out, report)?;
@@ -32,10 +38,10 @@ fn write(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
     total(out, report, prices)
 }
 
-fn launches(out: &mut String, launches: &[Launch]) -> std::fmt::Result {
+fn launches(out: &mut String, launches: &[Launch], why: &Why<'_>) -> std::fmt::Result {
     writeln!(out, "{} to launch", counted(launches.len(), "node"))?;
-    for group in alike(launches) {
-        let (first, count) = (group[0], group.len());
+    for (told, group) in alike(launches).into_iter().enumerate() {
+        let (first, count) = (&launches[group[0]], group.len());
         let offering = &first.offering;
         let times = if count == 1 { String::new() } else { format!("{count} x ") };
         writeln!(
@@ -48,27 +54,30 @@ fn launches(out: &mut String, launches: &[Launch]) -> std::fmt::Result {
             if count == 1 { String::new() } else { " each".to_owned() }
         )?;
         writeln!(out, "    NodePool  {}", first.node_pool)?;
-        let pods: Vec<&str> = group.iter().flat_map(|launch| launch.pods.iter().map(String::as_str)).collect();
+        let pods: Vec<&str> = group.iter().flat_map(|place| launches[*place].pods.iter().map(String::as_str)).collect();
         writeln!(out, "    for       {}: {}", counted(pods.len(), "pod"), shortened(&pods))?;
         writeln!(out, "    requests  {}{}", first.requests, if count == 1 { "" } else { ", on each at most" })?;
         writeln!(out, "    or        {}", alternatives(&first.instance_types))?;
+        if let Some(why) = why(group[0]).filter(|_| told < REASONED) {
+            writeln!(out, "    why       {why}")?;
+        }
     }
     writeln!(out)
 }
 
-/// Launches that differ in nothing but their pods, in the order in which they come.
-fn alike(launches: &[Launch]) -> Vec<Vec<&Launch>> {
-    let mut groups: Vec<Vec<&Launch>> = Vec::new();
-    for launch in launches {
-        let same = |group: &&mut Vec<&Launch>| {
-            let first = group[0];
+/// The places of launches that differ in nothing but their pods, in the order in which they come.
+fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (place, launch) in launches.iter().enumerate() {
+        let same = |group: &&mut Vec<usize>| {
+            let first = &launches[group[0]];
             first.node_pool == launch.node_pool
                 && first.offering == launch.offering
                 && first.instance_types == launch.instance_types
         };
         match groups.iter_mut().find(same) {
-            Some(group) => group.push(launch),
-            None => groups.push(vec![launch]),
+            Some(group) => group.push(place),
+            None => groups.push(vec![place]),
         }
     }
     groups
@@ -102,26 +111,32 @@ fn placements(out: &mut String, report: &Report) -> std::fmt::Result {
 
 fn unschedulable(out: &mut String, refused: &[Unschedulable]) -> std::fmt::Result {
     writeln!(out, "{} that fit{} nowhere", counted(refused.len(), "pod"), if refused.len() == 1 { "s" } else { "" })?;
-    let mut groups: Vec<(&[String], Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(&Unschedulable, Vec<&str>)> = Vec::new();
     for one in refused {
-        match groups.iter_mut().find(|(reasons, _)| *reasons == one.reasons) {
+        match groups.iter_mut().find(|(first, _)| first.reasons == one.reasons) {
             Some((_, pods)) => pods.push(&one.pod),
-            None => groups.push((&one.reasons, vec![&one.pod])),
+            None => groups.push((one, vec![&one.pod])),
         }
     }
-    for (reasons, pods) in groups {
+    for (first, pods) in groups {
         writeln!(out, "\n  {}", shortened(&pods))?;
-        for reason in reasons {
-            writeln!(out, "    {reason}")?;
-        }
+        reasons(out, &first.reasons, &first.remedies)?;
     }
     writeln!(out)
+}
+
+fn reasons(out: &mut String, reasons: &[String], remedies: &[String]) -> std::fmt::Result {
+    reasons.iter().try_for_each(|reason| writeln!(out, "    {reason}"))?;
+    for (index, remedy) in remedies.iter().enumerate() {
+        writeln!(out, "    {} {remedy}", if index == 0 { "to fit:" } else { "or:" })?;
+    }
+    Ok(())
 }
 
 fn explained(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
     write!(out, "Pod {} ", explanation.pod)?;
     match &explanation.outcome {
-        Outcome::Launch { node_pool, offering, instance_types, with, .. } => {
+        Outcome::Launch { node_pool, offering, instance_types, ruled_out, with, .. } => {
             let beside = match with.len() {
                 0 => String::new(),
                 others => format!(", beside {}", counted(others, "other pod")),
@@ -138,11 +153,17 @@ fn explained(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
             for kind in instance_types {
                 writeln!(out, "    {:20} {}", kind.name, dollars(kind.price_per_hour))?;
             }
+            if !ruled_out.is_empty() {
+                writeln!(out, "  cheaper, but ruled out:")?;
+            }
+            for kind in ruled_out {
+                writeln!(out, "    {:20} {}  {}", kind.name, dollars(kind.price), kind.cause)?;
+            }
         }
         Outcome::Placement { node } => writeln!(out, "fits on node {node}")?,
-        Outcome::Unschedulable { reasons } => {
+        Outcome::Unschedulable { reasons: why, remedies } => {
             writeln!(out, "fits nowhere")?;
-            reasons.iter().try_for_each(|reason| writeln!(out, "  {reason}"))?;
+            reasons(out, why, remedies)?;
         }
         Outcome::NotPending { why } => writeln!(out, "needs no place: {why}")?,
     }

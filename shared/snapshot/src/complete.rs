@@ -6,6 +6,12 @@ use nodeless_api::{ConditionStatus, NodePool, labels, slim};
 use nodeless_model as model;
 use serde_json::{Map, Value, json};
 
+/// The annotation of claims that are bound for good.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// The annotations of the StorageClass that claims without a class get.
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+
 /// What pods may use is everything, unless the node says otherwise.
 pub(crate) fn node(node: &mut slim::Node) {
     if node.status.allocatable.is_empty() {
@@ -13,8 +19,43 @@ pub(crate) fn node(node: &mut slim::Node) {
     }
 }
 
+/// A claim that names its volume is bound, unless its status says otherwise; one that names no class has the default one.
+pub(crate) fn volume_claim(claim: &mut slim::PersistentVolumeClaim, default_class: Option<&str>) {
+    let spec = &mut claim.spec;
+    if spec.volume_name.as_ref().is_some_and(|volume| !volume.is_empty()) {
+        if matches!(claim.status.phase.as_deref(), None | Some("Bound")) {
+            let annotations = claim.metadata.annotations.get_or_insert_default();
+            annotations.entry(BIND_COMPLETED.to_owned()).or_insert_with(|| "yes".to_owned());
+        }
+    } else if spec.storage_class_name.is_none() {
+        spec.storage_class_name = default_class.map(str::to_owned);
+    }
+}
+
+/// The class that claims without one get: of several, the newest, and among those of one age the first by name.
+pub(crate) fn default_class<'a>(classes: impl Iterator<Item = &'a slim::StorageClass>) -> Option<&'a str> {
+    let is_default = |class: &&slim::StorageClass| {
+        let annotations = class.metadata.annotations.as_ref();
+        DEFAULT_CLASS.iter().any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == "true"))
+    };
+    let newest = classes.filter(is_default).min_by_key(|class| {
+        let created = class.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        (std::cmp::Reverse(created), class.metadata.name.as_deref())
+    });
+    newest.and_then(|class| class.metadata.name.as_deref())
+}
+
+/// Fields of conditions that their definition asks for and nothing here looks at.
+fn conditions(of: &mut Value) {
+    for condition in of.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(condition) = condition.as_object_mut() else { continue };
+        condition.entry("lastTransitionTime").or_insert_with(|| json!("1970-01-01T00:00:00Z"));
+    }
+}
+
 /// Fields of a NodePool that its definition asks for, where leaving them out can only mean one thing.
 pub(crate) fn node_pool(pool: &mut Value) {
+    conditions(pool);
     if let Some(disruption) = object(pool, "/spec/disruption") {
         disruption.entry("consolidateAfter").or_insert_with(|| json!("0s"));
     }
@@ -26,6 +67,12 @@ pub(crate) fn node_pool(pool: &mut Value) {
 
 /// Fields of an EC2NodeClass that its definition asks for but planning has no use for.
 pub(crate) fn node_class(class: &mut Value) {
+    conditions(class);
+    for subnet in class.pointer_mut("/status/subnets").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(subnet) = subnet.as_object_mut() {
+            subnet.entry("id").or_insert_with(|| json!(""));
+        }
+    }
     if let Some(class) = class.as_object_mut() {
         class.entry("spec").or_insert_with(|| json!({}));
     }
@@ -38,11 +85,17 @@ pub(crate) fn node_class(class: &mut Value) {
 
 /// Fields of a NodeClaim that its definition asks for.
 pub(crate) fn node_claim(claim: &mut Value) {
+    conditions(claim);
     if let Some(spec) = object(claim, "/spec") {
         spec.entry("requirements").or_insert_with(|| json!([]));
         spec.entry("nodeClassRef").or_insert_with(|| json!({ "name": "" }));
         node_class_reference(spec);
     }
+}
+
+/// Fields of a NodeOverlay or CapacityBuffer that nothing here looks at.
+pub(crate) fn status(object: &mut Value) {
+    conditions(object);
 }
 
 fn node_class_reference(spec: &mut Map<String, Value>) {

@@ -22,10 +22,15 @@ pub(crate) enum Kind {
     NodePool,
     NodeClaim,
     NodeClass,
+    NodeOverlay,
+    CapacityBuffer,
+    PodTemplate,
+    /// What a CapacityBuffer can be about.
+    Workload(&'static str),
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str, &'static str); 13] = [
+    const ALL: [(Self, &'static str, &'static str); 19] = [
         (Self::Node, "", "Node"),
         (Self::Pod, "", "Pod"),
         (Self::Namespace, "", "Namespace"),
@@ -39,6 +44,12 @@ impl Kind {
         (Self::NodePool, "karpenter.sh", "NodePool"),
         (Self::NodeClaim, "karpenter.sh", "NodeClaim"),
         (Self::NodeClass, "karpenter.k8s.aws", "EC2NodeClass"),
+        (Self::NodeOverlay, "karpenter.sh", "NodeOverlay"),
+        (Self::CapacityBuffer, "autoscaling.x-k8s.io", "CapacityBuffer"),
+        (Self::PodTemplate, "", "PodTemplate"),
+        (Self::Workload("Deployment"), "apps", "Deployment"),
+        (Self::Workload("StatefulSet"), "apps", "StatefulSet"),
+        (Self::Workload("ReplicaSet"), "apps", "ReplicaSet"),
     ];
 
     /// The kind of this name in the group of this apiVersion; without an apiVersion the name decides.
@@ -55,7 +66,16 @@ impl Kind {
 
     /// Whether its objects belong to namespaces.
     pub(crate) const fn is_namespaced(self) -> bool {
-        matches!(self, Self::Pod | Self::PersistentVolumeClaim | Self::DaemonSet | Self::PodDisruptionBudget)
+        matches!(
+            self,
+            Self::Pod
+                | Self::PersistentVolumeClaim
+                | Self::DaemonSet
+                | Self::PodDisruptionBudget
+                | Self::CapacityBuffer
+                | Self::PodTemplate
+                | Self::Workload(_)
+        )
     }
 
     /// Whether this version of it can be read.

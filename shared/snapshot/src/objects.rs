@@ -1,8 +1,12 @@
 //! The objects that were read, by kind and name.
 
+use crate::complete;
+use crate::decode::decode;
+use crate::documents::Body;
 use crate::fault::Place;
-use nodeless_api::{EC2NodeClass, slim};
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
 use nodeless_model as model;
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Namespace, empty for objects without one, and name.
@@ -27,13 +31,73 @@ pub(crate) struct Objects {
     pub(crate) node_pools: BTreeMap<Key, model::NodePool>,
     pub(crate) node_classes: BTreeMap<Key, EC2NodeClass>,
     pub(crate) node_claims: BTreeMap<Key, (Place, nodeless_api::NodeClaim)>,
+    pub(crate) node_overlays: BTreeMap<Key, (model::NodeOverlay, NodeOverlayStatus)>,
+    pub(crate) capacity_buffers: BTreeMap<Key, (model::CapacityBuffer, CapacityBufferStatus)>,
+    /// What buffers may be about, by kind; or why it cannot be understood, which matters only where a buffer names it.
+    pub(crate) shapes: BTreeMap<(&'static str, Key), Result<model::BufferShape, String>>,
     /// Pods whose priority was left to their class.
     pub(crate) without_priority: BTreeSet<Key>,
     /// Pods that Fargate runs.
     pub(crate) on_fargate: BTreeSet<Key>,
+    /// The claims that are made for pods from templates, each with its class.
+    pub(crate) ephemeral: BTreeMap<Key, Option<String>>,
+}
+
+/// What is read of a pod for the claims that are made for it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Templates {
+    spec: TemplatesSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TemplatesSpec {
+    volumes: Vec<TemplatedVolume>,
+}
+
+#[derive(Deserialize)]
+struct TemplatedVolume {
+    name: String,
+    ephemeral: Option<Ephemeral>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Ephemeral {
+    volume_claim_template: slim::PersistentVolumeClaim,
 }
 
 impl Objects {
+    /// Remembers the claims that Kubernetes makes for a pod. Their controller names them after pod and volume.
+    pub(crate) fn note_ephemeral(&mut self, (namespace, name): &Key, body: &Body<'_>) {
+        let templates = decode::<Templates>(body).unwrap_or_default();
+        for volume in templates.spec.volumes {
+            if let Some(ephemeral) = volume.ephemeral {
+                let key = (namespace.clone(), format!("{name}-{}", volume.name));
+                self.ephemeral.insert(key, ephemeral.volume_claim_template.spec.storage_class_name);
+            }
+        }
+    }
+
+    /// All claims: those that were read, and those that will be made, each with what admission fills in.
+    pub(crate) fn take_volume_claims(&mut self) -> Vec<slim::PersistentVolumeClaim> {
+        for ((namespace, name), class) in std::mem::take(&mut self.ephemeral) {
+            let made = || {
+                let mut claim = slim::PersistentVolumeClaim::default();
+                claim.metadata.namespace = Some(namespace.clone());
+                claim.metadata.name = Some(name.clone());
+                claim.spec.storage_class_name = class;
+                claim
+            };
+            self.persistent_volume_claims.entry((namespace.clone(), name.clone())).or_insert_with(made);
+        }
+        let default_class = complete::default_class(self.storage_classes.values());
+        let mut claims: Vec<_> = std::mem::take(&mut self.persistent_volume_claims).into_values().collect();
+        claims.iter_mut().for_each(|claim| complete::volume_claim(claim, default_class));
+        claims
+    }
+
     /// Remembers what the model's pod does not have.
     pub(crate) fn note_pod(&mut self, key: &Key, without_priority: bool, scheduler: Option<&str>) {
         let mut note = |set: fn(&mut Self) -> &mut BTreeSet<Key>, holds: bool| {

@@ -135,8 +135,11 @@ impl Reader {
                 let unset = read.as_ref().is_some_and(|(_, pod)| pod.spec.priority.is_none());
                 let scheduler = read.as_ref().and_then(|(_, pod)| pod.spec.scheduler_name.clone());
                 let converted = self.converted(incoming, body, read, |pod| model::Pod::try_from(pod));
-                if let Some((key, _)) = &converted {
+                if let Some((key, pod)) = &converted {
                     self.objects.note_pod(key, unset, scheduler.as_deref());
+                    if pod.volume_claims.iter().any(|claim| claim.ephemeral) {
+                        self.objects.note_ephemeral(key, body);
+                    }
                 }
                 self.keep(incoming, converted, |objects| &mut objects.pods);
             }
@@ -197,7 +200,48 @@ impl Reader {
                 let placed = read.map(|(key, claim)| (key, (place, claim)));
                 self.keep(incoming, placed, |objects| &mut objects.node_claims);
             }
+            Kind::NodeOverlay => {
+                let read = self.custom(incoming, body, complete::status, |object: &mut nodeless_api::NodeOverlay| {
+                    &mut object.metadata
+                });
+                let converted = self.converted(incoming, body, read, |overlay| {
+                    let status = overlay.status.clone().unwrap_or_default();
+                    Ok((model::NodeOverlay::try_from(overlay)?, status))
+                });
+                self.keep(incoming, converted, |objects| &mut objects.node_overlays);
+            }
+            Kind::CapacityBuffer => {
+                let read =
+                    self.custom(incoming, body, complete::status, |object: &mut nodeless_api::CapacityBuffer| {
+                        &mut object.metadata
+                    });
+                let converted = self.converted(incoming, body, read, |buffer| {
+                    let status = buffer.status.clone().unwrap_or_default();
+                    Ok((model::CapacityBuffer::try_from(buffer)?, status))
+                });
+                self.keep(incoming, converted, |objects| &mut objects.capacity_buffers);
+            }
+            Kind::PodTemplate => {
+                self.shape("PodTemplate", body, |template: &slim::StoredPodTemplate| template.try_into());
+            }
+            Kind::Workload(kind) => self.shape(kind, body, |workload: &slim::Scalable| workload.try_into()),
         }
+    }
+
+    /// Something that a buffer may be about. It is nobody's fault if it cannot be understood and no buffer is.
+    fn shape<T: DeserializeOwned>(
+        &mut self,
+        kind: &'static str,
+        body: &Body<'_>,
+        convert: impl Fn(&T) -> Result<model::BufferShape, ConvertError>,
+    ) {
+        let (namespace, name) = identity(body);
+        let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };
+        let shape = match decode::<T>(body) {
+            Ok(object) => convert(&object).map_err(|error| format!("{}: {}", error.field, error.problem)),
+            Err(undecoded) => Err(format!("{}: {}", undecoded.field, undecoded.problem)),
+        };
+        self.objects.shapes.insert((kind, (namespace, name)), shape);
     }
 
     /// An object of Kubernetes' own, with its key.

@@ -4,10 +4,11 @@ use crate::complete;
 use crate::fault::Fault;
 use crate::objects::{Key, Objects};
 use jiff::Timestamp;
-use nodeless_api::slim;
+use nodeless_api::convert::volumes::Storage;
+use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{Node, NodeClaim, Pod};
-use nodeless_ports::cluster::{ClusterView, InvalidObject};
+use nodeless_model::{BufferError, BufferShape, BufferSource, CapacityBuffer, Node, NodeClaim, Pod};
+use nodeless_ports::cluster::{BufferView, ClusterView, InvalidObject};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -82,6 +83,7 @@ impl Snapshot {
         let mut snapshot = Self { faults, warnings, skipped, ..Self::default() };
         snapshot.objects = count(&objects);
         snapshot.take_pods(&mut objects);
+        let claims = objects.take_volume_claims();
         snapshot.view.invalid = invalid;
         snapshot.view.nodes = objects.nodes.into_values().collect();
         snapshot.without_status = snapshot
@@ -96,6 +98,18 @@ impl Snapshot {
         snapshot.view.disruption_budgets = objects.disruption_budgets.into_values().collect();
         snapshot.view.node_pools = objects.node_pools.into_values().collect();
         snapshot.view.node_classes = objects.node_classes.into_iter().map(|((_, name), class)| (name, class)).collect();
+        snapshot.view.node_overlays = objects.node_overlays.into_values().collect();
+        let active = objects.capacity_buffers.into_values().filter(|(buffer, _)| buffer.is_active());
+        snapshot.view.capacity_buffers =
+            active.map(|(buffer, status)| buffer_view(buffer, status, &objects.shapes)).collect();
+        let named = |namespace: slim::Namespace| {
+            (namespace.metadata.name.unwrap_or_default(), namespace.metadata.labels.unwrap_or_default())
+        };
+        snapshot.view.namespaces = objects.namespaces.into_values().map(named).collect();
+        let volumes: Vec<_> = objects.persistent_volumes.into_values().collect();
+        let classes: Vec<_> = objects.storage_classes.into_values().collect();
+        let nodes: Vec<_> = objects.csi_nodes.into_values().collect();
+        snapshot.view.set_volumes(Storage { claims: &claims, volumes: &volumes, classes: &classes }, &nodes);
         snapshot.latest = latest(&snapshot);
         snapshot
     }
@@ -152,6 +166,28 @@ impl Snapshot {
             }
         }
     }
+}
+
+/// A buffer with what it is about.
+fn buffer_view(
+    buffer: CapacityBuffer,
+    status: CapacityBufferStatus,
+    shapes: &BTreeMap<(&'static str, Key), Result<BufferShape, String>>,
+) -> BufferView {
+    let shape = buffer.source().and_then(|source| {
+        let (kind, name) = match source {
+            BufferSource::PodTemplate { name } => ("PodTemplate", name),
+            BufferSource::Workload { kind, name, .. } => (kind.as_str(), name),
+        };
+        let own =
+            |(known, (namespace, of)): &(&str, Key)| *known == kind && *namespace == buffer.namespace && of == name;
+        match shapes.iter().find(|(key, _)| own(key)) {
+            Some((_, Ok(shape))) => Ok(shape.clone()),
+            Some((_, Err(why))) => Err(BufferError::Resolution(format!("{kind} cannot be understood: {why}"))),
+            None => Err(buffer.missing_source(source)),
+        }
+    });
+    BufferView { status, shape, buffer }
 }
 
 fn mirrored(claim: &NodeClaim) -> MirroredClaim {
@@ -212,6 +248,7 @@ fn count(objects: &Objects) -> usize {
     let Objects { nodes, pods, daemon_sets, disruption_budgets, namespaces, .. } = objects;
     let Objects { persistent_volumes, persistent_volume_claims, storage_classes, csi_nodes, .. } = objects;
     let Objects { priority_classes, node_pools, node_classes, node_claims, .. } = objects;
+    let Objects { node_overlays, capacity_buffers, .. } = objects;
     nodes.len()
         + pods.len()
         + daemon_sets.len()
@@ -225,4 +262,6 @@ fn count(objects: &Objects) -> usize {
         + node_pools.len()
         + node_classes.len()
         + node_claims.len()
+        + node_overlays.len()
+        + capacity_buffers.len()
 }

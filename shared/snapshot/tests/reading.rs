@@ -297,12 +297,13 @@ kind: NodePool
 apiVersion: karpenter.sh/v1
 metadata: {name: unready}
 spec: {template: {spec: {nodeClassRef: {name: other}, requirements: []}}}
-status: {conditions: [{type: Ready, status: 'False', reason: NodeClassNotReady, message: no subnets, lastTransitionTime: '2026-01-01T00:00:00Z'}]}
+status: {conditions: [{type: Ready, status: 'False', reason: NodeClassNotReady, message: no subnets}]}
 ---
 kind: EC2NodeClass
 apiVersion: karpenter.k8s.aws/v1
 metadata: {name: other}
 spec: {amiFamily: Bottlerocket}
+status: {subnets: [{zone: us-east-1a}], conditions: [{type: Ready, status: 'True'}]}
 ---
 kind: Node
 apiVersion: v1

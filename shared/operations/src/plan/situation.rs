@@ -103,7 +103,7 @@ impl<'a> Situation<'a> {
         waiting.filter_map(|pod| Some((pod, self.volume_fault(pod)?)))
     }
 
-    fn volume_fault(&self, pod: &Pod) -> Option<&'a String> {
+    pub(super) fn volume_fault(&self, pod: &Pod) -> Option<&'a String> {
         if self.view.volume_faults.is_empty() {
             return None;
         }
