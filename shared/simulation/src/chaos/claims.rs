@@ -1,0 +1,134 @@
+//! The claims table and the source of the catalog, with mishaps.
+
+use super::Chaos;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
+use nodeless_catalog::Catalog;
+use nodeless_model::NodeClaim;
+use nodeless_model::claim::Charge;
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, UnavailableOffering};
+use nodeless_ports::{CatalogSource, Claims, PortError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The Claims port with mishaps in its way.
+#[derive(Clone)]
+pub struct ChaoticClaims {
+    /// The port itself.
+    pub inner: Arc<dyn Claims>,
+    /// What goes wrong.
+    pub chaos: Chaos,
+}
+
+#[async_trait]
+impl Claims for ChaoticClaims {
+    async fn list(&self) -> Result<Vec<NodeClaim>, PortError> {
+        self.chaos.read("claims list", self.inner.list()).await
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
+        self.chaos.read("claims get", self.inner.get(name)).await
+    }
+
+    async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
+        self.chaos.read("claims find by instance", self.inner.find_by_instance(instance_id)).await
+    }
+
+    async fn create(&self, claim: &NodeClaim, limits: Option<&PoolLimits>) -> Result<Created, PortError> {
+        let accepted = |created: &Created| *created == Created::Written;
+        self.chaos.write("claims create", claim.name.clone(), accepted, self.inner.create(claim, limits)).await
+    }
+
+    async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
+        self.chaos.write("claims update", claim.name.clone(), |_| true, self.inner.update(claim, charge)).await
+    }
+
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
+        self.chaos.write("claims delete", claim.name.clone(), |()| true, self.inner.delete(claim)).await
+    }
+
+    async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {
+        self.chaos.read("claims usage", self.inner.usage()).await
+    }
+
+    async fn correct_usage(&self, node_pool: &str, read: &PoolUsage, counted: &PoolUsage) -> Result<(), PortError> {
+        let call = self.inner.correct_usage(node_pool, read, counted);
+        self.chaos.write("claims correct usage", node_pool.to_owned(), |()| true, call).await
+    }
+
+    async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
+        let subject = format!("{} offerings", offerings.len());
+        self.chaos.write("claims mark unavailable", subject, |()| true, self.inner.mark_unavailable(offerings)).await
+    }
+
+    async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
+        self.chaos.read("claims unavailable", self.inner.unavailable(now)).await
+    }
+
+    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
+        let call = self.inner.put_catalog(version, encoded);
+        self.chaos.write("claims put catalog", version.to_owned(), |()| true, call).await
+    }
+
+    async fn catalog_version(&self) -> Result<Option<String>, PortError> {
+        self.chaos.read("claims catalog version", self.inner.catalog_version()).await
+    }
+
+    async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
+        self.chaos.read("claims catalog", self.inner.catalog()).await
+    }
+
+    async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
+        let subject = decisions.first().map(|decision| decision.summary.clone()).unwrap_or_default();
+        let call = self.inner.record_decisions(decisions, keep);
+        self.chaos.write("claims record decisions", subject, |()| true, call).await
+    }
+
+    async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
+        self.chaos.read("claims decisions", self.inner.decisions(limit)).await
+    }
+
+    async fn acquire_lease(
+        &self,
+        name: &str,
+        holder: &str,
+        now: Timestamp,
+        duration: Duration,
+    ) -> Result<Option<Lease>, PortError> {
+        let call = self.inner.acquire_lease(name, holder, now, duration);
+        self.chaos.write("claims acquire lease", name.to_owned(), Option::is_some, call).await
+    }
+
+    async fn release_lease(&self, lease: &Lease) -> Result<(), PortError> {
+        let call = self.inner.release_lease(lease);
+        self.chaos.write("claims release lease", lease.name.clone(), |()| true, call).await
+    }
+}
+
+/// The CatalogSource port with mishaps in its way.
+#[derive(Clone)]
+pub struct ChaoticCatalogSource {
+    /// The port itself.
+    pub inner: Arc<dyn CatalogSource>,
+    /// What goes wrong.
+    pub chaos: Chaos,
+}
+
+#[async_trait]
+impl CatalogSource for ChaoticCatalogSource {
+    async fn catalog(&self, previous: Option<&Catalog>) -> Result<Catalog, PortError> {
+        self.chaos.read("source catalog", self.inner.catalog(previous)).await
+    }
+
+    async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
+        self.chaos.read("source resolve", self.inner.resolve(node_class)).await
+    }
+
+    async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
+        let subject = node_class.metadata.name.clone().unwrap_or_default();
+        self.chaos.write("source release", subject, |()| true, self.inner.release(node_class)).await
+    }
+}

@@ -1,0 +1,65 @@
+//! EC2 with mishaps.
+
+use super::Chaos;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_model::instance::{Instance, LaunchOutcome};
+use nodeless_model::StringMap;
+use nodeless_ports::cloud::LaunchRequest;
+use nodeless_ports::{Cloud, PortError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The Cloud port with mishaps in its way.
+pub struct ChaoticCloud {
+    inner: Arc<dyn Cloud>,
+    chaos: Chaos,
+    /// The last list of all instances, and when it was true.
+    last: Mutex<Option<(Timestamp, Vec<Instance>)>>,
+}
+
+impl ChaoticCloud {
+    /// This port, with these mishaps in its way.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Cloud>, chaos: Chaos) -> Self {
+        Self { inner, chaos, last: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Cloud for ChaoticCloud {
+    async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
+        let subject = request.claim.name.clone();
+        let accepted = |outcome: &LaunchOutcome| !outcome.instances.is_empty();
+        self.chaos.write("cloud launch", subject, accepted, self.inner.launch(request)).await
+    }
+
+    async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
+        self.chaos.read("cloud instances", self.inner.instances(ids)).await
+    }
+
+    async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, instances)) = last
+            && self.chaos.repeats(at)
+        {
+            return Ok(instances);
+        }
+        let instances = self.chaos.read("cloud all instances", self.inner.all_instances()).await?;
+        let read = (self.chaos.clock().time(), instances.clone());
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        Ok(instances)
+    }
+
+    async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {
+        self.chaos.write("cloud terminate", ids.join(" "), |()| true, self.inner.terminate(ids)).await
+    }
+
+    async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
+        self.chaos.write("cloud tag", id.to_owned(), |()| true, self.inner.tag(id, tags)).await
+    }
+
+    async fn delete_unused_launch_templates(&self, since: Timestamp) -> Result<Vec<String>, PortError> {
+        let call = self.inner.delete_unused_launch_templates(since);
+        self.chaos.write("cloud delete launch templates", String::new(), |names| !names.is_empty(), call).await
+    }
+}

@@ -1,0 +1,135 @@
+//! The cluster with mishaps.
+
+use super::Chaos;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePoolStatus};
+use nodeless_model::{Node, NodeClaim, NodePool, Pod};
+use nodeless_ports::cluster::{
+    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment,
+};
+use nodeless_ports::{Cluster, PortError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The Cluster port with mishaps in its way.
+pub struct ChaoticCluster {
+    inner: Arc<dyn Cluster>,
+    chaos: Chaos,
+    /// The last view, and when it was true.
+    last: Mutex<Option<(Timestamp, ClusterView)>>,
+}
+
+impl ChaoticCluster {
+    /// This port, with these mishaps in its way.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Cluster>, chaos: Chaos) -> Self {
+        Self { inner, chaos, last: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Cluster for ChaoticCluster {
+    /// A watch may lag, so the view may be the one before.
+    async fn view(&self) -> Result<ClusterView, PortError> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let view = match last {
+            Some((at, view)) if self.chaos.repeats(at) => (at, view),
+            _ => (self.chaos.clock().time(), self.chaos.read("cluster view", self.inner.view()).await?),
+        };
+        if self.chaos.rates().stale > 0.0 {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(view.clone());
+        }
+        Ok(view.1)
+    }
+
+    async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
+        self.chaos.read("cluster settle", self.inner.settle(idle, max)).await
+    }
+
+    async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
+        self.chaos.read("cluster nodes of", self.inner.nodes_of(provider_id, name_hint)).await
+    }
+
+    async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
+        self.chaos.read("cluster our nodes", self.inner.our_nodes()).await
+    }
+
+    async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
+        self.chaos.read("cluster pods on", self.inner.pods_on(node)).await
+    }
+
+    async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
+        self.chaos.read("cluster volume attachments", self.inner.volume_attachments(node)).await
+    }
+
+    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
+        self.chaos.read("cluster node class", self.inner.node_class(name)).await
+    }
+
+    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
+        self.chaos.read("cluster node classes", self.inner.node_classes()).await
+    }
+
+    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+        self.chaos.read("cluster node pools", self.inner.node_pools()).await
+    }
+
+    async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
+        let call = self.inner.patch_node(name, uid, patch);
+        self.chaos.write("cluster patch node", name.to_owned(), |()| true, call).await
+    }
+
+    async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
+        let call = self.inner.delete_node(name, uid);
+        self.chaos.write("cluster delete node", name.to_owned(), |()| true, call).await
+    }
+
+    async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
+        let accepted = |answer: &Eviction| *answer == Eviction::Accepted;
+        self.chaos.write("cluster evict", key(pod), accepted, self.inner.evict(pod)).await
+    }
+
+    async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
+        let call = self.inner.delete_pod(pod, grace_seconds);
+        self.chaos.write("cluster delete pod", key(pod), |()| true, call).await
+    }
+
+    async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
+        let subject = format!("{} events", events.len());
+        self.chaos.write("cluster publish", subject, |()| true, self.inner.publish(events)).await
+    }
+
+    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+        self.chaos.read("cluster mirrored claims", self.inner.mirrored_claims()).await
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
+        let call = self.inner.mirror_claim(claim);
+        self.chaos.write("cluster mirror claim", claim.name.clone(), |_| true, call).await
+    }
+
+    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
+        let call = self.inner.remove_claim(name);
+        self.chaos.write("cluster remove claim", name.to_owned(), |()| true, call).await
+    }
+
+    async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
+        let call = self.inner.write_node_pool_status(name, status);
+        self.chaos.write("cluster node pool status", name.to_owned(), |()| true, call).await
+    }
+
+    async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
+        let call = self.inner.write_node_class_status(name, status);
+        self.chaos.write("cluster node class status", name.to_owned(), |()| true, call).await
+    }
+
+    async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
+        let call = self.inner.release_node_class(name);
+        self.chaos.write("cluster release node class", name.to_owned(), |()| true, call).await
+    }
+}
+
+fn key(pod: &PodRef) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}

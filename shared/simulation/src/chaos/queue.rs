@@ -1,0 +1,86 @@
+//! Queues that lose, delay and double messages.
+
+use super::Chaos;
+use crate::random::Random;
+use async_trait::async_trait;
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{PortError, Queue};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The Queue port with mishaps in its way.
+#[derive(Clone)]
+pub struct ChaoticQueue {
+    /// The port itself.
+    pub inner: Arc<dyn Queue>,
+    /// What goes wrong.
+    pub chaos: Chaos,
+}
+
+/// What becomes of a message: how late each of its copies comes. Usually there is one, at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fate(pub Vec<Duration>);
+
+impl Chaos {
+    /// Decides what becomes of a message.
+    #[must_use]
+    pub fn fate(&self) -> Fate {
+        let mut state = self.lock();
+        let rates = state.rates;
+        let latest = u64::try_from(rates.latest.as_millis()).unwrap_or(u64::MAX);
+        if state.random.happens(rates.lost) {
+            state.mishaps += 1;
+            return Fate(Vec::new());
+        }
+        let delay = |random: &mut Random| {
+            if random.happens(rates.late) { Duration::from_millis(random.below(latest)) } else { Duration::ZERO }
+        };
+        let mut copies = vec![delay(&mut state.random)];
+        if state.random.happens(rates.doubled) {
+            copies.push(Duration::from_millis(state.random.below(latest)));
+        }
+        if copies != [Duration::ZERO] {
+            state.mishaps += 1;
+        }
+        Fate(copies)
+    }
+}
+
+#[async_trait]
+impl Queue for ChaoticQueue {
+    async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
+        let Fate(copies) = self.chaos.fate();
+        let send = async {
+            for delay in copies {
+                if delay.is_zero() {
+                    self.inner.wake_planner(source).await?;
+                } else {
+                    self.inner.wake_planner_after(delay).await?;
+                }
+            }
+            Ok(())
+        };
+        self.chaos.write("queue wake planner", format!("{source:?}"), |()| true, send).await
+    }
+
+    async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
+        let Fate(copies) = self.chaos.fate();
+        let send = async {
+            for late in copies {
+                self.inner.wake_planner_after(delay + late).await?;
+            }
+            Ok(())
+        };
+        self.chaos.write("queue wake planner later", String::new(), |()| true, send).await
+    }
+
+    async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
+        let mut messages = Vec::new();
+        for (name, delay) in claims {
+            let Fate(copies) = self.chaos.fate();
+            messages.extend(copies.into_iter().map(|late| (name.clone(), *delay + late)));
+        }
+        let subject = claims.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
+        self.chaos.write("queue wake claims", subject, |()| true, self.inner.wake_claims(&messages)).await
+    }
+}
