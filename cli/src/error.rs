@@ -107,6 +107,20 @@ pub(crate) enum CliError {
     /// The world could not be made.
     #[error(transparent)]
     World(#[from] nodeless_simulation::world::WorldError),
+    /// A scenario could not be read.
+    #[error("{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day or storm")]
+    Scenario {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A scenario could not be used.
+    #[error(transparent)]
+    ScenarioForm(#[from] nodeless_controller::simulate::ScenarioError),
+    /// A run failed.
+    #[error(transparent)]
+    Simulation(#[from] nodeless_controller::simulate::SimulationError),
     /// What went wrong has been told already.
     #[error("")]
     Told,

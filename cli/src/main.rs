@@ -11,10 +11,12 @@ mod demo;
 mod error;
 mod local;
 mod plan;
+mod simulate;
 
 use clap::{Parser, Subcommand};
 use commands::{
     catalog as catalog_command, crds, demo as demo_command, install, local as local_command, plan as plan_command,
+    simulate as simulate_command,
 };
 use std::process::ExitCode;
 
@@ -38,6 +40,8 @@ enum Command {
     Local(local_command::Arguments),
     /// Say where the pods of a cluster would go, what would be launched for them and why, without doing any of it
     Plan(plan_command::Arguments),
+    /// Let hours of a cluster's life pass in seconds, with everything that can go wrong, and check what must hold
+    Simulate(simulate_command::Arguments),
     /// Apply the definitions, RBAC and the wake webhook to a cluster
     Install(install::Arguments),
     /// Remove RBAC and the wake webhook from a cluster; definitions and what people made of them stay
@@ -57,6 +61,7 @@ async fn main() -> ExitCode {
         Command::Demo(arguments) => demo_command::run(&arguments).await.map(done),
         Command::Local(arguments) => local_command::run(&arguments).await.map(done),
         Command::Plan(arguments) => plan_command::run(&arguments).await,
+        Command::Simulate(arguments) => simulate_command::run(&arguments).map(done),
         Command::Install(arguments) => install::install(&arguments).await.map(done),
         Command::Uninstall(arguments) => install::uninstall(&arguments).await.map(done),
     };

@@ -6,3 +6,4 @@ pub(crate) mod demo;
 pub(crate) mod install;
 pub(crate) mod local;
 pub(crate) mod plan;
+pub(crate) mod simulate;

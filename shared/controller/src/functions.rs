@@ -8,6 +8,9 @@ use nodeless_operations::{
     RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper,
 };
 use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, Queue};
+use nodeless_simulation::chaos::{
+    Chaos, ChaoticCatalogSource, ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue,
+};
 use nodeless_simulation::memory::{MemoryClaims, MemoryQueue};
 use nodeless_simulation::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
 use nodeless_simulation::world::World;
@@ -36,6 +39,8 @@ pub enum Outcome {
     Refreshed(Result<RefreshReport, RefreshError>),
     /// Of an event from EC2: the claims that leave because of it.
     Interrupted(Result<Vec<String>, InterruptError>),
+    /// Of nothing: the process ended in the middle of its work, which this names.
+    Ended(&'static str),
 }
 
 impl Outcome {
@@ -47,6 +52,7 @@ impl Outcome {
             Self::Swept(result) => result.as_ref().err().map(ToString::to_string),
             Self::Refreshed(result) => result.as_ref().err().map(ToString::to_string),
             Self::Interrupted(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Ended(what) => Some(format!("the process of {what} ended in the middle")),
         }
     }
 
@@ -56,14 +62,22 @@ impl Outcome {
             Self::Planned(result) => result.is_err(),
             Self::Reconciled(result) => result.is_err(),
             Self::Interrupted(result) => matches!(result, Err(InterruptError::Port(_))),
+            Self::Ended(_) => true,
             Self::Swept(_) | Self::Refreshed(_) => false,
         }
     }
 }
 
 impl Functions {
-    /// The operations over the world's ports, with the settings that the functions have by default.
-    pub fn new(world: &World, claims: MemoryClaims, queue: MemoryQueue, sink: Arc<dyn Sink>) -> Self {
+    /// The operations over the world's ports, with the settings that the functions have by default, and with mishaps in
+    /// the way of every call when there are to be any. Nothing is remembered of any that were there before.
+    pub fn new(
+        world: &World,
+        claims: MemoryClaims,
+        queue: MemoryQueue,
+        sink: Arc<dyn Sink>,
+        chaos: Option<&Chaos>,
+    ) -> Self {
         let options = world.options();
         let name = options.cluster_name.clone();
         let claims: Arc<dyn Claims> = Arc::new(claims);
@@ -73,6 +87,16 @@ impl Functions {
         let catalog = world.catalog().clone();
         let source: Arc<dyn CatalogSource> =
             Arc::new(MemoryCatalogSource::new(world.ec2().clone(), catalog, name.clone(), options.version.clone()));
+        let (claims, queue, cluster, cloud, source) = match chaos.cloned() {
+            None => (claims, queue, cluster, cloud, source),
+            Some(chaos) => (
+                Arc::new(ChaoticClaims { inner: claims, chaos: chaos.clone() }) as Arc<dyn Claims>,
+                Arc::new(ChaoticQueue { inner: queue, chaos: chaos.clone() }) as Arc<dyn Queue>,
+                Arc::new(ChaoticCluster::new(cluster, chaos.clone())) as Arc<dyn Cluster>,
+                Arc::new(ChaoticCloud::new(cloud, chaos.clone())) as Arc<dyn Cloud>,
+                Arc::new(ChaoticCatalogSource { inner: source, chaos }) as Arc<dyn CatalogSource>,
+            ),
+        };
         let context = Context { cluster_name: name.clone(), clock: Arc::new(world.clock().clone()), sink };
         let settings = Settings::new(name);
         Self {

@@ -10,14 +10,17 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod functions;
+mod invocation;
 mod schedule;
+pub mod simulate;
 
 pub use functions::{Functions, Outcome};
 pub use schedule::Schedule;
 
-use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, Stream as _};
+use invocation::Invocation;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_simulation::chaos::{Chaos, Fate};
 use nodeless_simulation::kubernetes::resource::EVENTS;
 use nodeless_simulation::kubernetes::{ChangeKind, Resource};
 use nodeless_simulation::memory::{Faults, MemoryClaims, MemoryQueue};
@@ -31,6 +34,8 @@ use std::task::{Context, Poll, Waker};
 
 /// A message that could not be handled comes again after so long, like one whose visibility times out.
 const RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// A message whose process ended in the middle comes again when its visibility times out.
+const VISIBILITY: SignedDuration = SignedDuration::from_mins(1);
 /// The webhook sends at most one wake-up in this time.
 const WEBHOOK_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 /// The least that the clock moves on. Kubernetes' times have whole seconds, so nothing is due more often.
@@ -71,7 +76,9 @@ pub struct Controller {
     claims: MemoryClaims,
     queue: MemoryQueue,
     schedule: Schedule,
-    running: FuturesUnordered<BoxFuture<'static, (Work, Outcome)>>,
+    sink: Arc<dyn Sink>,
+    chaos: Option<Chaos>,
+    running: FuturesUnordered<Invocation>,
     busy: BTreeSet<Work>,
     /// Work that is to be done, once it is not being done already.
     wanted: BTreeSet<Work>,
@@ -96,9 +103,18 @@ impl std::fmt::Debug for Controller {
 impl Controller {
     /// Puts nodeless to work in a world. Logs and metrics go to `sink`; `faults` stand in the way of claims and queue.
     pub fn new(world: World, schedule: Schedule, sink: Arc<dyn Sink>, faults: Faults) -> Self {
+        Self::set_up(world, schedule, sink, faults, None)
+    }
+
+    /// Puts nodeless to work in a world where things go wrong: calls fail, processes end, messages get lost.
+    pub fn with_chaos(world: World, schedule: Schedule, sink: Arc<dyn Sink>, chaos: Chaos) -> Self {
+        Self::set_up(world, schedule, sink, Faults::default(), Some(chaos))
+    }
+
+    fn set_up(world: World, schedule: Schedule, sink: Arc<dyn Sink>, faults: Faults, chaos: Option<Chaos>) -> Self {
         let claims = MemoryClaims::new(faults.clone());
         let queue = MemoryQueue::new(Arc::new(world.clock().clone()), faults);
-        let functions = Arc::new(Functions::new(&world, claims.clone(), queue.clone(), sink));
+        let functions = Arc::new(Functions::new(&world, claims.clone(), queue.clone(), sink.clone(), chaos.as_ref()));
         let now = world.now();
         Self {
             seen: world.api().revision(),
@@ -107,6 +123,8 @@ impl Controller {
             claims,
             queue,
             schedule: schedule.starting(now),
+            sink,
+            chaos,
             running: FuturesUnordered::new(),
             busy: BTreeSet::new(),
             wanted: BTreeSet::new(),
@@ -125,6 +143,16 @@ impl Controller {
     /// The claims table.
     pub fn claims(&self) -> &MemoryClaims {
         &self.claims
+    }
+
+    /// The world, for whoever changes it from outside between steps.
+    pub fn world_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    /// What goes wrong, if anything is to.
+    pub fn chaos(&self) -> Option<&Chaos> {
+        self.chaos.as_ref()
     }
 
     /// The queues.
@@ -226,7 +254,7 @@ impl Controller {
         }
         self.wanted.extend(self.queue.take_claims().into_iter().map(Work::Claim));
         for event in self.world.take_events() {
-            self.wanted.insert(Work::Interrupt(event.to_string()));
+            self.deliver(Work::Interrupt(event.to_string()), now);
             self.events.push_back(event);
             if self.events.len() > OUTCOMES {
                 self.events.pop_front();
@@ -237,6 +265,17 @@ impl Controller {
         for work in ripe {
             self.later.remove(&work);
             self.wanted.insert(work);
+        }
+    }
+
+    /// Hands over a message that comes from outside, once unless chance has it otherwise.
+    fn deliver(&mut self, work: Work, now: Timestamp) {
+        let Fate(copies) = self.chaos.as_ref().map_or_else(Fate::default, Chaos::fate);
+        for delay in copies {
+            match now.checked_add(delay) {
+                Ok(at) if at > now => drop(self.later.insert(work.clone(), at)),
+                _ => drop(self.wanted.insert(work.clone())),
+            }
         }
     }
 
@@ -269,7 +308,7 @@ impl Controller {
                 Some(next) => drop(self.later.insert(Work::Plan, next)),
                 None => {
                     self.webhook_sent = Some(now);
-                    self.wanted.insert(Work::Plan);
+                    self.deliver(Work::Plan, now);
                 }
             }
         }
@@ -282,18 +321,15 @@ impl Controller {
             self.wanted.remove(work);
             self.busy.insert(work.clone());
             let (functions, work) = (self.functions.clone(), work.clone());
-            self.running.push(Box::pin(async move {
-                let outcome = match &work {
-                    Work::Plan => functions.plan().await,
-                    Work::Claim(name) => functions.reconcile(name).await,
-                    Work::Sweep => functions.sweep().await,
-                    Work::Refresh => functions.refresh().await,
-                    Work::Interrupt(event) => functions.interrupt(event).await,
-                };
-                (work, outcome)
-            }));
+            self.running.push(Invocation::new(functions, work, self.chaos.clone()));
         }
         !ready.is_empty()
+    }
+
+    /// The processes that come next remember nothing. Those that run already keep what they have.
+    fn forget(&mut self) {
+        let (claims, queue, sink) = (self.claims.clone(), self.queue.clone(), self.sink.clone());
+        self.functions = Arc::new(Functions::new(&self.world, claims, queue, sink, self.chaos.as_ref()));
     }
 
     /// Lets the operations go on until all of them wait. Returns whether any ended.
@@ -304,12 +340,21 @@ impl Controller {
         while let Poll::Ready(Some((work, outcome))) = Pin::new(&mut self.running).poll_next(&mut context) {
             ended = true;
             self.busy.remove(&work);
-            if outcome.comes_again() {
-                let at = now.saturating_add(RETRY).unwrap_or(now);
+            let died = matches!(outcome, Outcome::Ended(_));
+            if died {
+                self.forget();
+            }
+            // What a schedule started comes again by itself.
+            if outcome.comes_again() && !matches!(work, Work::Sweep | Work::Refresh) {
+                let at = now.saturating_add(if died { VISIBILITY } else { RETRY }).unwrap_or(now);
                 self.later.insert(work, at);
             }
             if let Some(why) = outcome.failure() {
-                tracing::warn!(why, "an operation failed");
+                if self.chaos.is_some() {
+                    tracing::debug!(why, "an operation failed");
+                } else {
+                    tracing::warn!(why, "an operation failed");
+                }
             }
             self.outcomes.push_back((now, outcome));
             if self.outcomes.len() > OUTCOMES {

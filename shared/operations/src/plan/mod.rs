@@ -91,6 +91,8 @@ pub struct PlanReport {
     pub pods: usize,
     /// How many of them fit on nodes that exist or are on their way.
     pub placed: usize,
+    /// These pods, `namespace/name`, and the nodes, or claims whose nodes will come.
+    pub placements: Vec<(String, String)>,
     /// The claims that were written.
     pub created: Vec<String>,
     /// The pods that fit nowhere, `namespace/name`, and why.
@@ -184,6 +186,7 @@ impl Planner {
         let real = Real { problem: &problem, pods: first_virtual };
         report.pods = first_virtual;
         report.placed = solution.placements.iter().filter(|placement| placement.pod < first_virtual).count();
+        report.placements = placements(&real, &solution);
         let mut names = self.names(&records, &view, started);
         let mut events = placement_events(&real, &situation, &solution);
         self.create_claims(&real, &solution, &judged, &mut names, started, &mut report, &mut events).await;
@@ -265,6 +268,14 @@ impl<'a> Real<'_, 'a> {
     fn pod(&self, index: usize) -> Option<&'a nodeless_model::Pod> {
         self.problem.pods.get(index).copied().filter(|_| index < self.pods)
     }
+}
+
+/// Which pods go to which nodes that exist or are on their way.
+fn placements(real: &Real<'_, '_>, solution: &nodeless_scheduling::Solution) -> Vec<(String, String)> {
+    let place = |placement: &nodeless_scheduling::Placement| {
+        Some((real.pod(placement.pod)?.key(), real.problem.nodes.get(placement.node)?.name.clone()))
+    };
+    solution.placements.iter().filter_map(place).collect()
 }
 
 /// Tells pods where they are expected to go: as in Karpenter to a node, to a claim, or to a node that a claim has become.

@@ -3,8 +3,8 @@
 use super::Chaos;
 use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_model::instance::{Instance, LaunchOutcome};
 use nodeless_model::StringMap;
+use nodeless_model::instance::{Instance, LaunchOutcome};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, PortError};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -3,8 +3,8 @@
 use super::Chaos;
 use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePoolStatus};
-use nodeless_model::{Node, NodeClaim, NodePool, Pod};
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod};
 use nodeless_ports::cluster::{
     ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment,
 };
@@ -71,6 +71,18 @@ impl Cluster for ChaoticCluster {
         self.chaos.read("cluster node classes", self.inner.node_classes()).await
     }
 
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
+        self.chaos.read("cluster node pool", self.inner.node_pool(name)).await
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        self.chaos.read("cluster mirrored claim", self.inner.mirrored_claim(name)).await
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
+        self.chaos.read("cluster node overlays", self.inner.node_overlays()).await
+    }
+
     async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
         self.chaos.read("cluster node pools", self.inner.node_pools()).await
     }
@@ -117,6 +129,21 @@ impl Cluster for ChaoticCluster {
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
         let call = self.inner.write_node_pool_status(name, status);
         self.chaos.write("cluster node pool status", name.to_owned(), |()| true, call).await
+    }
+
+    async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError> {
+        let call = self.inner.write_node_overlay_status(name, status);
+        self.chaos.write("cluster node overlay status", name.to_owned(), |()| true, call).await
+    }
+
+    async fn write_capacity_buffer_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &CapacityBufferStatus,
+    ) -> Result<(), PortError> {
+        let call = self.inner.write_capacity_buffer_status(namespace, name, status);
+        self.chaos.write("cluster capacity buffer status", format!("{namespace}/{name}"), |()| true, call).await
     }
 
     async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {

@@ -121,7 +121,11 @@ enum After {
 impl std::fmt::Debug for Chaos {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = self.lock();
-        formatter.debug_struct("Chaos").field("rates", &state.rates).field("writes", &state.writes).finish_non_exhaustive()
+        formatter
+            .debug_struct("Chaos")
+            .field("rates", &state.rates)
+            .field("writes", &state.writes)
+            .finish_non_exhaustive()
     }
 }
 

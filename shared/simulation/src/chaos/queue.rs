@@ -21,6 +21,13 @@ pub struct ChaoticQueue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate(pub Vec<Duration>);
 
+impl Default for Fate {
+    /// It comes once and at once.
+    fn default() -> Self {
+        Self(vec![Duration::ZERO])
+    }
+}
+
 impl Chaos {
     /// Decides what becomes of a message.
     #[must_use]

@@ -28,6 +28,8 @@ struct Table {
     commands: BTreeMap<String, StoredCommand>,
     decisions: BTreeMap<String, Decision>,
     leases: BTreeMap<String, Lease>,
+    /// Counts the writes of claims.
+    revision: u64,
 }
 
 /// Usage as the table counts it: dollars in whole micro-dollars, so that what is given back leaves exactly nothing.
@@ -95,6 +97,25 @@ impl MemoryClaims {
         Self { table: Arc::default(), faults }
     }
 
+    /// All claims as they are, whatever faults there are: for whoever watches from outside.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<NodeClaim> {
+        self.lock().claims.values().cloned().collect()
+    }
+
+    /// Grows with each write of a claim.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
+    /// The claim of an instance, whatever faults there are.
+    #[must_use]
+    pub fn of_instance(&self, id: &str) -> Option<NodeClaim> {
+        let has = |claim: &&NodeClaim| claim.status.instance.as_ref().is_some_and(|instance| instance.id == id);
+        self.lock().claims.values().find(has).cloned()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,6 +155,7 @@ impl Claims for MemoryClaims {
             }
             usage.add(&amounts);
             table.claims.insert(claim.name.clone(), NodeClaim { version: 1, ..claim.clone() });
+            table.revision += 1;
             Ok(Created::Written)
         })
     }
@@ -154,6 +176,7 @@ impl Claims for MemoryClaims {
             }
             let version = next.version;
             table.claims.insert(claim.name.clone(), next);
+            table.revision += 1;
             Ok(version)
         })
     }
@@ -168,6 +191,7 @@ impl Claims for MemoryClaims {
                 Some(_) => {}
             }
             table.claims.remove(&claim.name);
+            table.revision += 1;
             table.usage.entry(claim.node_pool.clone()).or_default().subtract(&Counted::of(&claim.spec.charge));
             Ok(())
         })

@@ -34,6 +34,8 @@ pub struct WorldOptions {
     pub account: String,
     /// The zones, by name, of those in [`Facts::embedded`].
     pub zones: Vec<String>,
+    /// The instance families that EC2 sells, such as `m6i`; all of them when empty.
+    pub families: Vec<String>,
     /// Seed of uids and generated names.
     pub seed: u64,
     /// The bearer token that HTTP requests to the Kubernetes API have to carry; any, or none, when unset.
@@ -50,6 +52,7 @@ impl Default for WorldOptions {
             version: "1.33".to_owned(),
             account: "123456789012".to_owned(),
             zones: ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec(),
+            families: Vec::new(),
             seed: 0,
             token: None,
             join: JoinTiming::default(),
@@ -97,7 +100,11 @@ impl World {
     pub fn new(options: WorldOptions) -> Result<Self, WorldError> {
         let embedded = Facts::embedded().map_err(|error| WorldError::Facts(error.to_string()))?;
         let zones: Vec<&str> = options.zones.iter().map(String::as_str).collect();
-        let facts = embedded.within_zones(&zones);
+        let mut facts = embedded.within_zones(&zones);
+        if !options.families.is_empty() {
+            let family = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+            facts.instance_types.retain(|name, _| options.families.contains(&family(name)));
+        }
         let clock = WorldClock::new(options.start);
         let read = clock.clone();
         let api_options = Options {

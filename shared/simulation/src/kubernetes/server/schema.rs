@@ -1,7 +1,8 @@
 //! Structural schemas of custom resources: defaults, pruning, validation and CEL rules, by the validator that the
 //! project's own definitions are checked with.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use nodeless_api::schema::Schema;
@@ -11,8 +12,29 @@ use super::custom::CustomVersion;
 use super::resource::text;
 use super::status::FieldError;
 
+/// Validators that were made in this process, by definition and version. Each has dozens of rules and patterns to compile,
+/// and every new world has the same definitions.
+static COMPILED: Mutex<BTreeMap<(String, String), Arc<Schema>>> = Mutex::new(BTreeMap::new());
+/// How many validators are kept.
+const KEPT: usize = 64;
+
 /// The validator of one version of a definition.
 pub(crate) fn compile(crd: &Value, version: &str) -> Result<Arc<Schema>, FieldError> {
+    let key = (crd["spec"].to_string(), version.to_owned());
+    let known = COMPILED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    if let Some(schema) = known {
+        return Ok(schema);
+    }
+    let schema = compile_anew(crd, version)?;
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if compiled.len() >= KEPT {
+        compiled.clear();
+    }
+    compiled.insert(key, schema.clone());
+    Ok(schema)
+}
+
+fn compile_anew(crd: &Value, version: &str) -> Result<Arc<Schema>, FieldError> {
     let invalid = |field: &str, problem: &str| FieldError::invalid(field, &Value::Null, problem);
     let parsed: CustomResourceDefinition =
         serde_json::from_value(crd.clone()).map_err(|error| invalid("spec", &error.to_string()))?;

@@ -1,0 +1,120 @@
+//! `nodeless simulate`: hours of a cluster's life in seconds, with everything that can go wrong.
+
+use crate::error::CliError;
+use crate::simulate::{html, text};
+use clap::Args;
+use nodeless_controller::simulate::{BUILT_IN, Run, Scenario};
+use nodeless_telemetry::{Human, Level, Null, Sink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Let hours of a cluster's life pass in seconds: a simulated EKS cluster and EC2 account, with nodeless at work as \
+in AWS, load that comes and goes, spot instances that are taken back, and calls, messages and processes that fail.
+
+After every step it is checked that what must hold does: at most one instance a claim, limits and disruption budgets, no \
+instance without a claim, no pod evicted against its PodDisruptionBudget, a claim or a reason for each pending pod, and in \
+the end a world that comes to rest. The same scenario, seed and hours always give the same run, to the byte.",
+    after_long_help = "Exit code: 0 when everything held, 1 when something did not; the output then ends with the command that \
+shows it again.
+
+Examples:
+  nodeless simulate
+  nodeless simulate --seed 7 --hours 48 --html week.html
+  nodeless simulate --scenario storm --seeds 0..200
+  nodeless simulate --scenario my-cluster.yaml"
+)]
+pub(crate) struct Arguments {
+    /// The seed: everything that happens by chance follows from it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Run many seeds, such as 0..200, and say which broke something
+    #[arg(long, value_name = "FROM..TO", value_parser = seeds, conflicts_with_all = ["seed", "html"])]
+    seeds: Option<(u64, u64)>,
+    /// How many hours pass, besides the time of rest at the end; the scenario's own number when left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
+    hours: Option<u32>,
+    /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: day or storm
+    #[arg(long, value_name = "FILE", default_value = "day")]
+    scenario: String,
+    /// Write a page with charts, which needs nothing else, into this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print what nodeless logs meanwhile to standard error
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Reads `0..200`.
+fn seeds(text: &str) -> Result<(u64, u64), String> {
+    let (from, to) = text.split_once("..").ok_or("write it like 0..200")?;
+    let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}; write it like 0..200"));
+    match (number(from)?, number(to)?) {
+        (from, to) if from < to => Ok((from, to)),
+        _ => Err("the second number must be greater than the first".to_owned()),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
+    let scenario = scenario(&arguments.scenario)?;
+    match arguments.seeds {
+        None => run_one(arguments, scenario),
+        Some((from, to)) => run_many(arguments, &scenario, from, to),
+    }
+}
+
+fn scenario(name: &str) -> Result<Scenario, CliError> {
+    if BUILT_IN.iter().any(|(known, _)| *known == name) {
+        return Ok(Scenario::built_in(name)?);
+    }
+    let path = Path::new(name);
+    let yaml = std::fs::read_to_string(path).map_err(|source| CliError::Scenario { path: path.to_owned(), source })?;
+    Ok(Scenario::parse(&yaml)?)
+}
+
+fn sink(arguments: &Arguments) -> Arc<dyn Sink> {
+    if arguments.verbose { Arc::new(Human { level: Level::Info }) } else { Arc::new(Null) }
+}
+
+fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
+    let run = Run::new(scenario, arguments.seed, arguments.hours, sink(arguments))?;
+    let report = run.finish()?;
+    let replay = replay(arguments, report.seed, report.hours);
+    print!("{}", text::page(&report, &replay));
+    if let Some(path) = &arguments.html {
+        std::fs::write(path, html::page(&report, &replay))
+            .map_err(|source| CliError::Write { path: path.clone(), source })?;
+    }
+    if report.holds() { Ok(()) } else { Err(CliError::Told) }
+}
+
+fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> Result<(), CliError> {
+    let mut broken = 0_u64;
+    for seed in from..to {
+        let report = Run::new(scenario.clone(), seed, arguments.hours, sink(arguments))?.finish()?;
+        if let Some(first) = report.violations.first() {
+            broken += 1;
+            println!("seed {seed}: {}: {} ({})", first.invariant, first.detail, first.at);
+            println!("  again: {}", replay(arguments, seed, report.hours));
+        }
+    }
+    println!("{} seeds of {}: everything held in {}", to - from, scenario.name, to - from - broken);
+    if broken == 0 { Ok(()) } else { Err(CliError::Told) }
+}
+
+/// The command that gives the same run again.
+fn replay(arguments: &Arguments, seed: u64, hours: u32) -> String {
+    format!("nodeless simulate --seed {seed} --hours {hours} --scenario {}", arguments.scenario)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seeds;
+
+    #[test]
+    fn ranges_of_seeds_are_read() {
+        assert_eq!(seeds("3..5"), Ok((3, 5)));
+        assert!(["5..3", "3", "a..4", "4..4"].iter().all(|text| seeds(text).is_err()));
+    }
+}

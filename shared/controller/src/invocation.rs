@@ -1,0 +1,58 @@
+//! One invocation of a function, which may end in the middle.
+
+use super::{Functions, Outcome, Work};
+use futures::future::BoxFuture;
+use nodeless_simulation::chaos::Chaos;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+pub(crate) struct Invocation {
+    work: Work,
+    chaos: Option<Chaos>,
+    future: BoxFuture<'static, Outcome>,
+}
+
+impl Invocation {
+    pub(crate) fn new(functions: Arc<Functions>, work: Work, chaos: Option<Chaos>) -> Self {
+        let own = work.clone();
+        let future = Box::pin(async move {
+            match &own {
+                Work::Plan => functions.plan().await,
+                Work::Claim(name) => functions.reconcile(name).await,
+                Work::Sweep => functions.sweep().await,
+                Work::Refresh => functions.refresh().await,
+                Work::Interrupt(event) => functions.interrupt(event).await,
+            }
+        });
+        Self { work, chaos, future }
+    }
+}
+
+impl Future for Invocation {
+    type Output = (Work, Outcome);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(chaos) = &self.chaos {
+            chaos.enter();
+        }
+        let polled = self.future.as_mut().poll(context);
+        if self.chaos.as_ref().is_some_and(Chaos::leave) {
+            return Poll::Ready((self.work.clone(), Outcome::Ended(self.work.name())));
+        }
+        polled.map(|outcome| (self.work.clone(), outcome))
+    }
+}
+
+impl Work {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Plan => "a plan",
+            Self::Claim(_) => "looking after a claim",
+            Self::Sweep => "a sweep",
+            Self::Refresh => "a refresh",
+            Self::Interrupt(_) => "an interruption",
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! What must hold after every step.
+
+use super::Violation;
+use super::scenario::Scenario;
+use super::watch::{condition, text};
+use crate::{Controller, Outcome};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::{NodeClaim, Phase, labels};
+use nodeless_operations::PlanReport;
+use nodeless_simulation::kubernetes::resource::PODS;
+use nodeless_simulation::kubernetes::{Change, ChangeKind, ListOptions};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long an instance may be without a claim.
+const UNOWNED: SignedDuration = SignedDuration::from_mins(10);
+/// A plan has seen a pod that was pending for so long when the plan ended: batching, slow calls and stale views included.
+const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(60);
+/// How long a pod may wait for a place that it has.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(45);
+/// How long back the greatest number of nodes of a pool counts for its budgets: a plan works on what was true when it began.
+const BUDGET_WINDOW: SignedDuration = SignedDuration::from_mins(5);
+
+/// A pod that has no node.
+#[derive(Debug)]
+struct Pending {
+    key: String,
+    created: Timestamp,
+    /// When the scheduler first found no node for it.
+    marked: Option<Timestamp>,
+    /// How many plans without problems have ended since they could have seen it.
+    plans: u32,
+    /// Whether the last such plan gave a reason why it fits nowhere.
+    refused: bool,
+}
+
+/// Looks at a world from outside.
+#[derive(Debug)]
+pub(super) struct Checker {
+    seen: u64,
+    claims_seen: u64,
+    pending: BTreeMap<String, Pending>,
+    /// How long pods waited for their node, in milliseconds.
+    pub(super) waits: Vec<i64>,
+    /// Instances by the uid of the claim that they were written on.
+    instances: BTreeMap<String, String>,
+    unowned: BTreeMap<String, Timestamp>,
+    /// Claims that leave by choice, by NodePool.
+    leaving: BTreeSet<String>,
+    /// Number of nodes by NodePool over the last minutes.
+    sizes: BTreeMap<String, Vec<(Timestamp, usize)>>,
+    pools: BTreeMap<String, Value>,
+    launched: BTreeSet<String>,
+    looked: Timestamp,
+    pub(super) violations: Vec<Violation>,
+}
+
+impl Checker {
+    pub(super) fn new(scenario: &Scenario, controller: &Controller) -> Self {
+        let pools = scenario.objects.iter().filter(|object| object["kind"] == "NodePool");
+        Self {
+            seen: controller.world().api().revision(),
+            claims_seen: 0,
+            pending: BTreeMap::new(),
+            waits: Vec::new(),
+            instances: BTreeMap::new(),
+            unowned: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            sizes: BTreeMap::new(),
+            pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
+            launched: BTreeSet::new(),
+            looked: controller.world().now(),
+            violations: Vec::new(),
+        }
+    }
+
+    /// Number of instances that were ever launched, as far as was seen.
+    pub(super) fn launched(&self) -> usize {
+        self.launched.len()
+    }
+
+    fn violated(&mut self, at: Timestamp, invariant: &'static str, detail: String) {
+        self.violations.push(Violation { at, invariant, detail });
+    }
+
+    /// Looks at what changed since the last look.
+    pub(super) fn look(&mut self, controller: &Controller) {
+        let now = controller.world().now();
+        let api = controller.world().api();
+        if api.revision() != self.seen {
+            let changes = api.watch_since(None, self.seen).unwrap_or_default();
+            self.seen = api.revision();
+            changes.iter().filter(|change| change.resource == PODS).for_each(|change| self.pod_changed(change, now));
+            changes
+                .iter()
+                .filter(|change| change.resource.kind == "NodePool")
+                .for_each(|change| self.pool_changed(change));
+        }
+        let revision = controller.claims().revision();
+        let due = now.duration_since(self.looked) >= SignedDuration::from_secs(30);
+        if revision != self.claims_seen || due {
+            self.claims_seen = revision;
+            self.looked = now;
+            let claims = controller.claims().snapshot();
+            self.check_instances(controller, &claims, now);
+            self.check_budgets(&claims, now);
+        }
+    }
+
+    fn pool_changed(&mut self, change: &Change) {
+        // A deleted pool's limits no longer hold, and neither do its budgets.
+        if change.kind == ChangeKind::Deleted {
+            self.pools.remove(change.name());
+        } else {
+            self.pools.insert(change.name().to_owned(), change.object.as_ref().clone());
+        }
+    }
+
+    fn pod_changed(&mut self, change: &Change, now: Timestamp) {
+        let pod = &change.object;
+        let uid = text(pod, "/metadata/uid");
+        let bound = !text(pod, "/spec/nodeName").is_empty();
+        let gone = change.kind == ChangeKind::Deleted || pod.pointer("/metadata/deletionTimestamp").is_some();
+        if bound || gone {
+            if let Some(waited) = self.pending.remove(uid)
+                && bound
+            {
+                let wait = now.duration_since(waited.created).as_millis();
+                self.waits.push(i64::try_from(wait).unwrap_or(i64::MAX));
+            }
+            return;
+        }
+        let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        if owners.into_iter().flatten().any(|owner| owner["kind"] == "DaemonSet") {
+            return;
+        }
+        let unschedulable = condition(pod, "PodScheduled")
+            .is_some_and(|scheduled| scheduled["status"] == "False" && scheduled["reason"] == "Unschedulable");
+        let entry = self.pending.entry(uid.to_owned()).or_insert_with(|| Pending {
+            key: format!("{}/{}", text(pod, "/metadata/namespace"), text(pod, "/metadata/name")),
+            created: now,
+            marked: None,
+            plans: 0,
+            refused: false,
+        });
+        if unschedulable {
+            entry.marked.get_or_insert(now);
+        }
+    }
+
+    /// Looks at what operations said of themselves.
+    pub(super) fn take_outcomes(&mut self, outcomes: &[(Timestamp, Outcome)], controller: &Controller) {
+        for (at, outcome) in outcomes {
+            if let Outcome::Planned(Ok(report)) = outcome
+                && report.problems.is_empty()
+            {
+                self.planned(*at, report, controller);
+            }
+        }
+        let now = controller.world().now();
+        let stuck = self
+            .pending
+            .values()
+            .filter(|pod| !pod.refused && pod.marked.is_some_and(|marked| now.duration_since(marked) > PATIENCE));
+        let stuck: Vec<String> = stuck.map(|pod| pod.key.clone()).collect();
+        for pod in stuck {
+            self.violated(
+                now,
+                "a pod that has a place comes to run",
+                format!("pod {pod} has waited for {:#} although no plan says that it fits nowhere", PATIENCE),
+            );
+        }
+    }
+
+    fn planned(&mut self, at: Timestamp, report: &PlanReport, controller: &Controller) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let refused: BTreeSet<&str> = report.unschedulable.iter().map(|(pod, _)| pod.as_str()).collect();
+        let placed: BTreeSet<&str> = report.placements.iter().map(|(pod, _)| pod.as_str()).collect();
+        let claims = controller.claims().snapshot();
+        let nominated: BTreeSet<&str> =
+            claims.iter().flat_map(|claim| claim.spec.nominated_pods.iter().map(String::as_str)).collect();
+        let mut forgotten = Vec::new();
+        for pod in self.pending.values_mut() {
+            if pod.marked.is_none_or(|marked| at.duration_since(marked) < SEEN_AFTER) {
+                continue;
+            }
+            pod.plans += 1;
+            let key = pod.key.as_str();
+            pod.refused = refused.contains(key);
+            if pod.plans >= 2 && !pod.refused && !placed.contains(key) && !nominated.contains(key) {
+                forgotten.push(format!(
+                    "pod {key} is pending since {} and {} plans say nothing of it",
+                    pod.created, pod.plans
+                ));
+            }
+        }
+        for detail in forgotten {
+            self.violated(at, "each pending pod has a claim or a reason within two plans", detail);
+        }
+    }
+
+    fn check_instances(&mut self, controller: &Controller, claims: &[NodeClaim], now: Timestamp) {
+        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+        for claim in claims {
+            let Some(instance) = &claim.status.instance else { continue };
+            if let Some(other) = owners.insert(&instance.id, &claim.name) {
+                let detail = format!("claims {other} and {} both have instance {}", claim.name, instance.id);
+                self.violated(now, "at most one instance a claim", detail);
+            }
+            let known = self.instances.entry(claim.uid.clone()).or_insert_with(|| instance.id.clone());
+            if *known != instance.id {
+                let detail = format!("claim {} had instance {known} and now has {}", claim.name, instance.id);
+                self.violated(now, "at most one instance a claim", detail);
+            }
+        }
+        let mut sold: BTreeMap<String, (f64, u64)> = BTreeMap::new();
+        let mut unowned = BTreeMap::new();
+        let mut groups: BTreeMap<String, u32> = BTreeMap::new();
+        let facts = controller.world().ec2().account().facts;
+        for instance in controller.world().ec2().instances() {
+            if let Some(group) = instance.tags.get(labels::LAUNCH_GROUP_TAG) {
+                *groups.entry(group.clone()).or_default() += 1;
+            }
+            self.launched.insert(instance.id.clone());
+            let Some(pool) = instance.tags.get(labels::NODE_POOL).filter(|_| instance.state.is_alive()) else {
+                continue;
+            };
+            let cpus = facts.types.get(&instance.offering.instance_type).map_or(0, |facts| facts.vcpus());
+            let entry = sold.entry(pool.clone()).or_default();
+            #[expect(clippy::cast_precision_loss, reason = "numbers of CPUs are small")]
+            let cpus = cpus as f64;
+            *entry = (entry.0 + cpus, entry.1 + 1);
+            if !owners.contains_key(instance.id.as_str()) {
+                let since = self.unowned.get(&instance.id).copied().unwrap_or(now);
+                if now.duration_since(since) > UNOWNED {
+                    let detail = format!("instance {} has no claim since {since}", instance.id);
+                    self.violated(now, "no instance is without a claim for more than ten minutes", detail);
+                }
+                unowned.insert(instance.id, since);
+            }
+        }
+        self.unowned = unowned;
+        for claim in claims {
+            let Some(group) = &claim.spec.launch_group else { continue };
+            let launched = groups.get(&group.id).copied().unwrap_or(0);
+            if launched > group.size {
+                let detail = format!("{launched} instances were launched for group {} of {}", group.id, group.size);
+                self.violated(now, "at most one instance a claim", detail);
+            }
+        }
+        self.check_limits(&sold, now);
+    }
+
+    /// What EC2 runs for a NodePool against its limits of cpu and nodes.
+    fn check_limits(&mut self, sold: &BTreeMap<String, (f64, u64)>, now: Timestamp) {
+        let mut passed = Vec::new();
+        for (pool, (cpus, nodes)) in sold {
+            let Some(limits) = self.pools.get(pool).map(|pool| &pool["spec"]["limits"]) else { continue };
+            let number = |value: &Value| match value {
+                Value::String(text) => text.parse::<f64>().ok(),
+                other => other.as_f64(),
+            };
+            if let Some(limit) = number(&limits["cpu"]).filter(|limit| cpus > limit) {
+                passed.push(format!("NodePool {pool} has {cpus} CPUs, and its limit is {limit}"));
+            }
+            #[expect(clippy::cast_precision_loss, reason = "numbers of nodes are small")]
+            let nodes = *nodes as f64;
+            if let Some(limit) = number(&limits["nodes"]).filter(|limit| nodes > *limit) {
+                passed.push(format!("NodePool {pool} has {nodes} nodes, and its limit is {limit}"));
+            }
+        }
+        passed.into_iter().for_each(|detail| self.violated(now, "the limits of NodePools hold", detail));
+    }
+
+    /// Each time that a claim begins to leave by choice, those that leave for the reason are counted against the budgets
+    /// without a schedule. Budgets with one only ever allow less.
+    fn check_budgets(&mut self, claims: &[NodeClaim], now: Timestamp) {
+        let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
+        for claim in claims.iter().filter(|claim| claim.status.node_name.is_some()) {
+            *sizes.entry(&claim.node_pool).or_default() += 1;
+        }
+        for (pool, size) in &sizes {
+            let history = self.sizes.entry((*pool).to_owned()).or_default();
+            history.retain(|(at, _)| now.duration_since(*at) <= BUDGET_WINDOW);
+            history.push((now, *size));
+        }
+        let leaving: BTreeMap<&str, (&str, &'static str)> = claims
+            .iter()
+            .filter_map(|claim| Some((claim.name.as_str(), (claim.node_pool.as_str(), chosen(claim)?))))
+            .collect();
+        let fresh: BTreeSet<(&str, &'static str)> =
+            leaving.iter().filter(|(name, _)| !self.leaving.contains(**name)).map(|(_, place)| *place).collect();
+        let mut passed = Vec::new();
+        for (pool, reason) in fresh {
+            let Some(object) = self.pools.get(pool) else { continue };
+            let most = self.sizes.get(pool).and_then(|sizes| sizes.iter().map(|(_, size)| *size).max()).unwrap_or(0);
+            let allowed = allowed(object, reason, most);
+            let count = leaving.values().filter(|place| **place == (pool, reason)).count();
+            if count > allowed {
+                passed.push(format!(
+                    "{count} nodes of NodePool {pool} leave for {reason}, and its budgets allow {allowed} of {most}"
+                ));
+            }
+        }
+        self.leaving = leaving.keys().map(|name| (*name).to_owned()).collect();
+        passed.into_iter().for_each(|detail| self.violated(now, "disruption budgets hold", detail));
+    }
+
+    /// What still waits at the end of a time of rest although no plan gave a reason.
+    pub(super) fn unexplained(&self) -> Vec<String> {
+        self.pending.values().filter(|pod| pod.marked.is_some() && !pod.refused).map(|pod| pod.key.clone()).collect()
+    }
+
+    /// How many pods have no node, and how many run.
+    pub(super) fn pods(&self, controller: &Controller) -> (usize, usize) {
+        let pods = controller.world().api().list(&PODS, &ListOptions::default());
+        let pods = pods.map(|list| list.items).unwrap_or_default();
+        (self.pending.len(), pods.iter().filter(|pod| text(pod, "/status/phase") == "Running").count())
+    }
+}
+
+/// The reason, in the words of budgets, of a claim that leaves by choice. Karpenter no longer counts a node whose instance
+/// is being terminated: it has no pods any more.
+fn chosen(claim: &NodeClaim) -> Option<&'static str> {
+    let end = claim.status.termination.as_ref().filter(|_| claim.phase == Phase::Draining)?;
+    match end.reason {
+        TerminationReason::Empty => Some("Empty"),
+        TerminationReason::Underutilized => Some("Underutilized"),
+        TerminationReason::Drifted => Some("Drifted"),
+        _ => None,
+    }
+}
+
+/// How many nodes may leave for a reason: the least of the budgets that are about it, percentages rounded up.
+fn allowed(pool: &Value, reason: &str, nodes: usize) -> usize {
+    let budgets = pool.pointer("/spec/disruption/budgets").and_then(Value::as_array).cloned();
+    let budgets = budgets.unwrap_or_else(|| vec![serde_json::json!({ "nodes": "10%" })]);
+    let about = |budget: &&Value| {
+        let reasons = budget.get("reasons").and_then(Value::as_array);
+        let named = reasons.is_none_or(|reasons| reasons.is_empty() || reasons.iter().any(|it| it == reason));
+        named && budget.get("schedule").is_none_or(Value::is_null)
+    };
+    let count = |budget: &Value| {
+        let text = match &budget["nodes"] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        match text.strip_suffix('%').map(str::parse::<usize>) {
+            Some(percent) => (percent.unwrap_or(0) * nodes).div_ceil(100),
+            None => text.parse().unwrap_or(0),
+        }
+    };
+    budgets.iter().filter(about).map(count).min().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::allowed;
+    use serde_json::json;
+
+    #[test]
+    fn budgets_count_by_reason_and_round_up() {
+        let pool = |budgets: serde_json::Value| json!({ "spec": { "disruption": { "budgets": budgets } } });
+        assert_eq!(allowed(&json!({ "spec": {} }), "Empty", 11), 2);
+        let some = pool(json!([{ "nodes": "50%" }, { "nodes": "1", "reasons": ["Drifted"] }]));
+        assert_eq!((allowed(&some, "Empty", 5), allowed(&some, "Drifted", 5)), (3, 1));
+        let scheduled = pool(json!([{ "nodes": "0", "schedule": "@daily", "duration": "1h" }]));
+        assert_eq!(allowed(&scheduled, "Empty", 5), usize::MAX);
+    }
+}

@@ -1,0 +1,238 @@
+//! What is looked at while it happens: evictions, deletions of pods, and the end of instances, against
+//! PodDisruptionBudgets, by a reckoning of its own.
+
+use super::Violation;
+use jiff::Timestamp;
+use nodeless_model::{NodeClaim, claim::TerminationReason};
+use nodeless_simulation::chaos::{Effect, Witness};
+use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
+use nodeless_simulation::kubernetes::{ApiServer, ListOptions, Resource};
+use nodeless_simulation::memory::MemoryClaims;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) violations: Vec<Violation>,
+    /// Evictions that were accepted, by the reason of the claim that left.
+    pub(super) evictions: BTreeMap<String, u64>,
+    /// Pods deleted by force, because their node's time was up.
+    pub(super) forced: u64,
+    /// The latest effects on the world, without those that change nothing there.
+    pub(super) effects: Vec<Effect>,
+}
+
+/// Sees each effect right after it happened.
+pub(super) struct Watch {
+    api: ApiServer,
+    claims: MemoryClaims,
+    seen: Mutex<Seen>,
+}
+
+/// Writing these changes nothing in the world: messages, events, explanations. Nor does a status that is as it was; when it
+/// is not, the object changes, which is looked at too.
+const QUIET: [&str; 7] = [
+    "queue ",
+    "cluster publish",
+    "cluster node class status",
+    "cluster node pool status",
+    "claims record decisions",
+    "claims put catalog",
+    "claims acquire lease",
+];
+
+/// How many effects are kept. Only those of a time of rest are looked at, and there should be none.
+const KEPT: usize = 10_000;
+
+impl Watch {
+    pub(super) fn new(api: ApiServer, claims: MemoryClaims) -> Self {
+        Self { api, claims, seen: Mutex::default() }
+    }
+
+    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn violated(&self, at: Timestamp, detail: String) {
+        self.seen().violations.push(Violation {
+            at,
+            invariant: "no pod is evicted against its PodDisruptionBudget",
+            detail,
+        });
+    }
+
+    fn list(&self, resource: &Resource, options: &ListOptions) -> Vec<Arc<Value>> {
+        self.api.list(resource, options).map(|list| list.items).unwrap_or_default()
+    }
+
+    /// The claim of the node that a pod is on.
+    fn claim_of(&self, pod: &Value) -> Option<NodeClaim> {
+        let node = text(pod, "/spec/nodeName");
+        self.claims.snapshot().into_iter().find(|claim| claim.status.node_name.as_deref() == Some(node))
+    }
+
+    fn evicted(&self, effect: &Effect) {
+        let pod = self.pod(&effect.subject);
+        let reason = pod.as_deref().and_then(|pod| self.claim_of(pod)).and_then(|claim| claim.status.termination);
+        let reason = reason.map_or("unknown", |end| end.reason.as_str());
+        *self.seen().evictions.entry(reason.to_owned()).or_default() += 1;
+        let Some(pod) = pod.filter(|pod| is_ready(pod)) else { return };
+        for budget in self.budgets_of(&pod) {
+            let (healthy, desired) = self.reckon(&budget);
+            if healthy < desired {
+                self.violated(effect.at, format!(
+                    "pod {} was evicted, and PodDisruptionBudget {} then had {healthy} healthy pods of {desired} that it wants",
+                    effect.subject,
+                    text(&budget, "/metadata/name"),
+                ));
+            }
+        }
+    }
+
+    fn deleted(&self, effect: &Effect) {
+        self.seen().forced += 1;
+        let Some(pod) = self.pod(&effect.subject) else { return };
+        let allowed =
+            self.claim_of(&pod).is_some_and(|claim| claim.status.termination.is_some_and(|end| end.deadline.is_some()));
+        if !allowed && !self.budgets_of(&pod).is_empty() {
+            self.violated(
+                effect.at,
+                format!(
+                    "pod {} was deleted past its budget, though its node has no terminationGracePeriod",
+                    effect.subject
+                ),
+            );
+        }
+    }
+
+    /// An instance is about to go. Whatever still runs there goes with it.
+    fn terminated(&self, effect: &Effect) {
+        for id in effect.subject.split(' ') {
+            let node = self
+                .list(&NODES, &ListOptions::default())
+                .into_iter()
+                .find(|node| nodeless_model::node::instance_id(text(node, "/spec/providerID")) == Some(id));
+            let Some(node) = node.filter(|node| is_ready(node)) else { continue };
+            let claim = self.claims.of_instance(id);
+            let end = claim.and_then(|claim| claim.status.termination);
+            let timed_out = end.as_ref().is_some_and(|end| end.deadline.is_some_and(|deadline| deadline <= effect.at));
+            // What EC2 or a person already ended is not ours.
+            let gone = end.as_ref().is_some_and(|end| end.reason == TerminationReason::InstanceMissing);
+            if timed_out || gone {
+                continue;
+            }
+            let name = text(&node, "/metadata/name");
+            let options = ListOptions { fields: format!("spec.nodeName={name}"), ..ListOptions::default() };
+            for pod in self.list(&PODS, &options) {
+                if is_ready(&pod) && !is_leaving(&pod) && !tolerates_all(&pod) && !self.budgets_of(&pod).is_empty() {
+                    self.violated(
+                        effect.at,
+                        format!(
+                            "instance {id} was terminated while pod {}/{} with a PodDisruptionBudget ran there",
+                            text(&pod, "/metadata/namespace"),
+                            text(&pod, "/metadata/name"),
+                        ),
+                    );
+                }
+            }
+        }
+    }
+
+    fn pod(&self, key: &str) -> Option<Arc<Value>> {
+        let (namespace, name) = key.split_once('/')?;
+        self.api.get(&PODS, namespace, name).ok()
+    }
+
+    fn budgets_of(&self, pod: &Value) -> Vec<Arc<Value>> {
+        let budgets = self.list(&POD_DISRUPTION_BUDGETS, &ListOptions::namespace(text(pod, "/metadata/namespace")));
+        budgets.into_iter().filter(|budget| selects(budget, pod)).collect()
+    }
+
+    /// How many healthy pods a budget has, and how many it wants.
+    fn reckon(&self, budget: &Value) -> (i64, i64) {
+        let here = ListOptions::namespace(text(budget, "/metadata/namespace"));
+        let pods = self.list(&PODS, &here).into_iter();
+        let pods: Vec<Arc<Value>> = pods.filter(|pod| selects(budget, pod)).collect();
+        let healthy = pods.iter().filter(|pod| is_ready(pod) && !is_leaving(pod)).count();
+        let mut expected = 0;
+        for resource in [DEPLOYMENTS, STATEFUL_SETS] {
+            for owner in self.list(&resource, &here) {
+                let template = &owner["spec"]["template"];
+                if selects(budget, template) {
+                    expected += owner["spec"]["replicas"].as_i64().unwrap_or(1);
+                }
+            }
+        }
+        let share = |value: &Value| match value.as_str().and_then(|text| text.strip_suffix('%')) {
+            Some(percent) => (percent.parse::<i64>().unwrap_or(0) * expected + 99) / 100,
+            None => value.as_i64().unwrap_or(0),
+        };
+        let spec = &budget["spec"];
+        let desired = match (spec.get("minAvailable"), spec.get("maxUnavailable")) {
+            (Some(least), _) => share(least),
+            (_, Some(most)) => expected - share(most),
+            _ => 0,
+        };
+        (i64::try_from(healthy).unwrap_or(i64::MAX), desired)
+    }
+}
+
+impl Witness for Watch {
+    fn witness(&self, effect: &Effect) {
+        match effect.operation {
+            "cluster evict" if effect.accepted => self.evicted(effect),
+            "cluster delete pod" => self.deleted(effect),
+            "cloud terminate" => self.terminated(effect),
+            _ => {}
+        }
+        if effect.accepted && !QUIET.iter().any(|quiet| effect.operation.starts_with(quiet)) {
+            let mut seen = self.seen();
+            if seen.effects.len() < KEPT {
+                seen.effects.push(effect.clone());
+            }
+        }
+    }
+}
+
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether a budget's selector takes in a pod. An empty selector takes in all, none at all takes in none.
+fn selects(budget: &Value, pod: &Value) -> bool {
+    let Some(selector) = budget["spec"]["selector"].as_object() else { return false };
+    let labels = &pod["metadata"]["labels"];
+    let same = selector.get("matchLabels").and_then(Value::as_object);
+    let same = same.into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    let terms = selector.get("matchExpressions").and_then(Value::as_array);
+    same && terms.into_iter().flatten().all(|term| {
+        let value = labels.get(text(term, "/key"));
+        let listed = || term["values"].as_array().is_some_and(|list| value.is_some_and(|value| list.contains(value)));
+        match text(term, "/operator") {
+            "In" => listed(),
+            "NotIn" => !listed(),
+            "Exists" => value.is_some(),
+            _ => value.is_none(),
+        }
+    })
+}
+
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object.pointer("/status/conditions").and_then(Value::as_array)?.iter().find(|it| it["type"] == kind)
+}
+
+fn is_ready(object: &Value) -> bool {
+    condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
+}
+
+fn is_leaving(pod: &Value) -> bool {
+    pod.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// Whether a pod tolerates every taint: it stays on its node to the end, as pods of most DaemonSets do.
+fn tolerates_all(pod: &Value) -> bool {
+    let tolerations = pod.pointer("/spec/tolerations").and_then(Value::as_array);
+    tolerations.into_iter().flatten().any(|it| it["operator"] == "Exists" && it.get("key").is_none())
+}
