@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_page_needs_nothing_else_and_escapes_what_it_shows() {
         let mut report = Report { scenario: "a <b>".to_owned(), hours: 1, ..Report::default() };
-        let at = "2026-03-02T00:00:00Z".parse().unwrap();
+        let at: jiff::Timestamp = "2026-03-02T00:00:00Z".parse().unwrap();
         for (minutes, nodes) in [(0, 0), (5, 3)] {
             report.samples.push(Sample {
                 at: at + jiff::SignedDuration::from_mins(minutes),

@@ -254,7 +254,7 @@ impl Controller {
         }
         self.wanted.extend(self.queue.take_claims().into_iter().map(Work::Claim));
         for event in self.world.take_events() {
-            self.deliver(Work::Interrupt(event.to_string()), now);
+            self.deliver(&Work::Interrupt(event.to_string()), now);
             self.events.push_back(event);
             if self.events.len() > OUTCOMES {
                 self.events.pop_front();
@@ -269,7 +269,7 @@ impl Controller {
     }
 
     /// Hands over a message that comes from outside, once unless chance has it otherwise.
-    fn deliver(&mut self, work: Work, now: Timestamp) {
+    fn deliver(&mut self, work: &Work, now: Timestamp) {
         let Fate(copies) = self.chaos.as_ref().map_or_else(Fate::default, Chaos::fate);
         for delay in copies {
             match now.checked_add(delay) {
@@ -308,7 +308,7 @@ impl Controller {
                 Some(next) => drop(self.later.insert(Work::Plan, next)),
                 None => {
                     self.webhook_sent = Some(now);
-                    self.deliver(Work::Plan, now);
+                    self.deliver(&Work::Plan, now);
                 }
             }
         }

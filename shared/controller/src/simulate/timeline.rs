@@ -114,7 +114,7 @@ impl Timeline {
 
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
-        let rates: [(&str, f64, fn(&Scenario, &mut Random) -> Deed); 9] = [
+        let rates: [(&str, f64, Draw); 9] = [
             ("spot", faults.spot_interruptions_per_hour, |_, _| Deed::InterruptSpot(1)),
             ("rebalance", faults.rebalances_per_hour, |_, _| Deed::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
@@ -139,6 +139,9 @@ impl Timeline {
         }
     }
 }
+
+/// Draws what exactly happens.
+type Draw = fn(&Scenario, &mut Random) -> Deed;
 
 fn shortage(scenario: &Scenario, random: &mut Random) -> Deed {
     const SIZES: [&str; 4] = ["large", "xlarge", "2xlarge", "4xlarge"];
