@@ -61,7 +61,7 @@ fn faults_come_at_their_rates_and_effects_are_witnessed_even_if_the_answer_is_lo
     let notes = Arc::new(Notes::default());
     chaos.set_witness(notes.clone());
     let table = MemoryClaims::new(Faults::default());
-    let claims = ChaoticClaims { inner: Arc::new(table.clone()), chaos: chaos.clone() };
+    let claims = ChaoticClaims { inner: Arc::new(table), chaos: chaos.clone() };
     let lost = claims.create(&claim("a"), None).now_or_never().unwrap().unwrap_err();
     assert_eq!(lost.kind, ErrorKind::Unavailable);
     assert_eq!(*notes.0.lock().unwrap(), ["claims create a true"]);
