@@ -8,7 +8,7 @@ use nodeless_catalog::Catalog;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, UnavailableOffering};
+use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredCommand, UnavailableOffering};
 use nodeless_ports::{CatalogSource, Claims, PortError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,6 +48,19 @@ impl Claims for ChaoticClaims {
 
     async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
         self.chaos.write("claims delete", claim.name.clone(), |()| true, self.inner.delete(claim)).await
+    }
+
+    async fn commands(&self) -> Result<Vec<StoredCommand>, PortError> {
+        self.chaos.read("claims commands", self.inner.commands()).await
+    }
+
+    async fn put_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
+        self.chaos.write("claims put command", command.id.clone(), |_| true, self.inner.put_command(command)).await
+    }
+
+    async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError> {
+        let call = self.inner.delete_command(command);
+        self.chaos.write("claims delete command", command.id.clone(), |()| true, call).await
     }
 
     async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {

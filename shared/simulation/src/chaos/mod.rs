@@ -236,7 +236,8 @@ impl Chaos {
         if write && state.random.happens(killed_before) {
             return Before::Die;
         }
-        let conditional = matches!(operation, "claims create" | "claims update" | "claims delete");
+        let conditional = operation.starts_with("claims ")
+            && ["create", "update", "delete", "put command", "delete command"].iter().any(|it| operation.ends_with(it));
         let fault = if state.random.happens(failed) {
             Some((ErrorKind::Unavailable, "nobody answered"))
         } else if state.random.happens(throttled) {
