@@ -12,12 +12,12 @@ fn pod(claim: &str, ephemeral: bool) -> Pod {
     Pod { namespace: "web".into(), name: "front".into(), volume_claims, ..Pod::default() }
 }
 
-fn claim(spec: Value) -> Value {
+fn claim(spec: &Value) -> Value {
     json!({ "metadata": { "name": "data", "namespace": "web" }, "spec": spec, "status": { "phase": "Pending" } })
 }
 
 fn bound() -> Value {
-    let mut claim = claim(json!({ "volumeName": "pv-1", "storageClassName": "gp3" }));
+    let mut claim = claim(&json!({ "volumeName": "pv-1", "storageClassName": "gp3" }));
     claim["metadata"]["annotations"] = json!({ "pv.kubernetes.io/bind-completed": "yes" });
     claim["status"]["phase"] = json!("Bound");
     claim
@@ -33,7 +33,7 @@ fn zonal(zones: &[&str]) -> Value {
     })
 }
 
-fn class(extra: Value) -> Value {
+fn class(extra: &Value) -> Value {
     let mut class = json!({
         "metadata": { "name": "gp3" }, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer",
     });
@@ -88,26 +88,26 @@ fn in_tree_volumes_count_for_the_driver_and_are_where_their_labels_say() {
     let found = facts(&[bound()], &[old], &[]);
     assert_eq!(zones(&found), [["us-east-1a", "us-east-1b"]]);
     assert_eq!(found.drivers["web/data"], "ebs.csi.aws.com");
-    let waiting = claim(json!({ "storageClassName": "gp3" }));
-    let found = facts(&[waiting], &[], &[class(json!({ "provisioner": "kubernetes.io/aws-ebs" }))]);
+    let waiting = claim(&json!({ "storageClassName": "gp3" }));
+    let found = facts(&[waiting], &[], &[class(&json!({ "provisioner": "kubernetes.io/aws-ebs" }))]);
     assert_eq!(found.drivers["web/data"], "ebs.csi.aws.com");
 }
 
 #[test]
 fn a_claim_that_waits_for_its_consumer_goes_where_its_class_allows() {
-    let waiting = claim(json!({ "storageClassName": "gp3" }));
-    let found = facts(&[waiting.clone()], &[], &[class(json!({}))]);
+    let waiting = claim(&json!({ "storageClassName": "gp3" }));
+    let found = facts(&[waiting.clone()], &[], &[class(&json!({}))]);
     assert_eq!(found.topologies["web/data"], []);
     let allowed = json!({ "allowedTopologies": [{ "matchLabelExpressions": [
         { "key": "topology.kubernetes.io/zone", "values": ["us-east-1a", "us-east-1c"] } ] }] });
-    let found = facts(&[waiting.clone()], &[], &[class(allowed.clone())]);
+    let found = facts(&[waiting.clone()], &[], &[class(&allowed)]);
     assert_eq!(zones(&found), [["us-east-1a", "us-east-1c"]]);
     let mut selected = waiting;
     selected["metadata"]["annotations"] = json!({ "volume.kubernetes.io/selected-node": "n1" });
-    assert_eq!(zones(&facts(&[selected.clone()], &[], &[class(allowed)])), [["us-east-1c"]]);
-    assert_eq!(zones(&facts(&[selected.clone()], &[], &[class(json!({}))])), [["us-east-1c"]]);
+    assert_eq!(zones(&facts(&[selected.clone()], &[], &[class(&allowed)])), [["us-east-1c"]]);
+    assert_eq!(zones(&facts(&[selected.clone()], &[], &[class(&json!({}))])), [["us-east-1c"]]);
     selected["metadata"]["annotations"] = json!({ "volume.kubernetes.io/selected-node": "gone" });
-    assert_eq!(facts(&[selected], &[], &[class(json!({}))]).topologies["web/data"], []);
+    assert_eq!(facts(&[selected], &[], &[class(&json!({}))]).topologies["web/data"], []);
 }
 
 #[test]
@@ -118,18 +118,18 @@ fn what_cannot_be_mounted_is_named() {
     lost["status"]["phase"] = json!("Lost");
     let mut going = zonal(&["us-east-1a"]);
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let waiting = claim(json!({ "storageClassName": "gp3" }));
+    let waiting = claim(&json!({ "storageClassName": "gp3" }));
     for (claims, volumes, classes, expected) in [
         (vec![], vec![], vec![], "does not exist; create it"),
         (vec![deleting], vec![zonal(&["a"])], vec![], "being deleted"),
         (vec![lost], vec![zonal(&["a"])], vec![], "lost its PersistentVolume"),
         (vec![bound()], vec![], vec![], "pv-1, which does not exist"),
         (vec![bound()], vec![going], vec![], "pv-1, which is being deleted"),
-        (vec![claim(json!({ "volumeName": "pv-1" }))], vec![zonal(&["a"])], vec![], "not bound to it yet"),
-        (vec![claim(json!({}))], vec![], vec![], "no storage class"),
-        (vec![claim(json!({ "storageClassName": "" }))], vec![], vec![], "no storage class"),
+        (vec![claim(&json!({ "volumeName": "pv-1" }))], vec![zonal(&["a"])], vec![], "not bound to it yet"),
+        (vec![claim(&json!({}))], vec![], vec![], "no storage class"),
+        (vec![claim(&json!({ "storageClassName": "" }))], vec![], vec![], "no storage class"),
         (vec![waiting.clone()], vec![], vec![], "StorageClass gp3 does not exist"),
-        (vec![waiting], vec![], vec![class(json!({ "volumeBindingMode": "Immediate" }))], "binds at once"),
+        (vec![waiting], vec![], vec![class(&json!({ "volumeBindingMode": "Immediate" }))], "binds at once"),
     ] {
         let found = facts(&claims, &volumes, &classes);
         let why = &found.faults["web/data"];
