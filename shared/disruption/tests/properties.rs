@@ -240,7 +240,7 @@ proptest! {
             prop_assert_eq!(misplaced(&world), Vec::<String>::new());
             prop_assert_eq!(moving_pods(&world), pods);
             rounds += 1;
-            prop_assert!(rounds < 60, "no end");
+            prop_assert!(rounds < 40, "no end");
         }
         // In whatever order things are listed, there is nothing to do.
         world.places.reverse();
@@ -266,7 +266,7 @@ proptest! {
     /// What provisioning has just built, consolidation nearly leaves alone.
     #[test]
     fn what_was_just_provisioned_hardly_changes(
-        seeds in prop::collection::vec((0..64_usize, 10..16_usize), 1..120),
+        seeds in prop::collection::vec((0..64_usize, 4..16_usize), 1..120),
         policy in 0..9_usize,
         spot_to_spot in any::<bool>(),
     ) {
@@ -301,8 +301,8 @@ proptest! {
             }
             world.apply(&decision.commands);
             rounds += 1;
-            prop_assert!(rounds < 6, "no end");
+            prop_assert!(rounds < 4, "no end");
         }
-        prop_assert!(world.price() >= before * 0.75, "{} to {}", before, world.price());
+        prop_assert!(world.price() >= before * 0.85, "{} to {}", before, world.price());
     }
 }
