@@ -1,5 +1,6 @@
 //! What a decision is made from.
 
+use crate::decision::Command;
 use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, StringMap, Taint};
 use nodeless_scheduling::{PoolOffer, VolumeTopology};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,9 @@ pub struct Cluster<'a> {
     pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
     /// The labels of namespaces, as for [`nodeless_scheduling::Problem::namespaces`].
     pub namespaces: BTreeMap<String, StringMap>,
+    /// The commands that are proposed or on their way, those that [`ClusterNode::command`] names: where they send pods,
+    /// room is kept, and pods for which they launch nodes need none elsewhere. Without them that is worked out anew.
+    pub under_way: Vec<&'a Command>,
     /// Names of nodes that the last decision did not look at ([`crate::Decision::not_looked_at`]): they come first now.
     pub not_looked_at: BTreeSet<String>,
     /// The annotations of the Namespace `kube-system` that begin with `nodeless.sh/`: what is said there holds for the

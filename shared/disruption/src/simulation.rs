@@ -5,48 +5,107 @@ use crate::pods;
 use crate::reasons::KeptReason;
 use nodeless_model::Pod;
 use nodeless_scheduling::{BoundPods, ExistingNode, Problem, existing_node, solve};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The pods that are on their way to nodes: those that wait, and those whose nodes are going away.
 #[derive(Debug, Default)]
 pub(crate) struct Expected<'a> {
     /// By the node where they fit.
     pub(crate) by_node: BTreeMap<String, Vec<&'a Pod>>,
-    /// How many of them wait rather than leave another node, by node: those come first in the lists.
-    waiting: BTreeMap<String, usize>,
+    /// Those of them that wait rather than leave another node.
+    waiting: BTreeMap<String, Vec<&'a Pod>>,
+}
+
+/// Where a command sends a pod.
+enum Home<'k> {
+    Node(&'k str),
+    /// To a node that is launched for it.
+    New,
+}
+
+/// Where the commands that are under way send pods, by `namespace/name`.
+#[derive(Default)]
+struct Known<'k>(HashMap<&'k str, Option<&'k str>>);
+
+impl<'k> Known<'k> {
+    fn of(cluster: &Cluster<'k>) -> Self {
+        // What is not there any more takes no pods.
+        let staying: HashSet<&str> =
+            cluster.nodes.iter().filter(|node| !node.is_leaving()).map(|node| node.name()).collect();
+        let mut known = HashMap::new();
+        for command in &cluster.under_way {
+            let placed = command.placements.iter().filter(|to| staying.contains(to.node.as_str()));
+            known.extend(placed.map(|to| (to.pod.as_str(), Some(to.node.as_str()))));
+            known.extend(command.replacements.iter().flat_map(|one| &one.pods).map(|pod| (pod.as_str(), None)));
+        }
+        Self(known)
+    }
+
+    fn home(&self, pod: &Pod) -> Option<Home<'k>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(pod.key().as_str()).map(|node| node.map_or(Home::New, Home::Node))
+    }
 }
 
 impl<'a> Expected<'a> {
     pub(crate) fn of(cluster: &Cluster<'a>, options: &Options) -> Self {
-        let leaving = cluster.nodes.iter().filter(|node| node.is_leaving());
-        let moving = leaving.flat_map(|node| pods::reschedulable(&node.pods));
+        let mut expected = Self::default();
+        let known = Known::of(cluster);
+        let mut moving: Vec<&'a Pod> = Vec::new();
+        for pod in
+            cluster.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| pods::reschedulable(&node.pods))
+        {
+            match known.home(pod) {
+                Some(Home::Node(node)) => expected.by_node.entry(node.to_owned()).or_default().push(pod),
+                Some(Home::New) => {}
+                None => moving.push(pod),
+            }
+        }
+        let planned: usize = expected.by_node.values().map(Vec::len).sum();
         let waiting = cluster.pending_pods.len();
         let all: Vec<&Pod> = cluster.pending_pods.iter().copied().chain(moving).collect();
         if all.is_empty() {
-            return Self::default();
+            return expected;
         }
         let mut problem = problem(cluster, |_| true);
+        if planned > 0 {
+            expected.take_room(&mut problem);
+        }
         // What would be launched does not matter here.
         problem.node_pools.clear();
         problem.pods = all;
         let solution = solve(&problem, &options.scheduling);
-        let mut expected = Self::default();
         for placement in solution.placements {
             let node = &problem.nodes[placement.node].name;
-            expected.by_node.entry(node.clone()).or_default().push(problem.pods[placement.pod]);
+            let pod = problem.pods[placement.pod];
+            expected.by_node.entry(node.clone()).or_default().push(pod);
             if placement.pod < waiting {
-                *expected.waiting.entry(node.clone()).or_default() += 1;
+                expected.waiting.entry(node.clone()).or_default().push(pod);
             }
         }
         expected
     }
 
+    /// Takes the room of what is expected out of a problem, and counts the pods where they will be.
+    pub(crate) fn take_room(&self, problem: &mut Problem<'a>) {
+        for bound in &mut problem.bound_pods {
+            bound.pods.extend(self.by_node.get(bound.name).into_iter().flatten());
+        }
+        for node in &mut problem.nodes {
+            for pod in self.by_node.get(&node.name).into_iter().flatten() {
+                node.available.subtract(&pod.requests);
+                node.host_ports.extend(pod.host_ports.iter().cloned());
+            }
+        }
+    }
+
     /// Why a node stays: a pod that fits there, the first by name, those that wait before those that have to move.
     pub(crate) fn wants(&self, node: &str) -> Option<KeptReason> {
         let pods = self.by_node.get(node)?;
-        let waiting = self.waiting.get(node).copied().unwrap_or(0);
         let first = |pods: &[&Pod]| pods.iter().map(|pod| pod.key()).min();
-        match first(&pods[..waiting]) {
+        match self.waiting.get(node).and_then(|pods| first(pods)) {
             Some(pod) => Some(KeptReason::PendingPod(pod)),
             None => first(pods).map(KeptReason::MovingPod),
         }

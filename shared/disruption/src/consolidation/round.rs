@@ -224,15 +224,7 @@ fn problem<'a>(
 ) -> Problem<'a> {
     let mut problem = simulation::problem(cluster, |node| takes_pods(cluster, node, now));
     problem.node_pools.clear();
-    for bound in &mut problem.bound_pods {
-        bound.pods.extend(expected.by_node.get(bound.name).into_iter().flatten());
-    }
-    for node in &mut problem.nodes {
-        for pod in expected.by_node.get(&node.name).into_iter().flatten() {
-            node.available.subtract(&pod.requests);
-            node.host_ports.extend(pod.host_ports.iter().cloned());
-        }
-    }
+    expected.take_room(&mut problem);
     let ranks: HashMap<&str, usize> =
         candidates.iter().enumerate().map(|(rank, one)| (one.one.node.name.as_str(), rank)).collect();
     let rank = |node: &ExistingNode| Reverse(ranks.get(node.name.as_str()).copied().unwrap_or(usize::MAX));

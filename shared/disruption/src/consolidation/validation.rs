@@ -1,16 +1,18 @@
 //! Whether a command still is right on a fresh view.
 
 use super::round::Round;
+use super::trial::Verdict;
 use super::{State, priced, replacement};
 use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup, settled};
 use crate::cluster::{Cluster, Options};
 use crate::decision::{Command, PodPlacement, Replacement};
-use crate::packed::{Mover, Scope};
+use crate::packed::{Mover, Moves, Scope};
 use crate::pods::Guards;
 use crate::simulation::Expected;
 use jiff::Timestamp;
 use nodeless_scheduling::Launch;
+use std::collections::{HashMap, HashSet};
 
 /// A consolidation command as it stands on a fresh view, or nothing if it has to be dropped: when one of its nodes may no
 /// longer go, when a budget is used up, when its pods need other new nodes than it launches, or when those are no longer
@@ -46,14 +48,12 @@ pub(crate) fn still_right(
         round.candidates[place].state = State::Goes;
     }
     movers.sort_by(|a, b| round.packed.class(b).asked.cmp(&round.packed.class(a).asked));
-    let moves = round.packed.place(&movers, false);
-    let verdict = round.ask(&movers, &moves, scope, !command.replacements.is_empty()).ok()?;
-    let candidates: Vec<_> = round.candidates.iter().collect();
-    let fresh = match verdict.launches {
-        none if none.is_empty() => Vec::new(),
-        launches => replacement::cheaper(&candidates, launches, &round.market.offers, options.spot_to_spot).ok()?,
+    let (verdict, replacements) = if command.replacements.is_empty() {
+        (again(&mut round, &movers, scope, false)?, Vec::new())
+    } else {
+        replaced(&mut round, command, &movers, scope)?
     };
-    let replacements = kept(&command.replacements, fresh, &movers)?;
+    let candidates: Vec<_> = round.candidates.iter().collect();
     let removed: f64 = candidates.iter().map(|candidate| candidate.price).sum();
     let added: f64 = replacements.iter().map(|replacement| replacement.launch.offering.price).sum();
     let mut placements: Vec<PodPlacement> = verdict
@@ -68,6 +68,102 @@ pub(crate) fn still_right(
     let mut evictions: Vec<_> = movers.iter().map(|mover| mover.pod.into()).collect();
     evictions.sort();
     Some(Command { replacements, placements, evictions, savings_per_hour: removed - added, ..command.clone() })
+}
+
+/// What the scheduler says on the fresh view.
+fn again<'a>(round: &mut Round<'_, 'a, '_>, movers: &[Mover<'a>], scope: Scope, launching: bool) -> Option<Verdict> {
+    let moves = round.packed.place(movers, false);
+    let verdict = round.ask(movers, &moves, scope, launching);
+    round.packed.undo(movers, &moves);
+    verdict.ok()
+}
+
+/// Whether the pods of a command still need just what it launches: where only the nodes take pods to which it sends some,
+/// as other commands may count on the room of others; or else with all nodes.
+fn replaced<'a>(
+    round: &mut Round<'_, 'a, '_>,
+    command: &Command,
+    movers: &[Mover<'a>],
+    scope: Scope,
+) -> Option<(Verdict, Vec<Replacement>)> {
+    let moves = round.packed.place(movers, false);
+    round.packed.undo(movers, &moves);
+    if moves.left.is_empty() && scope == Scope::Small {
+        return None;
+    }
+    if scope == Scope::Small
+        && let Some(unchanged) = as_decided(round, command, movers)
+    {
+        return Some(unchanged);
+    }
+    let to: HashMap<&str, &str> = command.placements.iter().map(|one| (one.pod.as_str(), one.node.as_str())).collect();
+    let leaves: HashMap<&str, usize> =
+        round.packed.problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.as_str(), leaf)).collect();
+    let leaf = |mover: &Mover<'_>| to.get(mover.pod.key().as_str()).and_then(|node| leaves.get(node)).copied();
+    let placed: Vec<(usize, usize)> =
+        movers.iter().enumerate().filter_map(|(place, mover)| Some((place, leaf(mover)?))).collect();
+    let wanted: HashSet<usize> = placed.iter().map(|(_, leaf)| *leaf).collect();
+    let closed = round.packed.close_all_but(&wanted);
+    let there = round.ask(movers, &Moves { placed, left: Vec::new() }, scope, true).ok();
+    closed.into_iter().for_each(|leaf| round.packed.open(leaf));
+    let decided = there.and_then(|verdict| matching(round, command, verdict, movers));
+    decided.or_else(|| {
+        let verdict = again(round, movers, scope, true)?;
+        matching(round, command, verdict, movers)
+    })
+}
+
+/// Whether the very same pods still fit just as they were decided: those of each replacement on one node, and the others
+/// where they are sent. `None` where pods have come or gone, or something no longer fits.
+fn as_decided<'a>(
+    round: &mut Round<'_, 'a, '_>,
+    command: &Command,
+    movers: &[Mover<'a>],
+) -> Option<(Verdict, Vec<Replacement>)> {
+    let places: HashMap<String, usize> =
+        movers.iter().enumerate().map(|(place, mover)| (mover.pod.key(), place)).collect();
+    let launched: usize = command.replacements.iter().map(|one| one.pods.len()).sum();
+    if launched + command.placements.len() != movers.len() {
+        return None;
+    }
+    let leaves: HashMap<String, usize> =
+        round.packed.problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.clone(), leaf)).collect();
+    let sent: Option<Vec<(usize, usize)>> =
+        command.placements.iter().map(|to| Some((*places.get(&to.pod)?, *leaves.get(&to.node)?))).collect();
+    let sent = sent?;
+    let some: Vec<Mover<'a>> = sent.iter().map(|(place, _)| movers[*place]).collect();
+    let moves =
+        Moves { placed: sent.iter().enumerate().map(|(own, (_, leaf))| (own, *leaf)).collect(), left: Vec::new() };
+    let there = round.ask(&some, &moves, Scope::Small, false).ok()?;
+    let placed = there.placed.into_iter().map(|(own, leaf)| (sent[own].0, leaf)).collect();
+    let mut launches = Vec::with_capacity(command.replacements.len());
+    for replacement in &command.replacements {
+        let own: Option<Vec<usize>> = replacement.pods.iter().map(|pod| places.get(pod).copied()).collect();
+        let own = own?;
+        let some: Vec<Mover<'a>> = own.iter().map(|place| movers[*place]).collect();
+        let mut alone = round.ask(&some, &Moves::default(), Scope::Small, true).ok()?.launches;
+        let [launch] = &mut alone[..] else { return None };
+        launch.pods = launch.pods.iter().map(|pod| own[*pod]).collect();
+        launches.append(&mut alone);
+    }
+    matching(round, command, Verdict { placed, launches }, movers)
+}
+
+/// The verdict with the replacements as they were decided, if they still are what is needed, for less.
+fn matching(
+    round: &Round<'_, '_, '_>,
+    command: &Command,
+    mut verdict: Verdict,
+    movers: &[Mover<'_>],
+) -> Option<(Verdict, Vec<Replacement>)> {
+    let candidates: Vec<_> = round.candidates.iter().collect();
+    let launches = std::mem::take(&mut verdict.launches);
+    if launches.is_empty() {
+        return None;
+    }
+    let spot_to_spot = round.options.spot_to_spot;
+    let fresh = replacement::cheaper(&candidates, launches, &round.market.offers, spot_to_spot).ok()?;
+    kept(&command.replacements, fresh, movers).map(|replacements| (verdict, replacements))
 }
 
 /// The replacements as they were decided, each with the pods of a fresh launch that could be any of its types; `None` where

@@ -16,7 +16,7 @@ use nodeless_model::pod::HostPort;
 use nodeless_model::{Pod, Quantity, Requirement, ResourceList, labels};
 use nodeless_scheduling::{BoundPods, ExistingNode, Problem};
 use relations::Neighbours;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A pod that may have to move, and its class.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +110,15 @@ impl<'a> Packed<'a> {
             let nothing = vec![-1; self.resources.len()];
             self.tree.set(leaf, &nothing);
         }
+    }
+
+    /// Lets nothing more onto any node but these, and returns which it has closed.
+    pub(crate) fn close_all_but(&mut self, wanted: &HashSet<usize>) -> Vec<usize> {
+        let open =
+            (0..self.problem.nodes.len()).filter(|leaf| !wanted.contains(leaf) && !self.closed.contains_key(leaf));
+        let open: Vec<usize> = open.collect();
+        open.iter().for_each(|leaf| self.close(*leaf));
+        open
     }
 
     /// Lets pods onto a node again.

@@ -258,6 +258,20 @@ impl World {
         }
     }
 
+    /// The cluster while these commands are under way.
+    pub fn cluster_during<'a>(&'a self, commands: impl Iterator<Item = &'a Command>) -> Cluster<'a> {
+        let mut cluster = self.cluster();
+        for command in commands {
+            for node in &mut cluster.nodes {
+                if command.candidates.iter().any(|candidate| candidate.node == node.name()) {
+                    node.command = Some(&command.id);
+                }
+            }
+            cluster.under_way.push(command);
+        }
+        cluster
+    }
+
     pub fn usage(&self, pool: &str) -> PoolUsage {
         let mut usage = PoolUsage::default();
         for place in self.places.iter().filter(|place| place.claim.node_pool == pool) {

@@ -149,9 +149,9 @@ fn input<'a>(
     commands: &'a [CommandRecord],
     without: Option<&str>,
 ) -> Cluster<'a> {
-    let commands: BTreeMap<&str, &str> = commands
-        .iter()
-        .filter(|record| without != Some(record.command.id.as_str()))
+    let others = || commands.iter().filter(|record| without != Some(record.command.id.as_str()));
+    let under_way = others().map(|record| &record.command).collect();
+    let commands: BTreeMap<&str, &str> = others()
         .flat_map(|record| {
             let id = record.command.id.as_str();
             record.candidates().iter().map(move |candidate| (candidate.node_claim.as_str(), id))
@@ -186,6 +186,7 @@ fn input<'a>(
         volume_drivers: situation.view.volume_drivers.clone(),
         volume_limits: situation.view.volume_limits.clone(),
         namespaces: situation.view.namespaces.clone(),
+        under_way,
         ..Cluster::default()
     }
 }
