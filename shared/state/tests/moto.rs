@@ -233,8 +233,12 @@ async fn decisions_come_back_newest_first() {
 async fn a_command_is_written_only_over_the_version_that_was_read() {
     let Some(moto) = nodeless_tests::moto() else { return };
     let claims = table(&config(&moto.url).await).await;
-    let first =
-        StoredCommand { id: "drift-a-1".into(), version: 0, summary: "proposed".into(), encoded: vec![0, 159, 146, 150] };
+    let first = StoredCommand {
+        id: "drift-a-1".into(),
+        version: 0,
+        summary: "proposed".into(),
+        encoded: vec![0, 159, 146, 150],
+    };
     assert_eq!(claims.put_command(&first).await.unwrap(), 1);
     assert_eq!(claims.put_command(&first).await.unwrap_err().kind, ErrorKind::Conflict);
     let read = claims.commands().await.unwrap();
