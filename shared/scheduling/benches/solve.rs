@@ -234,10 +234,6 @@ struct Case {
     nodes: Vec<(Node, Vec<Pod>)>,
 }
 
-fn case(name: &'static str, pods: Vec<Pod>, types: InstanceTypes) -> Case {
-    Case { name, pods, types, nodes: Vec::new() }
-}
-
 fn run(case: &Case) {
     let pool = node_pool();
     let place = |(node, pods): &(Node, Vec<Pod>)| {
@@ -270,26 +266,36 @@ fn run(case: &Case) {
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let on_nodes = Case {
-        nodes: running(5000, 20),
-        ..case("1,000 diverse onto 5,000 nodes, 100,000 run", diverse(1000), one_shape(400))
-    };
-    let cases = [
-        case("1,250 diverse, 400 types", diverse(1250), one_shape(400)),
-        case("2,500 diverse, 400 types", diverse(2500), one_shape(400)),
-        case("5,000 diverse, 400 types", diverse(5000), one_shape(400)),
-        case("10,000 diverse, 400 types", diverse(10_000), one_shape(400)),
-        case("20,000 diverse, 400 types", diverse(20_000), one_shape(400)),
-        case("10,000 diverse, 800 types", diverse(10_000), one_shape(800)),
-        case("10,000 diverse, 1,200 types of families", diverse(10_000), families(1200)),
-        case("4,000 preferences, 400 types", preferring(4000), one_shape(400)),
-        case("10,000 identical, 400 types", identical(10_000), one_shape(400)),
-        case("100,000 identical, 1,200 types of families", identical(100_000), families(1200)),
-        on_nodes,
+    let all = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
+    let makes: [(&'static str, Make); 11] = [
+        ("1,250 diverse, 400 types", || (diverse(1250), one_shape(400))),
+        ("2,500 diverse, 400 types", || (diverse(2500), one_shape(400))),
+        ("5,000 diverse, 400 types", || (diverse(5000), one_shape(400))),
+        ("10,000 diverse, 400 types", || (diverse(10_000), one_shape(400))),
+        ("20,000 diverse, 400 types", || (diverse(20_000), one_shape(400))),
+        ("10,000 diverse, 800 types", || (diverse(10_000), one_shape(800))),
+        ("10,000 diverse, 1,200 types of families", || (diverse(10_000), families(1200))),
+        ("4,000 preferences, 400 types", || (preferring(4000), one_shape(400))),
+        ("10,000 identical, 400 types", || (identical(10_000), one_shape(400))),
+        ("100,000 identical, 1,200 types of families", || (identical(100_000), families(1200))),
+        (ON_NODES, || (diverse(1000), one_shape(400))),
     ];
-    for case in cases {
-        if wanted.is_empty() || wanted.iter().any(|part| case.name.contains(part.as_str())) {
-            run(&case);
-        }
+    for (name, make) in makes.into_iter().filter(|(name, _)| all(name)) {
+        let (pods, types) = make();
+        let nodes = if name == ON_NODES { running(5000, 20) } else { Vec::new() };
+        run(&Case { name, pods, types, nodes });
     }
+    if let Some(peak) = peak_memory() {
+        println!("peak memory of the process, pods and nodes of the cases among it: {peak}");
+    }
+}
+
+/// Makes the pods and types of a case; only those of the cases that run are made.
+type Make = fn() -> (Vec<Pod>, InstanceTypes);
+
+const ON_NODES: &str = "1,000 diverse onto 5,000 nodes, 100,000 run";
+
+fn peak_memory() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map(|peak| peak.trim().to_owned())
 }

@@ -26,13 +26,20 @@ struct Lump {
     groups: Vec<usize>,
 }
 
-/// Dollars per hour at the least: the plain bound and the better one.
-pub fn bounds(world: &World) -> (f64, f64) {
-    let zonal = world.pods.iter().any(|pod| pod.zones != 0b111);
-    let columns = columns(world, zonal);
-    let plain = plain(world, &columns);
-    let better = if std::env::var_os("PLAIN").is_some() { 0.0 } else { assignment(world, &columns) };
-    (plain, better.max(plain))
+/// Dollars per hour at the least, by what is bought alone.
+pub fn plain(world: &World) -> f64 {
+    let columns = columns(world, world.pods.iter().any(|pod| pod.zones != 0b111));
+    let mut problem = Problem::new(OptimizationDirection::Minimize);
+    let counts: Vec<Variable> =
+        columns.iter().map(|column| problem.add_var(column.price, (0.0, f64::INFINITY))).collect();
+    for place in 0..RESOURCES.len() {
+        let asked: f64 = world.pods.iter().map(|pod| pod.amounts[place]).sum();
+        if asked > 0.0 {
+            let row = counts.iter().zip(&columns).map(|(count, column)| (*count, column.room[place] / asked));
+            problem.add_constraint(row.collect::<Vec<_>>(), ComparisonOp::Ge, 1.0);
+        }
+    }
+    problem.solve().unwrap().into_solution().unwrap().objective()
 }
 
 fn columns(world: &World, zonal: bool) -> Vec<Column> {
@@ -59,19 +66,8 @@ fn columns(world: &World, zonal: bool) -> Vec<Column> {
     kept
 }
 
-fn plain(world: &World, columns: &[Column]) -> f64 {
-    let mut problem = Problem::new(OptimizationDirection::Minimize);
-    let counts: Vec<Variable> =
-        columns.iter().map(|column| problem.add_var(column.price, (0.0, f64::INFINITY))).collect();
-    for place in 0..RESOURCES.len() {
-        let asked: f64 = world.pods.iter().map(|pod| pod.amounts[place]).sum();
-        if asked > 0.0 {
-            let row = counts.iter().zip(columns).map(|(count, column)| (*count, column.room[place] / asked));
-            problem.add_constraint(row.collect::<Vec<_>>(), ComparisonOp::Ge, 1.0);
-        }
-    }
-    problem.solve().unwrap().into_solution().unwrap().objective()
-}
+/// More make the programme too large.
+const MOST_LUMPS: usize = 500;
 
 /// Rounds a proportion down to a step of the scale.
 fn step(value: f64, steps: f64) -> (i64, f64) {
@@ -118,10 +114,13 @@ fn lumps(world: &World, steps: f64) -> Vec<Lump> {
     lumps.into_values().collect()
 }
 
-fn assignment(world: &World, columns: &[Column]) -> f64 {
+/// Dollars per hour at the least, by what may go where.
+pub fn better(world: &World) -> f64 {
+    let zonal = world.pods.iter().any(|pod| pod.zones != 0b111);
+    let columns = columns(world, zonal);
     let mut lumps = lumps(world, 64.0);
-    for steps in [32.0, 16.0, 8.0, 4.0] {
-        if lumps.len() <= 400 {
+    for steps in [32.0, 16.0, 8.0, 4.0, 2.0] {
+        if lumps.len() <= MOST_LUMPS {
             break;
         }
         lumps = self::lumps(world, steps);
@@ -165,7 +164,7 @@ fn assignment(world: &World, columns: &[Column]) -> f64 {
     for row in by_lump {
         problem.add_constraint(row, ComparisonOp::Eq, 1.0);
     }
-    problem.set_time_limit(std::time::Duration::from_secs(120));
+    problem.set_time_limit(std::time::Duration::from_secs(60));
     match problem.solve().map(|outcome| outcome.into_solution()) {
         Ok(Ok(solution)) => solution.objective(),
         _ => 0.0,
