@@ -495,7 +495,8 @@ impl<'a, 'p> Engine<'a, 'p> {
         }
         let mut known = self.known.clone();
         known.attempts += 1;
-        for (binding, placed) in failed {
+        // What is bound one by one goes by what has come about, which is something else each time.
+        for (binding, placed) in failed.into_iter().filter(|((level, _, _), _)| *level != CAREFUL) {
             let most = known.most.entry(binding).or_insert(placed);
             *most = placed.min(*most);
         }
