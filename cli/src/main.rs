@@ -38,7 +38,6 @@ enum Command {
     Demo(demo_command::Arguments),
     /// Keep a local world running, with a kubeconfig: a cluster without nodes, and the AWS APIs that nodeless calls
     Local(local_command::Arguments),
-    /// Say where the pods of a cluster would go, what would be launched for them and why, without doing any of it
     Plan(plan_command::Arguments),
     /// Let hours of a cluster's life pass in seconds, with everything that can go wrong, and check what must hold
     Simulate(simulate_command::Arguments),

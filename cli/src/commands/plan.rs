@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 #[derive(Debug, Args)]
 #[command(
+    about = "Say where the pods of a cluster would go, what would be launched for them and why, without doing any of it",
     long_about = "Say where the pods of a cluster would go, what would be launched for them and why, without doing any of it.
 
 The cluster comes from files (--cluster), or live from a kubeconfig. Files hold what `kubectl get ... -o yaml` or `-o json` \

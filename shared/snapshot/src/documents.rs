@@ -1,13 +1,16 @@
 //! From bytes to documents: YAML, JSON, or both in turn.
 
 use crate::fault::{Fault, Place};
-use crate::items::split_items;
+use crate::items::{Item, split_items};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// How deep YAML may be nested. Kubernetes' own limit for custom resources is below that.
 const MAXIMUM_DEPTH: usize = 128;
+
+/// How many items a thread reads at once: enough that starting it does not count, few enough that memory does not either.
+const BATCH: usize = 256;
 
 /// What stands in a document, or as an item of a List.
 pub(crate) enum Body<'a> {
@@ -137,35 +140,74 @@ fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
     {
         let api_version = header.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let inherited = (api_version.to_owned(), kind.to_owned());
-        for (index, item) in list.items.iter().enumerate() {
-            let place = place.item(index);
-            each(match tree(item.text) {
-                Ok(Value::Array(mut one)) if one.len() == 1 => {
-                    Found::Item(place, Body::Tree(one.swap_remove(0)), inherited.clone())
-                }
-                Ok(_) => Found::Fault(place.unreadable("it is no single item of a list")),
-                Err(error) => Found::Fault(syntax(&place, item.line, &error)),
-            });
+        let mut index = 0;
+        for part in list.items.chunks(BATCH * workers()) {
+            for (item, read) in part.iter().zip(trees(part)) {
+                let place = place.item(index);
+                index += 1;
+                each(match read {
+                    Ok(Value::Array(mut one)) if one.len() == 1 => {
+                        Found::Item(place, Body::Tree(one.swap_remove(0)), inherited.clone())
+                    }
+                    Ok(_) => Found::Fault(place.unreadable("it is no single item of a list")),
+                    Err(wrong) => Found::Fault(wrong.at(&place, item.line)),
+                });
+            }
         }
         return;
     }
     match tree(text) {
         Ok(value) => each(Found::Body(place.clone(), Body::Tree(value))),
-        Err(error) => each(Found::Fault(syntax(place, 0, &error))),
+        Err(error) => each(Found::Fault(Syntax::from(&error).at(place, 0))),
     }
 }
 
-/// A syntax error, with its line in the source.
-fn syntax(place: &Place, before: usize, error: &serde_saphyr::Error) -> Fault {
-    let plain = error.without_snippet();
-    let line = plain.location().map(|location| place.line + before + usize::try_from(location.line()).unwrap_or(1) - 1);
-    let text = plain.to_string();
-    // Its own position counts from the beginning of the document or item.
-    let what = text.split(" at line ").next().unwrap_or(&text).trim_end();
-    place.unreadable(match line {
-        Some(line) => format!("it is no YAML: line {line}: {what}"),
-        None => format!("it is no YAML: {what}"),
+/// How many processors there are to read with.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Reads items, on all processors where they are many: parsing YAML takes longer than anything else that a plan does.
+fn trees(items: &[Item<'_>]) -> Vec<Result<Value, Syntax>> {
+    let read = |part: &[Item<'_>]| -> Vec<Result<Value, Syntax>> {
+        part.iter().map(|item| tree(item.text).map_err(|error| Syntax::from(&error))).collect()
+    };
+    if items.len() <= BATCH {
+        return read(items);
+    }
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = items.chunks(BATCH).map(|part| (part, scope.spawn(move || read(part)))).collect();
+        // A part whose thread came to nothing is read again here, so that its fault shows.
+        parts.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| read(part))).collect()
     })
+}
+
+/// What is wrong with YAML, and in which line of what was read.
+struct Syntax {
+    line: Option<usize>,
+    problem: String,
+}
+
+impl From<&serde_saphyr::Error> for Syntax {
+    fn from(error: &serde_saphyr::Error) -> Self {
+        let plain = error.without_snippet();
+        let line = plain.location().and_then(|location| usize::try_from(location.line()).ok());
+        let text = plain.to_string();
+        // Its own position counts from the beginning of the document or item.
+        let problem = text.split(" at line ").next().unwrap_or(&text).trim_end().to_owned();
+        Self { line, problem }
+    }
+}
+
+impl Syntax {
+    /// The fault, when so many lines of the document come before what was read.
+    fn at(&self, place: &Place, before: usize) -> Fault {
+        let problem = &self.problem;
+        place.unreadable(match self.line {
+            Some(line) => format!("it is no YAML: line {}: {problem}", (place.line + before + line).saturating_sub(1)),
+            None => format!("it is no YAML: {problem}"),
+        })
+    }
 }
 
 fn tree(text: &str) -> Result<Value, serde_saphyr::Error> {

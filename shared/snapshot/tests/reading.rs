@@ -89,6 +89,24 @@ fn documents_come_in_any_form() {
 }
 
 #[test]
+fn a_long_list_is_read_in_its_order_and_names_what_is_wrong() {
+    let item = |index: usize| format!("- kind: Pod\n  metadata:\n    name: p{index:05}\n");
+    let mut items: Vec<String> = (0..3_000).map(item).collect();
+    items[1_000] = "- kind: [\n".to_owned();
+    items[2_500] = "- kind: Pod\n  metadata:\n    name: {}\n".to_owned();
+    let snapshot = read(&format!("apiVersion: v1\nitems:\n{}kind: List\n", items.concat()));
+    let told = faults(&snapshot);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("file: document 1, items[1000]: it is no YAML: line 3003"), "{}", told[0]);
+    assert!(told[1].starts_with("file: document 1, items[2500]: Pod without a name: metadata.name"), "{}", told[1]);
+    let expected: Vec<String> = (0..3_000)
+        .filter(|index| ![1_000, 2_500].contains(index))
+        .map(|index| format!("default/p{index:05}"))
+        .collect();
+    assert_eq!(pods(&snapshot), expected);
+}
+
+#[test]
 fn utf_16_is_read() {
     for (mark, bytes) in [
         ([0xff, 0xfe], POD.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()),
