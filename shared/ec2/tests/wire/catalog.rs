@@ -142,3 +142,18 @@ async fn instance_types_can_be_made_from_it() {
     let spot = large.offerings.iter().filter(|offering| offering.capacity_type == CapacityType::Spot);
     assert_eq!(spot.filter(|offering| offering.available).count(), 2);
 }
+
+#[tokio::test]
+async fn a_regions_catalog_can_be_exported_and_read_again() {
+    let world = World::new().await;
+    let (facts, catalog) = nodeless_ec2::read_region(&world.config).await.unwrap();
+    assert_eq!(catalog.on_demand_price_source, OnDemandPriceSource::PriceList);
+    let file = nodeless_catalog::file::write(&facts, &catalog).unwrap();
+    let read = nodeless_catalog::file::parse(file.as_bytes()).unwrap();
+    assert!(read.notes.is_empty(), "{:?}", read.notes);
+    assert_eq!((&read.catalog.region, &read.catalog.zones), (&catalog.region, &catalog.zones));
+    let names = |catalog: &Catalog| catalog.types.iter().map(|entry| entry.facts.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&read.catalog), names(&catalog));
+    let price = |catalog: &Catalog| catalog.get("m5.large").unwrap().on_demand_price;
+    assert_eq!(price(&read.catalog), price(&catalog));
+}

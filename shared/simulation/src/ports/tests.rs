@@ -1,14 +1,14 @@
 //! The ports against a world.
 
 use super::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
-use crate::ec2::{CapacityType as Ec2CapacityType, Offering};
+use crate::ec2::{CapacityReservation, CapacityType as Ec2CapacityType, Offering};
 use crate::kubernetes::resource::{NODES, POD_DISRUPTION_BUDGETS, PODS};
-use crate::kubernetes::{CreateOptions, Resource, UpdateOptions};
+use crate::kubernetes::{CreateOptions, ListOptions, Resource, UpdateOptions};
 use crate::world::{World, WorldOptions};
 use futures::FutureExt as _;
 use nodeless_api::{ConditionStatus, EC2NodeClass};
 use nodeless_model::claim::{LaunchGroup, NodeClaimSpec, NodeClaimStatus, Phase};
-use nodeless_model::{CapacityType, NodeClaim, StringMap, Taint, labels};
+use nodeless_model::{CapacityType, NodeClaim, StringMap, Taint, TaintEffect, labels};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::cluster::{Eviction, NodePatch, PodRef};
 use nodeless_ports::{CatalogSource as _, Cloud as _, Cluster as _, ErrorKind};
@@ -141,6 +141,79 @@ fn a_lack_of_capacity_is_an_outcome_and_a_denial_an_error() {
     assert!(outcome.instances.is_empty());
     assert!(outcome.failures[0].lacks_capacity);
     assert_eq!(outcome.failures[0].code, "InsufficientInstanceCapacity");
+}
+
+#[test]
+fn nodes_of_every_family_join_with_their_labels_and_taints() {
+    for (family, custom) in [
+        ("AL2", "echo hello"),
+        ("AL2023", "echo hello"),
+        ("Bottlerocket", "[settings.host-containers.admin]\nenabled = true"),
+        ("Windows2022", "Write-Host hello"),
+    ] {
+        let mut world = world();
+        let image = world.ec2().account().images.into_iter().find(|image| image.architecture == "x86_64").unwrap();
+        let mut class = class(&json!({
+            "amiSelectorTerms": [{ "id": image.id }], "amiFamily": family, "userData": custom,
+        }));
+        class.status = Some(now(source(&world).resolve(&class)).unwrap());
+        let cloud = MemoryCloud::new(world.ec2().clone(), "nodeless");
+        let mut claim = claim(&world, 1);
+        claim.spec.taints = vec![Taint { key: "team".into(), value: "a".into(), effect: TaintEffect::NoSchedule }];
+        let candidates = [candidate("m5.large", "us-east-1a", 0.096)];
+        now(cloud.launch(LaunchRequest { claim: &claim, node_class: &class, candidates: &candidates })).unwrap();
+        let later = world.now() + jiff::SignedDuration::from_mins(5);
+        world.advance_to(later).unwrap();
+        let nodes = world.api().list(&NODES, &ListOptions::default()).unwrap();
+        assert_eq!(nodes.items.len(), 1, "{family}");
+        let node = &nodes.items[0];
+        assert_eq!(node["metadata"]["labels"][labels::NODE_POOL], "default", "{family}: {node}");
+        let os = if family == "Windows2022" { "windows" } else { "linux" };
+        assert_eq!(node["metadata"]["labels"][labels::OS], os, "{family}");
+        assert_eq!(node["status"]["capacity"]["pods"], "29", "{family}");
+        let taints = node["spec"]["taints"].as_array().unwrap();
+        for key in ["team", "karpenter.sh/unregistered"] {
+            assert!(taints.iter().any(|taint| taint["key"] == key), "{family}: {taints:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reservation_of_the_class_is_found_counted_and_launched_into() {
+    let world = world();
+    world.ec2().change_account(|account| {
+        let reservation = |id: &str, open| CapacityReservation {
+            id: id.into(),
+            instance_type: "m5.large".into(),
+            zone: "us-east-1a".into(),
+            total: 1,
+            available: 1,
+            open,
+            start: jiff::Timestamp::UNIX_EPOCH,
+            end: None,
+        };
+        account.capacity_reservations = vec![reservation("cr-1", false), reservation("cr-2", true)];
+        account.tags.insert("cr-1".into(), [("team".to_owned(), "a".to_owned())].into());
+    });
+    let mut class = class(&json!({ "capacityReservationSelectorTerms": [
+        { "tags": { "team": "a" }, "instanceMatchCriteria": "targeted" },
+    ] }));
+    class.status = Some(now(source(&world).resolve(&class)).unwrap());
+    let found = &class.status.as_ref().unwrap().capacity_reservations;
+    assert_eq!(found.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["cr-1"]);
+    let left = |world: &World| now(source(world).catalog(None)).unwrap().reservations;
+    assert_eq!(left(&world)["cr-1"], 1);
+    let cloud = MemoryCloud::new(world.ec2().clone(), "nodeless");
+    let claim = claim(&world, 1);
+    let candidates = [LaunchCandidate {
+        capacity_type: CapacityType::Reserved,
+        reservation_id: Some("cr-1".into()),
+        ..candidate("m5.large", "us-east-1a", 1e-8)
+    }];
+    let request = LaunchRequest { claim: &claim, node_class: &class, candidates: &candidates };
+    let outcome = now(cloud.launch(request)).unwrap();
+    assert_eq!(outcome.instances[0].reservation_id.as_deref(), Some("cr-1"));
+    assert_eq!((left(&world)["cr-1"], left(&world)["cr-2"]), (0, 1));
 }
 
 #[test]
