@@ -161,7 +161,8 @@ impl Town {
         died
     }
 
-    fn bury_if_dead(&mut self) -> bool {
+    /// Follows a process that died by one that remembers nothing, and says whether one did.
+    pub fn bury_if_dead(&mut self) -> bool {
         self.faults.is_dead() && self.bury()
     }
 
