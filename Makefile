@@ -41,10 +41,11 @@ test: test-rust test-terraform ## Run every test
 test-fast: ## Run the tests of the pure rooms: seconds, no emulator
 	cargo test -p nodeless-model -p nodeless-catalog -p nodeless-scheduling -p nodeless-disruption -p nodeless-lifecycle
 
-.PHONY: test-rust
+.PHONY: simulate
 simulate: ## Run 200 seeds of a world in which everything goes wrong
 	cargo run --release -p nodeless -- simulate --scenario storm --seeds 0..200
 
+.PHONY: test-rust
 test-rust: venv ## Run the tests of all crates, against the emulators where they need one
 	cargo test --workspace --all-features
 
