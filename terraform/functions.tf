@@ -90,6 +90,7 @@ resource "aws_lambda_event_source_mapping" "interruption" {
   tags                    = local.tags
 
   scaling_config {
-    maximum_concurrency = 2
+    # A thousand warnings in a minute are a hundred batches.
+    maximum_concurrency = 5
   }
 }

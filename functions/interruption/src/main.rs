@@ -12,7 +12,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     let interrupter = OnceCell::new();
     nodeless_runtime::run(async |event: SqsEvent| -> Result<SqsBatchResponse, lambda_runtime::Error> {
         let interrupter: &Interrupter = interrupter.get_or_try_init(connect).await?;
-        Ok(batch::each(event, |body| Box::pin(async move { interrupter.run(&body).await.map(|_| ()) })).await)
+        Ok(batch::together(event, async |bodies| interrupter.run_all(bodies).await).await)
     })
     .await
 }

@@ -9,6 +9,7 @@ use crate::store::{Store, list_once, next};
 use crate::watch::WatchError;
 use crate::{api, buffers, claims, events, node_classes, nodes, pods};
 use async_trait::async_trait;
+use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
@@ -21,6 +22,9 @@ use nodeless_ports::{Cluster, ErrorKind, PortError};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
+
+/// How many Events are written at a time.
+const EVENTS_AT_ONCE: usize = 8;
 
 /// The wait before a watch is opened anew that the API server closed at once.
 const REOPEN: Duration = Duration::from_millis(100);
@@ -288,13 +292,11 @@ impl Cluster for KubeCluster {
     }
 
     async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
-        let mut first_failure = None;
-        for event in published {
-            if let Err(error) = events::publish(&self.connection, event, Timestamp::now()).await {
-                first_failure.get_or_insert(error);
-            }
-        }
-        first_failure.map_or(Ok(()), Err)
+        let now = Timestamp::now();
+        let posts: Vec<_> = published.iter().map(|event| events::publish(&self.connection, event, now)).collect();
+        // Several at a time: an interruption of many nodes says many things at once.
+        let results: Vec<Result<(), PortError>> = stream::iter(posts).buffered(EVENTS_AT_ONCE).collect().await;
+        results.into_iter().collect()
     }
 
     async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {

@@ -43,8 +43,9 @@ async fn phases(town: &Town) -> BTreeMap<String, Phase> {
 async fn check(town: &Town, before: &BTreeMap<String, Phase>) {
     let records = town.records().await;
     for claim in &records {
-        let drifted = claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Drifted);
-        if !drifted || before.get(&claim.name).is_some_and(|phase| phase.is_leaving()) {
+        let by_choice = [TerminationReason::Drifted, TerminationReason::Underutilized];
+        let chosen = claim.status.termination.as_ref().is_some_and(|end| by_choice.contains(&end.reason));
+        if !chosen || before.get(&claim.name).is_some_and(|phase| phase.is_leaving()) {
             continue;
         }
         let replaced_by: Vec<&NodeClaim> =
@@ -235,6 +236,59 @@ async fn a_drift_replacement_survives_the_end_of_its_process_after_any_write() {
             town.faults.die_at(write, done);
             drift_life(&mut town, &format!("write {write}, done {done}")).await;
             assert!(town.cloud.launched() <= 5, "write {write}, done {done}: {} launches", town.cloud.launched());
+        }
+    }
+}
+
+/// A large node has a small pod left, so that a smaller node does.
+async fn oversized_town() -> Town {
+    let town = running_town(1).await;
+    {
+        let mut state = town.cluster.lock();
+        state.pools[0].disruption.consolidation_policy = nodeless_model::ConsolidationPolicy::WhenEmptyOrUnderutilized;
+        for pod in state.pods.values_mut() {
+            pod.requests.set("cpu", Quantity::from_milli(500));
+        }
+    }
+    town.faults.revive();
+    town
+}
+
+/// The node is replaced by a cheaper one, and that one stays.
+async fn consolidation_life(town: &mut Town, when: &str) {
+    let before = town.cloud.alive()[0].id.clone();
+    let price = town.records().await[0].status.instance.as_ref().unwrap().price;
+    for _ in 0..40 {
+        watched(town, 1).await;
+        let alive = town.cloud.alive();
+        if alive.len() == 1 && alive[0].id != before && town.claims.commands().await.unwrap().is_empty() {
+            break;
+        }
+    }
+    watched(town, 3).await;
+    let records = town.records().await;
+    assert_eq!((records.len(), town.cloud.alive().len(), town.cluster.bound()), (1, 1, 1), "{when}: {records:#?}");
+    let kept = &records[0];
+    assert!(kept.status.instance.as_ref().unwrap().price < price, "{when}: {kept:#?}");
+    assert!(kept.status.command.is_none() && kept.phase == Phase::Initialized, "{when}: {kept:#?}");
+    assert!(town.claims.commands().await.unwrap().is_empty(), "{when}");
+    let state = town.cluster.lock();
+    assert!(state.nodes.values().all(|node| !node.has_taint(&Taint::disrupted())), "{when}: a taint is left");
+}
+
+#[tokio::test]
+async fn a_consolidation_survives_the_end_of_its_process_after_any_write() {
+    let mut town = oversized_town().await;
+    consolidation_life(&mut town, "undisturbed").await;
+    assert_eq!(town.cloud.launched(), 2);
+    let (writes, _) = town.faults.revive();
+    assert!(writes > 30, "only {writes} writes: the scenario has shrunk");
+    for write in 0..writes {
+        for done in [false, true] {
+            let mut town = oversized_town().await;
+            town.faults.die_at(write, done);
+            consolidation_life(&mut town, &format!("write {write}, done {done}")).await;
+            assert!(town.cloud.launched() <= 3, "write {write}, done {done}: {} launches", town.cloud.launched());
         }
     }
 }

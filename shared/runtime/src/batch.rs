@@ -26,6 +26,28 @@ where
     response
 }
 
+/// Handles the messages of a batch together, with a result for each, in their order. Those that failed come back, as with
+/// [`each`].
+pub async fn together<T, E: Display>(
+    event: SqsEvent,
+    handler: impl AsyncFnOnce(&[&str]) -> Vec<Result<T, E>>,
+) -> SqsBatchResponse {
+    let bodies: Vec<&str> = event.records.iter().map(|message| message.body.as_deref().unwrap_or_default()).collect();
+    let mut results = handler(&bodies).await.into_iter();
+    let mut response = SqsBatchResponse::default();
+    for message in &event.records {
+        let why = match results.next() {
+            Some(Ok(_)) => continue,
+            Some(Err(error)) => error.to_string(),
+            None => "it was not handled".to_owned(),
+        };
+        let id = message.message_id.clone().unwrap_or_default();
+        tracing::error!(message_id = id, error = why, "a message failed and will be tried again");
+        response.batch_item_failures.push(failure(id));
+    }
+    response
+}
+
 /// The answer for a batch that is one look at the world: all of it is done, or none.
 pub fn whole<E: Display>(event: &SqsEvent, result: Result<(), E>) -> SqsBatchResponse {
     let mut response = SqsBatchResponse::default();
@@ -68,6 +90,16 @@ mod tests {
     async fn one_bad_message_hands_back_only_itself() {
         let response = each(event(&["good", "bad", "good"]), refuse_bad).await;
         assert_eq!(failed(&response), ["1"]);
+    }
+
+    #[tokio::test]
+    async fn messages_handled_together_fail_one_by_one() {
+        let refuse = async |bodies: &[&str]| -> Vec<Result<(), String>> {
+            bodies.iter().map(|body| if *body == "bad" { Err("no".to_owned()) } else { Ok(()) }).collect()
+        };
+        assert_eq!(failed(&together(event(&["good", "bad", "good"]), refuse).await), ["1"]);
+        let forgetful = async |_: &[&str]| -> Vec<Result<(), String>> { vec![Ok(())] };
+        assert_eq!(failed(&together(event(&["a", "b"]), forgetful).await), ["1"], "what has no result comes again");
     }
 
     #[test]

@@ -6,9 +6,10 @@ pub use parse::{Interruption, InterruptionKind, ParseInterruptionError, parse};
 
 use crate::context::Context;
 use crate::lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored};
+use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use nodeless_lifecycle::{begin_termination, claim_event};
-use nodeless_model::claim::TerminationReason;
+use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{CapacityType, NodeClaim};
 use nodeless_ports::claims::UnavailableOffering;
 use nodeless_ports::queue::WakeSource;
@@ -19,6 +20,10 @@ use std::time::Duration;
 
 /// How long an offering from which EC2 took an instance back is not asked for, as in Karpenter.
 const UNAVAILABLE: Duration = Duration::from_mins(3);
+/// How many claims are looked up and written at a time: a burst must not wait for one after the other.
+const AT_ONCE: usize = 32;
+/// When a second plan follows the first that claims of a batch need.
+const PLAN_AGAIN: Duration = Duration::from_secs(2);
 /// How often a claim that somebody else writes at the same time is read again.
 const ATTEMPTS: u32 = 5;
 
@@ -53,65 +58,117 @@ impl Interrupter {
     /// # Errors
     /// When the text is malformed, or a port failed.
     pub async fn run(&self, event: &str) -> Result<Vec<String>, InterruptError> {
-        let interruption = match parse(event)? {
-            Ok(interruption) => interruption,
-            Err(ignored) => {
-                self.context.log(&MessageIgnored {
+        self.run_all(&[event]).await.pop().unwrap_or(Ok(Vec::new()))
+    }
+
+    /// Acts on the events of a batch, each as [`Self::run`] does and with a result of its own, in the order given.
+    ///
+    /// Those whose instances go within two minutes come first: all their claims are told to leave, and whoever drains them and
+    /// the planner are woken, before anything else is looked at. What several events have in common is one call.
+    pub async fn run_all(&self, events: &[&str]) -> Vec<Result<Vec<String>, InterruptError>> {
+        let mut metrics = Metrics::new();
+        let mut results: Vec<Result<Vec<String>, InterruptError>> = Vec::with_capacity(events.len());
+        let (mut urgent, mut others) = (Vec::new(), Vec::new());
+        for (message, event) in events.iter().enumerate() {
+            results.push(Ok(Vec::new()));
+            match parse(event) {
+                Ok(Ok(found)) => {
+                    metrics.count(Metric::Interruptions, found.instances.len());
+                    let list = if found.kind.is_urgent() { &mut urgent } else { &mut others };
+                    list.extend(found.instances.into_iter().map(|instance| (message, found.kind, instance)));
+                }
+                Ok(Err(ignored)) => self.context.log(&MessageIgnored {
                     source: &ignored.source,
                     detail_type: &ignored.detail_type,
                     why: &ignored.why,
-                });
-                return Ok(Vec::new());
+                }),
+                Err(error) => results[message] = Err(error.into()),
             }
-        };
-        let mut metrics = Metrics::new();
-        metrics.count(Metric::Interruptions, interruption.instances.len());
-        let result = self.act(&interruption).await;
+        }
+        let mut news = self.act(urgent, &mut results).await;
+        news.extend(self.act(others, &mut results).await);
+        self.publish(&news).await;
         self.context.flush(&metrics);
-        Ok(result?)
+        results
     }
 
-    async fn act(&self, interruption: &Interruption) -> Result<Vec<String>, PortError> {
-        let mut leaving = Vec::new();
-        let mut failed = None;
-        for instance in &interruption.instances {
-            match self.interrupt(interruption.kind, instance).await {
-                Ok(name) => leaving.extend(name),
+    /// Acts on instances, each with the index of its message and what happens to it. Gives what people should hear of.
+    async fn act(
+        &self,
+        part: Vec<(usize, InterruptionKind, String)>,
+        results: &mut [Result<Vec<String>, InterruptError>],
+    ) -> Vec<Interrupted> {
+        if part.is_empty() {
+            return Vec::new();
+        }
+        let looks: Vec<_> = part.iter().map(|(_, kind, instance)| self.interrupt(*kind, instance)).collect();
+        let found: Vec<Result<Option<Interrupted>, PortError>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+        let mut interrupted = Vec::new();
+        let mut messages = Vec::new();
+        for ((message, ..), outcome) in part.iter().zip(found) {
+            match outcome {
+                Ok(Some(one)) => {
+                    messages.push(*message);
+                    interrupted.push(one);
+                }
+                Ok(None) => {}
                 // One instance that fails keeps no other from being saved; the message comes again.
-                Err(error) => failed = Some(error),
+                Err(error) => results[*message] = Err(error.into()),
             }
         }
-        if !leaving.is_empty() {
-            let messages: Vec<(String, Duration)> = leaving.iter().map(|name| (name.clone(), Duration::ZERO)).collect();
-            self.queue.wake_claims(&messages).await?;
-            self.queue.wake_planner(WakeSource::Interruption).await?;
+        let woken = self.follow(&interrupted).await;
+        for (message, one) in messages.iter().zip(&interrupted) {
+            match (&woken, &mut results[*message]) {
+                (Err(error), result) => *result = Err(error.clone().into()),
+                (Ok(()), Ok(names)) if one.leaves => names.push(one.claim.name.clone()),
+                _ => {}
+            }
         }
-        failed.map_or(Ok(leaving), Err)
+        interrupted
     }
 
-    async fn interrupt(&self, kind: InterruptionKind, instance: &str) -> Result<Option<String>, PortError> {
+    /// What follows from claims that were told to leave, for all of them at once: their offerings are not asked for again, and
+    /// then their drains and the plan for their pods begin.
+    async fn follow(&self, interrupted: &[Interrupted]) -> Result<(), PortError> {
+        let mut lacking: Vec<UnavailableOffering> = interrupted.iter().filter_map(|one| one.lacking.clone()).collect();
+        lacking.sort();
+        lacking.dedup_by(|a, b| {
+            (&a.instance_type, &a.zone, a.capacity_type) == (&b.instance_type, &b.zone, b.capacity_type)
+        });
+        let marked = if lacking.is_empty() { Ok(()) } else { self.claims.mark_unavailable(&lacking).await };
+        let names: Vec<(String, Duration)> =
+            interrupted.iter().filter(|one| one.leaves).map(|one| (one.claim.name.clone(), Duration::ZERO)).collect();
+        if !names.is_empty() {
+            self.queue.wake_claims(&names).await?;
+            self.queue.wake_planner(WakeSource::Interruption).await?;
+            // Wake-ups of one second are one message. One that was answered before these claims were written would leave
+            // their pods to the heartbeat.
+            self.queue.wake_planner_after(PLAN_AGAIN).await?;
+        }
+        // Not before the drains: a mark that cannot be written costs a launch, a drain that does not begin costs pods.
+        marked
+    }
+
+    async fn interrupt(&self, kind: InterruptionKind, instance: &str) -> Result<Option<Interrupted>, PortError> {
         for _ in 0..ATTEMPTS {
             let Some(mut claim) = self.claims.find_by_instance(instance).await? else {
                 self.context.log(&InterruptionForeign { kind: kind.event_reason(), instance });
                 return Ok(None);
             };
             let now = self.context.now();
+            let lacking = lacking(&claim, kind, now);
             if !kind.takes_the_instance() {
                 self.tell(kind, instance, &claim, "none");
-                self.publish(&claim, kind).await;
-                return Ok(None);
+                return Ok(Some(Interrupted { claim, kind, lacking, leaves: false, news: true }));
             }
-            self.mark_unavailable(&claim, kind, now).await?;
-            if claim.phase.is_leaving() {
+            if !begin_termination(&mut claim, kind.termination(), kind.message(), now) {
                 self.tell(kind, instance, &claim, "leaving already");
-                return Ok(Some(claim.name));
+                return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: false }));
             }
-            begin_termination(&mut claim, TerminationReason::Interrupted, kind.message(), now);
             match self.claims.update(&claim, None).await {
                 Ok(_) => {
                     self.tell(kind, instance, &claim, "drain");
-                    self.publish(&claim, kind).await;
-                    return Ok(Some(claim.name));
+                    return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: true }));
                 }
                 Err(error) if error.kind == ErrorKind::Conflict => {}
                 Err(error) => return Err(error),
@@ -121,39 +178,70 @@ impl Interrupter {
         Err(PortError::new(ErrorKind::Conflict, "interrupt", message))
     }
 
-    /// Spot capacity that EC2 takes back is not to be had again at once.
-    async fn mark_unavailable(
-        &self,
-        claim: &NodeClaim,
-        kind: InterruptionKind,
-        now: Timestamp,
-    ) -> Result<(), PortError> {
-        let Some(instance) = &claim.status.instance else { return Ok(()) };
-        let capacity_type = match kind {
-            InterruptionKind::SpotInterruption => CapacityType::Spot,
-            InterruptionKind::CapacityReservation => CapacityType::Reserved,
-            _ => return Ok(()),
-        };
-        let offering = UnavailableOffering {
-            instance_type: instance.instance_type.clone(),
-            zone: instance.zone.clone(),
-            capacity_type,
-            until: now.checked_add(UNAVAILABLE).unwrap_or(Timestamp::MAX),
-            reason: kind.event_reason().to_owned(),
-        };
-        self.claims.mark_unavailable(&[offering]).await
-    }
-
     fn tell(&self, kind: InterruptionKind, instance: &str, claim: &NodeClaim, action: &str) {
         let claim = Some(claim.name.as_str());
         self.context.log(&InterruptionReceived { kind: kind.event_reason(), instance, claim, action });
     }
 
-    async fn publish(&self, claim: &NodeClaim, kind: InterruptionKind) {
-        let warning = kind.takes_the_instance();
-        let event = claim_event(&claim.name, "", warning, kind.event_reason(), kind.message());
-        if let Err(error) = self.cluster.publish(&[event]).await {
+    async fn publish(&self, interrupted: &[Interrupted]) {
+        let events: Vec<ObjectEvent> = interrupted.iter().filter(|one| one.news).flat_map(events).collect();
+        if !events.is_empty()
+            && let Err(error) = self.cluster.publish(&events).await
+        {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }
     }
+}
+
+/// A claim whose instance something happens to.
+struct Interrupted {
+    claim: NodeClaim,
+    kind: InterruptionKind,
+    /// What EC2 will not have for a while.
+    lacking: Option<UnavailableOffering>,
+    leaves: bool,
+    /// Whether people do not know it yet.
+    news: bool,
+}
+
+/// Capacity that EC2 takes back is not to be had again at once.
+fn lacking(claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) -> Option<UnavailableOffering> {
+    let instance = claim.status.instance.as_ref()?;
+    let capacity_type = match kind {
+        InterruptionKind::SpotInterruption => CapacityType::Spot,
+        InterruptionKind::CapacityReservation => CapacityType::Reserved,
+        _ => return None,
+    };
+    Some(UnavailableOffering {
+        instance_type: instance.instance_type.clone(),
+        zone: instance.zone.clone(),
+        capacity_type,
+        until: now.checked_add(UNAVAILABLE).unwrap_or(Timestamp::MAX),
+        reason: kind.event_reason().to_owned(),
+    })
+}
+
+/// What is said on the NodeClaim and on its Node.
+fn events(one: &Interrupted) -> Vec<ObjectEvent> {
+    let warning = one.kind.takes_the_instance();
+    let mut events = Vec::new();
+    let mut say = |reason: &str, message: &str| {
+        let on_claim = claim_event(&one.claim.name, "", warning, reason, message);
+        events.extend(one.claim.status.node_name.as_ref().map(|node| ObjectEvent {
+            object: ObjectRef {
+                api_version: "v1".to_owned(),
+                kind: "Node".to_owned(),
+                namespace: String::new(),
+                name: node.clone(),
+                uid: String::new(),
+            },
+            ..on_claim.clone()
+        }));
+        events.push(on_claim);
+    };
+    say(one.kind.event_reason(), one.kind.message());
+    if one.leaves {
+        say("TerminatingOnInterruption", "Its pods are moved because of an interruption");
+    }
+    events
 }

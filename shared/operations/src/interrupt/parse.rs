@@ -1,5 +1,6 @@
 //! Reading EventBridge events.
 
+use nodeless_model::claim::TerminationReason;
 use serde_json::Value;
 
 /// An event that is about instances.
@@ -60,6 +61,18 @@ impl InterruptionKind {
     #[must_use]
     pub const fn takes_the_instance(self) -> bool {
         !matches!(self, Self::Rebalance)
+    }
+
+    /// Whether there are only minutes, so that nothing else comes first.
+    #[must_use]
+    pub const fn is_urgent(self) -> bool {
+        matches!(self, Self::SpotInterruption | Self::CapacityReservation)
+    }
+
+    /// Why its claim leaves.
+    #[must_use]
+    pub const fn termination(self) -> TerminationReason {
+        TerminationReason::Interrupted
     }
 
     /// The reason of the Kubernetes event, as Karpenter names it.

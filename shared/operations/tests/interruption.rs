@@ -1,0 +1,111 @@
+//! Batches of interruption messages.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Town, pod};
+use nodeless_model::{NodeClaim, Phase};
+use nodeless_operations::interrupt::InterruptError;
+use nodeless_ports::{Claims, Clock, ErrorKind};
+
+async fn running_town(pods: usize) -> (Town, Vec<NodeClaim>) {
+    let mut town = Town::new().await;
+    town.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
+    town.queue_wake().await;
+    town.until("pods run", |town| town.cluster.bound() == pods).await;
+    town.minutes(1).await;
+    town.queue.clear();
+    town.faults.revive();
+    town.cluster.lock().events.clear();
+    let records = town.records().await;
+    (town, records)
+}
+
+fn event(detail_type: &str, detail: &str) -> String {
+    format!(r#"{{"source":"aws.ec2","detail-type":"{detail_type}","detail":{detail}}}"#)
+}
+
+fn about(claim: &NodeClaim) -> String {
+    format!(r#"{{"instance-id":"{}"}}"#, claim.status.instance.as_ref().unwrap().id)
+}
+
+fn spot(claim: &NodeClaim) -> String {
+    event("EC2 Spot Instance Interruption Warning", &about(claim))
+}
+
+fn stopping(claim: &NodeClaim) -> String {
+    let detail = about(claim).replace('}', r#","state":"stopping"}"#);
+    event("EC2 Instance State-change Notification", &detail)
+}
+
+async fn phase(town: &Town, claim: &NodeClaim) -> Phase {
+    town.claims.get(&claim.name).await.unwrap().unwrap().phase
+}
+
+#[tokio::test]
+async fn each_message_of_a_batch_has_a_result_of_its_own() {
+    let (town, claims) = running_town(3).await;
+    let batch = [
+        event("EC2 Instance Rebalance Recommendation", &about(&claims[0])),
+        "nonsense".to_owned(),
+        spot(&claims[1]),
+        stopping(&claims[2]),
+        event("EC2 Something New", "{}"),
+        event("EC2 Spot Instance Interruption Warning", r#"{"instance-id":7}"#),
+        event("EC2 Spot Instance Interruption Warning", r#"{"instance-id":"i-foreign"}"#),
+    ];
+    let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
+    let results = town.interrupter().run_all(&batch).await;
+    assert_eq!(results.len(), batch.len());
+    assert_eq!(results[0], Ok(Vec::new()));
+    assert!(matches!(results[1], Err(InterruptError::Parse(_))));
+    assert_eq!(results[2], Ok(vec![claims[1].name.clone()]));
+    assert_eq!(results[3], Ok(vec![claims[2].name.clone()]));
+    assert_eq!(results[4], Ok(Vec::new()));
+    assert!(
+        matches!(&results[5], Err(InterruptError::Parse(error)) if error.to_string().contains("detail.instance-id"))
+    );
+    assert_eq!(results[6], Ok(Vec::new()));
+    assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
+    assert_eq!(phase(&town, &claims[1]).await, Phase::Draining);
+    let state = town.cluster.lock();
+    for reason in ["SpotRebalanceRecommendation", "SpotInterrupted", "InstanceStopping", "TerminatingOnInterruption"] {
+        for kind in ["Node", "NodeClaim"] {
+            let told = state.events.iter().any(|event| event.reason == reason && event.object.kind == kind);
+            assert!(told, "{reason} on {kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_urgent_is_done_before_anything_else_is_looked_at() {
+    let (town, claims) = running_town(2).await;
+    let batch = [stopping(&claims[0]), spot(&claims[1])];
+    let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
+    // The claim, the offering, the drain, the plan now and the plan after it. Then the process ends.
+    town.faults.die_at(5, false);
+    let results = town.interrupter().run_all(&batch).await;
+    assert!(results[0].is_err(), "it comes again: {results:?}");
+    assert_eq!(results[1], Ok(vec![claims[1].name.clone()]));
+    town.faults.revive();
+    assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
+    assert_eq!(phase(&town, &claims[1]).await, Phase::Draining);
+    assert_eq!(town.claims.unavailable(town.clock.now()).await.unwrap().len(), 1);
+    assert_eq!(town.queue.take_claims(), [claims[1].name.clone()]);
+    assert!(town.queue.take_plan().is_some());
+}
+
+#[tokio::test]
+async fn a_mark_that_cannot_be_written_holds_no_drain_up_and_comes_again() {
+    let (town, claims) = running_town(2).await;
+    let batch = [spot(&claims[0]), spot(&claims[1])];
+    let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
+    town.faults.break_down("claims mark unavailable", ErrorKind::Throttled);
+    let results = town.interrupter().run_all(&batch).await;
+    assert!(results.iter().all(|result| matches!(result, Err(InterruptError::Port(_)))), "{results:?}");
+    assert_eq!(town.queue.take_claims().len(), 2);
+    town.faults.mend();
+    let results = town.interrupter().run_all(&batch).await;
+    assert!(results.iter().all(Result::is_ok));
+    assert_eq!(town.claims.unavailable(town.clock.now()).await.unwrap().len(), 1, "one mark for one offering");
+}
