@@ -12,6 +12,7 @@
 //! What cannot be read leads to an error or to waiting, never to something destructive.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod blocks;
 mod context;
 pub mod interrupt;
 mod lines;

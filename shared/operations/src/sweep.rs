@@ -1,5 +1,6 @@
 //! All claims compared with EC2 and the cluster, once a minute: whatever a lost message missed is found here.
 
+use crate::blocks;
 use crate::context::Context;
 use crate::lines::{Collected, Failed, SweepEnded, UsageCorrected};
 use crate::node_class;
@@ -121,6 +122,7 @@ impl Sweeper {
                 Err(error) => report.problems.push(error.to_string()),
             }
         }
+        self.end_blocks(&claims, now, &mut report).await;
         self.requeue(&claims, &read, now, &mut report).await;
         self.mirror_missing(&claims, &read, now, &mut report).await;
         self.recount(&claims, &usage, now, &mut report).await;
@@ -219,6 +221,29 @@ impl Sweeper {
         }
         self.queue.wake_claims(&[(claim.name, Duration::ZERO)]).await?;
         self.queue.wake_planner(WakeSource::Lifecycle).await
+    }
+
+    /// Makes claims leave whose capacity block ends soon.
+    async fn end_blocks(&self, claims: &[NodeClaim], now: Timestamp, report: &mut SweepReport) {
+        let reserved = |claim: &&NodeClaim| {
+            claim.status.instance.as_ref().is_some_and(|instance| instance.reservation_id.is_some())
+        };
+        if !claims.iter().any(|claim| reserved(&claim)) {
+            return;
+        }
+        let classes = match self.cluster.node_classes().await {
+            Ok((classes, _)) => classes,
+            Err(error) => {
+                report.problems.push(format!("capacity blocks that may end: {error}"));
+                return;
+            }
+        };
+        for (claim, why) in blocks::ending(claims.iter().filter(reserved), &classes, now) {
+            match self.begin(claims, &claim.name, TerminationReason::Interrupted, &why, now).await {
+                Ok(()) => self.context.log(&Collected { what: "claim leaves", name: &claim.name, why: &why }),
+                Err(error) => report.problems.push(error.to_string()),
+            }
+        }
     }
 
     /// Has those claims looked at that have something to do, or that were forgotten on their way in or out.

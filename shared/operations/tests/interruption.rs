@@ -109,3 +109,37 @@ async fn a_mark_that_cannot_be_written_holds_no_drain_up_and_comes_again() {
     assert!(results.iter().all(Result::is_ok));
     assert_eq!(town.claims.unavailable(town.clock.now()).await.unwrap().len(), 1, "one mark for one offering");
 }
+
+#[tokio::test]
+async fn a_node_in_a_capacity_block_leaves_forty_minutes_before_the_end() {
+    let (town, claims) = running_town(2).await;
+    let mut reserved = claims[0].clone();
+    reserved.status.instance.as_mut().unwrap().reservation_id = Some("cr-1".into());
+    town.claims.update(&reserved, None).await.unwrap();
+    let end_in = |minutes: i64| {
+        let end = town.clock.now() + jiff::SignedDuration::from_mins(minutes);
+        let mut state = town.cluster.lock();
+        let status = state.classes.get_mut("default").unwrap().status.as_mut().unwrap();
+        status.capacity_reservations = vec![
+            serde_json::from_value(serde_json::json!({
+                "id": "cr-1", "availabilityZone": "us-east-1a", "endTime": end.to_string(), "instanceMatchCriteria": "targeted",
+                "instanceType": "p5.48xlarge", "ownerID": "123456789012", "reservationType": "capacity-block",
+            }))
+            .unwrap(),
+        ];
+    };
+    end_in(41);
+    town.sweeper().run().await.unwrap();
+    assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
+    end_in(40);
+    town.faults.break_down("Kubernetes list EC2NodeClass", ErrorKind::Unavailable);
+    let report = town.sweeper().run().await.unwrap();
+    assert!(report.problems.iter().any(|problem| problem.contains("capacity blocks")), "{report:?}");
+    assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
+    town.faults.mend();
+    town.sweeper().run().await.unwrap();
+    let left = town.claims.get(&claims[0].name).await.unwrap().unwrap();
+    assert_eq!(left.phase, Phase::Draining);
+    assert!(left.status.termination.unwrap().message.contains("cr-1 ends at"));
+    assert_eq!(phase(&town, &claims[1]).await, Phase::Initialized);
+}
