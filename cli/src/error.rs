@@ -8,6 +8,9 @@ use std::path::PathBuf;
 /// Why a command could not do what was asked for. Each text says what to do next.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
+    /// Logs could not be set up.
+    #[error(transparent)]
+    Logs(#[from] nodeless_telemetry::InitError),
     /// A file could not be written.
     #[error("{path} cannot be written: {source}; choose another place or mend its permissions")]
     Write {

@@ -45,6 +45,7 @@ enum Output {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+    nodeless_telemetry::init_for_people()?;
     let kubernetes = Port::bind("--port", arguments.port).await?;
     let aws = Port::bind("--aws-port", arguments.aws_port).await?;
     let urls = (kubernetes.url(), aws.url());

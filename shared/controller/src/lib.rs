@@ -25,7 +25,7 @@ use nodeless_simulation::kubernetes::resource::EVENTS;
 use nodeless_simulation::kubernetes::{ChangeKind, Resource};
 use nodeless_simulation::memory::{Faults, MemoryClaims, MemoryQueue};
 use nodeless_simulation::world::{World, WorldError};
-use nodeless_telemetry::Sink;
+use nodeless_telemetry::{Level, Line, Sink, emit};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
@@ -88,6 +88,17 @@ pub struct Controller {
     webhook_sent: Option<Timestamp>,
     outcomes: VecDeque<(Timestamp, Outcome)>,
     events: VecDeque<Value>,
+}
+
+/// An operation failed, and comes again.
+#[derive(serde::Serialize)]
+struct OperationFailed<'a> {
+    why: &'a str,
+}
+
+impl Line for OperationFailed<'_> {
+    const EVENT: &'static str = "operation-failed";
+    const LEVEL: Level = Level::Warn;
 }
 
 impl std::fmt::Debug for Controller {
@@ -353,7 +364,7 @@ impl Controller {
                 if self.chaos.is_some() {
                     tracing::debug!(why, "an operation failed");
                 } else {
-                    tracing::warn!(why, "an operation failed");
+                    emit(self.sink.as_ref(), now, &OperationFailed { why: &why });
                 }
             }
             self.outcomes.push_back((now, outcome));

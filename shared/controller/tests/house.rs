@@ -6,7 +6,7 @@ mod support;
 use nodeless_controller::Controller;
 use nodeless_ports::Claims as _;
 use nodeless_simulation::ec2::InstanceState;
-use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, NODES, PODS};
+use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
 use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -67,6 +67,15 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
     controller.advance_to(within(&controller, 600)).unwrap();
     assert_eq!(running(&controller), 5, "{}", picture(&mut controller));
     assert_eq!(names(&list(&controller, &NODES), "/metadata/name"), names(&nodes, "/metadata/name"));
+
+    let uid = &mirrors[0]["metadata"]["uid"];
+    let told: BTreeSet<String> = list(&controller, &EVENTS)
+        .iter()
+        .filter(|event| event["involvedObject"]["uid"] == *uid)
+        .map(|event| event["reason"].as_str().unwrap().to_owned())
+        .collect();
+    let expected = ["Initialized", "Launched", "Ready", "Registered"].map(str::to_owned);
+    assert_eq!(told, BTreeSet::from(expected), "what `kubectl describe nodeclaim` shows");
 
     controller.take_outcomes();
     scale(&controller, 0);

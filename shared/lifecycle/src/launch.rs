@@ -119,6 +119,7 @@ pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings
         }
     };
     crate::joining::set_ready(&mut step.claim, now);
+    step.events.extend(crate::step::transitions(claim, &step.claim, ""));
     if step.claim != *claim && claim.phase != Phase::Gone {
         step.effects.push(Effect::MirrorClaim);
     }

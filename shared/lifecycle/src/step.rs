@@ -27,10 +27,35 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
         },
     };
     joining::set_ready(&mut next.claim, now);
+    let uid = seen.mirror.known().and_then(Option::as_ref).map_or("", |mirror| &mirror.uid);
+    next.events.extend(transitions(claim, &next.claim, uid));
     if next.claim != *claim && next.claim.phase != Phase::Gone && !next.effects.contains(&Effect::MirrorClaim) {
         next.effects.push(Effect::MirrorClaim);
     }
     next
+}
+
+/// An event for each condition whose status changed, as Karpenter publishes them; that of a condition which was not there
+/// counts as unknown. `uid` is that of the NodeClaim object, empty when not known.
+pub(crate) fn transitions(before: &NodeClaim, after: &NodeClaim, uid: &str) -> Vec<ObjectEvent> {
+    let changed = after.status.conditions.iter().filter_map(|condition| {
+        let old = before.condition(&condition.kind).map_or(ConditionStatus::Unknown, |old| old.status);
+        if old == condition.status {
+            return None;
+        }
+        let mut text = format!(
+            "Status condition transitioned, Type: {}, Status: {} -> {}, Reason: {}",
+            condition.kind,
+            old.as_str(),
+            condition.status.as_str(),
+            condition.reason
+        );
+        if !condition.message.is_empty() {
+            text.push_str(&format!(", Message: {}", condition.message));
+        }
+        Some(claim_event(&after.name, uid, false, &condition.kind, &text))
+    });
+    changed.collect()
 }
 
 /// Why a claim that is not leaving yet has to, if it has.

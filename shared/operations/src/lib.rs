@@ -14,6 +14,7 @@
 
 mod blocks;
 mod context;
+mod events;
 pub mod interrupt;
 mod lines;
 mod names;

@@ -14,6 +14,22 @@ pub enum InitError {
     Again(#[from] tracing_subscriber::util::TryInitError),
 }
 
+/// Sets up the logs of libraries for people, on standard error: standard output is the command's own. Filtered as by [`init`].
+///
+/// # Errors
+/// When `NODELESS_LOG` is no filter, or when this was called before.
+pub fn init_for_people() -> Result<(), InitError> {
+    use tracing_subscriber::util::SubscriberInitExt as _;
+    let filter = filter()?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish().try_init()?;
+    Ok(())
+}
+
+fn filter() -> Result<EnvFilter, InitError> {
+    let text = std::env::var("NODELESS_LOG").unwrap_or_else(|_| "warn".to_owned());
+    Ok(EnvFilter::try_new(text)?)
+}
+
 /// Sets up the logs of libraries: for people on standard error when that is a terminal, else as JSON on standard output.
 /// The environment variable `NODELESS_LOG` filters them; without it warnings are shown.
 ///
@@ -21,8 +37,7 @@ pub enum InitError {
 /// When `NODELESS_LOG` is no filter, or when this was called before.
 pub fn init() -> Result<(), InitError> {
     use tracing_subscriber::util::SubscriberInitExt as _;
-    let text = std::env::var("NODELESS_LOG").unwrap_or_else(|_| "warn".to_owned());
-    let filter = EnvFilter::try_new(text)?;
+    let filter = filter()?;
     if std::io::stderr().is_terminal() {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish().try_init()?;
     } else {

@@ -4,6 +4,7 @@
 mod claims;
 mod installing;
 mod pods;
+mod situations;
 mod views;
 
 use nodeless_kubernetes::install::{self, Wake};

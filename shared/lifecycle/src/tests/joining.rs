@@ -36,6 +36,10 @@ fn a_node_is_recognised_before_its_claim_counts_as_registered() {
     assert_eq!(next.claim.phase, Phase::Registered);
     assert_eq!(next.claim.status.node_name.as_deref(), Some("node-1"));
     assert!(next.claim.has_condition(condition::REGISTERED));
+    let told: Vec<_> = next.events.iter().map(|event| (event.reason.as_str(), event.message.as_str())).collect();
+    let text = "Status condition transitioned, Type: Registered, Status: Unknown -> True, Reason: Registered";
+    assert_eq!(told, [("Registered", text)]);
+    assert_eq!(next.events[0].object.kind, "NodeClaim");
 }
 
 #[test]

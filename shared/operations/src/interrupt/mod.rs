@@ -186,7 +186,7 @@ impl Interrupter {
     async fn publish(&self, interrupted: &[Interrupted]) {
         let events: Vec<ObjectEvent> = interrupted.iter().filter(|one| one.news).flat_map(events).collect();
         if !events.is_empty()
-            && let Err(error) = self.cluster.publish(&events).await
+            && let Err(error) = crate::events::publish(self.cluster.as_ref(), &events).await
         {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }

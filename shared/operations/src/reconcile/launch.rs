@@ -174,10 +174,16 @@ impl Reconciler {
             return Ok(false);
         }
         let Some(written) = self.write(claim, &step, metrics).await? else { return Ok(true) };
-        self.publish(&step).await;
+        let mut done = Ok(());
         for effect in &step.effects {
-            self.run_effect(&written, effect, metrics).await?;
+            done = self.run_effect(&written, effect, metrics).await;
+            if done.is_err() {
+                break;
+            }
         }
+        // Only now there is a NodeClaim object that the events can be about.
+        self.publish(&step).await;
+        done?;
         // A failed launch is tried again after its delay, not at once.
         Ok(written.phase != Phase::Reserved)
     }

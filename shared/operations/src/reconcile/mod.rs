@@ -219,7 +219,7 @@ impl Reconciler {
 
     async fn publish(&self, step: &Step) {
         if !step.events.is_empty()
-            && let Err(error) = self.cluster.publish(&step.events).await
+            && let Err(error) = crate::events::publish(self.cluster.as_ref(), &step.events).await
         {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }

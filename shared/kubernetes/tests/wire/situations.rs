@@ -1,0 +1,183 @@
+//! Volumes, namespaces, overlays and buffers: read only where they matter, and their status.
+
+use super::{World, node, pod};
+use nodeless_model::{PriceChange, labels};
+use nodeless_ports::Cluster as _;
+use nodeless_simulation::kubernetes::Resource;
+use nodeless_simulation::kubernetes::resource::{
+    CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS,
+    STORAGE_CLASSES,
+};
+use serde_json::json;
+
+fn overlays() -> Resource {
+    Resource::custom("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", false)
+}
+
+fn buffers() -> Resource {
+    Resource::custom("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", true)
+}
+
+/// The collections that were listed, in order.
+fn listed(world: &World) -> Vec<String> {
+    let path = |request: String| request.trim_start_matches("GET ").split('?').next().unwrap_or_default().to_owned();
+    let mut paths: Vec<String> = world.requests().into_iter().map(path).collect();
+    paths.sort();
+    paths
+}
+
+const ALWAYS: [&str; 9] = [
+    "/api/v1/nodes",
+    "/api/v1/pods",
+    "/apis/apps/v1/daemonsets",
+    "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers",
+    "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
+    "/apis/karpenter.sh/v1/nodeclaims",
+    "/apis/karpenter.sh/v1/nodepools",
+    "/apis/karpenter.sh/v1alpha1/nodeoverlays",
+    "/apis/policy/v1/poddisruptionbudgets",
+];
+
+#[tokio::test]
+async fn volumes_are_read_only_when_a_pod_mounts_one() {
+    let world = World::installed().await;
+    let mut of_node = node("n1");
+    of_node["metadata"]["labels"][labels::ZONE] = json!("us-east-1a");
+    world.create(&NODES, of_node);
+    world.create(&PODS, pod("plain", Some("n1")));
+    let cluster = world.cluster();
+    world.requests();
+    assert!(cluster.view().await.unwrap().volumes.is_empty());
+    assert_eq!(listed(&world), ALWAYS);
+
+    let mut mounting = pod("db-0", None);
+    mounting["spec"]["volumes"] = json!([
+        { "name": "data", "persistentVolumeClaim": { "claimName": "data" } },
+        { "name": "more", "persistentVolumeClaim": { "claimName": "missing" } },
+    ]);
+    world.create(&PODS, mounting);
+    world.create(
+        &STORAGE_CLASSES,
+        json!({ "metadata": { "name": "gp3" }, "provisioner": "ebs.csi.aws.com",
+            "volumeBindingMode": "WaitForFirstConsumer" }),
+    );
+    let mut claim = json!({ "metadata": { "name": "data", "namespace": "default" }, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "gp3", "volumeName": "pv-1",
+        "resources": { "requests": { "storage": "1Gi" } } } });
+    claim["metadata"]["annotations"] = json!({ "pv.kubernetes.io/bind-completed": "yes" });
+    world.create(&PERSISTENT_VOLUME_CLAIMS, claim);
+    let zone = json!({ "key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1b"] });
+    world.create(
+        &PERSISTENT_VOLUMES,
+        json!({ "metadata": { "name": "pv-1" }, "spec": {
+            "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"],
+            "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": "vol-1" },
+            "nodeAffinity": { "required": { "nodeSelectorTerms": [{ "matchExpressions": [zone] }] } } } }),
+    );
+    world.create(
+        &CSI_NODES,
+        json!({ "metadata": { "name": "n1" }, "spec": { "drivers": [
+            { "name": "ebs.csi.aws.com", "nodeID": "i-n1", "allocatable": { "count": 25 } }] } }),
+    );
+    world.requests();
+    let view = cluster.view().await.unwrap();
+    let more = listed(&world).len() - ALWAYS.len();
+    assert_eq!(more, 4, "claims, volumes, classes and CSINodes, once each");
+    assert!(view.volumes["default/data"][0].get(labels::ZONE).unwrap().has("us-east-1b"));
+    assert_eq!(view.volume_drivers["default/data"], "ebs.csi.aws.com");
+    assert_eq!(view.volume_limits["n1"]["ebs.csi.aws.com"], 25);
+    assert!(view.volume_faults["default/missing"].contains("does not exist"), "{:?}", view.volume_faults);
+}
+
+#[tokio::test]
+async fn namespaces_are_read_only_when_a_pod_selects_them_by_label() {
+    let world = World::installed().await;
+    let mut selecting = pod("web", None);
+    let term = |namespaces| {
+        json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [{
+            "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "web" } },
+            "namespaceSelector": namespaces }] } })
+    };
+    selecting["spec"]["affinity"] = term(json!({}));
+    world.create(&PODS, selecting.clone());
+    let cluster = world.cluster();
+    assert!(cluster.view().await.unwrap().namespaces.is_empty(), "all of them are meant, whatever their labels");
+    selecting["metadata"]["name"] = json!("picky");
+    selecting["spec"]["affinity"] = term(json!({ "matchLabels": { "team": "blue" } }));
+    world.create(&PODS, selecting);
+    let view = cluster.view().await.unwrap();
+    assert_eq!(view.namespaces["default"]["kubernetes.io/metadata.name"], "default");
+}
+
+#[tokio::test]
+async fn overlays_and_buffers_are_read_and_told_how_they_stand() {
+    let world = World::installed().await;
+    world.create(
+        &overlays(),
+        json!({ "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": { "name": "cheap" },
+            "spec": { "requirements": [], "priceAdjustment": "-10%" } }),
+    );
+    let buffer = |name: &str, spec: serde_json::Value| {
+        json!({ "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+            "metadata": { "name": name, "namespace": "default" }, "spec": spec })
+    };
+    let front = json!({ "apiGroup": "apps", "kind": "Deployment", "name": "front" });
+    world.create(&buffers(), buffer("spare", json!({ "scalableRef": front, "percentage": 50 })));
+    world.create(&buffers(), buffer("lost", json!({ "podTemplateRef": { "name": "none" }, "replicas": 1 })));
+    let theirs = json!({ "provisioningStrategy": "example.com/standby", "scalableRef": front, "replicas": 1 });
+    world.create(&buffers(), buffer("theirs", theirs));
+    let container = json!({ "name": "c", "image": "c", "resources": { "requests": { "cpu": "500m" } } });
+    world.create(
+        &DEPLOYMENTS,
+        json!({ "metadata": { "name": "front" }, "spec": { "replicas": 3,
+            "selector": { "matchLabels": { "app": "front" } },
+            "template": { "metadata": { "labels": { "app": "front" } }, "spec": { "containers": [container] } } } }),
+    );
+    let cluster = world.cluster();
+    let view = cluster.view().await.unwrap();
+    assert_eq!(view.node_overlays[0].0.price, Some(PriceChange::Percent(-10.0)));
+    let names: Vec<&str> = view.capacity_buffers.iter().map(|view| view.buffer.name.as_str()).collect();
+    assert_eq!(names, ["lost", "spare"], "another strategy is somebody else's");
+    assert_eq!(view.capacity_buffers[0].shape.as_ref().unwrap_err().reason(), "PodTemplateNotFound");
+    let shape = view.capacity_buffers[1].shape.as_ref().unwrap();
+    assert_eq!((shape.replicas, view.capacity_buffers[1].buffer.chunks(shape).unwrap()), (3, 2));
+
+    let mut status = view.capacity_buffers[1].status.clone();
+    status.replicas = Some(2);
+    cluster.write_capacity_buffer_status("default", "spare", &status).await.unwrap();
+    let mut of_overlay = view.node_overlays[0].1.clone();
+    of_overlay.conditions = vec![
+        serde_json::from_value(json!({ "type": "Ready", "status": "True", "reason": "Ready",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }))
+        .unwrap(),
+    ];
+    cluster.write_node_overlay_status("cheap", &of_overlay).await.unwrap();
+    let view = cluster.view().await.unwrap();
+    assert_eq!(view.capacity_buffers[1].status.replicas, Some(2));
+    assert_eq!(view.node_overlays[0].1, of_overlay);
+    assert!(
+        cluster.write_node_overlay_status("none", &of_overlay).await.unwrap_err().message.contains("no NodeOverlay")
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_that_knows_neither_overlays_nor_buffers_has_none() {
+    let world = World::installed().await;
+    for name in ["nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"] {
+        world.server.delete(&CUSTOM_RESOURCE_DEFINITIONS, "", name, &Default::default()).unwrap();
+    }
+    let view = world.cluster().view().await.unwrap();
+    assert!(view.node_overlays.is_empty() && view.capacity_buffers.is_empty() && view.invalid.is_empty());
+}
+
+#[tokio::test]
+async fn one_object_is_got_by_name() {
+    let world = World::installed().await;
+    world.create(&super::node_pools(), super::node_pool("default"));
+    let cluster = world.cluster();
+    world.requests();
+    assert_eq!(cluster.node_pool("default").await.unwrap().unwrap().name, "default");
+    assert!(cluster.node_pool("none").await.unwrap().is_none());
+    assert!(cluster.mirrored_claim("none").await.unwrap().is_none());
+    assert_eq!(listed(&world).len(), 3, "no list");
+}
