@@ -3,9 +3,10 @@
 //! `cargo bench -p nodeless-scheduling` prints a table; the best of three runs of each case counts, in time on the cpu of one thread. The
 //! numbers are drawn by a fixed rule, so that every run plans the same. With an argument, only the cases are run whose
 //! name has it in it.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 mod clock;
+mod embedded;
 
 use clock::Clock;
 use nodeless_model::node_pool::PoolUsage;
@@ -267,7 +268,7 @@ fn run(case: &Case) {
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let all = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
-    let makes: [(&'static str, Make); 11] = [
+    let makes: [(&'static str, Make); 12] = [
         ("1,250 diverse, 400 types", || (diverse(1250), one_shape(400))),
         ("2,500 diverse, 400 types", || (diverse(2500), one_shape(400))),
         ("5,000 diverse, 400 types", || (diverse(5000), one_shape(400))),
@@ -278,6 +279,7 @@ fn main() {
         ("4,000 preferences, 400 types", || (preferring(4000), one_shape(400))),
         ("10,000 identical, 400 types", || (identical(10_000), one_shape(400))),
         ("100,000 identical, 1,200 types of families", || (identical(100_000), families(1200))),
+        ("100,000 identical, all types of us-east-1", || (identical(100_000), embedded::catalog())),
         (ON_NODES, || (diverse(1000), one_shape(400))),
     ];
     for (name, make) in makes.into_iter().filter(|(name, _)| all(name)) {

@@ -21,7 +21,8 @@ impl Solution {
     /// Dollars per hour that the chosen offerings of all launches cost.
     #[must_use]
     pub fn price_per_hour(&self) -> f64 {
-        self.launches.iter().map(|launch| launch.offering.price).sum()
+        // The sum of no floats is -0.0.
+        self.launches.iter().map(|launch| launch.offering.price).fold(0.0, |sum, price| sum + price)
     }
 }
 

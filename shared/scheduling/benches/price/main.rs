@@ -8,6 +8,8 @@ mod baseline;
 mod bound;
 #[path = "../clock.rs"]
 mod clock;
+#[path = "../embedded.rs"]
+mod embedded;
 mod mixes;
 mod world;
 
@@ -24,7 +26,7 @@ const EXPLAINED: f64 = 1.05;
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let types = world::catalog();
+    let types = embedded::catalog();
     println!(
         "| mix | pods | bought | plain bound $/h | better bound $/h | ours ÷ plain | ours ÷ better | baseline ÷ plain | our nodes | baseline's nodes | seconds |"
     );

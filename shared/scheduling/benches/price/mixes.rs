@@ -1,11 +1,10 @@
 //! The mixes of pods, drawn by a fixed rule.
 
+use crate::embedded::ZONES;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, VolumeClaim};
 use nodeless_model::*;
 use nodeless_scheduling::VolumeTopology;
 use std::collections::BTreeMap;
-
-pub const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
 /// Pods and what belongs to them.
 #[derive(Default)]

@@ -1,8 +1,7 @@
 //! A mix and the embedded catalog as plain numbers, for the bound and the baseline. Nothing of the engine is in it.
 
-use crate::mixes::{Mix, ZONES};
-use nodeless_catalog::node_class::AmiFamily;
-use nodeless_catalog::{Catalog, Facts, NodeClassSettings, UnavailableOfferings};
+use crate::embedded::ZONES;
+use crate::mixes::Mix;
 use nodeless_model::*;
 
 /// What is counted: thousandths of cpus, mebibytes, pods, GPUs.
@@ -51,14 +50,6 @@ pub struct World {
     pub pods: Vec<FlatPod>,
     pub groups: Vec<Group>,
     pub kinds: Vec<Kind>,
-}
-
-/// The whole catalog of us-east-1, in three zones, as a node class of Amazon Linux 2023 launches it.
-pub fn catalog() -> InstanceTypes {
-    let facts = Facts::embedded().unwrap().within_zones(&ZONES);
-    let catalog = Catalog::synthetic(1, &facts);
-    let settings = NodeClassSettings::new(AmiFamily::Al2023, facts.zones);
-    InstanceTypes::from(catalog.instance_types(&settings, &UnavailableOfferings::default()))
 }
 
 pub fn node_pool(mix: &Mix, spot: bool) -> NodePool {
