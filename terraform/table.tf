@@ -22,11 +22,12 @@ resource "aws_dynamodb_table" "state" {
     type = "S"
   }
 
-  # From an instance that EC2 is about to take to its claim. Items without an instance do not enter the index.
+  # From an instance that EC2 is about to take to its claim, which is then read by its key: an index of whole records would
+  # double what each write costs. Items without an instance do not enter the index.
   global_secondary_index {
     name            = "instance"
     hash_key        = "instanceId"
-    projection_type = "ALL"
+    projection_type = "KEYS_ONLY"
   }
 
   ttl {

@@ -1,6 +1,6 @@
 //! NodeClaim records, each written together with its charge.
 
-use crate::items::{Item, number, read_json, read_number, read_text, text, write_json};
+use crate::items::{Item, number, read_deflated, read_number, read_text, text, write_deflated};
 use crate::table::DynamoClaims;
 use crate::usage::{Amounts, first_limit_passed};
 use aws_sdk_dynamodb::error::SdkError;
@@ -189,7 +189,9 @@ impl DynamoClaims {
 
     fn encode(&self, claim: &NodeClaim) -> Result<Item, PortError> {
         let mut item = self.key(&claim_key(&claim.name));
-        item.insert("record".to_owned(), write_json(claim, &claim.name)?);
+        item.insert("record".to_owned(), write_deflated(claim, &claim.name)?);
+        // For people who look at the table.
+        item.insert("phase".to_owned(), text(format!("{:?}", claim.phase)));
         item.insert("version".to_owned(), number(claim.version));
         item.insert("uid".to_owned(), text(&claim.uid));
         item.insert("nodePool".to_owned(), text(&claim.node_pool));
@@ -207,7 +209,7 @@ fn claim_key(name: &str) -> String {
 }
 
 fn decode(item: &Item) -> Result<NodeClaim, PortError> {
-    let mut claim: NodeClaim = read_json(item, "record")?;
+    let mut claim: NodeClaim = read_deflated(item, "record")?;
     claim.version = read_number(item, "version")?;
     Ok(claim)
 }

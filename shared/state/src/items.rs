@@ -1,10 +1,15 @@
 //! Reading and writing single attributes, with errors that name them.
 
+use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
 use jiff::Timestamp;
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::io::Read as _;
 
 /// An item as the SDK gives it.
 pub(crate) type Item = HashMap<String, AttributeValue>;
@@ -48,6 +53,24 @@ pub(crate) fn write_json<T: serde::Serialize>(value: &T, what: &str) -> Result<A
         .map_err(|error| PortError::new(ErrorKind::Invalid, format!("DynamoDB write {what}"), error.to_string()))
 }
 
+/// The value of an attribute that [`write_deflated`] made.
+pub(crate) fn read_deflated<T: serde::de::DeserializeOwned>(item: &Item, attribute: &str) -> Result<T, PortError> {
+    let Some(AttributeValue::B(bytes)) = item.get(attribute) else { return Err(damaged(item, attribute, "bytes")) };
+    let mut text = Vec::new();
+    let unreadable = |error: &dyn Display| damaged(item, attribute, &format!("what this version writes ({error})"));
+    DeflateDecoder::new(bytes.as_ref()).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
+    serde_json::from_slice(&text).map_err(|error| unreadable(&error))
+}
+
+/// Deflated JSON. DynamoDB charges by the kilobyte, and lists of instance types shrink to a quarter.
+pub(crate) fn write_deflated<T: serde::Serialize>(value: &T, what: &str) -> Result<AttributeValue, PortError> {
+    let invalid =
+        |error: &dyn Display| PortError::new(ErrorKind::Invalid, format!("DynamoDB write {what}"), error.to_string());
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    serde_json::to_writer(&mut encoder, value).map_err(|error| invalid(&error))?;
+    Ok(AttributeValue::B(Blob::new(encoder.finish().map_err(|error| invalid(&error))?)))
+}
+
 fn damaged(item: &Item, attribute: &str, expected: &str) -> PortError {
     let key = match item.get("sk") {
         Some(AttributeValue::S(key)) => key.as_str(),
@@ -69,5 +92,18 @@ mod tests {
         let item = Item::from([("sk".to_owned(), text("nodeclaim#a")), ("version".to_owned(), text("x"))]);
         let error = read_number::<u64>(&item, "version").unwrap_err().to_string();
         assert!(error.contains("\"version\" of item \"nodeclaim#a\""), "{error}");
+    }
+
+    #[test]
+    fn what_is_deflated_comes_back_and_is_smaller() {
+        let types: Vec<String> = (0..60).map(|size| format!("m{}i.{size}xlarge", size % 7)).collect();
+        let value = write_deflated(&types, "types").unwrap();
+        let AttributeValue::B(bytes) = &value else { panic!("{value:?}") };
+        assert!(bytes.as_ref().len() * 2 < serde_json::to_string(&types).unwrap().len());
+        let mut item = Item::from([("sk".to_owned(), text("nodeclaim#a")), ("record".to_owned(), value)]);
+        assert_eq!(read_deflated::<Vec<String>>(&item, "record").unwrap(), types);
+        item.insert("record".to_owned(), AttributeValue::B(Blob::new(*b"no")));
+        let error = read_deflated::<Vec<String>>(&item, "record").unwrap_err().to_string();
+        assert!(error.contains("\"record\" of item \"nodeclaim#a\""), "{error}");
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! | `sk` | attributes |
 //! |---|---|
-//! | `nodeclaim#NAME` | `record` (JSON), `version`, `uid`, `nodePool`, `instanceId` once launched (index `instance`) |
+//! | `nodeclaim#NAME` | `record` (deflated JSON), `version`, `uid`; `nodePool` and `phase` for people; `instanceId` once launched (index `instance`, keys alone) |
 //! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted` |
 //! | `unavailable#TYPE#ZONE#CAPACITY` | `until`, `reason`, `expires` |
 //! | `catalog#current` | `catalogVersion`, `chunks` |
