@@ -1,7 +1,9 @@
 //! What new nodes cost, for looking at many loads quickly. [`nodeless_scheduling::solve`] has the last word.
 
-use crate::packed::{Classes, Resources, fits};
-use nodeless_model::{CapacityType, DaemonSet, InstanceType, Offering, Requirement, Requirements, labels, resources};
+use crate::packed::{Classes, fits};
+use nodeless_model::{
+    CapacityType, DaemonSet, InstanceType, Offering, Requirement, Requirements, ResourceIndex, labels, resources,
+};
 use nodeless_scheduling::{Admission, PoolOffer, new_node_requirements, new_node_room};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -19,7 +21,7 @@ pub(crate) struct Market<'a> {
     worth: HashMap<usize, Rc<[f64]>>,
     /// All that pods ask for, by resource: what the worths are balanced for.
     demand: Box<[i64]>,
-    resources: Resources,
+    resources: ResourceIndex,
     /// How many instances of each reservation this decision uses.
     reserved: BTreeMap<String, u32>,
 }
@@ -67,7 +69,7 @@ impl<'a> Market<'a> {
     pub(crate) fn new(
         offers: Vec<PoolOffer<'a>>,
         daemon_sets: &[DaemonSet],
-        resources: &Resources,
+        resources: &ResourceIndex,
         demand: Box<[i64]>,
     ) -> Self {
         let shelves = offers.iter().map(|offer| Shelf::new(offer, daemon_sets, resources)).collect();
@@ -238,7 +240,7 @@ impl<'a> Market<'a> {
 }
 
 impl Shelf {
-    fn new(offer: &PoolOffer<'_>, daemon_sets: &[DaemonSet], resources: &Resources) -> Self {
+    fn new(offer: &PoolOffer<'_>, daemon_sets: &[DaemonSet], resources: &ResourceIndex) -> Self {
         let kinds = offer.instance_types.iter().enumerate().filter_map(|(place, kind)| {
             let room = new_node_room(offer.pool, kind, daemon_sets)?;
             Some(Kind { place, room: resources.amounts(&room) })

@@ -2,13 +2,13 @@
 
 use crate::Reason;
 use crate::constraints::{self, Alternative, LevelSpec};
-use crate::dense::{Amounts, ResourceIndex};
+use crate::dense::Amounts;
 use crate::groups::{GroupId, Kind, Relations};
 use crate::problem::{Options, Problem};
 use crate::topology::{Target, Topology};
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
 use nodeless_model::requirement::RequirementTerm;
-use nodeless_model::{Pod, ResourceList, StringMap, Toleration, resources};
+use nodeless_model::{Pod, ResourceIndex, ResourceList, StringMap, Toleration, resources};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 
 use crate::assigning::{self, Eligible, Prospect};
 use crate::classes::{AlternativeId, Class, Classes, Order};
-use crate::dense::{self, Amounts, ResourceIndex};
+use crate::dense::{self, Amounts};
 use crate::existing::ExistingNode;
 use crate::groups::{GroupId, Groups, Kind};
 use crate::hosts::HostCounts;
@@ -15,7 +15,7 @@ use crate::topology::{self, Domain, Standing, Standings, Target, Topology};
 use crate::volumes::AttachedVolumes;
 use crate::{against, constraints, explain, joining, launch};
 use nodeless_model::pod::HostPort;
-use nodeless_model::{Pod, ResourceList, Taint, TaintEffect};
+use nodeless_model::{Pod, ResourceIndex, ResourceList, Taint, TaintEffect};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -2,12 +2,12 @@
 
 use crate::classes::{AlternativeId, Class, Classes};
 use crate::constraints::Alternative;
-use crate::dense::{self, ResourceIndex};
+use crate::dense;
 use crate::limits::{Limit, Limits};
 use crate::pools::{self, Choice, Pool, PoolType};
 use crate::problem::{MinValuesPolicy, Options, Problem};
 use crate::reason::{Cause, PodFault, Reason};
-use nodeless_model::{Quantity, Requirements, labels};
+use nodeless_model::{Quantity, Requirements, ResourceIndex, labels};
 
 /// Why a class found no place.
 pub(crate) struct Explanation {

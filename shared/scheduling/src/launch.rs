@@ -1,6 +1,5 @@
 //! From a filled node to a launch: which instance types may stand in, and what that takes of the limits.
 
-use crate::dense::ResourceIndex;
 use crate::limits::Share;
 use crate::packing::{Bin, holding};
 use crate::pools::{Choice, Pool};
@@ -8,7 +7,7 @@ use crate::problem::{MinValuesPolicy, Options};
 use crate::reservations;
 use crate::solution::{ChosenOffering, Launch, PricedType};
 use nodeless_model::claim::Charge;
-use nodeless_model::{Offering, Quantity, Requirement, Requirements, ResourceList, labels, resources};
+use nodeless_model::{Offering, Quantity, Requirement, Requirements, ResourceIndex, ResourceList, labels, resources};
 
 /// Turns the nodes of a NodePool into launches. `pods` holds the indices of each node's pods.
 ///

@@ -3,15 +3,15 @@
 use crate::classes::AlternativeId;
 use crate::constraints::Alternative;
 use crate::daemons;
-use crate::dense::{self, Amounts, ResourceIndex};
+use crate::dense::{self, Amounts};
 use crate::limits::{Limits, Share};
 use crate::problem::{Options, PoolOffer};
 use crate::reason::Cause;
 use crate::reservations::Reservations;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{
-    CapacityType, DaemonSet, InstanceType, NodePool, Offering, Quantity, Requirement, Requirements, ResourceList,
-    labels, resources,
+    CapacityType, DaemonSet, InstanceType, NodePool, Offering, Quantity, Requirement, Requirements, ResourceIndex,
+    ResourceList, labels, resources,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};

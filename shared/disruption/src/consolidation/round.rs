@@ -7,12 +7,12 @@ use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::decide;
 use crate::decision::{Command, Method, PodPlacement, Replacement};
 use crate::market::Market;
-use crate::packed::{Classes, Mover, Packed, Repelling, Resources, Scope};
+use crate::packed::{Classes, Mover, Packed, Repelling, Scope};
 use crate::reasons::KeptReason;
 use crate::simulation::{self, Expected};
 use crate::{pods, schedules};
 use jiff::Timestamp;
-use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, ResourceList};
+use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, ResourceIndex, ResourceList};
 use nodeless_scheduling::{ExistingNode, Problem};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -42,7 +42,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         options: &'o Options,
         now: Timestamp,
     ) -> Self {
-        let resources = Resources::of(eligible.iter().flat_map(|one| requests(one.of)));
+        let resources = ResourceIndex::of(eligible.iter().flat_map(|one| requests(one.of)));
         let repelling = Repelling::of(cluster.nodes.iter().flat_map(|node| node.pods.iter().copied()));
         let mut classes = Classes::default();
         let mut candidates: Vec<Candidate<'c, 'a>> =
@@ -190,7 +190,7 @@ fn candidate<'c, 'a>(
     one: &Eligible<'c, 'a>,
     cluster: &Cluster<'a>,
     classes: &mut Classes<'a>,
-    resources: &Resources,
+    resources: &ResourceIndex,
     repelling: &Repelling<'a>,
 ) -> Candidate<'c, 'a> {
     let mut movers: Vec<Mover<'a>> = pods::reschedulable(&one.of.pods)
@@ -244,7 +244,7 @@ fn takes_pods(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> 
 }
 
 /// All that the candidates' pods ask for.
-fn demand(candidates: &[Candidate<'_, '_>], classes: &Classes<'_>, resources: &Resources) -> Box<[i64]> {
+fn demand(candidates: &[Candidate<'_, '_>], classes: &Classes<'_>, resources: &ResourceIndex) -> Box<[i64]> {
     let mut sum = vec![0_i64; resources.len()];
     for mover in candidates.iter().flat_map(|candidate| &candidate.movers) {
         for (sum, asked) in sum.iter_mut().zip(&classes.list[mover.class].asked) {

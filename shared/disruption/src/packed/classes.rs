@@ -4,45 +4,9 @@ use super::relations::{Neighbours, Repelling};
 use crate::cluster::Cluster;
 use nodeless_model::pod::{HostPort, VolumeClaim};
 use nodeless_model::requirement::RequirementTerm;
-use nodeless_model::{Pod, ResourceList, StringMap, Toleration};
+use nodeless_model::{Pod, ResourceIndex, ResourceList, StringMap, Toleration};
 use nodeless_scheduling::Admission;
 use std::collections::HashMap;
-
-/// Which resource has which place in a row of amounts.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Resources(Vec<String>);
-
-impl Resources {
-    pub(crate) fn of<'p>(lists: impl IntoIterator<Item = &'p ResourceList>) -> Self {
-        let mut names: Vec<&str> = Vec::new();
-        for list in lists {
-            for (name, _) in list.iter() {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
-        }
-        names.sort_unstable();
-        Self(names.into_iter().map(str::to_owned).collect())
-    }
-
-    /// A list as a row, in thousandths; resources that nobody asks for fall away.
-    pub(crate) fn amounts(&self, list: &ResourceList) -> Box<[i64]> {
-        self.0.iter().map(|name| list.get(name).milli()).collect()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(crate) fn name(&self, place: usize) -> &str {
-        &self.0[place]
-    }
-
-    pub(crate) fn place(&self, name: &str) -> Option<usize> {
-        self.0.iter().position(|known| known == name)
-    }
-}
 
 /// Pods that are alike in all that a quick look takes into account.
 #[derive(Debug)]
@@ -93,7 +57,7 @@ impl<'a> Classes<'a> {
         &mut self,
         pod: &'a Pod,
         cluster: &Cluster<'a>,
-        resources: &Resources,
+        resources: &ResourceIndex,
         repelling: &Repelling<'a>,
     ) -> usize {
         let admission = self.admission(pod, cluster);

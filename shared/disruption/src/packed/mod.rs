@@ -8,12 +8,12 @@ mod classes;
 mod relations;
 mod tree;
 
-pub(crate) use classes::{Class, Classes, Resources};
+pub(crate) use classes::{Class, Classes};
 pub(crate) use relations::Repelling;
 pub(crate) use tree::{Tree, fits};
 
 use nodeless_model::pod::HostPort;
-use nodeless_model::{Pod, Quantity, Requirement, ResourceList, labels};
+use nodeless_model::{Pod, Quantity, Requirement, ResourceIndex, ResourceList, labels};
 use nodeless_scheduling::{BoundPods, ExistingNode, Problem};
 use relations::Neighbours;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -52,7 +52,7 @@ const NO: u8 = 2;
 /// The packed cluster. Nodes are in the order in which they are filled: those that will stay longest first.
 pub(crate) struct Packed<'a> {
     pub(crate) classes: Classes<'a>,
-    pub(crate) resources: Resources,
+    pub(crate) resources: ResourceIndex,
     /// The same as a scheduling problem: its nodes are those of the row, what was decided so far taken into account.
     pub(crate) problem: Problem<'a>,
     tree: Tree,
@@ -69,7 +69,7 @@ pub(crate) struct Packed<'a> {
 
 impl<'a> Packed<'a> {
     /// Packs the nodes of a problem, in their order.
-    pub(crate) fn new(problem: Problem<'a>, mut classes: Classes<'a>, resources: Resources) -> Self {
+    pub(crate) fn new(problem: Problem<'a>, mut classes: Classes<'a>, resources: ResourceIndex) -> Self {
         let leaves: HashMap<&str, usize> =
             problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.as_str(), leaf)).collect();
         let leaf = |node: &BoundPods<'_>| leaves.get(node.name).copied();
