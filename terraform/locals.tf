@@ -37,6 +37,7 @@ locals {
       NODELESS_TABLE            = aws_dynamodb_table.state.name
       NODELESS_PLAN_QUEUE_URL   = aws_sqs_queue.plan.url
       NODELESS_CLAIMS_QUEUE_URL = aws_sqs_queue.claims.url
+      NODELESS_FEATURE_GATES    = "NodeRepair=${var.feature_gates.node_repair},SpotToSpotConsolidation=${var.feature_gates.spot_to_spot_consolidation}"
     }
     lifecycle = {
       NODELESS_TABLE            = aws_dynamodb_table.state.name

@@ -163,6 +163,16 @@ variable "schedules_enabled" {
   default     = true
 }
 
+variable "feature_gates" {
+  description = "Karpenter's feature gates of the same names, off as there. node_repair: replace nodes by force that have been unhealthy for too long, unless more than a fifth of a NodePool is. spot_to_spot_consolidation: replace spot nodes by cheaper spot nodes."
+  type = object({
+    node_repair                = optional(bool, false)
+    spot_to_spot_consolidation = optional(bool, false)
+  })
+  default  = {}
+  nullable = false
+}
+
 variable "wake_enabled" {
   description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts in seconds. false leaves the heartbeat to drive alone."
   type        = bool

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{PlanError, Planner};
 use nodeless_ports::queue::PlanMessage;
@@ -35,12 +36,18 @@ fn note_malformed(event: &SqsEvent) {
 }
 
 async fn connect() -> Result<Planner, ConnectError> {
-    let connections = Connections::connect(&Environment::of_process()).await?;
+    let environment = Environment::of_process();
+    let gates = environment.parsed_or(
+        "NODELESS_FEATURE_GATES",
+        "which of Karpenter's feature gates are on, such as NodeRepair=true",
+        FeatureGates::default(),
+    )?;
+    let connections = Connections::connect(&environment).await?;
     Ok(Planner::new(
         connections.context,
         connections.claims,
         connections.queue,
         connections.cluster,
-        PlanSettings::default(),
+        PlanSettings { gates, ..PlanSettings::default() },
     ))
 }

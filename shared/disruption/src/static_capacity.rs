@@ -25,6 +25,9 @@ pub struct StaticChange {
 
 /// What every static NodePool needs: those that have the nodes they should are left out. One that sleeps
 /// ([`crate::schedules`]) should have none.
+///
+/// The cluster must have all claims, those too whose node is not there; and of the commands that are under way only those
+/// whose replacements are there, or else a node would be launched beside each replacement.
 #[must_use]
 pub fn static_changes(cluster: &Cluster<'_>, now: Timestamp, options: &Options) -> Vec<StaticChange> {
     let mut changes = Vec::new();
@@ -53,10 +56,15 @@ pub(crate) fn present<'c, 'a>(
     cluster: &'c Cluster<'a>,
     node_pool: &'c str,
 ) -> impl Iterator<Item = &'c ClusterNode<'a>> + use<'c, 'a> {
-    cluster
-        .nodes
-        .iter()
-        .filter(move |node| node.claim.is_some_and(|claim| claim.node_pool == node_pool) && !node.is_leaving())
+    cluster.nodes.iter().filter(move |node| node.claim.is_some_and(|claim| claim.node_pool == node_pool) && stays(node))
+}
+
+/// Whether a node is neither going away nor replaced. One that is only tainted is still one of those that there should be:
+/// its command has launched nothing yet, or is being taken back.
+fn stays(node: &ClusterNode<'_>) -> bool {
+    node.command.is_none()
+        && !node.claim.is_some_and(|claim| claim.phase.is_leaving())
+        && node.node.is_none_or(|node| node.deletion_timestamp.is_none())
 }
 
 /// So many nodes as a static NodePool's template describes, each of them the cheapest that there is; fewer where limits or

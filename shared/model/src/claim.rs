@@ -267,6 +267,10 @@ pub enum TerminationReason {
     InstanceMissing,
     /// The NodePool was deleted.
     NodePoolDeleted,
+    /// Its NodePool keeps a fixed number of nodes, and has more.
+    ScaledDown,
+    /// Its NodePool has no nodes at this time of day.
+    Asleep,
 }
 
 impl TerminationReason {
@@ -287,6 +291,8 @@ impl TerminationReason {
             Self::Deleted => "deleted",
             Self::InstanceMissing => "garbage_collected",
             Self::NodePoolDeleted => "nodepool_deleted",
+            Self::ScaledDown => "scaled_down",
+            Self::Asleep => "nodepool_asleep",
         }
     }
 }

@@ -15,6 +15,7 @@
 mod blocks;
 mod context;
 mod events;
+pub mod gates;
 pub mod interrupt;
 mod lines;
 mod names;

@@ -10,7 +10,7 @@ use nodeless_api::EC2NodeClass;
 use nodeless_disruption::Replacement;
 use nodeless_model::claim::LaunchGroup;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, labels};
+use nodeless_model::{InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels};
 use nodeless_ports::PortError;
 use nodeless_ports::claims::{Created, Decision, PoolLimits};
 use nodeless_scheduling::{Launch, Solution};
@@ -225,6 +225,17 @@ pub(super) fn limits(pool: &NodePool) -> PoolLimits {
     PoolLimits { resources: pool.limits.clone(), dollars_per_hour: pool.limit_dollars_per_hour }
 }
 
+/// What each of a launch's instance types has at the least.
+fn least(launch: &Launch, types: &[InstanceType]) -> ResourceList {
+    let of = |name: &String| types.iter().find(|kind| kind.name == *name).map(InstanceType::allocatable);
+    let mut kinds = launch.instance_types.iter().filter_map(|kind| of(&kind.name));
+    let Some(mut least) = kinds.next() else { return ResourceList::new() };
+    for other in kinds {
+        least = least.iter().map(|(name, quantity)| (name.to_owned(), quantity.min(other.get(name)))).collect();
+    }
+    least
+}
+
 fn claim(
     wanted: &Wanted<'_>,
     judged: &Judged,
@@ -278,6 +289,10 @@ fn claim(
         phase: Phase::Reserved,
         status: NodeClaimStatus::default(),
     };
+    if wanted.pods.is_empty() {
+        // It was asked for by number. Pods that wait may have what it will have in any case, until it is known what it has.
+        claim.status.allocatable = least(launch, &judged.types.instance_types);
+    }
     nodeless_lifecycle::prepare(&mut claim);
     claim
 }

@@ -38,14 +38,12 @@ impl Planner {
             report.problems.push(format!("no node is disrupted by choice: {why}"));
             return;
         }
-        let options = Options {
-            hash_version: nodeless_api::hash::VERSION.to_owned(),
-            scheduling: self.settings.scheduling,
-            ..Options::default()
-        };
+        let options = self.disruption_options();
         let decision = decide(&input(situation, judged, &commands.records, None), now, &options);
         report.kept.clone_from(&decision.kept);
-        report.next = next_change(&decision, now);
+        if let Some(wait) = next_change(&decision, now) {
+            report.wait_at_most(wait);
+        }
         events.extend(decision.events.iter().cloned());
         for command in decision.commands {
             let record = CommandRecord::propose(command);
@@ -53,6 +51,15 @@ impl Planner {
             self.propose(&record, report).await;
         }
         self.go_on(situation, judged, &commands.records, &options, names, now, report, events).await;
+    }
+
+    pub(super) fn disruption_options(&self) -> Options {
+        Options {
+            hash_version: nodeless_api::hash::VERSION.to_owned(),
+            scheduling: self.settings.scheduling,
+            spot_to_spot: self.settings.gates.spot_to_spot_consolidation,
+            ..Options::default()
+        }
     }
 
     /// Goes on with the commands that are on their way.
@@ -136,14 +143,14 @@ fn next_change(decision: &Decision, now: Timestamp) -> Option<Duration> {
 }
 
 /// Why no node may be disrupted by choice now: something that could not be decoded may stand in the way.
-fn doubt(view: &ClusterView) -> Option<String> {
+pub(super) fn doubt(view: &ClusterView) -> Option<String> {
     let matters = ["Node", "Pod", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer"];
     let hidden = view.invalid.iter().find(|object| matters.contains(&object.kind.as_str()))?;
     Some(format!("{} {} cannot be understood: {}", hidden.kind, hidden.name, hidden.message))
 }
 
 /// The cluster as decisions see it. A command that is validated again must not be in its own way: `without` names it.
-fn input<'a>(
+pub(super) fn input<'a>(
     situation: &'a Situation<'_>,
     judged: &'a [Judged],
     commands: &'a [CommandRecord],

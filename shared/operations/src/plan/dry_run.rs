@@ -43,7 +43,7 @@ impl DryRun {
         let usage = usage(&Situation::new(&view, &records), &types);
         let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
         let overlaid = nodeless_catalog::overlay::apply(&overlays, &pools::plain(&view, &types));
-        let judged = pools::judge(&view, &types, &overlaid, &usage);
+        let judged = pools::judge(&view, &types, &overlaid, &usage, now);
         let faulty = overlays.iter().filter_map(|overlay| Some((&overlay.name, overlay.valid.as_ref().err()?)));
         assumptions.extend(
             faulty

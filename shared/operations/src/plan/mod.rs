@@ -8,10 +8,12 @@ mod disrupt;
 mod dry_run;
 mod overlays;
 mod pools;
+mod prescribed;
 mod situation;
 mod upkeep;
 
 use crate::context::Context;
+use crate::gates::FeatureGates;
 use crate::lines::{Failed, ObjectSkipped, PlanMade};
 use crate::names::Names;
 use crate::offers::{CatalogCache, CatalogError, OfferCache};
@@ -23,6 +25,7 @@ use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Claims, Cluster, PortError, Queue};
 use nodeless_scheduling::solve;
 use nodeless_telemetry::{Metric, Metrics};
+use prescribed::Prescription;
 use situation::Situation;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,6 +47,8 @@ pub struct PlanSettings {
     pub keep_decisions: Duration,
     /// How pods are scheduled.
     pub scheduling: nodeless_scheduling::Options,
+    /// What is switched on.
+    pub gates: FeatureGates,
 }
 
 impl Default for PlanSettings {
@@ -55,6 +60,7 @@ impl Default for PlanSettings {
             group_size: 100,
             keep_decisions: Duration::from_hours(7 * 24),
             scheduling: nodeless_scheduling::Options::default(),
+            gates: FeatureGates::default(),
         }
     }
 }
@@ -173,9 +179,22 @@ impl Planner {
         let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
         let overlaid = self.offers.overlaid(&overlays, &pools::plain(&view, &types));
         self.write_overlay_status(&view, &overlaid, started).await;
-        let judged = pools::judge(&view, &types, &overlaid, &usage);
+        let judged = pools::judge(&view, &types, &overlaid, &usage, started);
         self.write_pool_status(&view, &judged, started, &mut report).await;
         let records = self.note_pod_events(records, &view, started, &mut report).await;
+
+        let mut names = self.names(&records, &view, started);
+        let mut events = Vec::new();
+        let prescription = Prescription {
+            view: &view,
+            judged: &judged,
+            commands: &commands,
+            now: started,
+            names: &mut names,
+            report: &mut report,
+            events: &mut events,
+        };
+        let records = self.prescribe(records, prescription).await;
 
         let buffers = buffers::reserve(&view);
         let mut situation = Situation::new(&view, &records).with_replaced(commands.replaced(&records));
@@ -187,8 +206,7 @@ impl Planner {
         report.pods = first_virtual;
         report.placed = solution.placements.iter().filter(|placement| placement.pod < first_virtual).count();
         report.placements = placements(&real, &solution);
-        let mut names = self.names(&records, &view, started);
-        let mut events = placement_events(&real, &situation, &solution);
+        events.extend(placement_events(&real, &situation, &solution));
         self.create_claims(&real, &solution, &judged, &mut names, started, &mut report, &mut events).await;
         refuse(&real, &situation, &solution, &mut report, &mut events);
         self.write_buffer_status(&buffers, first_virtual, &solution, started).await;

@@ -7,6 +7,7 @@ use crate::node_class;
 use jiff::Timestamp;
 use nodeless_api::{NodePoolStatus, Quantity};
 use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
+use nodeless_disruption::schedules::{self, SLEEP};
 use nodeless_lifecycle::NodeClassState;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::resources::format_quantity;
@@ -24,6 +25,8 @@ pub(super) struct Judged {
     pub(super) pool: NodePool,
     /// What it can launch, with all overlays.
     pub(super) types: OverlaidTypes,
+    /// Until when it sleeps, if it does. It launches nothing then, and is ready all the same.
+    pub(super) asleep: Option<Timestamp>,
     usage: PoolUsage,
     /// Condition, reason and message, for those that are not true.
     valid: Result<(), String>,
@@ -52,6 +55,7 @@ pub(super) fn judge(
     types: &BTreeMap<String, Result<InstanceTypes, String>>,
     overlaid: &Overlaid,
     usage: &BTreeMap<String, PoolUsage>,
+    now: Timestamp,
 ) -> Vec<Judged> {
     let one = |pool: &NodePool| {
         let name = &pool.template.node_class;
@@ -63,9 +67,13 @@ pub(super) fn judge(
             (_, _, Some(Err(problem))) => Err(format!("EC2NodeClass {name}: {problem}")),
             _ => Ok(()),
         };
+        let asleep = schedules::asleep(pool, now).filter(|_| ready.is_ok());
+        let ready =
+            asleep.map_or(ready, |until| Err(format!("it sleeps until {until}, as its annotation {SLEEP} says")));
         Judged {
             pool: NodePool { ready, ..pool.clone() },
             types: overlaid.pools.get(&pool.name).cloned().unwrap_or_default(),
+            asleep,
             usage: usage.get(&pool.name).cloned().unwrap_or_default(),
             valid,
             class_ready,
@@ -106,7 +114,9 @@ impl Planner {
     ) {
         for one in judged {
             let name = &one.pool.name;
-            if let Err(why) = &one.pool.ready {
+            if let Err(why) = &one.pool.ready
+                && one.asleep.is_none()
+            {
                 self.context.log(&ObjectSkipped { kind: "NodePool", name, why });
                 report.problems.push(format!("NodePool {name} is left out: {why}"));
             }
@@ -137,7 +147,7 @@ fn status(view: &ClusterView, judged: &Judged, before: &NodePoolStatus, now: Tim
     let ready = match (&judged.valid, &judged.class_ready, &pool.ready) {
         (Err(why), _, _) => Err(("NodePoolValidationFailed", why.clone())),
         (_, Err(why), _) => Err(why.clone()),
-        (_, _, Err(why)) => Err(("NodeClassNotReady", why.clone())),
+        (_, _, Err(why)) if judged.asleep.is_none() => Err(("NodeClassNotReady", why.clone())),
         _ => Ok(()),
     };
     let valid = judged.valid.clone().map_err(|why| ("NodePoolValidationFailed", why));

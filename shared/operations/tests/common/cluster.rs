@@ -103,7 +103,7 @@ impl TestCluster {
         }
         for node in state.nodes.values_mut() {
             let runs = running.iter().any(|instance| node.instance_id() == Some(instance.id.as_str()));
-            for condition in &mut node.conditions {
+            for condition in node.conditions.iter_mut().filter(|condition| condition.kind == "Ready") {
                 condition.status = Some(runs);
             }
         }
@@ -130,6 +130,27 @@ impl TestCluster {
                 pod.start_time = Some(now);
             }
         }
+    }
+}
+
+impl ClusterState {
+    /// Takes a pod away, and says whether it was there. Its controller may make another.
+    fn remove(&mut self, key: &str) -> bool {
+        let Some(removed) = self.pods.remove(key) else { return false };
+        if self.respawn {
+            let name = format!("{}-again", removed.name);
+            let successor = Pod {
+                uid: format!("uid-{name}"),
+                name,
+                node_name: None,
+                phase: PodPhase::Pending,
+                start_time: None,
+                marked_unschedulable: true,
+                ..removed
+            };
+            self.pods.insert(successor.key(), successor);
+        }
+        true
     }
 }
 
@@ -306,27 +327,13 @@ impl Cluster for TestCluster {
             if state.protected.contains(&key) {
                 return Ok(Eviction::Blocked { message: "the budget allows none".into() });
             }
-            let Some(evicted) = state.pods.remove(&key) else { return Ok(Eviction::AlreadyGone) };
-            if state.respawn {
-                let name = format!("{}-again", evicted.name);
-                let successor = Pod {
-                    uid: format!("uid-{name}"),
-                    name,
-                    node_name: None,
-                    phase: PodPhase::Pending,
-                    start_time: None,
-                    marked_unschedulable: true,
-                    ..evicted
-                };
-                state.pods.insert(successor.key(), successor);
-            }
-            Ok(Eviction::Accepted)
+            Ok(if state.remove(&key) { Eviction::Accepted } else { Eviction::AlreadyGone })
         })
     }
 
     async fn delete_pod(&self, pod: &PodRef, _grace_seconds: u32) -> Result<(), PortError> {
         self.faults.write("Kubernetes delete Pod", || {
-            self.lock().pods.remove(&format!("{}/{}", pod.namespace, pod.name));
+            self.lock().remove(&format!("{}/{}", pod.namespace, pod.name));
             Ok(())
         })
     }

@@ -35,6 +35,7 @@ pub struct Town {
     pub sink: Arc<Captured>,
     /// Every claim that was ever seen, with the instance that it had.
     pub history: BTreeSet<(String, String)>,
+    settings: PlanSettings,
     planner: Planner,
     reconciler: Reconciler,
     ticks: u64,
@@ -52,7 +53,8 @@ impl Town {
         let cloud = TestCloud::new(clock.clone(), faults.clone());
         let sink = Arc::new(Captured::default());
         let context = Context { cluster_name: CLUSTER.into(), clock: Arc::new(clock.clone()), sink: sink.clone() };
-        let planner = planner(&context, &claims, &queue, &cluster);
+        let settings = PlanSettings::default();
+        let planner = planner(&context, &claims, &queue, &cluster, &settings);
         let reconciler = reconciler(&context, &claims, &queue, &cluster, &cloud);
         faults.revive();
         Self {
@@ -64,6 +66,7 @@ impl Town {
             cloud,
             sink,
             history: BTreeSet::new(),
+            settings,
             planner,
             reconciler,
             ticks: 0,
@@ -80,7 +83,13 @@ impl Town {
 
     /// A planner that remembers nothing.
     pub fn cold_planner(&self) -> Planner {
-        planner(&self.context(), &self.claims, &self.queue, &self.cluster)
+        planner(&self.context(), &self.claims, &self.queue, &self.cluster, &self.settings)
+    }
+
+    /// Has plans made in another way from now on.
+    pub fn set(&mut self, settings: PlanSettings) {
+        self.settings = settings;
+        self.planner = self.cold_planner();
     }
 
     pub async fn claims_named(&self, names: &[String]) -> Vec<NodeClaim> {
@@ -117,7 +126,7 @@ impl Town {
         let (_, died) = self.faults.revive();
         if died {
             let context = self.context();
-            self.planner = planner(&context, &self.claims, &self.queue, &self.cluster);
+            self.planner = self.cold_planner();
             self.reconciler = reconciler(&context, &self.claims, &self.queue, &self.cluster, &self.cloud);
         }
         died
@@ -185,13 +194,19 @@ impl Town {
     }
 }
 
-fn planner(context: &Context, claims: &MemoryClaims, queue: &MemoryQueue, cluster: &TestCluster) -> Planner {
+fn planner(
+    context: &Context,
+    claims: &MemoryClaims,
+    queue: &MemoryQueue,
+    cluster: &TestCluster,
+    settings: &PlanSettings,
+) -> Planner {
     Planner::new(
         context.clone(),
         Arc::new(claims.clone()),
         Arc::new(queue.clone()),
         Arc::new(cluster.clone()),
-        PlanSettings::default(),
+        settings.clone(),
     )
 }
 

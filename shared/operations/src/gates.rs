@@ -1,0 +1,74 @@
+//! Feature gates, as Karpenter writes them: `NodeRepair=true,SpotToSpotConsolidation=false`.
+
+use std::str::FromStr;
+
+/// What is switched on that Karpenter keeps behind a gate and leaves off unless it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeatureGates {
+    /// `NodeRepair`: nodes that have been unhealthy for too long are replaced by force.
+    pub node_repair: bool,
+    /// `SpotToSpotConsolidation`: spot nodes may be replaced by cheaper spot nodes.
+    pub spot_to_spot_consolidation: bool,
+}
+
+/// Why a text names no gates.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FeatureGatesError {
+    /// It is not `NAME=true` or `NAME=false`.
+    #[error("{0:?} is no feature gate; write NAME=true or NAME=false, several separated by commas")]
+    Form(String),
+    /// No gate is called that.
+    #[error("there is no feature gate {0}; there are NodeRepair and SpotToSpotConsolidation")]
+    Unknown(String),
+    /// What Karpenter has behind this gate is always there.
+    #[error(
+        "the feature gate {0} cannot be false: what it is for is always there, and does nothing unless an object asks for it"
+    )]
+    AlwaysOn(String),
+}
+
+/// Gates of Karpenter whose features are part of nodeless: objects say whether they are used.
+const ALWAYS_ON: [&str; 4] = ["CapacityBuffer", "NodeOverlay", "ReservedCapacity", "StaticCapacity"];
+
+impl FromStr for FeatureGates {
+    type Err = FeatureGatesError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut gates = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let form = || FeatureGatesError::Form(part.to_owned());
+            let (name, value) = part.split_once('=').ok_or_else(form)?;
+            let on = value.parse::<bool>().map_err(|_| form())?;
+            match name {
+                "NodeRepair" => gates.node_repair = on,
+                "SpotToSpotConsolidation" => gates.spot_to_spot_consolidation = on,
+                name if ALWAYS_ON.contains(&name) && on => {}
+                name if ALWAYS_ON.contains(&name) => return Err(FeatureGatesError::AlwaysOn(name.to_owned())),
+                name => return Err(FeatureGatesError::Unknown(name.to_owned())),
+            }
+        }
+        Ok(gates)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_gates_as_karpenter_writes_them() {
+        assert_eq!("".parse(), Ok(FeatureGates::default()));
+        let both = FeatureGates { node_repair: true, spot_to_spot_consolidation: true };
+        assert_eq!("NodeRepair=true, SpotToSpotConsolidation=true,StaticCapacity=true".parse(), Ok(both));
+        assert_eq!("NodeRepair=true,NodeRepair=false".parse(), Ok(FeatureGates::default()), "the last one counts");
+        for (text, expected) in [
+            ("NodeRepair", "\"NodeRepair\" is no feature gate"),
+            ("NodeRepair=yes", "\"NodeRepair=yes\" is no feature gate"),
+            ("Noderepair=true", "no feature gate Noderepair"),
+            ("NodeOverlay=false", "NodeOverlay cannot be false"),
+        ] {
+            let error = text.parse::<FeatureGates>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
