@@ -1,76 +1,137 @@
-//! Consolidation and interruption, each once per write with the process ending right before it or right after. Scale-up,
-//! scale-down and deletion by hand are in `crash.rs`, drift is in `commands.rs`.
+//! A process may end after any single write, or right before it. What it leaves behind is repaired by those that follow.
+//!
+//! Each story is lived once to count its writes, and then twice for each write: with the process ending right before it, and
+//! right after it, so that the answer is lost.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use common::{Town, pod};
+use common::{Town, check_drifted_away, check_rest, drift, pod, running_town, watched};
+use nodeless_model::Quantity;
 use nodeless_model::node_pool::ConsolidationPolicy;
-use nodeless_model::{Phase, Quantity, ResourceList, Taint};
 use nodeless_ports::Claims;
-use std::collections::{BTreeMap, BTreeSet};
 
-/// Two nodes with a pod each; evicted pods come again.
-async fn two_nodes() -> Town {
-    let mut town = Town::new().await;
-    town.cluster.lock().respawn = true;
-    town.cluster.add_pods((0..2).map(|number| pod(&format!("web-{number}"), 3000)));
-    town.queue_wake().await;
-    town.until("pods run", |town| town.cluster.bound() == 2).await;
-    town.minutes(2).await;
+/// Lives a story once undisturbed, which must write at least so often, and then once for each crash point. A crash may cost
+/// `spare` launches more than are needed.
+async fn at_every_write(least: u64, spare: usize, begin: impl AsyncFn() -> Town, live: impl AsyncFn(&mut Town, &str)) {
+    let mut town = begin().await;
     town.faults.revive();
-    town
-}
-
-/// What holds at rest: so many claims and instances, one of the other; both pods run; no claim ever had two instances; nothing
-/// is left of commands or their taints.
-async fn check(town: &Town, nodes: usize, when: &str) {
-    let records = town.records().await;
-    let owned: BTreeSet<String> =
-        records.iter().filter_map(|claim| claim.status.instance.as_ref()).map(|instance| instance.id.clone()).collect();
-    let alive: BTreeSet<String> = town.cloud.alive().into_iter().map(|instance| instance.id).collect();
-    assert_eq!((records.len(), owned.len()), (nodes, nodes), "{when}: {records:#?}");
-    assert_eq!(owned, alive, "{when}: claims and instances differ");
-    assert_eq!(town.cluster.bound(), 2, "{when}: a pod does not run");
-    assert!(records.iter().all(|claim| claim.phase == Phase::Initialized), "{when}: {records:#?}");
-    assert!(town.claims.commands().await.unwrap().is_empty(), "{when}: a command never ended");
-    let mut instances: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (claim, instance) in &town.history {
-        instances.entry(claim).or_default().insert(instance);
-    }
-    assert!(instances.values().all(|ids| ids.len() == 1), "{when}: a claim had two instances: {instances:?}");
-    let state = town.cluster.lock();
-    assert_eq!((state.nodes.len(), state.mirrors.len()), (nodes, nodes), "{when}: nodes and NodeClaims are left over");
-    assert!(state.nodes.values().all(|node| !node.has_taint(&Taint::disrupted())), "{when}: a taint is left");
-}
-
-/// The pods need less than before, so that one node is enough for both.
-async fn consolidation(town: &mut Town, when: &str) {
-    {
-        let mut state = town.cluster.lock();
-        state.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
-        for pod in state.pods.values_mut() {
-            pod.requests = ResourceList::from([
-                ("cpu", Quantity::from_milli(1500)),
-                ("memory", Quantity::from_mebibytes(256)),
-                ("pods", Quantity::from_units(1)),
-            ]);
+    live(&mut town, "undisturbed").await;
+    let launches = town.cloud.launched();
+    let (writes, _) = town.faults.revive();
+    assert!(writes >= least, "only {writes} writes: the story has shrunk");
+    for write in 0..writes {
+        for done in [false, true] {
+            let when = format!("the process ends {} write {write}", if done { "after" } else { "before" });
+            let mut town = begin().await;
+            town.faults.revive();
+            town.faults.die_at(write, done);
+            live(&mut town, &when).await;
+            assert_eq!(town.deaths, 1, "{when}: it did not");
+            let launched = town.cloud.launched();
+            assert!(launched <= launches + spare, "{when}: {launched} launches, and {launches} do");
         }
     }
-    for _ in 0..30 {
-        town.minutes(1).await;
-        if town.records().await.len() == 1 && town.cloud.alive().len() == 1 && town.cluster.bound() == 2 {
+}
+
+/// Ticks until something is so, at most forty minutes, and a few minutes more. What is so then is for the caller to check.
+async fn rest_once(town: &mut Town, done: impl AsyncFn(&Town) -> bool) {
+    for _ in 0..40 {
+        watched(town, 1).await;
+        if done(town).await {
             break;
         }
     }
-    town.minutes(4).await;
-    check(town, 1, when).await;
+    watched(town, 4).await;
+}
+
+/// Whether there are so many nodes and pods on them, and nothing under way.
+async fn is_at_rest(town: &Town, nodes: usize, pods: usize) -> bool {
+    town.records().await.len() == nodes
+        && town.cloud.alive().len() == nodes
+        && town.cluster.bound() == pods
+        && town.claims.commands().await.unwrap().is_empty()
+}
+
+/// An empty town, into which pods come.
+async fn scale_up(town: &mut Town, when: &str) {
+    town.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
+    town.queue_wake().await;
+    rest_once(town, async |town| is_at_rest(town, 3, 3).await).await;
+    check_rest(town, 3, 3, when).await;
+}
+
+/// All pods go, and the nodes follow them.
+async fn scale_down(town: &mut Town, when: &str) {
+    town.cluster.remove_all_pods();
+    rest_once(town, async |town| is_at_rest(town, 0, 0).await).await;
+    check_rest(town, 0, 0, when).await;
+}
+
+/// Somebody deletes a NodeClaim, and somebody the Node of another one. Their pods come again, on new nodes.
+async fn delete_by_hand(town: &mut Town, when: &str) {
+    let records = town.records().await;
+    {
+        let now = town.clock.time();
+        let mut state = town.cluster.lock();
+        state.mirrors.get_mut(&records[0].name).unwrap().deletion_timestamp = Some(now);
+        state.nodes.get_mut(records[1].status.node_name.as_ref().unwrap()).unwrap().deletion_timestamp = Some(now);
+    }
+    let deleted = [&records[0].name, &records[1].name];
+    rest_once(town, async |town| {
+        let left = town.records().await;
+        left.iter().all(|claim| !deleted.contains(&&claim.name)) && is_at_rest(town, 3, 3).await
+    })
+    .await;
+    check_rest(town, 3, 3, when).await;
+    let left = town.records().await;
+    assert!(left.iter().all(|claim| !deleted.contains(&&claim.name)), "{when}: what was deleted is still there");
+}
+
+/// The NodePool changes, and its nodes are replaced one after the other.
+async fn be_drifted(town: &mut Town, when: &str) {
+    drift(town);
+    town.queue_wake().await;
+    rest_once(town, async |town| {
+        let hash = |claim: &nodeless_model::NodeClaim| {
+            claim.spec.annotations.get(nodeless_model::labels::NODE_POOL_HASH).is_some_and(|hash| hash == "changed")
+        };
+        town.records().await.iter().all(hash) && is_at_rest(town, 2, 2).await
+    })
+    .await;
+    check_rest(town, 2, 2, when).await;
+    check_drifted_away(town, when).await;
+}
+
+/// Nodes may be consolidated, and the pods need less than before.
+fn shrink(town: &Town, milli_cpu: i64) {
+    let mut state = town.cluster.lock();
+    state.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
+    for pod in state.pods.values_mut() {
+        pod.requests.set("cpu", Quantity::from_milli(milli_cpu));
+    }
+}
+
+/// One node is enough for both pods.
+async fn consolidate_by_removal(town: &mut Town, when: &str) {
+    shrink(town, 1500);
+    rest_once(town, async |town| is_at_rest(town, 1, 2).await).await;
+    check_rest(town, 1, 2, when).await;
+}
+
+/// A cheaper node is enough for the pod.
+async fn consolidate_by_replacement(town: &mut Town, when: &str) {
+    let price = async |town: &Town| town.records().await[0].status.instance.as_ref().map_or(0.0, |it| it.price);
+    let (before, id) = (price(town).await, town.cloud.alive()[0].id.clone());
+    shrink(town, 500);
+    rest_once(town, async |town| is_at_rest(town, 1, 1).await && town.cloud.alive()[0].id != id).await;
+    check_rest(town, 1, 1, when).await;
+    assert!(price(town).await < before, "{when}: it is no cheaper");
 }
 
 /// EC2 warns of the end of one instance. A message whose handling failed comes again.
-async fn interruption(town: &mut Town, when: &str) {
-    let claim = town.records().await.remove(0);
-    let id = claim.status.instance.unwrap().id;
+async fn interrupt(town: &mut Town, when: &str) {
+    let id = town.records().await.remove(0).status.instance.unwrap().id;
     let kind = "EC2 Spot Instance Interruption Warning";
     let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
     for _ in 0..3 {
@@ -79,44 +140,43 @@ async fn interruption(town: &mut Town, when: &str) {
             break;
         }
     }
-    for _ in 0..30 {
-        town.minutes(1).await;
-        let gone = !town.cloud.alive().iter().any(|instance| instance.id == id);
-        if gone && town.records().await.len() == 2 && town.cluster.bound() == 2 {
-            break;
-        }
-    }
-    town.minutes(4).await;
-    check(town, 2, when).await;
-    assert!(!town.cloud.alive().iter().any(|instance| instance.id == id), "{when}: the interrupted instance runs");
+    let gone = |town: &Town| town.cloud.alive().iter().all(|instance| instance.id != id);
+    rest_once(town, async |town| gone(town) && is_at_rest(town, 2, 2).await).await;
+    check_rest(town, 2, 2, when).await;
+    assert!(gone(town), "{when}: the interrupted instance runs");
 }
 
 #[tokio::test]
-async fn consolidation_survives_the_end_of_its_process_at_any_write() {
-    let mut town = two_nodes().await;
-    consolidation(&mut town, "undisturbed").await;
-    let (writes, _) = town.faults.revive();
-    assert!(writes > 15, "only {writes} writes: the scenario has shrunk");
-    for write in 0..writes {
-        for done in [false, true] {
-            let mut town = two_nodes().await;
-            town.faults.die_at(write, done);
-            consolidation(&mut town, &format!("write {write}, done {done}")).await;
-        }
-    }
+async fn scaling_up_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(30, 0, Town::new, scale_up).await;
+}
+
+#[tokio::test]
+async fn scaling_down_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(15, 0, async || running_town(2).await, scale_down).await;
+}
+
+#[tokio::test]
+async fn a_deletion_by_hand_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(30, 0, async || running_town(3).await, delete_by_hand).await;
+}
+
+#[tokio::test]
+async fn drift_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(60, 1, async || running_town(2).await, be_drifted).await;
+}
+
+#[tokio::test]
+async fn consolidation_without_a_replacement_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(15, 0, async || running_town(2).await, consolidate_by_removal).await;
+}
+
+#[tokio::test]
+async fn consolidation_with_a_replacement_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(30, 1, async || running_town(1).await, consolidate_by_replacement).await;
 }
 
 #[tokio::test]
 async fn an_interruption_survives_the_end_of_its_process_at_any_write() {
-    let mut town = two_nodes().await;
-    interruption(&mut town, "undisturbed").await;
-    let (writes, _) = town.faults.revive();
-    assert!(writes > 25, "only {writes} writes: the scenario has shrunk");
-    for write in 0..writes {
-        for done in [false, true] {
-            let mut town = two_nodes().await;
-            town.faults.die_at(write, done);
-            interruption(&mut town, &format!("write {write}, done {done}")).await;
-        }
-    }
+    at_every_write(25, 0, async || running_town(2).await, interrupt).await;
 }

@@ -4,9 +4,11 @@
 
 mod cloud;
 mod cluster;
+mod watched;
 
 pub use cloud::TestCloud;
 pub use cluster::{TestCluster, node_pool};
+pub use watched::{check_drifted_away, check_order, check_rest, drift, phases, running_town, watched};
 
 use jiff::Timestamp;
 use nodeless_catalog::{Catalog, Facts};
@@ -36,6 +38,8 @@ pub struct Town {
     /// Every claim that was ever seen, with the instance that it had.
     pub history: BTreeSet<(String, String)>,
     settings: PlanSettings,
+    /// How many processes died.
+    pub deaths: u32,
     planner: Planner,
     reconciler: Reconciler,
     ticks: u64,
@@ -67,6 +71,7 @@ impl Town {
             sink,
             history: BTreeSet::new(),
             settings,
+            deaths: 0,
             planner,
             reconciler,
             ticks: 0,
@@ -125,6 +130,7 @@ impl Town {
     fn bury(&mut self) -> bool {
         let (_, died) = self.faults.revive();
         if died {
+            self.deaths += 1;
             let context = self.context();
             self.planner = self.cold_planner();
             self.reconciler = reconciler(&context, &self.claims, &self.queue, &self.cluster, &self.cloud);
