@@ -6,6 +6,8 @@ PYTHON := $(VENV)/bin/python
 FUNCTIONS := planner lifecycle interruption catalog wake installer
 # Missing emulators fail the tests: `make test` has just installed them.
 export NODELESS_REQUIRE_TOOLS ?= 1
+# Seeds of the simulated world in which everything goes wrong: a few with a plain `cargo test`, these here and in CI.
+export NODELESS_SEEDS ?= 0..200
 
 .PHONY: help
 help: ## List the targets

@@ -1,12 +1,15 @@
 //! Many seeds of a world in which everything goes wrong.
 //!
-//! `NODELESS_SEEDS=FROM..TO` runs others than a few; CI runs 200.
+//! `NODELESS_SEEDS=FROM..TO` runs others than a few: `make test` runs 200.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_controller::simulate::{Report, Run, Scenario};
 use nodeless_telemetry::Null;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many seeds run when nobody says so.
 const FEW: Range<u64> = 0..4;
@@ -19,24 +22,53 @@ fn run(scenario: &str, seed: u64, hours: u32) -> Report {
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("NODELESS_SEEDS") else { return FEW };
     let parsed = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    parsed.unwrap_or_else(|| panic!("NODELESS_SEEDS={text} is no range; write it like 0..200"))
+    let range = parsed.unwrap_or_else(|| panic!("NODELESS_SEEDS={text} is no range; write it like 0..200"));
+    assert!(!range.is_empty(), "NODELESS_SEEDS={text} is empty; write it like 0..200");
+    range
+}
+
+/// What is wrong with one seed: what did not hold, or that it panicked.
+fn wrong_with(seed: u64) -> Vec<String> {
+    let Ok(report) = std::panic::catch_unwind(|| run("storm", seed, 1)) else {
+        return vec!["it panicked".to_owned()];
+    };
+    let mut wrong: Vec<String> =
+        report.violations.iter().take(3).map(|it| format!("{} {}: {}", it.at, it.invariant, it.detail)).collect();
+    if report.plans.0 <= 50 || report.launched == 0 {
+        wrong.push(format!("the scenario has shrunk: {} plans, {} launches", report.plans.0, report.launched));
+    }
+    wrong
 }
 
 #[test]
 fn every_invariant_holds_whatever_goes_wrong() {
-    let mut failed = Vec::new();
-    for seed in seeds() {
-        let report = run("storm", seed, 1);
-        assert!(report.plans.0 > 50 && report.launched > 0, "seed {seed}: the scenario has shrunk: {report:#?}");
-        if !report.holds() {
-            for violation in report.violations.iter().take(3) {
-                println!("seed {seed}: {} {}: {}", violation.at, violation.invariant, violation.detail);
-            }
-            println!("again: cargo run --release -p {}", report.replay);
-            failed.push(seed);
+    let seeds = seeds();
+    let next = AtomicU64::new(seeds.start);
+    let failed: Mutex<BTreeMap<u64, Vec<String>>> = Mutex::default();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    let wrong = wrong_with(seed);
+                    if !wrong.is_empty() {
+                        failed.lock().unwrap().insert(seed, wrong);
+                    }
+                }
+            });
         }
+    });
+    let failed = failed.into_inner().unwrap();
+    for (seed, wrong) in &failed {
+        wrong.iter().for_each(|what| println!("seed {seed}: {what}"));
+        println!("again: cargo run --release -p nodeless -- simulate --seed {seed} --hours 1 --scenario storm");
     }
-    assert!(failed.is_empty(), "seeds {failed:?} broke an invariant; the commands above show each again");
+    let numbers: Vec<&u64> = failed.keys().collect();
+    assert!(failed.is_empty(), "seeds {numbers:?} broke an invariant; the commands above show each again");
 }
 
 #[test]

@@ -4,11 +4,13 @@ use super::compile::Problem;
 use super::{FieldError, join};
 use kube_cel::cel::Program;
 use kube_cel::{CompiledSchema, compile_schema};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// The rules of a schema, compiled.
+/// The rules of a schema, compiled: those of each top-level field on their own, as no rule there can look beyond its field.
 pub(super) struct Rules {
-    compiled: CompiledSchema,
+    fields: Vec<(String, CompiledSchema)>,
+    /// All of them together, if there are rules about the object as a whole.
+    whole: Option<CompiledSchema>,
 }
 
 /// What rules may call: CEL's own operators, macros and functions, and Kubernetes' libraries for lists, strings and
@@ -53,15 +55,36 @@ impl Rules {
     /// Compiles every rule of a schema, refusing rules that cannot be parsed or call what is not supported.
     pub(super) fn compile(schema: &Value) -> Result<Self, Problem> {
         check(schema, "", false)?;
-        Ok(Self { compiled: compile_schema(schema) })
+        if schema.get("x-kubernetes-validations").is_some() {
+            return Ok(Self { fields: Vec::new(), whole: Some(compile_schema(schema)) });
+        }
+        let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let alone = |(name, schema): (&String, &Value)| {
+            (name.clone(), compile_schema(&json!({ "type": "object", "properties": { name: schema } })))
+        };
+        Ok(Self { fields: properties.map(alone).collect(), whole: None })
     }
 
-    /// Evaluates every rule. A rule that fails to evaluate counts as broken, as in the API server.
+    /// Evaluates every rule about what is new. A rule that fails to evaluate counts as broken, as in the API server.
     pub(super) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let result = kube_cel::validate_compiled(&self.compiled, new, old);
-        let errors = result.err().into_iter().flatten();
-        errors.map(|error| FieldError { path: error.field_path, message: error.message }).collect()
+        if let Some(whole) = &self.whole {
+            return evaluate(whole, new, old);
+        }
+        let mut errors = Vec::new();
+        for (name, rules) in &self.fields {
+            let (Some(value), before) = (new.get(name), old.and_then(|old| old.get(name))) else { continue };
+            if before != Some(value) {
+                let before = before.map(|before| json!({ name: before }));
+                errors.extend(evaluate(rules, &json!({ name: value }), before.as_ref()));
+            }
+        }
+        errors
     }
+}
+
+fn evaluate(rules: &CompiledSchema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let errors = kube_cel::validate_compiled(rules, new, old).err().into_iter().flatten();
+    errors.map(|error| FieldError { path: error.field_path, message: error.message }).collect()
 }
 
 /// Checks the rules of a schema and of all below it. Items of a list have no counterpart in the old list, so no rule

@@ -5,8 +5,8 @@
 //! nothing is ever left unchecked. The order of use is that of the API server: [`Schema::prune`], [`Schema::default`],
 //! [`Schema::validate`].
 //!
-//! One difference: the API server spares unchanged fields of an old object from rules that came later (ratcheting). Here
-//! every field is checked on every write.
+//! One difference: the API server spares every unchanged field of an old object from checks that came later (ratcheting).
+//! Here top-level fields such as `spec` that are as they were are spared from rules, and nothing from the rest.
 
 mod cel;
 mod compile;

@@ -35,9 +35,9 @@ use watch::Watch;
 
 /// How often figures are taken.
 const SAMPLE: SignedDuration = SignedDuration::from_mins(5);
-/// How long the world may take to come to rest once nothing changes any more.
-const SETTLES: SignedDuration = SignedDuration::from_mins(75);
-/// How long it must then stay at rest.
+/// How long the world may take to come to rest once nothing changes any more, the rest included.
+const SETTLES: SignedDuration = SignedDuration::from_mins(95);
+/// How long it must stay at rest.
 const RESTS: SignedDuration = SignedDuration::from_mins(20);
 /// Objects of these kinds do not change in a world at rest.
 const AT_REST: [&str; 5] = ["NodePool", "EC2NodeClass", "NodeClaim", "Node", "Pod"];
@@ -213,29 +213,25 @@ impl Run {
         self.chaos.set_rates(Rates::default());
         self.chaos.mend();
         self.report.note(end, "from here on nothing goes wrong and nobody changes anything".to_owned());
-        let settled = after(end, SETTLES);
-        self.advance(settled)?;
-        self.watch.seen().effects.clear();
-        let revision = self.controller.world().api().revision();
-        self.advance(after(settled, RESTS))?;
-        let effects = std::mem::take(&mut self.watch.seen().effects);
-        let changes = self.controller.world().api().watch_since(None, revision).unwrap_or_default();
-        let moved = changes.iter().find(|change| AT_REST.contains(&change.resource.kind.as_ref()));
-        if let Some(change) = moved {
-            let detail = format!("{} {} was {:?} after {SETTLES:#}", change.resource.kind, change.name(), change.kind);
-            let at = self.controller.world().now();
-            self.report.violations.push(Violation { at, invariant: "a quiescent world comes to rest", detail });
+        let mut quiet = SignedDuration::ZERO;
+        let mut last = None;
+        while quiet < RESTS && self.controller.world().now() < after(end, SETTLES) {
+            let now = self.controller.world().now();
+            let revision = self.controller.world().api().revision();
+            self.watch.seen().effects.clear();
+            self.advance(after(now, SAMPLE))?;
+            match self.moved_since(revision) {
+                Some(what) => (quiet, last) = (SignedDuration::ZERO, Some(what)),
+                None => quiet += SAMPLE,
+            }
+            if self.report.violations.len() >= ENOUGH {
+                return Ok(());
+            }
         }
-        if let Some(first) = effects.first() {
-            let detail = format!(
-                "{} effects in {RESTS:#} of rest, the first: {} {} at {}",
-                effects.len(),
-                first.operation,
-                first.subject,
-                first.at
-            );
+        if quiet < RESTS {
+            let detail = format!("{SETTLES:#} later it was not at rest for {RESTS:#}: {}", last.unwrap_or_default());
             self.report.violations.push(Violation {
-                at: first.at,
+                at: self.controller.world().now(),
                 invariant: "a quiescent world comes to rest",
                 detail,
             });
@@ -246,6 +242,16 @@ impl Run {
             self.report.violations.push(Violation { at, invariant: "a quiescent world comes to rest", detail });
         }
         Ok(())
+    }
+
+    /// What the operations did, or what changed in the cluster, since a revision, if anything.
+    fn moved_since(&self, revision: u64) -> Option<String> {
+        if let Some(effect) = self.watch.seen().effects.last() {
+            return Some(format!("{} {} at {}", effect.operation, effect.subject, effect.at));
+        }
+        let changes = self.controller.world().api().watch_since(None, revision).unwrap_or_default();
+        let moved = changes.iter().rev().find(|change| AT_REST.contains(&change.resource.kind.as_ref()));
+        moved.map(|change| format!("{} {} was {:?}", change.resource.kind, change.name(), change.kind))
     }
 
     fn sample(&mut self) {

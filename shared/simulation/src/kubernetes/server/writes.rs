@@ -275,7 +275,10 @@ pub(crate) fn update(
     if part != Part::Status {
         defaults::apply(definition, &mut object);
     }
-    check(definition, name, &mut object, Some(&old_comparable))?;
+    // What is as it was has been checked before.
+    if object != old_comparable {
+        check(definition, name, &mut object, Some(&old_comparable))?;
+    }
     check_finalizers(definition, name, &old, &object)?;
     if definition.resource == CUSTOM_RESOURCE_DEFINITIONS && part == Part::Object {
         custom::established(&mut object, request.now);

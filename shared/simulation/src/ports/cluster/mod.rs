@@ -60,7 +60,7 @@ impl MemoryCluster {
 
     /// The uids of the pods that wait for a node.
     fn pending(&self) -> Result<BTreeSet<String>, PortError> {
-        let (pods, _) = read(&self.api, &objects::NOT_ENDED_PODS)?;
+        let (pods, _) = read(&self.api, &objects::UNBOUND_PODS)?;
         Ok(pods.into_iter().filter(Pod::is_provisionable).map(|pod| pod.uid).collect())
     }
 }

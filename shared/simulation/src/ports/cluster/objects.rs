@@ -65,6 +65,12 @@ pub(super) static NOT_ENDED_PODS: Kind<Pod> = Kind {
     reduce: converted::<slim::Pod, Pod>,
     fields: "status.phase!=Succeeded,status.phase!=Failed",
 };
+/// Pods that have no node.
+pub(super) static UNBOUND_PODS: Kind<Pod> = Kind {
+    resource: || PODS,
+    reduce: converted::<slim::Pod, Pod>,
+    fields: "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed",
+};
 pub(super) static ALL_DAEMON_SETS: Kind<DaemonSet> =
     Kind { resource: || DAEMON_SETS, reduce: converted::<slim::DaemonSet, DaemonSet>, fields: "" };
 pub(super) static ALL_BUDGETS: Kind<PodDisruptionBudget> = Kind {
