@@ -25,6 +25,7 @@ locals {
       Evictions        = "Sum"
       Interruptions    = "Sum"
       OrphansCollected = "Sum"
+      ChurnStopped     = "Maximum"
     }
     Latency = {
       PlanDurationMilliseconds        = "p90"
@@ -123,6 +124,26 @@ resource "aws_cloudwatch_metric_alarm" "stale_heartbeat" {
   threshold           = 1
   comparison_operator = "LessThanThreshold"
   treat_missing_data  = "breaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+}
+
+# Published only where a breaker holds something back, so no data means that all is well.
+resource "aws_cloudwatch_metric_alarm" "churn" {
+  count = var.alarms.enabled && var.alarms.churn ? 1 : 0
+
+  alarm_name          = "${local.name}-churn"
+  alarm_description   = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less for it. The event DisruptionStopped on the NodePool says how many; it goes on when the hour is over."
+  namespace           = local.namespace
+  metric_name         = "ChurnStopped"
+  dimensions          = { Cluster = local.cluster }
+  statistic           = "Maximum"
+  period              = 300
+  evaluation_periods  = 1
+  threshold           = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  treat_missing_data  = "notBreaching"
   alarm_actions       = local.alarm_actions
   ok_actions          = local.alarm_actions
   tags                = local.tags

@@ -239,12 +239,13 @@ variable "deletion_protection" {
 }
 
 variable "alarms" {
-  description = "Thresholds of the alarms that compare with one; 0 leaves that alarm out. enabled = false leaves all alarms out."
+  description = "Thresholds of the alarms that compare with one; 0 leaves that alarm out. churn = false leaves out the alarm of the churn breaker, enabled = false all alarms."
   type = object({
     enabled                 = optional(bool, true)
     node_count              = optional(number, 100)
     hourly_spend_dollars    = optional(number, 50)
     nodes_launched_per_hour = optional(number, 100)
+    churn                   = optional(bool, true)
   })
   default  = {}
   nullable = false

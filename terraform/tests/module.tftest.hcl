@@ -385,7 +385,7 @@ run "metrics_and_alarms" {
   assert {
     condition = output.metric_names == sort([
       "PlansMade", "PlanDurationMilliseconds", "PendingPods", "UnschedulablePods", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
-      "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "NodeCount", "HourlySpendDollars",
+      "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "NodeCount", "HourlySpendDollars",
       "Interruptions", "Heartbeat", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
       "RegistrationLatencyMilliseconds",
     ])
@@ -398,13 +398,18 @@ run "metrics_and_alarms" {
   }
 
   assert {
+    condition     = one(aws_cloudwatch_metric_alarm.churn).metric_name == "ChurnStopped" && one(aws_cloudwatch_metric_alarm.churn).treat_missing_data == "notBreaching"
+    error_message = "The churn breaker publishes only while it holds something back; silence must be no alarm."
+  }
+
+  assert {
     condition     = alltrue([for a in aws_cloudwatch_metric_alarm.stale_heartbeat : a.treat_missing_data == "breaching"]) && length(aws_cloudwatch_metric_alarm.stale_heartbeat) == 2
     error_message = "A heartbeat that stops publishes nothing; missing data must be the alarm."
   }
 
   assert {
     condition = alltrue([
-      for a in concat(values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), values(aws_cloudwatch_metric_alarm.stale_heartbeat)) :
+      for a in concat(values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), values(aws_cloudwatch_metric_alarm.stale_heartbeat), aws_cloudwatch_metric_alarm.churn) :
       tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
     ])
     error_message = "Every alarm must notify the topic and say what to look at."

@@ -1,6 +1,8 @@
 //! The churn breaker: voluntary disruption of a NodePool stops when it evicts many pods and lowers no price.
 
-use nodeless_model::StringMap;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::{Pod, StringMap, resources};
+use serde::{Deserialize, Serialize};
 
 /// The annotation of a NodePool: how many pods voluntary disruption may evict within an hour before a falling price has to
 /// justify it. [`MOST_EVICTIONS`] where it is not set; `0` switches the breaker off.
@@ -21,6 +23,88 @@ pub struct LastHour {
     pub price_before: f64,
     /// The same now.
     pub price_now: f64,
+}
+
+/// How far back is looked.
+const WINDOW: SignedDuration = SignedDuration::from_hours(1);
+
+/// How many entries are kept of a NodePool. Beyond that the oldest are put together.
+const MOST_ENTRIES: usize = 200;
+
+/// What voluntary disruption did to a NodePool lately, command by command, the oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Churn {
+    /// One for each command that evicted pods.
+    pub entries: Vec<Entry>,
+}
+
+/// What one command did to a NodePool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// The command's id.
+    pub command: String,
+    /// When it was found right.
+    pub at: Timestamp,
+    /// How many pods it evicts.
+    pub evictions: u32,
+    /// What the NodePool's nodes cost before, for each unit of load: see [`price_per_load`].
+    pub price: f64,
+}
+
+impl Churn {
+    /// Notes what a command is about to do, once however often it is said, and forgets what is over.
+    pub fn note(&mut self, entry: Entry, now: Timestamp) {
+        self.entries.retain(|old| is_recent(old, now));
+        if self.entries.iter().all(|old| old.command != entry.command) {
+            self.entries.push(entry);
+        }
+        while self.entries.len() > MOST_ENTRIES {
+            // The older one says what nodes cost before; the younger one, until when both count.
+            let older = self.entries.remove(0);
+            if let Some(younger) = self.entries.first_mut() {
+                younger.evictions = younger.evictions.saturating_add(older.evictions);
+                younger.price = older.price;
+            }
+        }
+    }
+
+    /// The last hour of a NodePool that has so many nodes, which cost so much for each unit of load.
+    #[must_use]
+    pub fn last_hour(&self, now: Timestamp, nodes: u32, price_now: f64) -> LastHour {
+        let recent = || self.entries.iter().filter(|entry| is_recent(entry, now));
+        LastHour {
+            evictions: recent().fold(0, |sum, entry| sum.saturating_add(entry.evictions)),
+            nodes,
+            price_before: recent().next().map_or(0.0, |entry| entry.price),
+            price_now,
+        }
+    }
+
+    /// From when on nothing of it counts.
+    #[must_use]
+    pub fn expires(&self) -> Option<Timestamp> {
+        self.entries.iter().filter_map(|entry| entry.at.checked_add(WINDOW).ok()).max()
+    }
+}
+
+fn is_recent(entry: &Entry, now: Timestamp) -> bool {
+    now.duration_since(entry.at) < WINDOW
+}
+
+/// What pods ask for, in one number: vCPUs, with a tenth for each GiB of memory, which is about what EC2 asks for the two
+/// (c6i.large against r6i.large, on demand in us-east-1).
+#[must_use]
+pub fn load<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
+    let of = |pod: &Pod| {
+        let cpus = pod.requests.get(resources::name::CPU).as_f64();
+        cpus + pod.requests.get(resources::name::MEMORY).as_f64() / (10.0 * 1024.0 * 1024.0 * 1024.0)
+    };
+    // So that the sum does not depend on the order of the pods, not even in its last digit.
+    let mut each: Vec<f64> = pods.into_iter().map(of).collect();
+    each.sort_unstable_by(f64::total_cmp);
+    each.into_iter().sum()
 }
 
 /// By how much the price has to have fallen to justify many evictions: one per cent.
@@ -69,6 +153,43 @@ pub fn stopped(node_pool: &str, annotations: &StringMap, hour: &LastHour) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn entry(number: i64, at: i64, evictions: u32) -> Entry {
+        let at = Timestamp::from_second(at).unwrap();
+        #[expect(clippy::cast_precision_loss, reason = "small")]
+        Entry { command: format!("command-{number}"), at, evictions, price: number as f64 }
+    }
+
+    #[test]
+    fn an_hour_is_remembered_and_each_command_once() {
+        let (mut churn, at) = (Churn::default(), |second| Timestamp::from_second(second).unwrap());
+        assert_eq!(churn.last_hour(at(0), 3, 1.0), LastHour { nodes: 3, price_now: 1.0, ..LastHour::default() });
+        for _ in 0..2 {
+            churn.note(entry(1, 100, 20), at(100));
+        }
+        churn.note(entry(2, 200, 5), at(200));
+        let hour = LastHour { evictions: 25, nodes: 3, price_before: 1.0, price_now: 0.5 };
+        assert_eq!(churn.last_hour(at(3699), 3, 0.5), hour);
+        assert_eq!(churn.last_hour(at(3700), 3, 0.5), LastHour { evictions: 5, price_before: 2.0, ..hour });
+        assert_eq!(churn.expires(), Some(at(3800)));
+        churn.note(entry(3, 3750, 1), at(3750));
+        assert_eq!(churn.entries.len(), 2, "what is over is forgotten");
+        for number in 0..500 {
+            churn.note(entry(1000 + number, 3751, 1), at(3751));
+        }
+        assert_eq!(churn.entries.len(), MOST_ENTRIES);
+        let hour = churn.last_hour(at(3751), 3, 0.5);
+        assert_eq!((hour.evictions, hour.price_before), (506, 2.0), "nothing is lost of what is put together");
+    }
+
+    #[test]
+    fn load_counts_cpu_and_a_tenth_for_each_gibibyte() {
+        use nodeless_model::{Quantity, ResourceList};
+        let requests =
+            ResourceList::from([("cpu", Quantity::from_milli(1500)), ("memory", Quantity::from_mebibytes(5 * 1024))]);
+        let pod = Pod { requests, ..Pod::default() };
+        assert!((load([&pod, &pod]) - 4.0).abs() < 1e-9);
+    }
 
     #[test]
     fn stops_what_evicts_and_saves_nothing() {

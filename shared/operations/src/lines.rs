@@ -35,6 +35,8 @@ lines! {
     ObjectSkipped, "object-skipped", Warn { kind: &'a str, name: &'a str, why: &'a str, }
     /// Voluntary disruption was left out, because not everything could be seen.
     DisruptionSkipped, "disruption-skipped", Warn { why: &'a str, }
+    /// Voluntary disruption of a NodePool has stopped, because it evicted many pods and lowered no price.
+    DisruptionStopped, "disruption-stopped", Warn { node_pool: &'a str, why: &'a str, }
     /// A claim was not created.
     ClaimRefused, "claim-refused", Warn { claim: &'a str, node_pool: &'a str, why: &'a str, }
     /// A disruption command went a step further.

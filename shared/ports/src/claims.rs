@@ -65,6 +65,19 @@ pub struct StoredCommand {
 /// The most bytes that an encoded command may have: DynamoDB holds 400 kB in an item.
 pub const COMMAND_BYTES: usize = 350_000;
 
+/// What voluntary disruption did to a NodePool lately, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredChurn {
+    /// The NodePool.
+    pub node_pool: String,
+    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    pub version: u64,
+    /// The record as its owner encoded it.
+    pub encoded: String,
+    /// From when on it says nothing any more. It may be there a while longer.
+    pub expires: Timestamp,
+}
+
 /// Why something was decided, for people; kept for a while and then forgotten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -218,6 +231,19 @@ pub trait Claims: Send + Sync {
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
     async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError>;
+
+    /// What voluntary disruption did to each NodePool lately, in the order of their names, read consistently.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn churn(&self) -> Result<Vec<StoredChurn>, PortError>;
+
+    /// Writes what voluntary disruption did to a NodePool if the table still holds the version that was read (none where that
+    /// is zero), and returns the new version.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
+    async fn put_churn(&self, churn: &StoredChurn) -> Result<u64, PortError>;
 
     /// Writes down why something was decided; forgotten after `keep`.
     ///

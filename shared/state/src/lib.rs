@@ -14,11 +14,13 @@
 //! | `catalog#current` | `catalogVersion`, `chunks` |
 //! | `catalog#VERSION#NNN` | `chunk` (bytes), `expires` once superseded |
 //! | `command#ID` | `encoded` (bytes), `version`, `summary` for people |
+//! | `churn#NODEPOOL` | `record` (JSON), `version`, `expires` |
 //! | `decision#ID` | `record` (JSON), `expires` |
 //! | `lease#NAME` | `holder`, `fencing`, `expiresMilliseconds` |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod catalog;
+mod churn;
 mod claims;
 mod commands;
 mod decisions;

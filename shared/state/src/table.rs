@@ -10,7 +10,7 @@ use nodeless_aws::port_error;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredCommand, UnavailableOffering};
+use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering};
 use nodeless_ports::{Claims, ErrorKind, PortError};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -183,6 +183,14 @@ impl Claims for DynamoClaims {
 
     async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError> {
         self.remove_command(command).await
+    }
+
+    async fn churn(&self) -> Result<Vec<StoredChurn>, PortError> {
+        self.read_churn().await
+    }
+
+    async fn put_churn(&self, churn: &StoredChurn) -> Result<u64, PortError> {
+        self.write_churn(churn).await
     }
 
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
-use nodeless_ports::claims::{Created, Decision, PoolLimits, StoredCommand, UnavailableOffering};
+use nodeless_ports::claims::{Created, Decision, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering};
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, Queue};
 use nodeless_state::{DynamoClaims, SqsQueue};
@@ -253,6 +253,30 @@ async fn a_command_is_written_only_over_the_version_that_was_read() {
     assert!(claims.commands().await.unwrap().is_empty());
     let huge = StoredCommand { encoded: vec![0; 350_001], ..first };
     assert_eq!(claims.put_command(&huge).await.unwrap_err().kind, ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn churn_is_written_only_over_the_version_that_was_read() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    assert_eq!(claims.churn().await.unwrap(), []);
+    let churn = |node_pool: &str, version| StoredChurn {
+        node_pool: node_pool.into(),
+        version,
+        encoded: r#"{"entries":[]}"#.into(),
+        expires: Timestamp::from_second(1_800_000_000).unwrap(),
+    };
+    for pool in ["b", "a"] {
+        assert_eq!(claims.put_churn(&churn(pool, 0)).await.unwrap(), 1);
+        assert_eq!(claims.put_churn(&churn(pool, 0)).await.unwrap_err().kind, ErrorKind::Conflict);
+    }
+    assert_eq!(claims.put_churn(&churn("b", 1)).await.unwrap(), 2);
+    assert_eq!(claims.put_churn(&churn("b", 1)).await.unwrap_err().kind, ErrorKind::Conflict);
+    let read = claims.churn().await.unwrap();
+    let told: Vec<_> = read.iter().map(|one| (one.node_pool.as_str(), one.version, one.encoded.as_str())).collect();
+    assert_eq!(told, [("a", 1, r#"{"entries":[]}"#), ("b", 2, r#"{"entries":[]}"#)]);
+    // One that has expired may be deleted before it is written again.
+    assert_eq!(claims.put_churn(&churn("c", 7)).await.unwrap(), 8);
 }
 
 #[tokio::test]

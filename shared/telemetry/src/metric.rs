@@ -100,6 +100,8 @@ metrics! {
     NodesTerminated: Count, Sum;
     /// Pods that were evicted or deleted to empty a node.
     Evictions: Count, Sum;
+    /// NodePools whose voluntary disruption has stopped because it evicted many pods and lowered no price.
+    ChurnStopped: Count, Last;
     /// Claims that are not going away.
     NodeCount: Count, Last;
     /// What the instances of all claims cost in an hour, in dollars.

@@ -371,7 +371,7 @@ impl Planner {
         }
     }
 
-    fn wait(&self, record: &CommandRecord, why: &str, report: &mut PlanReport) {
+    pub(super) fn wait(&self, record: &CommandRecord, why: &str, report: &mut PlanReport) {
         self.context.log(&CommandWaits { command: &record.command.id, why });
         report.problems.push(format!("command {}: {why}", record.command.id));
         report.wait_at_most(SOON);

@@ -1,5 +1,6 @@
 //! Removing nodes by choice: proposed on one view of the cluster, done when a later view still finds it right.
 
+use super::churn::Breaker;
 use super::commands::{Commands, Hands};
 use super::pools::Judged;
 use super::situation::Situation;
@@ -14,8 +15,9 @@ use nodeless_disruption::{
 };
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{DisruptionReason, labels};
+use nodeless_model::{DisruptionReason, Pod, labels};
 use nodeless_ports::cluster::ClusterView;
+use nodeless_telemetry::Metrics;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -32,6 +34,7 @@ impl Planner {
         now: Timestamp,
         report: &mut PlanReport,
         events: &mut Vec<ObjectEvent>,
+        metrics: &mut Metrics,
     ) {
         if let Some(why) = doubt(situation.view).or_else(|| commands.damaged.first().cloned()) {
             self.context.log(&DisruptionSkipped { why: &why });
@@ -39,7 +42,18 @@ impl Planner {
             return;
         }
         let options = self.disruption_options();
-        let decision = decide(&input(situation, judged, &commands.records, None), now, &options);
+        let mut cluster = input(situation, judged, &commands.records, None);
+        let mut decision = decide(&cluster, now, &options);
+        // What was done within the last hour is read only where more would be done: an idle cluster pays nothing for it.
+        let ripe = |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.ripe_in(now).is_zero();
+        let mut breaker = Breaker::default();
+        if !decision.commands.is_empty() || commands.records.iter().any(ripe) {
+            breaker = self.breaker(situation, judged, &commands.records, now).await;
+        }
+        if !breaker.stopped.is_empty() {
+            cluster.stopped.clone_from(&breaker.stopped);
+            decision = decide(&cluster, now, &options);
+        }
         report.kept.clone_from(&decision.kept);
         if let Some(wait) = next_change(&decision, now) {
             report.wait_at_most(wait);
@@ -50,7 +64,8 @@ impl Planner {
             report.wait_at_most(record.ripe_in(now));
             self.propose(&record, report).await;
         }
-        self.go_on(situation, judged, &commands.records, &options, names, now, report, events).await;
+        self.go_on(situation, judged, &commands.records, &options, &mut breaker, names, now, report, events).await;
+        self.tell_stopped(&breaker, judged, report, events, metrics);
     }
 
     pub(super) fn disruption_options(&self) -> Options {
@@ -70,6 +85,7 @@ impl Planner {
         judged: &[Judged],
         commands: &[CommandRecord],
         options: &Options,
+        breaker: &mut Breaker,
         names: &mut Names,
         now: Timestamp,
         report: &mut PlanReport,
@@ -88,14 +104,18 @@ impl Planner {
                 report.proposed.extend(record.candidates().iter().map(|candidate| candidate.node_claim.clone()));
                 continue;
             }
-            let fresh = input(situation, judged, commands, Some(&record.command.id));
+            let mut fresh = input(situation, judged, commands, Some(&record.command.id));
+            fresh.stopped.clone_from(&breaker.stopped);
             let again = revalidate(&record.command, &fresh, now, options);
             let confirmed = match again {
                 Some(again) => self.confirm(record, again, judged, commands.len(), names, now).await,
                 None => Err("it is no longer right".to_owned()),
             };
             match confirmed {
-                Ok(confirmed) => self.carry_out(confirmed, &mut hands, report, events).await,
+                Ok(confirmed) => match self.note_churn(&confirmed.command, breaker, now).await {
+                    Ok(()) => self.carry_out(confirmed, &mut hands, report, events).await,
+                    Err(error) => self.wait(record, &error.to_string(), report),
+                },
                 Err(why) => {
                     self.drop_proposal(record, report).await;
                     events.extend(rejected(record, &why));
@@ -196,6 +216,11 @@ pub(super) fn input<'a>(
         under_way,
         ..Cluster::default()
     }
+}
+
+/// The pods that would have to find another node.
+pub(super) fn reschedulable<'p, 'a>(pods: &'p [&'a Pod]) -> impl Iterator<Item = &'a Pod> + use<'p, 'a> {
+    pods.iter().copied().filter(|pod| pod.is_reschedulable())
 }
 
 pub(super) fn termination(reason: DisruptionReason) -> TerminationReason {

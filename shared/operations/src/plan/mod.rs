@@ -1,6 +1,7 @@
 //! What to launch for pods that wait, and which nodes to remove.
 
 mod buffers;
+mod churn;
 mod commands;
 mod commit;
 mod conditions;
@@ -210,7 +211,7 @@ impl Planner {
         self.create_claims(&real, &solution, &judged, &mut names, started, &mut report, &mut events).await;
         refuse(&real, &situation, &solution, &mut report, &mut events);
         self.write_buffer_status(&buffers, first_virtual, &solution, started).await;
-        self.disrupt(&situation, &judged, commands, &mut names, started, &mut report, &mut events).await;
+        self.disrupt(&situation, &judged, commands, &mut names, started, &mut report, &mut events, metrics).await;
         self.publish(events, started).await;
         if !buffers.is_empty() {
             // Real pods take a buffer's room without anybody being told.

@@ -126,6 +126,11 @@ impl Town {
         }
     }
 
+    /// Another planner goes on, which remembers nothing.
+    pub fn restart(&mut self) {
+        self.planner = self.cold_planner();
+    }
+
     /// A process that died is followed by one that remembers nothing. What it was told is lost.
     fn bury(&mut self) -> bool {
         let (_, died) = self.faults.revive();

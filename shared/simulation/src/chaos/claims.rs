@@ -8,7 +8,7 @@ use nodeless_catalog::Catalog;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredCommand, UnavailableOffering};
+use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering};
 use nodeless_ports::{CatalogSource, Claims, PortError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,6 +92,14 @@ impl Claims for ChaoticClaims {
 
     async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
         self.chaos.read("claims catalog", self.inner.catalog()).await
+    }
+
+    async fn churn(&self) -> Result<Vec<StoredChurn>, PortError> {
+        self.chaos.read("claims churn", self.inner.churn()).await
+    }
+
+    async fn put_churn(&self, churn: &StoredChurn) -> Result<u64, PortError> {
+        self.chaos.write("claims put churn", churn.node_pool.clone(), |_| true, self.inner.put_churn(churn)).await
     }
 
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
-use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredCommand, UnavailableOffering};
+use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering};
 use nodeless_ports::{Claims, ErrorKind, PortError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +26,7 @@ struct Table {
     unavailable: BTreeMap<(String, String, CapacityType), UnavailableOffering>,
     catalog: Option<(String, Vec<u8>)>,
     commands: BTreeMap<String, StoredCommand>,
+    churn: BTreeMap<String, StoredChurn>,
     decisions: BTreeMap<String, Decision>,
     leases: BTreeMap<String, Lease>,
     /// Counts the writes of claims.
@@ -281,6 +282,23 @@ impl Claims for MemoryClaims {
             }
             table.commands.remove(&command.id);
             Ok(())
+        })
+    }
+
+    async fn churn(&self) -> Result<Vec<StoredChurn>, PortError> {
+        self.faults.read("claims churn", || Ok(self.lock().churn.values().cloned().collect()))
+    }
+
+    async fn put_churn(&self, churn: &StoredChurn) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put churn";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if table.churn.get(&churn.node_pool).map_or(0, |present| present.version) != churn.version {
+                return Err(conflict(OPERATION, &churn.node_pool));
+            }
+            let version = churn.version + 1;
+            table.churn.insert(churn.node_pool.clone(), StoredChurn { version, ..churn.clone() });
+            Ok(version)
         })
     }
 

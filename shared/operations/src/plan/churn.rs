@@ -1,0 +1,233 @@
+//! The churn breaker: how much voluntary disruption did lately, kept in the table, so that no process has to remember it.
+
+use super::disrupt::reschedulable;
+use super::pools::Judged;
+use super::situation::Situation;
+use super::{PlanReport, Planner};
+use crate::lines::DisruptionStopped;
+use jiff::Timestamp;
+use nodeless_disruption::Command;
+use nodeless_disruption::churn::{self, Churn, Entry, LastHour};
+use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_model::object::ObjectEvent;
+use nodeless_model::{NodeClaim, Pod, StringMap};
+use nodeless_ports::PortError;
+use nodeless_ports::claims::StoredChurn;
+use nodeless_telemetry::{Metric, Metrics};
+use std::collections::BTreeMap;
+
+/// What voluntary disruption did to each NodePool within the last hour, and where it stops for it.
+#[derive(Default)]
+pub(super) struct Breaker {
+    pools: BTreeMap<String, Known>,
+    /// What there is, by the name of the claim.
+    nodes: BTreeMap<String, Occupied>,
+    /// The NodePools that stop, and why: for [`nodeless_disruption::Cluster::stopped`].
+    pub(super) stopped: BTreeMap<String, String>,
+}
+
+/// What is known of a NodePool.
+#[derive(Default)]
+struct Known {
+    annotations: StringMap,
+    version: u64,
+    churn: Churn,
+    /// How many nodes it has when all commands are done, what they cost in an hour, and what their pods ask for.
+    nodes: u32,
+    dollars: f64,
+    load: f64,
+}
+
+/// A claim with its node.
+#[derive(Clone)]
+struct Occupied {
+    node_pool: String,
+    /// How many pods have to move when it leaves.
+    pods: u32,
+    dollars: f64,
+}
+
+impl Known {
+    fn price(&self) -> f64 {
+        churn::price_per_load(self.dollars, self.load)
+    }
+
+    fn last_hour(&self, now: Timestamp) -> LastHour {
+        self.churn.last_hour(now, self.nodes, self.price())
+    }
+}
+
+impl Planner {
+    /// Reads what voluntary disruption did lately. Where that cannot be known it stops: nothing is disrupted on doubt.
+    pub(super) async fn breaker(
+        &self,
+        situation: &Situation<'_>,
+        judged: &[Judged],
+        commands: &[CommandRecord],
+        now: Timestamp,
+    ) -> Breaker {
+        let mut breaker = Breaker::new(situation, judged, commands);
+        match self.claims.churn().await {
+            Ok(stored) => stored.into_iter().for_each(|one| breaker.remember(one)),
+            Err(error) => {
+                let why = format!("nobody knows how many pods were evicted within the last hour: {error}");
+                breaker.stopped = breaker.pools.keys().map(|pool| (pool.clone(), why.clone())).collect();
+                return breaker;
+            }
+        }
+        breaker.judge(now);
+        breaker
+    }
+
+    /// Says where voluntary disruption has stopped.
+    pub(super) fn tell_stopped(
+        &self,
+        breaker: &Breaker,
+        judged: &[Judged],
+        report: &mut PlanReport,
+        events: &mut Vec<ObjectEvent>,
+        metrics: &mut Metrics,
+    ) {
+        for (pool, why) in &breaker.stopped {
+            self.context.log(&DisruptionStopped { node_pool: pool, why });
+            report.problems.push(why.clone());
+            let judged = judged.iter().find(|judged| judged.pool.name == *pool);
+            events.extend(judged.map(|judged| super::prescribed::pool_event(judged, "DisruptionStopped", why.clone())));
+        }
+        if !breaker.stopped.is_empty() {
+            metrics.count(Metric::ChurnStopped, breaker.stopped.len());
+        }
+    }
+
+    /// Notes what a command is about to do, before it does anything.
+    ///
+    /// # Errors
+    /// When that cannot be written: the command must wait then.
+    pub(super) async fn note_churn(
+        &self,
+        command: &Command,
+        breaker: &mut Breaker,
+        now: Timestamp,
+    ) -> Result<(), PortError> {
+        for (pool, evictions) in breaker.evictions(command) {
+            let Some(known) = breaker.pools.get_mut(&pool) else { continue };
+            let entry = Entry { command: command.id.clone(), at: now, evictions, price: known.price() };
+            known.churn.note(entry, now);
+            let encoded = serde_json::to_string(&known.churn).map_err(|error| {
+                PortError::new(nodeless_ports::ErrorKind::Invalid, "encode churn", error.to_string())
+            })?;
+            let expires = known.churn.expires().unwrap_or(now);
+            let stored = StoredChurn { node_pool: pool, version: known.version, encoded, expires };
+            known.version = self.claims.put_churn(&stored).await?;
+        }
+        breaker.reckon(command);
+        breaker.judge(now);
+        Ok(())
+    }
+}
+
+impl Breaker {
+    fn new(situation: &Situation<'_>, judged: &[Judged], commands: &[CommandRecord]) -> Self {
+        let known =
+            |judged: &Judged| Known { annotations: judged.pool.disruption.annotations.clone(), ..Known::default() };
+        let mut breaker = Self {
+            pools: judged.iter().map(|judged| (judged.pool.name.clone(), known(judged))).collect(),
+            ..Self::default()
+        };
+        // What a command replaces is paid for twice for a while, and that is not what it comes to.
+        let under_way = || commands.iter().filter(|record| is_carried_out(record));
+        let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        for place in &situation.places {
+            let Some(claim) = place.claim else { continue };
+            let moving: Vec<&Pod> = reschedulable(&place.pods).collect();
+            let node = Occupied {
+                node_pool: claim.node_pool.clone(),
+                pods: u32::try_from(moving.len()).unwrap_or(u32::MAX),
+                dollars: dollars(claim),
+            };
+            pods.entry(&claim.node_pool).or_default().extend(moving);
+            if !claim.phase.is_leaving() && !under_way().any(|record| record.concerns(&claim.name)) {
+                breaker.add(&claim.node_pool, node.dollars);
+            }
+            breaker.nodes.insert(claim.name.clone(), node);
+        }
+        for claim in under_way().flat_map(|record| &record.replacements) {
+            if !situation.records.iter().any(|present| present.name == claim.name) {
+                breaker.add(&claim.node_pool, dollars(claim));
+            }
+        }
+        for (name, known) in &mut breaker.pools {
+            known.load = churn::load(pods.remove(name.as_str()).unwrap_or_default());
+        }
+        breaker
+    }
+
+    fn add(&mut self, node_pool: &str, dollars: f64) {
+        if let Some(known) = self.pools.get_mut(node_pool) {
+            known.nodes += 1;
+            known.dollars += dollars;
+        }
+    }
+
+    fn remember(&mut self, stored: StoredChurn) {
+        // One of a NodePool that is gone expires.
+        let Some(known) = self.pools.get_mut(&stored.node_pool) else { return };
+        known.version = stored.version;
+        match serde_json::from_str(&stored.encoded) {
+            Ok(churn) => known.churn = churn,
+            Err(error) => {
+                let why = format!(
+                    "the item churn#{} of the claims table cannot be understood ({error}); delete it, or wait until {}",
+                    stored.node_pool, stored.expires
+                );
+                self.stopped.insert(stored.node_pool, why);
+            }
+        }
+    }
+
+    /// Finds out anew where disruption stops. What is stopped stays so for the rest of the plan.
+    fn judge(&mut self, now: Timestamp) {
+        for (name, known) in &self.pools {
+            if let Some(why) = churn::stopped(name, &known.annotations, &known.last_hour(now)) {
+                self.stopped.entry(name.clone()).or_insert(why);
+            }
+        }
+    }
+
+    /// How many pods a command evicts, by NodePool.
+    fn evictions(&self, command: &Command) -> BTreeMap<String, u32> {
+        let mut evictions: BTreeMap<String, u32> = BTreeMap::new();
+        for node in self.going(command).filter(|node| node.pods > 0) {
+            *evictions.entry(node.node_pool.clone()).or_default() += node.pods;
+        }
+        evictions
+    }
+
+    /// Reckons with what a command makes of the NodePools.
+    fn reckon(&mut self, command: &Command) {
+        let going: Vec<Occupied> = self.going(command).cloned().collect();
+        for node in going {
+            if let Some(known) = self.pools.get_mut(&node.node_pool) {
+                known.nodes = known.nodes.saturating_sub(1);
+                known.dollars -= node.dollars;
+            }
+        }
+        for replacement in &command.replacements {
+            self.add(&replacement.launch.node_pool, replacement.launch.offering.price);
+        }
+    }
+
+    fn going(&self, command: &Command) -> impl Iterator<Item = &Occupied> {
+        command.candidates.iter().filter_map(|candidate| self.nodes.get(&candidate.node_claim))
+    }
+}
+
+/// What a claim costs in an hour, or will as far as is known.
+fn dollars(claim: &NodeClaim) -> f64 {
+    claim.status.instance.as_ref().map_or(claim.spec.charge.dollars_per_hour, |instance| instance.price)
+}
+
+/// Whether a command was found right and is neither over nor given up.
+fn is_carried_out(record: &CommandRecord) -> bool {
+    !matches!(record.phase, CommandPhase::Proposed | CommandPhase::RollingBack)
+}
