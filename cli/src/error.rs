@@ -56,8 +56,16 @@ pub(crate) enum CliError {
         "this build has no AWS SDK, and `catalog export` reads EC2; build it with `cargo build --release -p nodeless --features aws` (some minutes)"
     )]
     WithoutAws,
+    /// Nodes are explained only where it is asked which of them go.
+    #[error("--explain {node}: this is a node; give --disruption too to hear why it goes or stays")]
+    ExplainNode {
+        /// The node.
+        node: String,
+    },
     /// There is no pod of the name.
-    #[error("--explain {pod}: there is no such pod; name it as NAMESPACE/NAME")]
+    #[error(
+        "--explain {pod}: there is no such pod; name it as NAMESPACE/NAME, or with --disruption give a node's name"
+    )]
     UnknownPod {
         /// As it was given.
         pod: String,

@@ -2,9 +2,11 @@
 
 use super::install::ClusterArguments;
 use crate::error::CliError;
-use crate::plan::{self, Input, Output};
+use crate::plan::{self, Deciding, Input, Output};
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
+use nodeless_snapshot::Snapshot;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -45,9 +47,23 @@ pub(crate) struct Arguments {
     /// Text for people, JSON or YAML for programs
     #[arg(long, short, value_enum, default_value_t = Form::Text)]
     output: Form,
-    /// Say in full what becomes of this pod and why, NAMESPACE/NAME; may be given several times
-    #[arg(long, value_name = "POD")]
+    /// Say in full what becomes of this pod and why, NAMESPACE/NAME, or with --disruption of this node or NodeClaim; may
+    /// be given several times
+    #[arg(long, value_name = "POD|NODE")]
     explain: Vec<String>,
+    /// Say also which nodes would go by choice, what would come in their place, and why each other node stays
+    #[arg(long)]
+    disruption: bool,
+    /// The moment to reckon ages, schedules and consolidateAfter by, such as 2026-01-31T18:00:00Z. Without it the latest
+    /// moment in the files; for a live cluster, now
+    #[arg(long, value_name = "TIME")]
+    at: Option<Timestamp>,
+    /// Replace spot nodes by cheaper spot nodes too
+    #[arg(long, requires = "disruption")]
+    spot_to_spot: bool,
+    /// How many decisions are shown, one after another, each with the commands before it under way
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..), requires = "disruption")]
+    decisions: u16,
     /// Whether preferences (preferred affinity, ScheduleAnyway) are tried before they are given up
     #[arg(long, value_enum, default_value_t = Preferences::Respect)]
     preference_policy: Preferences,
@@ -77,13 +93,19 @@ enum MinValues {
 
 /// Whether all pods fit is the exit code.
 pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
-    let reader = if arguments.cluster.is_empty() {
+    let live = arguments.cluster.is_empty();
+    let reader = if live {
         plan::live::read(&arguments.live.connect().await?).await?
     } else {
         plan::files::read(&arguments.cluster)?
     };
+    let snapshot = reader.finish();
     let input = Input {
-        snapshot: reader.finish(),
+        at: arguments.at.unwrap_or_else(|| moment(&snapshot, live, arguments.disruption)),
+        disruption: arguments
+            .disruption
+            .then(|| Deciding { spot_to_spot: arguments.spot_to_spot, decisions: usize::from(arguments.decisions) }),
+        snapshot,
         catalog: plan::catalog::read(arguments.catalog.as_deref())?,
         options: Options {
             preferences: match arguments.preference_policy {
@@ -104,4 +126,17 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Form::Yaml => Output::Yaml,
     };
     plan::run(input, output)
+}
+
+/// The moment to reckon by, where none is given: a plan from files must not depend on when it is made.
+fn moment(snapshot: &Snapshot, live: bool, disruption: bool) -> Timestamp {
+    if live {
+        return Timestamp::now();
+    }
+    if disruption && snapshot.latest == Timestamp::UNIX_EPOCH {
+        let now = Timestamp::now();
+        eprintln!("warning: nothing in the input has a time, so {now} counts as the present; give one with --at");
+        return now;
+    }
+    snapshot.latest
 }

@@ -47,17 +47,35 @@ pub(crate) enum Outcome {
     NotPending { why: String },
 }
 
-/// The full names of the pods that were asked about.
+/// What was asked about.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Asked {
+    /// `namespace/name`.
+    Pod(String),
+    /// The Node's name, or the NodeClaim's while it has no Node.
+    Node(String),
+}
+
+/// What was asked about, by its full name. `nodes` are the names of nodes and their claims, each with the one that counts;
+/// none where nodes are not explained.
 pub(crate) fn resolve(
     asked: &[String],
     view: &ClusterView,
     held: &BTreeMap<String, Held>,
-) -> Result<Vec<String>, CliError> {
+    nodes: &BTreeMap<String, String>,
+) -> Result<Vec<Asked>, CliError> {
     if asked.is_empty() {
         return Ok(Vec::new());
     }
     let known: Vec<String> = view.pods.iter().map(Pod::key).chain(held.keys().cloned()).collect();
-    asked.iter().map(|pod| resolve_one(pod, &known)).collect()
+    let one = |name: &String| match nodes.get(name) {
+        Some(node) => Ok(Asked::Node(node.clone())),
+        None if nodes.is_empty() && view.nodes.iter().any(|node| node.name == *name) => {
+            Err(CliError::ExplainNode { node: name.clone() })
+        }
+        None => resolve_one(name, &known).map(Asked::Pod),
+    };
+    asked.iter().map(one).collect()
 }
 
 fn resolve_one(asked: &str, known: &[String]) -> Result<String, CliError> {

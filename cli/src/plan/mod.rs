@@ -1,6 +1,8 @@
 //! The plan for a cluster from files or live: read, solve, tell.
 
 pub(crate) mod catalog;
+mod disruption;
+mod disruption_text;
 mod explain;
 pub(crate) mod files;
 pub(crate) mod live;
@@ -10,14 +12,18 @@ mod text;
 
 use crate::error::CliError;
 use catalog::Given;
-use explain::Explanation;
-use nodeless_operations::DryRun;
-use nodeless_scheduling::{Options, solve};
+use disruption::DisruptionReport;
+use explain::Asked;
+use jiff::Timestamp;
+use nodeless_disruption::Command;
+use nodeless_operations::{DisruptionSettings, DryRun};
+use nodeless_scheduling::{Options, Solution, solve};
 use nodeless_snapshot::Snapshot;
-use report::Report;
+use report::{DisruptionStatistics, Report, Told};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How many faults of the input are told one by one.
 const FAULTS_TOLD: usize = 50;
@@ -29,8 +35,20 @@ pub(crate) struct Input {
     pub(crate) snapshot: Snapshot,
     pub(crate) catalog: Given,
     pub(crate) options: Options,
-    /// Pods of which all is to be said.
+    /// Pods and nodes of which all is to be said.
     pub(crate) explain: Vec<String>,
+    /// The moment to reckon by.
+    pub(crate) at: Timestamp,
+    /// With `--disruption`.
+    pub(crate) disruption: Option<Deciding>,
+}
+
+/// How it is decided which nodes go.
+pub(crate) struct Deciding {
+    /// Whether spot nodes are replaced by spot nodes.
+    pub(crate) spot_to_spot: bool,
+    /// How many decisions are made at most.
+    pub(crate) decisions: usize,
 }
 
 /// In which form the plan is printed.
@@ -43,7 +61,7 @@ pub(crate) enum Output {
 
 /// Plans, prints the plan, and says whether all pods fit.
 pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
-    let Input { mut snapshot, catalog, options, explain } = input;
+    let Input { mut snapshot, catalog, options, explain, at, disruption } = input;
     let faulty = tell_input(&snapshot);
     if faulty && snapshot.objects == 0 {
         return Err(CliError::Told);
@@ -51,7 +69,8 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     catalog.notes.iter().for_each(|note| eprintln!("warning: {note}"));
     let view = std::mem::take(&mut snapshot.view);
     let claims = std::mem::take(&mut snapshot.claims);
-    let dry_run = DryRun::new(view, claims, &catalog.catalog, snapshot.latest);
+    let prepare = if disruption.is_some() { DryRun::with_disruption } else { DryRun::new };
+    let dry_run = prepare(view, claims, &catalog.catalog, at);
     dry_run.assumptions().iter().for_each(|assumption| eprintln!("warning: {assumption}"));
     for (pool, why) in dry_run.unusable() {
         eprintln!("warning: NodePool {pool} cannot be used: {why}");
@@ -61,7 +80,8 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     let started = Instant::now();
     let solution = solve(&problem, &options);
     let elapsed = started.elapsed();
-    let asked = explain::resolve(&explain, dry_run.view(), &snapshot.held)?;
+    let nodes = if disruption.is_some() { dry_run.node_names() } else { BTreeMap::new() };
+    let asked = explain::resolve(&explain, dry_run.view(), &snapshot.held, &nodes)?;
     let faulty_pods = dry_run.faulty();
     let about = explain::About {
         problem: &problem,
@@ -70,12 +90,30 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
         faulty: &faulty_pods,
         held: &snapshot.held,
     };
-    let told = asked.iter().map(|pod| about.explain(pod));
-    let explanations: Vec<Explanation> = told.collect();
-    let mut report = Report::new(&problem, &solution, &faulty_pods, explanations);
+    let mut report = Report::new(&problem, &solution, &faulty_pods);
     report.statistics.nodes = dry_run.node_count();
     report.statistics.instance_types = catalog.catalog.types.len();
-    report.statistics.elapsed_milliseconds = (elapsed.as_secs_f64() * 1e6).round() / 1e3;
+    report.statistics.elapsed_milliseconds = milliseconds(elapsed);
+    let decided = disruption.map(|deciding| {
+        let options = nodeless_disruption::Options {
+            scheduling: options,
+            spot_to_spot: deciding.spot_to_spot,
+            ..nodeless_disruption::Options::default()
+        };
+        let settings =
+            DisruptionSettings { options, annotations: &snapshot.annotations, decisions: deciding.decisions };
+        (decide(&dry_run, &solution, &settings, &snapshot.counted, &mut report), settings)
+    });
+    for asked in asked {
+        let told = match (asked, &decided, &report.disruption) {
+            (Asked::Pod(pod), _, _) => Some(Told::Pod(about.explain(&pod))),
+            (Asked::Node(node), Some((commands, settings)), Some(disruption)) => dry_run
+                .story(&node, commands, &solution, settings)
+                .map(|story| Told::Node(Box::new(disruption.explain(story)))),
+            (Asked::Node(_), _, _) => None,
+        };
+        report.explanations.extend(told);
+    }
     report.statistics.peak_memory_bytes = memory::peak();
     let why = |place: usize| explain::why(&problem, solution.launches.get(place)?);
     print(&match output {
@@ -88,6 +126,40 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
         (false, false) => ExitCode::from(SOME_DO_NOT_FIT),
         (false, true) => ExitCode::SUCCESS,
     })
+}
+
+/// Decides which nodes go, writes that into the report, and gives the commands.
+fn decide(
+    dry_run: &DryRun,
+    solution: &Solution,
+    settings: &DisruptionSettings<'_>,
+    counted: &BTreeMap<String, i32>,
+    report: &mut Report,
+) -> Vec<Command> {
+    for (budget, allowed) in counted {
+        eprintln!(
+            "warning: PodDisruptionBudget {budget} has no status; counted from its pods, it allows {allowed} now"
+        );
+    }
+    let started = Instant::now();
+    let found = dry_run.disruption(solution, settings);
+    report.statistics.disruption = Some(DisruptionStatistics {
+        decisions: found.decisions,
+        elapsed_milliseconds: milliseconds(started.elapsed()),
+    });
+    if let Some(why) = &found.doubt {
+        eprintln!("warning: in the cluster no node would be disrupted by choice before this is mended: {why}");
+    }
+    if found.cut_off {
+        eprintln!("note: the last decision still found something to do; --decisions sets how many are made");
+    }
+    let commands = found.commands.clone();
+    report.disruption = Some(DisruptionReport::new(found, &dry_run.instances(), dry_run.now()));
+    commands
+}
+
+fn milliseconds(elapsed: Duration) -> f64 {
+    (elapsed.as_secs_f64() * 1e6).round() / 1e3
 }
 
 fn form<E: std::fmt::Display>(written: Result<String, E>) -> Result<String, CliError> {

@@ -1,5 +1,6 @@
 //! The plan as programs read it. `docs/plan.md` describes it; change both together.
 
+use super::disruption::{DisruptionReport, NodeExplanation};
 use super::explain::Explanation;
 use nodeless_model::{CapacityType, Pod, Requirements, ResourceList};
 use nodeless_scheduling::{Problem, Solution};
@@ -17,10 +18,21 @@ pub(crate) struct Report {
     pub(crate) unschedulable: Vec<Unschedulable>,
     /// Dollars per hour of the offerings chosen for all launches.
     pub(crate) price_per_hour: f64,
+    /// With `--disruption`.
+    #[serde(flatten)]
+    pub(crate) disruption: Option<DisruptionReport>,
     pub(crate) statistics: Statistics,
     /// What was asked for with `--explain`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) explanations: Vec<Explanation>,
+    pub(crate) explanations: Vec<Told>,
+}
+
+/// What was asked for with `--explain`.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Told {
+    Pod(Explanation),
+    Node(Box<NodeExplanation>),
 }
 
 /// A node to launch.
@@ -84,6 +96,32 @@ pub(crate) struct Statistics {
     pub(crate) elapsed_milliseconds: f64,
     /// The most memory that the process had; absent where the system does not tell.
     pub(crate) peak_memory_bytes: Option<u64>,
+    /// With `--disruption`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) disruption: Option<DisruptionStatistics>,
+}
+
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DisruptionStatistics {
+    /// How many decisions were made, one after another.
+    pub(crate) decisions: usize,
+    /// How long they took together.
+    pub(crate) elapsed_milliseconds: f64,
+}
+
+impl Launch {
+    /// A launch that is for these pods.
+    pub(crate) fn new(launch: &nodeless_scheduling::Launch, pods: Vec<String>) -> Self {
+        Self {
+            node_pool: launch.node_pool.clone(),
+            pods: sorted(pods.into_iter()),
+            requests: launch.requests.clone(),
+            instance_types: PricedType::all_of(launch),
+            offering: Offering::of(launch),
+            requirements: launch.requirements.clone(),
+        }
+    }
 }
 
 impl PricedType {
@@ -111,12 +149,7 @@ impl Report {
     /// The plan by names, with the statistics that the problem knows.
     ///
     /// `faulty` are the pods that no place was looked for because of what they mount.
-    pub(crate) fn new(
-        problem: &Problem<'_>,
-        solution: &Solution,
-        faulty: &[(&Pod, &str)],
-        explanations: Vec<Explanation>,
-    ) -> Self {
+    pub(crate) fn new(problem: &Problem<'_>, solution: &Solution, faulty: &[(&Pod, &str)]) -> Self {
         let pod = |index: usize| problem.pods.get(index).map(|pod| pod.key()).unwrap_or_default();
         let node = |index: usize| problem.nodes.get(index).map(|node| node.name.clone()).unwrap_or_default();
         let placements =
@@ -131,13 +164,8 @@ impl Report {
             reasons: vec![(*why).to_owned()],
             remedies: Vec::new(),
         });
-        let launch = |launch: &nodeless_scheduling::Launch| Launch {
-            node_pool: launch.node_pool.clone(),
-            pods: sorted(launch.pods.iter().map(|index| pod(*index))),
-            requests: launch.requests.clone(),
-            instance_types: PricedType::all_of(launch),
-            offering: Offering::of(launch),
-            requirements: launch.requirements.clone(),
+        let launch = |launch: &nodeless_scheduling::Launch| {
+            Launch::new(launch, launch.pods.iter().map(|index| pod(*index)).collect())
         };
         Self {
             launches: solution.launches.iter().map(launch).collect(),
@@ -146,7 +174,8 @@ impl Report {
             // Prices have six digits behind the point; a sum shows more only by rounding. The sum of nothing is minus zero.
             price_per_hour: (solution.price_per_hour() * 1e9).round() / 1e9 + 0.0,
             statistics: Statistics { pods: problem.pods.len() + faulty.len(), ..Statistics::default() },
-            explanations,
+            disruption: None,
+            explanations: Vec::new(),
         }
     }
 }

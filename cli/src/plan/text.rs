@@ -1,12 +1,13 @@
 //! The plan as people read it.
 
+use super::disruption_text;
 use super::explain::{Explanation, Outcome};
-use super::report::{Launch, PricedType, Report, Unschedulable};
+use super::report::{Launch, PricedType, Report, Told, Unschedulable};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// How many names are shown before the rest is counted.
-const SHOWN: usize = 4;
+pub(super) const SHOWN: usize = 4;
 
 /// How many kinds of nodes are told why they are what they are.
 const REASONED: usize = 50;
@@ -32,8 +33,14 @@ fn write(out: &mut String, report: &Report, why: &Why<'_>, prices: &str) -> std:
     if !report.unschedulable.is_empty() {
         unschedulable(out, &report.unschedulable)?;
     }
-    for explanation in &report.explanations {
-        explained(out, explanation)?;
+    if let Some(disruption) = &report.disruption {
+        disruption_text::write(out, report, disruption)?;
+    }
+    for told in &report.explanations {
+        match told {
+            Told::Pod(explanation) => explained(out, explanation)?,
+            Told::Node(explanation) => disruption_text::explained(out, explanation, report.disruption.as_ref())?,
+        }
     }
     total(out, report, prices)
 }
@@ -84,7 +91,7 @@ fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
 }
 
 /// What else may be launched.
-fn alternatives(kinds: &[PricedType]) -> String {
+pub(super) fn alternatives(kinds: &[PricedType]) -> String {
     let others = kinds.get(1..).unwrap_or_default();
     let Some(dearest) = others.last() else { return "nothing else: no other instance type will do".to_owned() };
     let shown = others.iter().take(SHOWN).map(|kind| format!("{} {}", kind.name, dollars(kind.price_per_hour)));
@@ -195,10 +202,14 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
         counted(statistics.nodes, "node"),
         counted(statistics.instance_types, "instance type")
     )?;
+    if let Some(decided) = &statistics.disruption {
+        let decisions = counted(decided.decisions, "decision");
+        writeln!(out, "Decided which nodes go in {} ms, in {decisions}.", decided.elapsed_milliseconds)?;
+    }
     writeln!(out, "{prices}")
 }
 
-fn shortened(names: &[&str]) -> String {
+pub(super) fn shortened(names: &[&str]) -> String {
     let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(SHOWN) {
         0 => shown,
@@ -206,10 +217,10 @@ fn shortened(names: &[&str]) -> String {
     }
 }
 
-fn counted(count: usize, noun: &str) -> String {
+pub(super) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-fn dollars(price: f64) -> String {
+pub(super) fn dollars(price: f64) -> String {
     format!("{price:.4} $/h")
 }

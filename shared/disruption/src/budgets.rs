@@ -22,8 +22,16 @@ pub(crate) struct Budgets {
 
 #[derive(Debug, Default)]
 struct PoolBudget {
-    allowed: BTreeMap<DisruptionReason, u32>,
+    allowed: BTreeMap<DisruptionReason, Allowed>,
     disrupting: u32,
+}
+
+/// How many nodes may be disrupted at once.
+#[derive(Clone, Copy, Debug)]
+struct Allowed {
+    nodes: u32,
+    /// The place of the budget that allows least; `None` where none holds now.
+    budget: Option<usize>,
 }
 
 impl Budgets {
@@ -58,27 +66,39 @@ impl Budgets {
     /// How many more nodes of a NodePool may be taken for a reason.
     pub(crate) fn left(&self, node_pool: &str, reason: DisruptionReason) -> u32 {
         let Some(budget) = self.pools.get(node_pool) else { return 0 };
-        budget.allowed.get(&reason).copied().unwrap_or(0).saturating_sub(budget.disrupting)
+        budget.allowed.get(&reason).map_or(0, |allowed| allowed.nodes).saturating_sub(budget.disrupting)
     }
 
     /// Whether a node of a NodePool could be taken from its budget.
     pub(crate) fn check(&self, node_pool: &str, reason: DisruptionReason) -> Result<(), KeptReason> {
         let Some(budget) = self.pools.get(node_pool) else { return Err(KeptReason::NoNodePool(node_pool.to_owned())) };
-        let allowed = budget.allowed.get(&reason).copied().unwrap_or(0);
-        if budget.disrupting < allowed {
+        let allowed = budget.allowed.get(&reason).copied().unwrap_or(Allowed { nodes: 0, budget: None });
+        if budget.disrupting < allowed.nodes {
             return Ok(());
         }
-        Err(KeptReason::Budget { node_pool: node_pool.to_owned(), reason, allowed, disrupting: budget.disrupting })
+        Err(KeptReason::Budget {
+            node_pool: node_pool.to_owned(),
+            budget: allowed.budget,
+            reason,
+            allowed: allowed.nodes,
+            disrupting: budget.disrupting,
+        })
     }
 
-    fn report(&mut self, pool: &NodePool, total: u32, allowed: &BTreeMap<DisruptionReason, u32>, now: Timestamp) {
+    /// How many nodes of a NodePool may be disrupted at once for each reason, and how many are.
+    pub(crate) fn standing(&self, node_pool: &str) -> Vec<(DisruptionReason, u32, u32)> {
+        let Some(budget) = self.pools.get(node_pool) else { return Vec::new() };
+        budget.allowed.iter().map(|(reason, allowed)| (*reason, allowed.nodes, budget.disrupting)).collect()
+    }
+
+    fn report(&mut self, pool: &NodePool, total: u32, allowed: &BTreeMap<DisruptionReason, Allowed>, now: Timestamp) {
         for (place, budget) in pool.disruption.budgets.iter().enumerate() {
             if let Some(message) = fault(place, budget, now) {
                 self.events.push(event(pool, true, message));
             }
         }
         let none: Vec<String> =
-            allowed.iter().filter(|(_, count)| **count == 0).map(|(reason, _)| format!("{reason:?}")).collect();
+            allowed.iter().filter(|(_, allowed)| allowed.nodes == 0).map(|(reason, _)| format!("{reason:?}")).collect();
         if total > 0 && !none.is_empty() {
             let message = format!("the disruption budgets allow no disruption now for {}", none.join(", "));
             self.events.push(event(pool, false, message));
@@ -131,13 +151,14 @@ fn is_disrupting(node: &ClusterNode<'_>) -> bool {
 }
 
 /// The least that the budgets for a reason allow; budgets that are not active do not count.
-fn allowed_now(pool: &NodePool, reason: DisruptionReason, total: u32, now: Timestamp) -> u32 {
-    let budgets = pool.disruption.budgets.iter();
+fn allowed_now(pool: &NodePool, reason: DisruptionReason, total: u32, now: Timestamp) -> Allowed {
+    let budgets = pool.disruption.budgets.iter().enumerate();
     budgets
-        .filter(|budget| budget.reasons.is_empty() || budget.reasons.contains(&reason))
-        .map(|budget| allowed_by(budget, total, now))
+        .filter(|(_, budget)| budget.reasons.is_empty() || budget.reasons.contains(&reason))
+        .map(|(place, budget)| (allowed_by(budget, total, now), place))
         .min()
-        .unwrap_or(u32::MAX)
+        .filter(|(nodes, _)| *nodes < u32::MAX)
+        .map_or(Allowed { nodes: u32::MAX, budget: None }, |(nodes, place)| Allowed { nodes, budget: Some(place) })
 }
 
 /// A schedule that cannot be read admits nothing: the user meant to hold something back.

@@ -72,6 +72,9 @@ pub struct Options {
     pub scheduling: nodeless_scheduling::Options,
     /// Whether spot nodes are replaced by cheaper spot nodes (Karpenter's gate `SpotToSpotConsolidation`, off there too).
     pub spot_to_spot: bool,
+    /// Whether a claim whose condition `Drifted` is true counts as drifted where nothing that is known here says so. For
+    /// exports, which leave out what drift is measured against; the planner knows it all.
+    pub trust_conditions: bool,
     /// Whether the reasons for keeping a node tell all that is known, not only what was found first.
     pub explain: bool,
     /// What several nodes, or several replacements, must save at least, as a share of what the removed nodes cost. A
@@ -88,6 +91,7 @@ impl Default for Options {
             hash_version: String::new(),
             scheduling: nodeless_scheduling::Options::default(),
             spot_to_spot: false,
+            trust_conditions: false,
             explain: false,
             least_saving: 0.1,
             most_work: 4_000_000,

@@ -125,7 +125,7 @@ pub struct Kept {
     pub reasons: Vec<KeptReason>,
 }
 
-/// A command as it is shown: what `nodeless plan --disruption` prints.
+/// A command as it is shown. `nodeless plan --disruption` prints the same, its launches in full.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandReport<'a> {

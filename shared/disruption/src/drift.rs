@@ -2,6 +2,7 @@
 
 use crate::cluster::NodeClassFacts;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::claim::condition;
 use nodeless_model::{NodeClaim, StringMap, labels};
 use nodeless_scheduling::PoolOffer;
 use serde::Serialize;
@@ -29,6 +30,8 @@ pub enum DriftReason {
     NodeClassDrift,
     /// The AMI is not one of the EC2NodeClass's any more.
     AMIDrift,
+    /// Its condition `Drifted` says so, and nothing that is known here: see [`crate::Options::trust_conditions`].
+    Told,
     /// It is about to expire, and its NodePool wants it replaced gently before ([`crate::expiration::GENTLE_BEFORE`]).
     /// Not a drift, but handled as one.
     ExpiresSoon,
@@ -44,6 +47,7 @@ impl DriftReason {
             Self::InstanceTypeNotFound => "InstanceTypeNotFound",
             Self::NodeClassDrift => "NodeClassDrift",
             Self::AMIDrift => "AMIDrift",
+            Self::Told => "Drifted",
             Self::ExpiresSoon => "ExpiresSoon",
         }
     }
@@ -52,7 +56,7 @@ impl DriftReason {
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason {
-            DriftReason::ExpiresSoon => f.write_str(&self.message),
+            DriftReason::ExpiresSoon | DriftReason::Told => f.write_str(&self.message),
             reason => write!(f, "it drifted ({}): {}", reason.as_str(), self.message),
         }
     }
@@ -99,6 +103,15 @@ pub fn drift(
         return found(DriftReason::AMIDrift, message);
     }
     None
+}
+
+/// What the condition `Drifted` of a claim says, if it is true.
+pub(crate) fn told(claim: &NodeClaim) -> Option<Drift> {
+    let condition = claim.condition(condition::DRIFTED).filter(|_| claim.has_condition(condition::DRIFTED))?;
+    let said = [&condition.reason, &condition.message].map(String::as_str);
+    let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
+    let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(": ")) };
+    Some(Drift { reason: DriftReason::Told, message: format!("its NodeClaim says that it drifted{said}") })
 }
 
 /// Whether the hash that a claim was made with, in the same way as the present one, differs from it.

@@ -4,7 +4,7 @@ use crate::budgets::Budgets;
 use crate::candidates::Eligible;
 use crate::cluster::{Cluster, Options};
 use crate::decision::{Command, Method, Replacement};
-use crate::drift::{Drift, drift};
+use crate::drift::{self, Drift};
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::{decide, expiration, pods, simulation};
@@ -21,18 +21,28 @@ pub(crate) fn drifted<'e, 'c, 'a>(
     options: &Options,
     now: Timestamp,
 ) -> Vec<(&'e Eligible<'c, 'a>, Drift)> {
-    let of = |one: &Eligible<'_, '_>| {
-        let class = cluster.node_classes.get(&one.claim.node_class);
-        drift(one.claim, one.offer, class, &options.hash_version, now)
-            .or_else(|| expiration::expires_soon(one.claim, one.offer.pool, now))
-    };
-    let mut drifted: Vec<_> = eligible.iter().filter_map(|one| Some((one, of(one)?))).collect();
+    let mut drifted: Vec<_> =
+        eligible.iter().filter_map(|one| Some((one, drift_of(cluster, one, options, now)?))).collect();
     drifted.sort_by_cached_key(|(one, _)| {
         let since = one.claim.condition(condition::DRIFTED).map_or(now, |condition| condition.last_transition_time);
         let has_pods = pods::reschedulable(&one.of.pods).next().is_some();
         (has_pods, since, one.node.name.clone())
     });
     drifted
+}
+
+/// How a node drifted, or why it is handled as if it had.
+pub(crate) fn drift_of(
+    cluster: &Cluster<'_>,
+    one: &Eligible<'_, '_>,
+    options: &Options,
+    now: Timestamp,
+) -> Option<Drift> {
+    let class = cluster.node_classes.get(&one.claim.node_class);
+    let told = || drift::told(one.claim).filter(|_| options.trust_conditions);
+    drift::drift(one.claim, one.offer, class, &options.hash_version, now)
+        .or_else(told)
+        .or_else(|| expiration::expires_soon(one.claim, one.offer.pool, now))
 }
 
 /// The command that replaces the first drifted node that can be, those without pods and those that drifted first before

@@ -33,6 +33,7 @@ pub mod schedules;
 mod simulation;
 mod static_capacity;
 mod static_drift;
+mod story;
 
 pub use cluster::{Cluster, ClusterNode, NodeClassFacts, Options};
 pub use decide::{decide, revalidate};
@@ -43,6 +44,7 @@ pub use drift::{Drift, DriftReason, drift};
 pub use expiration::{Expired, expired};
 pub use reasons::{KeptReason, NoRoom};
 pub use static_capacity::{StaticChange, static_changes};
+pub use story::{BudgetStory, Elsewhere, OtherNode, PodStory, Story, story};
 
 /// How long a command waits before it is validated again on a fresh view, as in Karpenter.
 pub const VALIDATION_DELAY: std::time::Duration = std::time::Duration::from_secs(15);

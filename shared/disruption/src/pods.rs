@@ -92,6 +92,16 @@ impl<'a> Guards<'a> {
         blocked.min_by_key(|(pod, _)| name(pod)).map(|(_, why)| why)
     }
 
+    /// All that forbids the disruption of its node to a pod.
+    pub(crate) fn blocking(&self, pod: &Pod, now: Timestamp) -> Vec<KeptReason> {
+        if !pod.is_active() {
+            return Vec::new();
+        }
+        let annotation = (protection(pod, now) == Protection::Active).then(|| KeptReason::DoNotDisruptPod(pod.key()));
+        let budget = is_evicted_by_us(pod).then(|| self.blocking_budget(pod)).flatten();
+        annotation.into_iter().chain(budget).collect()
+    }
+
     /// The budgets that cover a pod.
     pub(crate) fn covering(&self, pod: &Pod) -> impl Iterator<Item = &'a PodDisruptionBudget> {
         let of_namespace = self.0.get(pod.namespace.as_str()).into_iter().flatten().copied();

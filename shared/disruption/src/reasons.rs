@@ -16,6 +16,10 @@ pub enum KeptReason {
     InCommand(String),
     /// It is going away already.
     Leaving,
+    /// No NodePool made it.
+    Foreign,
+    /// It has reached its `expireAfter`, and goes by force.
+    Expired(String),
     /// It has not joined or is not ready for pods yet.
     NotInitialized,
     /// It was made for pods that may be on their way to it.
@@ -152,6 +156,8 @@ pub enum KeptReason {
     Budget {
         /// The NodePool.
         node_pool: String,
+        /// The place of the budget in `spec.disruption.budgets`, where one is the cause.
+        budget: Option<usize>,
         /// For which reason the node would go.
         reason: DisruptionReason,
         /// How many nodes may be disrupted at once.
@@ -177,6 +183,8 @@ impl fmt::Display for KeptReason {
         match self {
             Self::InCommand(id) => write!(f, "command {id} disrupts it already"),
             Self::Leaving => f.write_str("it is going away already"),
+            Self::Expired(why) => write!(f, "{why}, and goes by force"),
+            Self::Foreign => f.write_str("it belongs to no NodePool"),
             Self::NotInitialized => f.write_str("it is not initialised yet"),
             Self::Nominated { until } => write!(f, "pods may be on their way to it until {until}"),
             Self::PendingPod(pod) => write!(f, "pending pod {pod} fits there"),
@@ -204,6 +212,9 @@ impl fmt::Display for KeptReason {
             Self::Churn(why) => f.write_str(why),
             Self::MovingPod(pod) => write!(f, "pod {pod}, which has to leave its node, is expected there"),
             Self::ConsolidationWaits => f.write_str("empty and drifted nodes go first"),
+            Self::PriceUnknown(kind) if kind.is_empty() => {
+                f.write_str("nobody knows what it costs, as its instance type, zone or capacity type is not known")
+            }
             Self::PriceUnknown(kind) => write!(f, "nobody knows what its instance type {kind} costs there"),
             Self::Receives(id) => write!(f, "command {id} sends pods to it"),
             Self::NotLookedAt => f.write_str("there was too much to look at; the next decision begins with it"),
@@ -232,7 +243,8 @@ impl fmt::Display for KeptReason {
             }
             Self::SpotToSpotTypes { found, needed } => write!(
                 f,
-                "{found} cheaper instance types could replace this spot node, and fewer than {needed} would be                  interrupted too often"
+                "{found} cheaper instance types could replace this spot node, and fewer than {needed} would be \
+                 interrupted too often"
             ),
             Self::MinValues { node_pool, key } => {
                 write!(f, "the cheaper instance types are too few for minValues of {key} in NodePool {node_pool}")
@@ -249,13 +261,60 @@ impl fmt::Display for KeptReason {
             Self::NoReplacementNow { node_pool, why } => {
                 write!(f, "NodePool {node_pool} can launch nothing in its place: {why}")
             }
-            Self::Budget { node_pool, reason, allowed, disrupting } => write!(
-                f,
-                "the disruption budgets of NodePool {node_pool} allow {allowed} at once for {reason:?}, and {disrupting} \
-                 are disrupted or not ready"
-            ),
+            Self::Budget { node_pool, budget, reason, allowed, disrupting } => {
+                write!(f, "the disruption budgets of NodePool {node_pool} allow {allowed} at once for {reason:?}")?;
+                if let Some(place) = budget {
+                    write!(f, " (spec.disruption.budgets[{place}])")?;
+                }
+                write!(f, ", and {disrupting} are disrupted or not ready")
+            }
             Self::DriftBlocked { drift, pod, why } => write!(f, "{drift}, but pod {pod} would fit nowhere: {why}"),
             Self::DriftWaits(drift) => write!(f, "{drift}; other nodes go first"),
+        }
+    }
+}
+
+impl KeptReason {
+    /// What kind of reason it is, without names and numbers: to tell of many nodes at once.
+    #[must_use]
+    pub const fn heading(&self) -> &'static str {
+        match self {
+            Self::InCommand(_) => "a command disrupts them already",
+            Self::Leaving => "going away already",
+            Self::Foreign => "of no NodePool",
+            Self::Expired(_) => "expired, and going by force",
+            Self::NotInitialized => "not initialised yet",
+            Self::Nominated { .. } => "pods may be on their way to them",
+            Self::PendingPod(_) => "pending pods fit there",
+            Self::DoNotDisruptNode => "annotated karpenter.sh/do-not-disrupt",
+            Self::DoNotDisruptPod(_) => "with a pod annotated karpenter.sh/do-not-disrupt",
+            Self::NoNodePool(_) => "their NodePool does not exist",
+            Self::Static(_) => "of a NodePool with a fixed number of nodes",
+            Self::PodDisruptionBudget { .. } => "a PodDisruptionBudget allows no eviction",
+            Self::SeveralPodDisruptionBudgets(_) => "several PodDisruptionBudgets cover a pod",
+            Self::ConsolidationNever => "consolidateAfter is Never",
+            Self::TooRecent { .. } => "their pods changed less than consolidateAfter ago",
+            Self::NotEmptyPolicy { .. } => "not empty, and consolidationPolicy is WhenEmpty",
+            Self::Paused { .. } => "disruption is paused",
+            Self::Churn(_) => "too many evictions that lowered no price",
+            Self::MovingPod(_) | Self::Receives(_) => "pods that have to move go there",
+            Self::ConsolidationWaits => "empty and drifted nodes go first",
+            Self::PriceUnknown(_) => "nobody knows what they cost",
+            Self::NotLookedAt => "not looked at",
+            Self::NoRoom(_) => "a pod fits on no other node",
+            Self::NoPlace { .. } => "the scheduler finds no place for a pod",
+            Self::NotCheaper { .. } => "what would replace them costs as much or more",
+            Self::NoReplacement => "no instance type would hold their pods",
+            Self::WellUsed { .. } => "well used",
+            Self::TooLittle { .. } => "too little to save",
+            Self::SpotToSpotOff | Self::SpotToSpotTypes { .. } => "spot is not replaced by spot",
+            Self::MinValues { .. } => "too few cheaper instance types for minValues",
+            Self::Balanced { .. } => "the saving is not worth the disruption",
+            Self::StaticSurplus { .. } => "surplus nodes go first",
+            Self::NoReplacementNow { .. } => "nothing can be launched in their place",
+            Self::Budget { .. } => "a disruption budget is used up",
+            Self::DriftBlocked { .. } => "drifted, and a pod would fit nowhere",
+            Self::DriftWaits(_) => "drifted, and others go first",
         }
     }
 }

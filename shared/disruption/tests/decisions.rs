@@ -293,20 +293,20 @@ fn says_why_a_node_stays() {
             w.nodes[0].1.set_condition(condition::INITIALIZED, ConditionStatus::True, "", "", at(7190));
         }),
         (
-            "the disruption budgets of NodePool default allow 0 at once for Empty, and 0 are disrupted or not ready",
+            "the disruption budgets of NodePool default allow 0 at once for Empty (spec.disruption.budgets[0]), and 0 are disrupted or not ready",
             |w| {
                 w.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(0))];
             },
         ),
         (
-            "the disruption budgets of NodePool default allow 1 at once for Empty, and 1 are disrupted or not ready",
+            "the disruption budgets of NodePool default allow 1 at once for Empty (spec.disruption.budgets[0]), and 1 are disrupted or not ready",
             |w| {
                 w.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(1))];
                 w.nodes[0].0.conditions[0].status = Some(false);
             },
         ),
         (
-            "the disruption budgets of NodePool default allow 0 at once for Empty, and 0 are disrupted or not ready",
+            "the disruption budgets of NodePool default allow 0 at once for Empty (spec.disruption.budgets[0]), and 0 are disrupted or not ready",
             |w| {
                 let window = BudgetWindow { schedule: "every day".into(), duration: Duration::from_secs(60) };
                 w.pools[0].disruption.budgets =

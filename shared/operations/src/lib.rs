@@ -29,7 +29,7 @@ pub mod sweep;
 pub use context::Context;
 pub use interrupt::{Interrupter, Interruption, ParseInterruptionError};
 pub use offers::{CatalogCache, CatalogError};
-pub use plan::{DryRun, PlanError, PlanReport, Planner};
+pub use plan::{Disruption, DisruptionSettings, DryRun, PlanError, PlanReport, Planner};
 pub use reconcile::{ReconcileError, Reconciled, Reconciler};
 pub use refresh::{RefreshError, RefreshReport, Refresher};
 pub use sweep::{SweepError, SweepReport, Sweeper};

@@ -1,6 +1,7 @@
 //! What an API server or a controller would have filled in.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::{ConditionStatus, NodePool, labels, slim};
 use nodeless_model as model;
@@ -11,6 +12,27 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// The annotations of the StorageClass that claims without a class get.
 const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+
+/// How many pods a budget allows to be evicted, as its controller would count it: `covered` are those that it covers, and
+/// `healthy` how many of them run. `None` where the budget does not say how many.
+pub(crate) fn disruptions_allowed(spec: &slim::PodDisruptionBudgetSpec, covered: usize, healthy: usize) -> Option<i32> {
+    // Both are rounded up, as the controller does.
+    let share = |value: &IntOrString| match value {
+        IntOrString::Int(number) => Some(i64::from(*number)),
+        IntOrString::String(text) => {
+            let percent: i64 = text.strip_suffix('%')?.parse().ok()?;
+            let covered = i64::try_from(covered).ok()?;
+            Some((covered.checked_mul(percent)? + 99) / 100)
+        }
+    };
+    let (covered, healthy) = (i64::try_from(covered).ok()?, i64::try_from(healthy).ok()?);
+    let wanted = match (&spec.min_available, &spec.max_unavailable) {
+        (Some(least), _) => share(least)?,
+        (None, Some(most)) => covered - share(most)?,
+        (None, None) => return None,
+    };
+    i32::try_from((healthy - wanted.max(0)).max(0)).ok()
+}
 
 /// What pods may use is everything, unless the node says otherwise.
 pub(crate) fn node(node: &mut slim::Node) {
@@ -131,7 +153,8 @@ pub(crate) fn claim(
     let metadata = &mut claim.metadata;
     let name = metadata.name.clone().unwrap_or_default();
     metadata.uid.get_or_insert(name);
-    metadata.creation_timestamp.get_or_insert(Time(jiff::Timestamp::UNIX_EPOCH));
+    let created = node.and_then(|node| node.created).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    metadata.creation_timestamp.get_or_insert(Time(created));
     let own = metadata.labels.get_or_insert_default();
     let instance = [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE];
     for key in instance {

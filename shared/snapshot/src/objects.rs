@@ -4,6 +4,7 @@ use crate::complete;
 use crate::decode::decode;
 use crate::documents::Body;
 use crate::fault::Place;
+use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
 use nodeless_model as model;
 use serde::Deserialize;
@@ -14,6 +15,10 @@ pub(crate) type Key = (String, String);
 
 /// The scheduler of pods that Fargate runs; no instance is ever launched for them.
 const FARGATE: &str = "fargate-scheduler";
+
+/// Where annotations for the whole cluster stand, and what their keys begin with.
+const SYSTEM_NAMESPACE: &str = "kube-system";
+const OWN_ANNOTATIONS: &str = "nodeless.sh/";
 
 /// The objects that were read. Sorted, so that the order of files and documents makes no difference.
 #[derive(Debug, Default)]
@@ -39,8 +44,59 @@ pub(crate) struct Objects {
     pub(crate) without_priority: BTreeSet<Key>,
     /// Pods that Fargate runs.
     pub(crate) on_fargate: BTreeSet<Key>,
+    /// PodDisruptionBudgets whose status does not say what they allow.
+    pub(crate) uncounted: BTreeMap<Key, slim::PodDisruptionBudgetSpec>,
+    /// What is said of the whole cluster: our annotations of the Namespace `kube-system`.
+    pub(crate) annotations: model::StringMap,
+    /// When a kubelet was last heard of.
+    pub(crate) heartbeat: Option<Timestamp>,
     /// The claims that are made for pods from templates, each with its class.
     pub(crate) ephemeral: BTreeMap<Key, Option<String>>,
+}
+
+/// What is read of a Node to know when its export was made.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Beats {
+    status: BeatsStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BeatsStatus {
+    conditions: Vec<Beat>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Beat {
+    last_heartbeat_time: Option<Timestamp>,
+}
+
+/// What is read of a PodDisruptionBudget to know whether its controller has counted.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Counted {
+    status: CountedStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CountedStatus {
+    disruptions_allowed: Option<i32>,
+}
+
+/// What is read of a Namespace beside its labels.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Annotated {
+    metadata: AnnotatedMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AnnotatedMetadata {
+    annotations: Option<model::StringMap>,
 }
 
 /// What is read of a pod for the claims that are made for it.
@@ -69,6 +125,29 @@ struct Ephemeral {
 }
 
 impl Objects {
+    /// Remembers when the kubelet of a Node was last heard of.
+    pub(crate) fn note_heartbeat(&mut self, body: &Body<'_>) {
+        let beats = decode::<Beats>(body).unwrap_or_default().status.conditions;
+        self.heartbeat = beats.into_iter().filter_map(|beat| beat.last_heartbeat_time).chain(self.heartbeat).max();
+    }
+
+    /// Remembers what a budget asks for whose controller has not counted yet.
+    pub(crate) fn note_budget(&mut self, key: &Key, body: &Body<'_>, spec: slim::PodDisruptionBudgetSpec) {
+        if decode::<Counted>(body).unwrap_or_default().status.disruptions_allowed.is_none() {
+            self.uncounted.insert(key.clone(), spec);
+        } else {
+            self.uncounted.remove(key);
+        }
+    }
+
+    /// Remembers what is said of the whole cluster.
+    pub(crate) fn note_namespace(&mut self, (_, name): &Key, body: &Body<'_>) {
+        if name == SYSTEM_NAMESPACE {
+            let all = decode::<Annotated>(body).unwrap_or_default().metadata.annotations.unwrap_or_default();
+            self.annotations = all.into_iter().filter(|(key, _)| key.starts_with(OWN_ANNOTATIONS)).collect();
+        }
+    }
+
     /// Remembers the claims that Kubernetes makes for a pod. Their controller names them after pod and volume.
     pub(crate) fn note_ephemeral(&mut self, (namespace, name): &Key, body: &Body<'_>) {
         let templates = decode::<Templates>(body).unwrap_or_default();

@@ -127,6 +127,7 @@ impl Reader {
                     complete::node(&mut node);
                     (key, node)
                 });
+                self.objects.note_heartbeat(body);
                 let converted = self.converted(incoming, body, completed, |node| model::Node::try_from(node));
                 self.keep(incoming, converted, |objects| &mut objects.nodes);
             }
@@ -150,12 +151,19 @@ impl Reader {
             }
             Kind::PodDisruptionBudget => {
                 let read = self.slim::<slim::PodDisruptionBudget>(incoming, body, |object| &mut object.metadata);
+                let spec = read.as_ref().map(|(_, budget)| budget.spec.clone()).unwrap_or_default();
                 let converted =
                     self.converted(incoming, body, read, |budget| model::PodDisruptionBudget::try_from(budget));
+                if let Some((key, _)) = &converted {
+                    self.objects.note_budget(key, body, spec);
+                }
                 self.keep(incoming, converted, |objects| &mut objects.disruption_budgets);
             }
             Kind::Namespace => {
                 let read = self.slim::<slim::Namespace>(incoming, body, |object| &mut object.metadata);
+                if let Some((key, _)) = &read {
+                    self.objects.note_namespace(key, body);
+                }
                 self.keep(incoming, read, |objects| &mut objects.namespaces);
             }
             Kind::PersistentVolume => {

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{BufferError, BufferShape, BufferSource, CapacityBuffer, Node, NodeClaim, Pod};
+use nodeless_model::{
+    BufferError, BufferShape, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget, StringMap,
+};
 use nodeless_ports::cluster::{BufferView, ClusterView, InvalidObject};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,8 +25,11 @@ pub struct Snapshot {
     pub view: ClusterView,
     /// Its NodeClaims, as records.
     pub claims: Vec<NodeClaim>,
-    /// The latest moment that anything in it happened, to reckon ages by: a plan must not depend on when it is made.
+    /// The latest moment that anything in it happened, to reckon ages by: a plan must not depend on when it is made. The
+    /// Unix epoch where nothing in it has a time.
     pub latest: Timestamp,
+    /// What is said of the whole cluster: the annotations of the Namespace `kube-system` that begin with `nodeless.sh/`.
+    pub annotations: StringMap,
     /// Pods that are bound to no node and yet wait for none, `namespace/name`, and why.
     pub held: BTreeMap<String, Held>,
     /// What could not be used.
@@ -38,6 +43,8 @@ pub struct Snapshot {
     /// The names of Nodes that do not say what they have: Kubernetes has not heard of their kubelet, or somebody left
     /// their status out of the export.
     pub without_status: BTreeSet<String>,
+    /// PodDisruptionBudgets without a status, `namespace/name`, and how many evictions they allow as counted here.
+    pub counted: BTreeMap<String, i32>,
     /// How many pods have ended.
     pub ended: usize,
 }
@@ -95,7 +102,8 @@ impl Snapshot {
             .collect();
         snapshot.take_claims(objects.node_claims);
         snapshot.view.daemon_sets = objects.daemon_sets.into_values().collect();
-        snapshot.view.disruption_budgets = objects.disruption_budgets.into_values().collect();
+        snapshot.annotations = objects.annotations;
+        snapshot.take_budgets(objects.disruption_budgets, &objects.uncounted);
         snapshot.view.node_pools = objects.node_pools.into_values().collect();
         snapshot.view.node_classes = objects.node_classes.into_iter().map(|((_, name), class)| (name, class)).collect();
         snapshot.view.node_overlays = objects.node_overlays.into_values().collect();
@@ -110,7 +118,7 @@ impl Snapshot {
         let classes: Vec<_> = objects.storage_classes.into_values().collect();
         let nodes: Vec<_> = objects.csi_nodes.into_values().collect();
         snapshot.view.set_volumes(Storage { claims: &claims, volumes: &volumes, classes: &classes }, &nodes);
-        snapshot.latest = latest(&snapshot);
+        snapshot.latest = latest(&snapshot).max(objects.heartbeat.unwrap_or(Timestamp::UNIX_EPOCH));
         snapshot
     }
 
@@ -140,6 +148,26 @@ impl Snapshot {
         for (class, pods) in unknown {
             self.warnings
                 .push(format!("PriorityClass {class} of {pods} pods is not in the export; their priority counts as 0"));
+        }
+    }
+
+    /// Takes PodDisruptionBudgets over. What those without a status allow is counted here, from the pods that were read.
+    fn take_budgets(
+        &mut self,
+        budgets: BTreeMap<Key, PodDisruptionBudget>,
+        uncounted: &BTreeMap<Key, slim::PodDisruptionBudgetSpec>,
+    ) {
+        for (key, mut budget) in budgets {
+            if let Some(spec) = uncounted.get(&key) {
+                let of_budget = |pod: &&Pod| pod.is_active() && budget.covers(&pod.namespace, &pod.labels);
+                let covered: Vec<&Pod> = self.view.pods.iter().filter(of_budget).collect();
+                let healthy = covered.iter().filter(|pod| pod.node_name.is_some() && pod.ready != Some(false)).count();
+                if let Some(allowed) = complete::disruptions_allowed(spec, covered.len(), healthy) {
+                    budget.disruptions_allowed = allowed;
+                    self.counted.insert(format!("{}/{}", budget.namespace, budget.name), allowed);
+                }
+            }
+            self.view.disruption_budgets.push(budget);
         }
     }
 
@@ -238,7 +266,7 @@ fn latest(snapshot: &Snapshot) -> Timestamp {
     let nodes = view.nodes.iter().filter_map(|node| node.created).chain(conditions);
     let of_claims = |claim: &NodeClaim| {
         let conditions = claim.status.conditions.iter().map(|condition| condition.last_transition_time);
-        conditions.chain([claim.created]).max()
+        conditions.chain(claim.status.last_pod_event).chain([claim.created]).max()
     };
     let claims = snapshot.claims.iter().filter_map(of_claims);
     pods.chain(nodes).chain(claims).max().unwrap_or(Timestamp::UNIX_EPOCH)

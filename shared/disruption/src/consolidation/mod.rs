@@ -10,6 +10,7 @@
 //! no node that one of them removes takes pods of another, and room is used once.
 
 mod balanced;
+mod elsewhere;
 mod groups;
 mod removal;
 mod replacement;
@@ -18,6 +19,7 @@ mod single;
 mod trial;
 mod validation;
 
+pub(crate) use elsewhere::elsewhere;
 pub(crate) use validation::still_right;
 
 use crate::budgets::Budgets;

@@ -233,7 +233,7 @@ fn problem<'a>(
 }
 
 /// Whether pods may be sent to a node by choice: not before it is ready, and not while `consolidateAfter` protects it.
-fn takes_pods(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> bool {
+pub(super) fn takes_pods(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> bool {
     let Some(claim) = node.claim else { return node.is_initialized() || node.node_pool().is_none() };
     if !node.is_initialized() {
         return false;

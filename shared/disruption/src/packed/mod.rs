@@ -17,6 +17,7 @@ use nodeless_model::{Pod, Quantity, Requirement, ResourceIndex, ResourceList, la
 use nodeless_scheduling::{BoundPods, ExistingNode, Problem};
 use relations::Neighbours;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
 
 /// A pod that may have to move, and its class.
 #[derive(Clone, Copy, Debug)]
@@ -263,26 +264,29 @@ impl<'a> Packed<'a> {
 
     /// What keeps a pod off the nodes that are open, and how many of them.
     pub(crate) fn obstacles(&self, class: usize) -> BTreeMap<String, usize> {
-        let class = &self.classes.list[class];
         let mut found: BTreeMap<String, usize> = BTreeMap::new();
-        for (leaf, node) in self.problem.nodes.iter().enumerate() {
-            if self.closed.contains_key(&leaf) {
-                continue;
-            }
-            let admitted = class.admission.as_ref().is_ok_and(|id| self.classes.admissions[*id].admits(node));
-            let room = self.tree.room(leaf);
-            let short = (0..self.resources.len()).find(|&place| room[place] < class.asked[place].max(0));
-            let what = match (admitted, short) {
-                (false, _) => "labels or taints".to_owned(),
-                (true, Some(place)) => format!("too little {}", self.resources.name(place)),
-                (true, None) if !ports_free(class.ports, &node.host_ports) => "host ports".to_owned(),
-                (true, None) if self.classes.is_blocked(class, leaf) => "anti-affinity".to_owned(),
-                // It would fit there alone, but not together with the pods that move with it.
-                (true, None) => "other pods of its node".to_owned(),
-            };
-            *found.entry(what).or_default() += 1;
+        for leaf in (0..self.problem.nodes.len()).filter(|leaf| !self.closed.contains_key(leaf)) {
+            *found.entry(self.obstacle(class, leaf).to_string()).or_default() += 1;
         }
         found
+    }
+
+    /// What keeps a pod off a node.
+    pub(crate) fn obstacle(&self, class: usize, leaf: usize) -> Obstacle<'_> {
+        let class = &self.classes.list[class];
+        let node = &self.problem.nodes[leaf];
+        let admitted = class.admission.as_ref().is_ok_and(|id| self.classes.admissions[*id].admits(node));
+        let room = self.tree.room(leaf);
+        let short = (0..self.resources.len()).find(|&place| room[place] < class.asked[place].max(0));
+        match (admitted, short) {
+            (false, _) => Obstacle::Labels,
+            (true, Some(place)) => {
+                Obstacle::Room { resource: self.resources.name(place), asked: class.asked[place], free: room[place] }
+            }
+            (true, None) if !ports_free(class.ports, &node.host_ports) => Obstacle::HostPorts,
+            (true, None) if self.classes.is_blocked(class, leaf) => Obstacle::AntiAffinity,
+            (true, None) => Obstacle::OtherPods,
+        }
     }
 
     /// The problem as it stands, closed nodes without any room, for a look at it by the scheduler.
@@ -300,6 +304,33 @@ impl<'a> Packed<'a> {
             self.problem.nodes[leaf].available = room;
         }
         seen
+    }
+}
+
+/// What keeps a pod off a node. Its text says so in short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle<'n> {
+    /// What the pod requires of labels, or a taint.
+    Labels,
+    /// There is too little of a resource, in thousandths.
+    Room { resource: &'n str, asked: i64, free: i64 },
+    /// A host port is taken.
+    HostPorts,
+    /// A pod there is repelled by this one, or repels it.
+    AntiAffinity,
+    /// It would fit there alone, but not together with the pods that move with it.
+    OtherPods,
+}
+
+impl fmt::Display for Obstacle<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Labels => f.write_str("labels or taints"),
+            Self::Room { resource, .. } => write!(f, "too little {resource}"),
+            Self::HostPorts => f.write_str("host ports"),
+            Self::AntiAffinity => f.write_str("anti-affinity"),
+            Self::OtherPods => f.write_str("other pods of its node"),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The plan for a cluster as it stands, made from values alone and without doing any of it: `nodeless plan`.
 
-use super::buffers;
 use super::pools::{self, Judged};
 use super::situation::Situation;
+use super::{assume, buffers};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nodeless_api::nodeclass::{AmiFamily, Subnet};
@@ -21,24 +21,44 @@ use std::collections::{BTreeMap, BTreeSet};
 /// subnets in every zone of the catalog; where a snapshot has no EC2NodeClass at all, those that NodePools name are taken
 /// for AL2023 without settings of their own; a Node without a status has what its instance type has.
 pub struct DryRun {
-    view: ClusterView,
-    records: Vec<NodeClaim>,
-    judged: Vec<Judged>,
+    pub(super) view: ClusterView,
+    pub(super) records: Vec<NodeClaim>,
+    pub(super) judged: Vec<Judged>,
     /// The virtual pods of CapacityBuffers.
-    virtual_pods: Vec<Pod>,
-    now: Timestamp,
+    pub(super) virtual_pods: Vec<Pod>,
+    pub(super) now: Timestamp,
     assumptions: Vec<String>,
 }
 
 impl DryRun {
     /// Prepares a plan. `now` is the moment to reckon ages by.
     #[must_use]
-    pub fn new(mut view: ClusterView, mut records: Vec<NodeClaim>, catalog: &Catalog, now: Timestamp) -> Self {
+    pub fn new(view: ClusterView, records: Vec<NodeClaim>, catalog: &Catalog, now: Timestamp) -> Self {
+        Self::prepare(view, records, catalog, now, false)
+    }
+
+    /// The same for a plan that also says which nodes go. Beyond what [`new`](Self::new) fills in, Nodes of NodePools get
+    /// the claims that are missing, and claims what their Node and instance type tell of them.
+    #[must_use]
+    pub fn with_disruption(view: ClusterView, records: Vec<NodeClaim>, catalog: &Catalog, now: Timestamp) -> Self {
+        Self::prepare(view, records, catalog, now, true)
+    }
+
+    fn prepare(
+        mut view: ClusterView,
+        mut records: Vec<NodeClaim>,
+        catalog: &Catalog,
+        now: Timestamp,
+        disruption: bool,
+    ) -> Self {
         let mut assumptions = Vec::new();
         assume_node_classes(&mut view, catalog, &mut assumptions);
         let types = crate::offers::instance_types(catalog, &view.node_classes, &UnavailableOfferings::default());
         let known = Known { types: &types, catalog };
         known.fill_nodes(&mut view, &mut assumptions);
+        if disruption {
+            assume::claims(&mut view, &mut records, &known, &mut assumptions);
+        }
         known.fill_claims(&mut records, &view);
         let usage = usage(&Situation::new(&view, &records), &types);
         let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
@@ -89,6 +109,26 @@ impl DryRun {
     #[must_use]
     pub fn view(&self) -> &ClusterView {
         &self.view
+    }
+
+    /// The moment to reckon by.
+    #[must_use]
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The names of nodes, and of their claims, each with the name that the node goes by: the claim's only while there is
+    /// no Node.
+    #[must_use]
+    pub fn node_names(&self) -> BTreeMap<String, String> {
+        let situation = Situation::new(&self.view, &self.records);
+        let mut names = BTreeMap::new();
+        for place in &situation.places {
+            let (node, claim) = (place.node.map(|node| &node.name), place.claim.map(|claim| &claim.name));
+            let Some(own) = node.or(claim) else { continue };
+            names.extend([node, claim].into_iter().flatten().map(|name| (name.clone(), own.clone())));
+        }
+        names
     }
 
     /// How many nodes there are and are on their way.
@@ -160,14 +200,14 @@ fn zones_elsewhere(view: &ClusterView, catalog: &Catalog) -> BTreeSet<String> {
 }
 
 /// What is known about instance types, by EC2NodeClass.
-struct Known<'a> {
+pub(super) struct Known<'a> {
     types: &'a BTreeMap<String, Result<InstanceTypes, String>>,
-    catalog: &'a Catalog,
+    pub(super) catalog: &'a Catalog,
 }
 
 impl Known<'_> {
     /// The type that a node's labels name, as the EC2NodeClass launches it; without one, as AL2023 does.
-    fn of(&self, node_class: Option<&str>, node_labels: &StringMap) -> Option<InstanceType> {
+    pub(super) fn of(&self, node_class: Option<&str>, node_labels: &StringMap) -> Option<InstanceType> {
         let name = node_labels.get(labels::INSTANCE_TYPE)?;
         let launched = node_class.and_then(|class| self.types.get(class)).and_then(|types| types.as_ref().ok());
         if let Some(types) = launched {
@@ -198,12 +238,8 @@ impl Known<'_> {
                 None => unknown.push(node.name.as_str()),
             }
         }
-        let told = |names: &[&str], what: &str| {
-            let noun = if names.len() == 1 { "Node" } else { "Nodes" };
-            let more = names.len().saturating_sub(3);
-            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-            format!("{noun} {}{more} without status.allocatable: {what}", names[..names.len().min(3)].join(", "))
-        };
+        let told =
+            |names: &[&str], what: &str| format!("{} without status.allocatable: {what}", several("Node", names));
         if !taken.is_empty() {
             assumptions.push(told(&taken, "what the instance type has is assumed"));
         }
@@ -226,6 +262,14 @@ impl Known<'_> {
             }
         }
     }
+}
+
+/// `Nodes a, b, c and 4 more`.
+pub(super) fn several(noun: &str, names: &[&str]) -> String {
+    let plural = if names.len() == 1 { "" } else { "s" };
+    let more = names.len().saturating_sub(3);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{noun}{plural} {}{more}", names[..names.len().min(3)].join(", "))
 }
 
 /// What the nodes and claims of each NodePool take of its limits. In AWS the claims table counts this.
@@ -258,7 +302,7 @@ fn usage(
 }
 
 /// Dollars per hour of the offering that a node's labels name; nothing when it is none that is known.
-fn price(node_labels: &StringMap, types: &[InstanceType]) -> f64 {
+pub(super) fn price(node_labels: &StringMap, types: &[InstanceType]) -> f64 {
     let label = |key: &str| node_labels.get(key).map_or("", String::as_str);
     let kind = types.iter().find(|kind| kind.name == label(labels::INSTANCE_TYPE));
     let mut offerings = kind.into_iter().flat_map(|kind| &kind.offerings);

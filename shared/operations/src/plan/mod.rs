@@ -1,11 +1,13 @@
 //! What to launch for pods that wait, and which nodes to remove.
 
+mod assume;
 mod buffers;
 mod churn;
 mod commands;
 mod commit;
 mod conditions;
 mod disrupt;
+mod dry_disruption;
 mod dry_run;
 mod overlays;
 mod pools;
@@ -33,6 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use upkeep::Recent;
 
+pub use dry_disruption::{Disruption, DisruptionSettings};
 pub use dry_run::DryRun;
 
 /// How plans are made.

@@ -1,0 +1,192 @@
+//! Which nodes would go and why each other one stays, as programs read it. `docs/plan.md` describes it.
+
+use super::report::{Launch, Placement};
+use jiff::Timestamp;
+use nodeless_disruption::{Command, Kept, KeptReason, Method, Story};
+use nodeless_model::claim::LaunchedInstance;
+use nodeless_model::object::ObjectEvent;
+use nodeless_model::{CapacityType, DisruptionReason};
+use nodeless_operations::Disruption;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Which nodes go and why each other one stays.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DisruptionReport {
+    /// The moment that ages, schedules and durations are reckoned by.
+    pub(crate) at: Timestamp,
+    /// What is done, in the order in which it is decided.
+    pub(crate) commands: Vec<CommandReport>,
+    /// Every other node, by name, and why it stays.
+    pub(crate) kept: Vec<Kept>,
+    /// What is said on the objects concerned.
+    pub(crate) events: Vec<Event>,
+    /// Dollars per hour: the sum over commands.
+    pub(crate) savings_per_hour: f64,
+}
+
+/// Nodes that go together, with what takes their place.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CommandReport {
+    /// By which reasons name it.
+    pub(crate) id: String,
+    pub(crate) method: Method,
+    pub(crate) reason: DisruptionReason,
+    /// The nodes that go, by name.
+    pub(crate) nodes: Vec<String>,
+    /// What is launched first.
+    pub(crate) replacements: Vec<Launch>,
+    /// Dollars per hour.
+    pub(crate) savings_per_hour: f64,
+    /// How many pods have to move.
+    pub(crate) evictions: usize,
+    /// Only consolidation has one.
+    pub(crate) score: Option<f64>,
+    /// Where consolidation expects those pods that go to no replacement, by name.
+    pub(crate) placements: Vec<Placement>,
+    /// What the nodes that go are; for people.
+    #[serde(skip)]
+    pub(crate) machines: Vec<Option<Machine>>,
+}
+
+/// What a node is.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Machine {
+    pub(crate) instance_type: String,
+    pub(crate) capacity_type: CapacityType,
+    pub(crate) zone: String,
+}
+
+/// Something that is said on an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Event {
+    pub(crate) object: Object,
+    /// `Warning` or `Normal`.
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Object {
+    pub(crate) kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// Everything about one node.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NodeExplanation {
+    pub(crate) outcome: NodeOutcome,
+    /// The command that concerns it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<String>,
+    /// Why it stays.
+    pub(crate) reasons: Vec<KeptReason>,
+    #[serde(flatten)]
+    pub(crate) story: Story,
+    /// What is said on it, its NodePool, its pods and their budgets.
+    pub(crate) events: Vec<Event>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum NodeOutcome {
+    Goes,
+    Stays,
+}
+
+impl DisruptionReport {
+    pub(crate) fn new(found: Disruption, instances: &BTreeMap<String, LaunchedInstance>, at: Timestamp) -> Self {
+        let commands: Vec<CommandReport> =
+            found.commands.into_iter().map(|command| CommandReport::new(command, instances)).collect();
+        let savings: f64 = commands.iter().map(|command| command.savings_per_hour).sum();
+        Self {
+            at,
+            savings_per_hour: rounded(savings),
+            commands,
+            kept: found.kept,
+            events: found.events.into_iter().map(Event::from).collect(),
+        }
+    }
+
+    /// Everything about one node, given what is known of it.
+    pub(crate) fn explain(&self, story: Story) -> NodeExplanation {
+        let command = self.commands.iter().find(|command| command.nodes.contains(&story.node));
+        let kept = self.kept.iter().find(|kept| kept.node == story.node);
+        let concerns = |event: &&Event| concerns(event, &story);
+        NodeExplanation {
+            outcome: if command.is_some() { NodeOutcome::Goes } else { NodeOutcome::Stays },
+            command: command.map(|command| command.id.clone()),
+            reasons: kept.map(|kept| kept.reasons.clone()).unwrap_or_default(),
+            events: self.events.iter().filter(concerns).cloned().collect(),
+            story,
+        }
+    }
+}
+
+fn concerns(event: &Event, story: &Story) -> bool {
+    let Object { kind, namespace, name } = &event.object;
+    let full = format!("{namespace}/{name}");
+    match kind.as_str() {
+        "Node" => *name == story.node,
+        "NodePool" => Some(name) == story.node_pool.as_ref(),
+        "Pod" => story.pods.iter().any(|pod| pod.pod == full),
+        "PodDisruptionBudget" => {
+            let blocking = story.pods.iter().flat_map(|pod| &pod.blocked_by);
+            blocking
+                .into_iter()
+                .any(|why| matches!(why, KeptReason::PodDisruptionBudget { budget, .. } if *budget == full))
+        }
+        _ => false,
+    }
+}
+
+impl CommandReport {
+    fn new(command: Command, instances: &BTreeMap<String, LaunchedInstance>) -> Self {
+        let machine = |node: &str| {
+            let instance = instances.get(node)?;
+            Some(Machine {
+                instance_type: instance.instance_type.clone(),
+                capacity_type: instance.capacity_type,
+                zone: instance.zone.clone(),
+            })
+        };
+        let nodes: Vec<String> = command.candidates.into_iter().map(|candidate| candidate.node).collect();
+        let placement = |one: nodeless_disruption::PodPlacement| Placement { pod: one.pod, node: one.node };
+        Self {
+            id: command.id,
+            method: command.method,
+            reason: command.reason,
+            machines: nodes.iter().map(|node| machine(node)).collect(),
+            nodes,
+            replacements: command.replacements.iter().map(|one| Launch::new(&one.launch, one.pods.clone())).collect(),
+            savings_per_hour: rounded(command.savings_per_hour),
+            evictions: command.evictions.len(),
+            score: command.score,
+            placements: command.placements.into_iter().map(placement).collect(),
+        }
+    }
+}
+
+/// Prices have six digits behind the point; a sum shows more only by rounding. No saving is no minus zero.
+fn rounded(dollars: f64) -> f64 {
+    (dollars * 1e9).round() / 1e9 + 0.0
+}
+
+impl From<ObjectEvent> for Event {
+    fn from(event: ObjectEvent) -> Self {
+        let object = event.object;
+        Self {
+            object: Object { kind: object.kind, namespace: object.namespace, name: object.name },
+            kind: if event.warning { "Warning" } else { "Normal" },
+            reason: event.reason,
+            message: event.message,
+        }
+    }
+}

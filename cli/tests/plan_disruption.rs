@@ -1,0 +1,486 @@
+//! `nodeless plan --disruption`, as scripts and people use it.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::process::Stdio;
+use support::{Ended, nodeless};
+
+/// The latest moment of every cluster here.
+const LATEST: &str = "2026-01-10T12:00:00Z";
+
+/// A cluster to be.
+#[derive(Default)]
+struct Objects(Vec<Value>);
+
+impl Objects {
+    /// A NodePool of on-demand nodes without budgets in the way, and its EC2NodeClass.
+    fn new() -> Self {
+        let mut objects = Self::default();
+        let requirements = json!([
+            { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "spot"] },
+            { "key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5", "c5"] },
+        ]);
+        objects.0.push(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
+            "spec": {
+                "template": { "spec": {
+                    "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                    "requirements": requirements
+                } },
+                "disruption": {
+                    "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1m",
+                    "budgets": [{ "nodes": "100%" }]
+                }
+            }
+        }));
+        objects.0.push(json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
+            "spec": {
+                "role": "node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+                "subnetSelectorTerms": [{ "tags": { "a": "b" } }],
+                "securityGroupSelectorTerms": [{ "tags": { "a": "b" } }]
+            }
+        }));
+        objects
+    }
+
+    /// A Node as the kubelet and the cloud controller label it, with its last heartbeat at the latest moment.
+    fn node(&mut self, name: &str, instance_type: &str, capacity_type: &str) -> &mut Value {
+        self.0.push(json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": name, "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {
+                    "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": instance_type,
+                    "karpenter.sh/capacity-type": capacity_type, "topology.kubernetes.io/zone": "us-east-1a",
+                    "kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"
+                }
+            },
+            "status": { "conditions": [{
+                "type": "Ready", "status": "True",
+                "lastTransitionTime": "2026-01-01T00:01:00Z", "lastHeartbeatTime": LATEST
+            }] }
+        }));
+        self.0.last_mut().unwrap()
+    }
+
+    /// A pod on a node, or one that waits.
+    fn pod(&mut self, name: &str, node: Option<&str>, cpu: &str) -> &mut Value {
+        self.0.push(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "creationTimestamp": "2026-01-02T00:00:00Z", "labels": { "app": name } },
+            "spec": {
+                "nodeName": node,
+                "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu, "memory": "1Gi" } } }]
+            }
+        }));
+        self.0.last_mut().unwrap()
+    }
+
+    fn budget(&mut self, name: &str, app: &str, most: u32) {
+        self.0.push(json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": name },
+            "spec": { "maxUnavailable": most, "selector": { "matchLabels": { "app": app } } }
+        }));
+    }
+
+    fn pool(&mut self) -> &mut Value {
+        &mut self.0[0]
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": self.0 });
+        let mut command = nodeless();
+        command.args(["plan", "--disruption", "--cluster", "-"]).args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(list.to_string().as_bytes()).unwrap();
+        child.wait_with_output().unwrap().into()
+    }
+
+    /// Plans, expects this exit code, and gives the plan.
+    fn plan(&self, code: i32, arguments: &[&str]) -> Value {
+        let ended = self.run(&[&["-o", "json"], arguments].concat());
+        assert_eq!(ended.code, Some(code), "{}{}", ended.stdout, ended.stderr);
+        serde_json::from_str(&ended.stdout).unwrap()
+    }
+}
+
+/// The reasons why a node stays, in one text; empty if it is not among those kept.
+fn kept(plan: &Value, node: &str) -> String {
+    let all = plan["kept"].as_array().unwrap();
+    let reasons = all.iter().find(|kept| kept["node"] == node).map(|kept| kept["reasons"].as_array().unwrap().clone());
+    let reasons = reasons.unwrap_or_default();
+    reasons.iter().map(|reason| reason.as_str().unwrap()).collect::<Vec<_>>().join("; ")
+}
+
+fn keys(value: &Value) -> Vec<String> {
+    value.as_object().unwrap().keys().cloned().collect()
+}
+
+/// The messages on an object.
+fn said(plan: &Value, kind: &str, name: &str) -> String {
+    let events = plan["events"].as_array().unwrap().iter();
+    let own = events.filter(|event| event["object"]["kind"] == kind && event["object"]["name"] == name);
+    own.map(|event| format!("{}: {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap()))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn commands_say_what_goes_what_comes_and_what_that_saves() {
+    let mut objects = Objects::new();
+    objects.node("empty", "m5.large", "on-demand");
+    objects.node("wasted", "m5.4xlarge", "on-demand");
+    objects.pod("web", Some("wasted"), "1500m");
+    let plan = objects.plan(0, &[]);
+    assert_eq!(
+        keys(&plan),
+        [
+            "at",
+            "commands",
+            "events",
+            "kept",
+            "launches",
+            "placements",
+            "pricePerHour",
+            "savingsPerHour",
+            "statistics",
+            "unschedulable"
+        ]
+    );
+    assert_eq!(plan["at"], LATEST);
+    let [emptied, replaced] = plan["commands"].as_array().unwrap().as_slice() else { panic!("{plan:#}") };
+    assert_eq!(
+        keys(emptied),
+        ["evictions", "id", "method", "nodes", "placements", "reason", "replacements", "savingsPerHour", "score"]
+    );
+    assert_eq!((&emptied["method"], &emptied["reason"]), (&json!("Emptiness"), &json!("Empty")));
+    assert_eq!((&emptied["nodes"], &emptied["evictions"]), (&json!(["empty"]), &json!(0)));
+    assert_eq!((&emptied["replacements"], &emptied["savingsPerHour"]), (&json!([]), &json!(0.096)));
+    assert!(emptied["score"].is_null());
+
+    assert_eq!(
+        (&replaced["method"], &replaced["reason"]),
+        (&json!("SingleNodeConsolidation"), &json!("Underutilized"))
+    );
+    assert_eq!((&replaced["nodes"], &replaced["evictions"]), (&json!(["wasted"]), &json!(1)));
+    let [replacement] = replaced["replacements"].as_array().unwrap().as_slice() else { panic!("{replaced:#}") };
+    assert_eq!(keys(replacement), ["instanceTypes", "nodePool", "offering", "pods", "requests", "requirements"]);
+    assert_eq!(replacement["pods"], json!(["default/web"]));
+    // Where spot is allowed it is what comes, and it is what the saving is reckoned with. m5.4xlarge costs 0.768 dollars.
+    assert_eq!(replacement["offering"]["capacityType"], "spot");
+    let price = replacement["offering"]["pricePerHour"].as_f64().unwrap();
+    let saving = replaced["savingsPerHour"].as_f64().unwrap();
+    assert!((0.768 - price - saving).abs() < 1e-9, "{price} {saving}");
+    assert!((plan["savingsPerHour"].as_f64().unwrap() - saving - 0.096).abs() < 1e-9);
+    assert!(replaced["score"].as_f64().unwrap() > 0.0);
+    let statistics = &plan["statistics"]["disruption"];
+    // Empty nodes, then the replacement, then nothing more.
+    assert_eq!(statistics["decisions"], 3);
+    assert!(statistics["elapsedMilliseconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn every_other_node_says_exactly_why_it_stays() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["disruption"]["consolidateAfter"] = json!("30m");
+    for name in ["guarded", "twice", "kept", "fresh"] {
+        objects.node(name, "m5.4xlarge", "on-demand");
+        objects.pod(name, Some(name), "1");
+    }
+    objects.budget("strict", "guarded", 0);
+    objects.budget("one", "twice", 1);
+    objects.budget("two", "twice", 1);
+    objects.pod("kept-too", Some("kept"), "1")["metadata"]["annotations"] =
+        json!({ "karpenter.sh/do-not-disrupt": "true" });
+    objects.pod("young", Some("fresh"), "1")["metadata"]["creationTimestamp"] = json!("2026-01-10T11:45:00Z");
+    objects.node("annotated", "c5.large", "on-demand")["metadata"]["annotations"] =
+        json!({ "karpenter.sh/do-not-disrupt": "true" });
+    objects.node("gone", "c5.large", "on-demand")["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("gone");
+    let labels = &mut objects.node("other", "m5.large", "on-demand")["metadata"]["labels"];
+    labels.as_object_mut().unwrap().remove("karpenter.sh/nodepool");
+    objects.node("tight", "m5.large", "on-demand");
+    objects.pod("tight", Some("tight"), "1800m")["spec"]["nodeSelector"] =
+        json!({ "node.kubernetes.io/instance-type": "m5.large", "karpenter.sh/capacity-type": "on-demand" });
+    objects.pod("other", Some("other"), "1500m");
+    let plan = objects.plan(0, &[]);
+    assert_eq!(plan["commands"], json!([]), "{plan:#}");
+    for (node, why) in [
+        ("guarded", "PodDisruptionBudget default/strict allows no eviction of pod default/guarded"),
+        ("twice", "several PodDisruptionBudgets cover pod default/twice, so it cannot be evicted"),
+        ("kept", "pod default/kept-too is annotated karpenter.sh/do-not-disrupt"),
+        ("fresh", "its pods changed less than consolidateAfter (30m) ago; that is over at 2026-01-10T12:15:00Z"),
+        ("annotated", "it is annotated karpenter.sh/do-not-disrupt"),
+        ("gone", "its NodePool gone does not exist"),
+        ("other", "it belongs to no NodePool"),
+    ] {
+        assert_eq!(kept(&plan, node), why, "{node}");
+    }
+    let tight = kept(&plan, "tight");
+    assert!(
+        tight.contains("pod default/tight fits on no other node: labels or taints on 5, too little cpu on 1"),
+        "{tight}"
+    );
+    assert!(tight.contains("it costs $0.0960 an hour"), "{tight}");
+    assert!(tight.contains("m5.large would cost $0.0960, $0.0000 more"), "{tight}");
+}
+
+#[test]
+fn budgets_and_policies_hold_nodes_and_are_named() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["disruption"]["budgets"] = json!([{ "nodes": "5" }, { "nodes": "1", "reasons": ["Empty"] }]);
+    for name in ["a", "b"] {
+        objects.node(name, "m5.large", "on-demand");
+    }
+    let plan = objects.plan(0, &[]);
+    assert_eq!(plan["commands"][0]["nodes"], json!(["a"]));
+    let why = "the disruption budgets of NodePool default allow 1 at once for Empty (spec.disruption.budgets[1]), and 1 are \
+               disrupted or not ready";
+    assert_eq!(kept(&plan, "b"), why);
+
+    objects.pool()["metadata"]["annotations"] = json!({ "nodeless.sh/pause-disruption": "2026-01-10T13:00:00Z" });
+    let plan = objects.plan(0, &[]);
+    assert_eq!(kept(&plan, "a"), "disruption is paused for NodePool default until 2026-01-10T13:00:00Z");
+    // At another time the same cluster is another.
+    let later = objects.plan(0, &["--at", "2026-01-10T14:00:00Z"]);
+    assert_eq!((&later["at"], &later["commands"][0]["nodes"]), (&json!("2026-01-10T14:00:00Z"), &json!(["a"])));
+    objects.0.push(json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": { "name": "kube-system", "annotations": { "nodeless.sh/pause-disruption": "true" } }
+    }));
+    assert_eq!(kept(&objects.plan(0, &[]), "b"), "disruption is paused for the cluster");
+}
+
+#[test]
+fn what_karpenter_says_of_its_node_claims_is_understood() {
+    let mut objects = Objects::new();
+    let condition = |kind: &str, status: &str| json!({ "type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:02:00Z" });
+    for (name, conditions) in [
+        (
+            "drifted",
+            json!([condition("Initialized", "True"), {
+                "type": "Drifted", "status": "True", "reason": "SubnetDrift", "lastTransitionTime": "2026-01-09T00:00:00Z"
+            }]),
+        ),
+        ("starting", json!([condition("Registered", "True"), condition("Initialized", "False")])),
+        ("quiet", json!([condition("Initialized", "True"), condition("Consolidatable", "True")])),
+        ("busy", json!([condition("Initialized", "True")])),
+    ] {
+        let node = objects.node(name, "m5.large", "on-demand");
+        let provider_id = format!("aws:///us-east-1a/i-{name}");
+        node["spec"] = json!({ "providerID": provider_id });
+        let labels = node["metadata"]["labels"].clone();
+        let last = if name == "busy" { LATEST } else { "2026-01-03T00:00:00Z" };
+        objects.0.push(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": { "name": format!("default-{name}"), "uid": name, "labels": labels },
+            "spec": { "nodeClassRef": { "name": "default" } },
+            "status": { "providerID": provider_id, "nodeName": name, "conditions": conditions, "lastPodEventTime": last }
+        }));
+    }
+    objects.pod("drifted", Some("drifted"), "1800m");
+    objects.pod("busy", Some("busy"), "1");
+    let plan = objects.plan(0, &[]);
+    let methods: Vec<(&Value, &Value)> =
+        plan["commands"].as_array().unwrap().iter().map(|command| (&command["method"], &command["nodes"])).collect();
+    assert_eq!(methods, [(&json!("Emptiness"), &json!(["quiet"])), (&json!("Drift"), &json!(["drifted"]))], "{plan:#}");
+    assert_eq!(kept(&plan, "starting"), "it is not initialised yet");
+    assert!(kept(&plan, "busy").contains("that is over at 2026-01-10T12:01:00Z"), "{}", kept(&plan, "busy"));
+    let told = objects.plan(0, &["--explain", "default-drifted"]);
+    assert_eq!(told["explanations"][0]["drift"], "its NodeClaim says that it drifted (SubnetDrift)");
+}
+
+#[test]
+fn spot_nodes_stay_unless_spot_may_replace_spot() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["template"]["spec"]["requirements"] = json!([
+        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"] },
+        { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
+    ]);
+    objects.node("spot", "m5.8xlarge", "spot");
+    objects.pod("web", Some("spot"), "1");
+    let off = objects.plan(0, &[]);
+    assert_eq!(off["commands"], json!([]));
+    assert!(kept(&off, "spot").contains("spot nodes are not replaced by spot nodes"), "{}", kept(&off, "spot"));
+    let on = objects.plan(0, &["--spot-to-spot"]);
+    assert_eq!(on["commands"][0]["nodes"], json!(["spot"]), "{on:#}");
+    assert!(on["commands"][0]["replacements"][0]["instanceTypes"].as_array().unwrap().len() >= 15);
+}
+
+#[test]
+fn bad_input_is_told_on_the_object_and_blocks_only_what_it_must() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["disruption"]["budgets"] = json!([
+        { "nodes": "100%" },
+        { "nodes": "0", "reasons": ["Drifted"], "schedule": "sometimes", "duration": "1h" },
+        { "nodes": "0", "reasons": ["Drifted"] },
+    ]);
+    objects.node("empty", "m5.large", "on-demand");
+    objects.node("never", "m5.large", "on-demand");
+    objects.pod("never", Some("never"), "100m");
+    objects.budget("never", "never", 0);
+    objects.node("odd", "m5.large", "on-demand");
+    objects.pod("odd", Some("odd"), "100m")["metadata"]["annotations"] =
+        json!({ "karpenter.sh/do-not-disrupt": "a while" });
+    objects.node("twice", "m5.large", "on-demand");
+    objects.pod("twice", Some("twice"), "100m");
+    objects.budget("one", "twice", 1);
+    objects.budget("two", "twice", 1);
+    objects.node("homeless", "m5.large", "on-demand")["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("gone");
+    objects.node("unsold", "m5.huge", "on-demand")["status"]["allocatable"] =
+        json!({ "cpu": "4", "memory": "8Gi", "pods": "20" });
+    objects.pod("unsold", Some("unsold"), "1");
+    objects.0.push(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "broken" },
+        "spec": { "nodeName": "twice", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "lots" } } }] } }));
+    // The broken pod is an error, and yet everything else is told.
+    let plan = objects.plan(1, &[]);
+    let pool = said(&plan, "NodePool", "default");
+    for told in [
+        "DisruptionBlocked: spec.disruption.budgets[1] admits nothing, because \"sometimes\" is not a schedule",
+        "DisruptionBlocked: spec.disruption.budgets[2] admits no node for Drifted at any time",
+    ] {
+        assert!(pool.contains(told), "{told}: {pool}");
+    }
+    assert!(said(&plan, "PodDisruptionBudget", "never").contains("never allows an eviction"));
+    assert!(said(&plan, "Pod", "odd").starts_with("InvalidDoNotDisruptAnnotation: "));
+    assert!(said(&plan, "Pod", "twice").contains("PodDisruptionBudgets one and two cover this pod"));
+    assert!(said(&plan, "Node", "homeless").contains("NodePool gone does not exist"));
+    let unsold = objects.plan(1, &["--explain", "unsold"]);
+    let drift = &unsold["explanations"][0]["drift"];
+    assert_eq!(drift, "it drifted (InstanceTypeNotFound): instance type m5.huge is no longer offered");
+    let gone: Vec<&str> = plan["commands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|command| command["nodes"].as_array().unwrap())
+        .map(|node| node.as_str().unwrap())
+        .collect();
+    assert!(gone.contains(&"empty") && gone.contains(&"odd"), "{gone:?}");
+    assert!(!gone.contains(&"never") && !gone.contains(&"twice") && !gone.contains(&"homeless"), "{gone:?}");
+    let ended = objects.run(&[]);
+    let warning =
+        "warning: in the cluster no node would be disrupted by choice before this is mended: Pod default/broken";
+    assert!(ended.stderr.contains(warning), "{}", ended.stderr);
+}
+
+#[test]
+fn pods_that_wait_are_planned_first_and_decide_the_exit_code() {
+    let mut objects = Objects::new();
+    objects.node("needed", "m5.large", "on-demand");
+    objects.node("empty", "m5.large", "on-demand");
+    objects.pod("waiting", None, "1500m");
+    let plan = objects.plan(0, &[]);
+    let node = plan["placements"][0]["node"].as_str().unwrap().to_owned();
+    let other = if node == "needed" { "empty" } else { "needed" };
+    assert_eq!(kept(&plan, &node), "pending pod default/waiting fits there");
+    assert_eq!(plan["commands"][0]["nodes"], json!([other]));
+
+    objects.pod("huge", None, "5000");
+    let plan = objects.plan(2, &[]);
+    assert_eq!(
+        (&plan["unschedulable"][0]["pod"], plan["commands"].as_array().unwrap().len()),
+        (&json!("default/huge"), 1)
+    );
+}
+
+#[test]
+fn one_node_is_explained_in_full() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["disruption"]["budgets"] = json!([{ "nodes": "2" }]);
+    objects.node("full", "m5.large", "on-demand");
+    objects.pod("a", Some("full"), "1700m")["spec"]["nodeSelector"] =
+        json!({ "karpenter.sh/capacity-type": "on-demand", "node.kubernetes.io/instance-type": "m5.large" });
+    objects.node("half", "m5.large", "on-demand");
+    objects.pod("b", Some("half"), "1");
+    objects.budget("b", "b", 0);
+    let plan = objects.plan(0, &["--explain", "full", "--explain", "half", "--explain", "default/a"]);
+    let [full, half, pod] = plan["explanations"].as_array().unwrap().as_slice() else { panic!("{plan:#}") };
+    assert_eq!((&full["node"], &full["outcome"]), (&json!("full"), &json!("stays")));
+    assert_eq!((&full["instanceType"], &full["pricePerHour"]), (&json!("m5.large"), &json!(0.096)));
+    assert_eq!(full["consolidatable"], "2026-01-02T00:01:00Z");
+    let budgets = json!([
+        { "reason": "Underutilized", "allowed": 2, "disrupting": 0 },
+        { "reason": "Empty", "allowed": 2, "disrupting": 0 },
+        { "reason": "Drifted", "allowed": 2, "disrupting": 0 },
+    ]);
+    let sorted = |value: &Value| {
+        let mut all: Vec<String> = value.as_array().unwrap().iter().map(Value::to_string).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(sorted(&full["budgets"]), sorted(&budgets));
+    assert_eq!(full["elsewhere"]["pod"], "default/a");
+    assert_eq!(
+        full["elsewhere"]["nodes"],
+        json!([{ "node": "half", "why": "too little cpu: 1700m asked, 930m free" }])
+    );
+    assert_eq!(
+        half["pods"][0]["blockedBy"],
+        json!(["PodDisruptionBudget default/b allows no eviction of pod default/b"])
+    );
+    assert!(half["events"].to_string().contains("never allows an eviction"), "{half:#}");
+    assert_eq!((&pod["pod"], &pod["outcome"]), (&json!("default/a"), &json!("notPending")));
+
+    let none = objects.run(&["--explain", "nobody"]);
+    assert_eq!((none.code, none.stdout.as_str()), (Some(1), ""));
+    assert!(none.stderr.contains("with --disruption give a node's name"), "{}", none.stderr);
+}
+
+#[test]
+fn the_same_input_gives_the_same_plan_in_any_order() {
+    let mut objects = Objects::new();
+    for index in 0..12 {
+        let name = format!("n{index}");
+        objects.node(&name, ["m5.large", "m5.2xlarge", "c5.4xlarge"][index % 3], "on-demand");
+        for pod in 0..index % 4 {
+            objects.pod(&format!("p{index}-{pod}"), Some(&name), ["250m", "1"][pod % 2]);
+        }
+    }
+    let measured = |plan: Value| {
+        let mut plan = plan;
+        plan["statistics"] = Value::Null;
+        plan
+    };
+    let forwards = measured(objects.plan(0, &[]));
+    assert!(!forwards["commands"].as_array().unwrap().is_empty());
+    objects.0.reverse();
+    assert_eq!(measured(objects.plan(0, &[])), forwards);
+    let yaml = objects.run(&["-o", "yaml"]);
+    assert!(yaml.code == Some(0) && yaml.stdout.contains("savingsPerHour: "), "{}", yaml.stdout);
+}
+
+#[test]
+fn text_tells_what_goes_what_comes_and_who_stays_why() {
+    let mut objects = Objects::new();
+    objects.node("empty-1", "m5.large", "on-demand");
+    objects.node("empty-2", "m5.large", "on-demand");
+    objects.node("guarded", "m5.large", "on-demand");
+    objects.pod("db", Some("guarded"), "100m");
+    objects.budget("db", "db", 0);
+    let ended = objects.run(&[]);
+    for line in [
+        "2 of 3 nodes go, 0 come, 0.1920 $/h saved, 0 pods move; as of 2026-01-10T12:00:00Z",
+        "  1. Emptiness (Empty): 0.1920 $/h saved",
+        "     goes   2 x m5.large on-demand us-east-1a: empty-1, empty-2",
+        "     comes  nothing",
+        "1 node stays",
+        "  guarded: PodDisruptionBudget default/db allows no eviction of pod default/db",
+        "  PodDisruptionBudget default/db: DisruptionBlocked: it never allows an eviction",
+    ] {
+        assert!(ended.stdout.contains(line), "{line}\n{}", ended.stdout);
+    }
+    assert!(ended.stderr.contains("without a NodeClaim in the input"), "{}", ended.stderr);
+    let explained = objects.run(&["--explain", "empty-1"]);
+    assert!(explained.stdout.contains("Node empty-1 goes, by command 1"), "{}", explained.stdout);
+}
+
+#[test]
+fn flags_that_need_disruption_say_so() {
+    for flag in [&["--spot-to-spot"][..], &["--decisions", "3"]] {
+        let ended = support::run(nodeless().args(["plan", "--cluster", "-"]).args(flag));
+        assert!(ended.code == Some(1) && ended.stderr.contains("--disruption"), "{flag:?}: {}", ended.stderr);
+    }
+}

@@ -1,0 +1,73 @@
+//! Which other node would not take a pod, and why: for people who ask about one node.
+
+use super::round::{Round, takes_pods};
+use crate::candidates::{Eligible, Lookup, quiet_until};
+use crate::cluster::{Cluster, ClusterNode, Options};
+use crate::packed::Obstacle;
+use crate::simulation::Expected;
+use crate::story::{Elsewhere, OtherNode};
+use jiff::Timestamp;
+use nodeless_model::resources::format_quantity;
+use nodeless_model::{NillableDuration, Quantity};
+use std::collections::BTreeMap;
+
+/// The first pod of a node, the largest first, that fits on no other node, and what is in its way on each of them; nothing
+/// where all find room, as far as a quick look can tell.
+pub(crate) fn elsewhere<'c, 'a>(
+    cluster: &'c Cluster<'a>,
+    one: &Eligible<'c, 'a>,
+    lookup: &Lookup<'c, 'a>,
+    expected: &Expected<'a>,
+    options: &Options,
+    now: Timestamp,
+) -> Option<Elsewhere> {
+    let mut round = Round::new(cluster, std::slice::from_ref(one), lookup, expected, options, now);
+    let candidate = round.candidates.first()?;
+    let (movers, own) = (candidate.movers.clone(), candidate.leaf);
+    round.close(0);
+    let moves = round.packed.place(&movers, false);
+    round.packed.undo(&movers, &moves);
+    let stuck = movers.get(*moves.left.first()?)?;
+    let mut nodes: BTreeMap<String, String> = cluster
+        .nodes
+        .iter()
+        .filter(|node| node.name() != one.of.name())
+        .map(|node| (node.name().to_owned(), closed_to_all(cluster, node, now)))
+        .collect();
+    for (leaf, node) in round.packed.problem.nodes.iter().enumerate().filter(|(leaf, _)| *leaf != own) {
+        nodes.insert(node.name.clone(), in_full(round.packed.obstacle(stuck.class, leaf)));
+    }
+    let nodes = nodes.into_iter().map(|(node, why)| OtherNode { node, why }).collect();
+    Some(Elsewhere { pod: stuck.pod.key(), nodes })
+}
+
+/// Why pods are sent to a node by nobody.
+fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> String {
+    if node.is_leaving() {
+        return "it is going away".to_owned();
+    }
+    if !node.is_initialized() && node.node_pool().is_some() {
+        return "it is not initialised yet".to_owned();
+    }
+    if node.node.is_some_and(|node| node.unschedulable) {
+        return "it is cordoned".to_owned();
+    }
+    if let (Some(claim), false) = (node.claim, takes_pods(cluster, node, now)) {
+        let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
+        let after = pool.map_or(NillableDuration::Never, |offer| offer.pool.disruption.consolidate_after);
+        if let Some((_, until)) = quiet_until(claim, after) {
+            return format!("consolidateAfter protects it until {until}");
+        }
+    }
+    "it takes no pods".to_owned()
+}
+
+fn in_full(obstacle: Obstacle<'_>) -> String {
+    match obstacle {
+        Obstacle::Room { resource, asked, free } => {
+            let shown = |milli: i64| format_quantity(resource, Quantity::from_milli(milli.into()));
+            format!("too little {resource}: {} asked, {} free", shown(asked), shown(free.max(0)))
+        }
+        other => other.to_string(),
+    }
+}

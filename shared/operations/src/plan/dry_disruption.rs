@@ -1,0 +1,174 @@
+//! Which nodes would go by choice: what the planner decides, one decision after another, without doing any of it.
+
+use super::disrupt::{doubt, input};
+use super::dry_run::DryRun;
+use super::situation::{Place, Situation};
+use nodeless_disruption::command::CommandRecord;
+use nodeless_disruption::{Cluster, Command, Kept, KeptReason, Options, Story, decide, expired, story};
+use nodeless_model::StringMap;
+use nodeless_model::claim::LaunchedInstance;
+use nodeless_model::object::ObjectEvent;
+use nodeless_scheduling::Solution;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which nodes would go by choice, and why each other one stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Disruption {
+    /// What is done, in the order in which it is decided. A later command knows of those before it as under way.
+    pub commands: Vec<Command>,
+    /// Every node that no command concerns, in the order of their names, and why it stays: those that no NodePool made too.
+    pub kept: Vec<Kept>,
+    /// Nodes of no NodePool, by name.
+    pub foreign: BTreeSet<String>,
+    /// What is said on the objects concerned.
+    pub events: Vec<ObjectEvent>,
+    /// How many decisions were made.
+    pub decisions: usize,
+    /// Whether the last decision still found something, so that another might too.
+    pub cut_off: bool,
+    /// Why the planner would disrupt nothing by choice before something is mended, if so.
+    pub doubt: Option<String>,
+}
+
+/// What the decisions are made with.
+pub struct DisruptionSettings<'a> {
+    /// How decisions are made; how hashes are made, and that conditions are trusted, is set here.
+    pub options: Options,
+    /// The annotations of the Namespace `kube-system` that begin with `nodeless.sh/`.
+    pub annotations: &'a StringMap,
+    /// How many decisions are made at most.
+    pub decisions: usize,
+}
+
+impl DryRun {
+    /// Decides which nodes go, as the planner does from run to run: each decision is carried out by the first method that
+    /// finds something, and the next one sees its commands under way. `solution` is what was planned for the pods that wait.
+    #[must_use]
+    pub fn disruption(&self, solution: &Solution, settings: &DisruptionSettings<'_>) -> Disruption {
+        let options = completed(&settings.options);
+        let situation = self.situation();
+        let mut records: Vec<CommandRecord> = Vec::new();
+        let mut found = Disruption { doubt: doubt(&self.view), ..Disruption::default() };
+        let mut not_looked_at = BTreeSet::new();
+        let mut last = Vec::new();
+        for round in 0..settings.decisions.max(1) {
+            let mut cluster = self.cluster(&situation, &records, solution, settings.annotations);
+            cluster.not_looked_at = std::mem::take(&mut not_looked_at);
+            let decision = decide(&cluster, self.now, &options);
+            found.decisions += 1;
+            if round == 0 {
+                found.events = decision.events;
+            }
+            last = decision.kept;
+            not_looked_at = decision.not_looked_at;
+            found.cut_off = !decision.commands.is_empty();
+            if decision.commands.is_empty() {
+                break;
+            }
+            records.extend(decision.commands.into_iter().map(CommandRecord::propose));
+        }
+        found.foreign = situation
+            .places
+            .iter()
+            .filter_map(|place| place.node.filter(|node| node.node_pool().is_none() && place.claim.is_none()))
+            .map(|node| node.name.clone())
+            .collect();
+        found.commands = records.into_iter().map(|record| record.command).collect();
+        found.kept = kept(last, &found, &self.expired(&situation));
+        found
+    }
+
+    /// All that is known about a node, with these commands under way.
+    #[must_use]
+    pub fn story(
+        &self,
+        node: &str,
+        commands: &[Command],
+        solution: &Solution,
+        settings: &DisruptionSettings<'_>,
+    ) -> Option<Story> {
+        let situation = self.situation();
+        // A node's own command would hide what is known of it.
+        let others = commands.iter().filter(|command| !command.candidates.iter().any(|one| one.node == node));
+        let records: Vec<CommandRecord> = others.cloned().map(CommandRecord::propose).collect();
+        let cluster = self.cluster(&situation, &records, solution, settings.annotations);
+        story(&cluster, node, self.now, &completed(&settings.options))
+    }
+
+    /// The instances of the nodes that have one, by the name of the node.
+    #[must_use]
+    pub fn instances(&self) -> BTreeMap<String, LaunchedInstance> {
+        let situation = self.situation();
+        let of = |place: &Place<'_>| Some((place.node?.name.clone(), place.claim?.status.instance.clone()?));
+        situation.places.iter().filter_map(of).collect()
+    }
+
+    fn situation(&self) -> Situation<'_> {
+        let mut situation = Situation::new(&self.view, &self.records);
+        situation.virtual_pods = self.virtual_pods.iter().collect();
+        situation
+    }
+
+    fn cluster<'a>(
+        &'a self,
+        situation: &'a Situation<'a>,
+        records: &'a [CommandRecord],
+        solution: &Solution,
+        annotations: &StringMap,
+    ) -> Cluster<'a> {
+        let mut cluster = input(situation, &self.judged, records, None);
+        cluster.annotations.clone_from(annotations);
+        // What is launched for pods that wait is written down before the planner looks at nodes again, and takes its part
+        // of limits. What earlier commands launch does too.
+        let replacements = records.iter().flat_map(|record| &record.command.replacements).map(|one| &one.launch);
+        for launch in solution.launches.iter().chain(replacements) {
+            if let Some(offer) = cluster.node_pools.iter_mut().find(|offer| offer.pool.name == launch.node_pool) {
+                offer.usage.resources.add(&launch.charge.resources);
+                offer.usage.dollars_per_hour += launch.charge.dollars_per_hour;
+            }
+        }
+        cluster
+    }
+
+    fn expired(&self, situation: &Situation<'_>) -> BTreeMap<String, String> {
+        // An age that nobody knows is no reason.
+        let aged = self.records.iter().filter(|claim| claim.created > jiff::Timestamp::UNIX_EPOCH);
+        let expired: BTreeMap<String, String> =
+            expired(aged, self.now).into_iter().map(|one| (one.node_claim, one.message)).collect();
+        let of = |place: &Place<'_>| {
+            let why = expired.get(&place.claim?.name)?.clone();
+            Some((
+                place
+                    .node
+                    .map_or_else(|| place.claim.map(|claim| claim.name.clone()), |node| Some(node.name.clone()))?,
+                why,
+            ))
+        };
+        situation.places.iter().filter_map(of).collect()
+    }
+}
+
+/// The options with what every plan without a table of claims needs.
+fn completed(options: &Options) -> Options {
+    Options {
+        hash_version: nodeless_api::hash::VERSION.to_owned(),
+        trust_conditions: true,
+        explain: true,
+        ..options.clone()
+    }
+}
+
+/// Why the nodes stay that the last decision left, and those that no NodePool made.
+fn kept(last: Vec<Kept>, found: &Disruption, expired: &BTreeMap<String, String>) -> Vec<Kept> {
+    let going: BTreeSet<&str> =
+        found.commands.iter().flat_map(|command| &command.candidates).map(|one| one.node.as_str()).collect();
+    let mut kept: Vec<Kept> = last.into_iter().filter(|one| !going.contains(one.node.as_str())).collect();
+    for one in &mut kept {
+        if let Some(why) = expired.get(&one.node) {
+            one.reasons.insert(0, KeptReason::Expired(why.clone()));
+        }
+    }
+    kept.extend(found.foreign.iter().map(|node| Kept { node: node.clone(), reasons: vec![KeptReason::Foreign] }));
+    kept.sort_by(|a, b| a.node.cmp(&b.node));
+    kept
+}
