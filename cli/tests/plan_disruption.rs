@@ -283,6 +283,7 @@ fn what_karpenter_says_of_its_node_claims_is_understood() {
     }
     objects.pod("drifted", Some("drifted"), "1800m");
     objects.pod("busy", Some("busy"), "1");
+    objects.pod("starting", Some("starting"), "1");
     let plan = objects.plan(0, &[]);
     let methods: Vec<(&Value, &Value)> =
         plan["commands"].as_array().unwrap().iter().map(|command| (&command["method"], &command["nodes"])).collect();
@@ -322,6 +323,12 @@ fn bad_input_is_told_on_the_object_and_blocks_only_what_it_must() {
     objects.node("never", "m5.large", "on-demand");
     objects.pod("never", Some("never"), "100m");
     objects.budget("never", "never", 0);
+    objects.node("single", "m5.large", "on-demand");
+    objects.pod("single", Some("single"), "100m");
+    objects.budget("single", "single", 1);
+    let spec = &mut objects.0.last_mut().unwrap()["spec"];
+    spec.as_object_mut().unwrap().remove("maxUnavailable");
+    spec["minAvailable"] = json!(1);
     objects.node("odd", "m5.large", "on-demand");
     objects.pod("odd", Some("odd"), "100m")["metadata"]["annotations"] =
         json!({ "karpenter.sh/do-not-disrupt": "a while" });
@@ -345,6 +352,7 @@ fn bad_input_is_told_on_the_object_and_blocks_only_what_it_must() {
         assert!(pool.contains(told), "{told}: {pool}");
     }
     assert!(said(&plan, "PodDisruptionBudget", "never").contains("never allows an eviction"));
+    assert!(said(&plan, "PodDisruptionBudget", "single").contains("it wants as many pods as there are"));
     assert!(said(&plan, "Pod", "odd").starts_with("InvalidDoNotDisruptAnnotation: "));
     assert!(said(&plan, "Pod", "twice").contains("PodDisruptionBudgets one and two cover this pod"));
     assert!(said(&plan, "Node", "homeless").contains("NodePool gone does not exist"));
@@ -383,6 +391,23 @@ fn pods_that_wait_are_planned_first_and_decide_the_exit_code() {
     assert_eq!(
         (&plan["unschedulable"][0]["pod"], plan["commands"].as_array().unwrap().len()),
         (&json!("default/huge"), 1)
+    );
+}
+
+#[test]
+fn a_node_that_takes_pods_still_tells_its_own_reasons() {
+    let mut objects = Objects::new();
+    objects.node("wasted", "m5.4xlarge", "on-demand");
+    objects.pod("web", Some("wasted"), "500m");
+    objects.node("guarded", "m5.large", "on-demand");
+    objects.pod("db", Some("guarded"), "100m");
+    objects.budget("db", "db", 0);
+    let plan = objects.plan(0, &[]);
+    assert_eq!(plan["commands"][0]["placements"], json!([{ "pod": "default/web", "node": "guarded" }]));
+    assert_eq!(
+        kept(&plan, "guarded"),
+        "PodDisruptionBudget default/db allows no eviction of pod default/db; pod default/web, which has to leave its node, \
+         is expected there"
     );
 }
 

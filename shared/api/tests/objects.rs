@@ -217,6 +217,12 @@ fn other_objects_become_the_models() {
     assert!(budget(json!({ "maxUnavailable": 0, "selector": {} })).blocks_always);
     assert!(budget(json!({ "minAvailable": "100%" })).blocks_always);
     assert!(!budget(json!({ "minAvailable": 1 })).blocks_always);
+    let wants_all = |desired: i32, expected: i32| {
+        let status = json!({ "desiredHealthy": desired, "expectedPods": expected });
+        let object = serde_json::from_value(json!({ "metadata": { "name": "b" }, "status": status })).unwrap();
+        model::PodDisruptionBudget::try_from(&object as &slim::PodDisruptionBudget).unwrap().wants_all
+    };
+    assert!(wants_all(1, 1) && wants_all(3, 2) && !wants_all(1, 2) && !wants_all(0, 0));
     let none: slim::CsiNode =
         serde_json::from_value(json!({ "metadata": { "name": "n" }, "spec": { "drivers": null } })).unwrap();
     assert_eq!(none.spec.drivers, []);

@@ -64,10 +64,17 @@ fn homeless(cluster: &Cluster<'_>, node: &ClusterNode<'_>) -> Option<ObjectEvent
     Some(event(reference("v1", "Node", "", &node.name, &node.uid), false, "DisruptionBlocked", message))
 }
 
+/// What is said on a PodDisruptionBudget that never allows an eviction.
+const NEVER: &str =
+    "it never allows an eviction, so the nodes of its pods are not disrupted by choice; allow at least one disruption";
+/// What is said on one that does not allow any now, and will not by waiting.
+const WANTS_ALL: &str = "it wants as many pods as there are, so it allows no eviction, and the nodes of its pods are not \
+                         disrupted by choice; run more replicas, or allow at least one disruption";
+
 /// PodDisruptionBudgets that never allow an eviction, and pods with several.
 fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n ClusterNode<'a>>) -> Vec<ObjectEvent> {
     let guards = Guards::of(cluster.disruption_budgets);
-    let mut never: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut never: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
     let mut events = Vec::new();
     for pod in nodes.flat_map(|node| node.pods.iter().copied()).filter(|pod| pod.is_active()) {
         let covering: Vec<&PodDisruptionBudget> = guards.covering(pod).collect();
@@ -80,15 +87,13 @@ fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n 
             );
             events.push(event(of_pod(pod), true, "DisruptionBlocked", message));
         }
-        never.extend(
-            covering.into_iter().filter(|one| one.blocks_always).map(|one| (one.namespace.as_str(), one.name.as_str())),
-        );
+        never.extend(covering.into_iter().filter(|one| one.blocks_always || one.wants_all).map(|one| {
+            let what = if one.blocks_always { NEVER } else { WANTS_ALL };
+            (one.namespace.as_str(), one.name.as_str(), what)
+        }));
     }
-    events.extend(never.into_iter().map(|(namespace, name)| {
-        let message =
-            "it never allows an eviction, so the nodes of its pods are not disrupted by choice; allow at least one \
-                       disruption"
-                .to_owned();
+    events.extend(never.into_iter().map(|(namespace, name, what)| {
+        let message = what.to_owned();
         event(reference("policy/v1", "PodDisruptionBudget", namespace, name, ""), true, "DisruptionBlocked", message)
     }));
     events

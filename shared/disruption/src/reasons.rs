@@ -275,6 +275,26 @@ impl fmt::Display for KeptReason {
 }
 
 impl KeptReason {
+    /// Whether it is a reason of the node itself, which does not depend on what else a decision does.
+    #[must_use]
+    pub const fn is_lasting(&self) -> bool {
+        matches!(
+            self,
+            Self::DoNotDisruptNode
+                | Self::DoNotDisruptPod(_)
+                | Self::PodDisruptionBudget { .. }
+                | Self::SeveralPodDisruptionBudgets(_)
+                | Self::NoNodePool(_)
+                | Self::Static(_)
+                | Self::ConsolidationNever
+                | Self::TooRecent { .. }
+                | Self::NotEmptyPolicy { .. }
+                | Self::Paused { .. }
+                | Self::Churn(_)
+                | Self::Nominated { .. }
+        )
+    }
+
     /// What kind of reason it is, without names and numbers: to tell of many nodes at once.
     #[must_use]
     pub const fn heading(&self) -> &'static str {

@@ -193,7 +193,7 @@ fn bad_input_is_said_on_the_object_concerned() {
         selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), app.into())]))),
         disruptions_allowed: i32::from(!blocks_always),
         blocks_always,
-        always_allows_unhealthy: false,
+        ..PodDisruptionBudget::default()
     };
     world.budgets = vec![guard("never", "a", true), guard("one", "b", false), guard("two", "b", false)];
     world.pools[0].disruption.budgets = vec![

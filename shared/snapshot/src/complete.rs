@@ -14,8 +14,12 @@ const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
 /// How many pods a budget allows to be evicted, as its controller would count it: `covered` are those that it covers, and
-/// `healthy` how many of them run. `None` where the budget does not say how many.
-pub(crate) fn disruptions_allowed(spec: &slim::PodDisruptionBudgetSpec, covered: usize, healthy: usize) -> Option<i32> {
+/// `healthy` how many of them run; and whether it wants all of them. `None` where the budget does not say how many.
+pub(crate) fn disruptions_allowed(
+    spec: &slim::PodDisruptionBudgetSpec,
+    covered: usize,
+    healthy: usize,
+) -> Option<(i32, bool)> {
     // Both are rounded up, as the controller does.
     let share = |value: &IntOrString| match value {
         IntOrString::Int(number) => Some(i64::from(*number)),
@@ -31,7 +35,8 @@ pub(crate) fn disruptions_allowed(spec: &slim::PodDisruptionBudgetSpec, covered:
         (None, Some(most)) => covered - share(most)?,
         (None, None) => return None,
     };
-    i32::try_from((healthy - wanted.max(0)).max(0)).ok()
+    let allowed = i32::try_from((healthy - wanted.max(0)).max(0)).ok()?;
+    Some((allowed, covered > 0 && wanted >= covered))
 }
 
 /// What pods may use is everything, unless the node says otherwise.

@@ -162,8 +162,9 @@ impl Snapshot {
                 let of_budget = |pod: &&Pod| pod.is_active() && budget.covers(&pod.namespace, &pod.labels);
                 let covered: Vec<&Pod> = self.view.pods.iter().filter(of_budget).collect();
                 let healthy = covered.iter().filter(|pod| pod.node_name.is_some() && pod.ready != Some(false)).count();
-                if let Some(allowed) = complete::disruptions_allowed(spec, covered.len(), healthy) {
+                if let Some((allowed, wants_all)) = complete::disruptions_allowed(spec, covered.len(), healthy) {
                     budget.disruptions_allowed = allowed;
+                    budget.wants_all = wants_all;
                     self.counted.insert(format!("{}/{}", budget.namespace, budget.name), allowed);
                 }
             }

@@ -45,6 +45,7 @@ impl TryFrom<&slim::PodDisruptionBudget> for model::PodDisruptionBudget {
             selector: covered.map_err(|error| error.of(object))?,
             disruptions_allowed: budget.status.disruptions_allowed,
             blocks_always: is(&spec.max_unavailable, Some(0), "0%") || is(&spec.min_available, None, "100%"),
+            wants_all: (1..=budget.status.desired_healthy).contains(&budget.status.expected_pods),
             always_allows_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
         })
     }

@@ -105,6 +105,10 @@ pub struct PodDisruptionBudgetSpec {
 pub struct PodDisruptionBudgetStatus {
     /// How many pods may be evicted.
     pub disruptions_allowed: i32,
+    /// How many pods have to be healthy.
+    pub desired_healthy: i32,
+    /// How many pods there should be.
+    pub expected_pods: i32,
     /// The generation of the budget that this is about.
     pub observed_generation: Option<i64>,
 }

@@ -65,7 +65,7 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
 fn in_full(obstacle: Obstacle<'_>) -> String {
     match obstacle {
         Obstacle::Room { resource, asked, free } => {
-            let shown = |milli: i64| format_quantity(resource, Quantity::from_milli(milli.into()));
+            let shown = |milli: i64| format_quantity(resource, Quantity::from_milli(milli));
             format!("too little {resource}: {} asked, {} free", shown(asked), shown(free.max(0)))
         }
         other => other.to_string(),

@@ -50,7 +50,7 @@ impl DryRun {
         let mut records: Vec<CommandRecord> = Vec::new();
         let mut found = Disruption { doubt: doubt(&self.view), ..Disruption::default() };
         let mut not_looked_at = BTreeSet::new();
-        let mut last = Vec::new();
+        let (mut first, mut last) = (Vec::new(), Vec::new());
         for round in 0..settings.decisions.max(1) {
             let mut cluster = self.cluster(&situation, &records, solution, settings.annotations);
             cluster.not_looked_at = std::mem::take(&mut not_looked_at);
@@ -58,6 +58,7 @@ impl DryRun {
             found.decisions += 1;
             if round == 0 {
                 found.events = decision.events;
+                first.clone_from(&decision.kept);
             }
             last = decision.kept;
             not_looked_at = decision.not_looked_at;
@@ -74,7 +75,7 @@ impl DryRun {
             .map(|node| node.name.clone())
             .collect();
         found.commands = records.into_iter().map(|record| record.command).collect();
-        found.kept = kept(last, &found, &self.expired(&situation));
+        found.kept = kept(last, &first, &found, &self.expired(&situation));
         found
     }
 
@@ -158,15 +159,24 @@ fn completed(options: &Options) -> Options {
     }
 }
 
-/// Why the nodes stay that the last decision left, and those that no NodePool made.
-fn kept(last: Vec<Kept>, found: &Disruption, expired: &BTreeMap<String, String>) -> Vec<Kept> {
+/// Why the nodes stay that the last decision left, and those that no NodePool made. What pods of earlier commands need
+/// hides reasons of the node itself, so these come from the first decision.
+fn kept(last: Vec<Kept>, first: &[Kept], found: &Disruption, expired: &BTreeMap<String, String>) -> Vec<Kept> {
     let going: BTreeSet<&str> =
         found.commands.iter().flat_map(|command| &command.candidates).map(|one| one.node.as_str()).collect();
+    let lasting = |kept: &Kept| {
+        let reasons: Vec<KeptReason> = kept.reasons.iter().filter(|why| why.is_lasting()).cloned().collect();
+        (kept.node.clone(), reasons)
+    };
+    let mut own: BTreeMap<String, Vec<KeptReason>> = first.iter().map(lasting).collect();
     let mut kept: Vec<Kept> = last.into_iter().filter(|one| !going.contains(one.node.as_str())).collect();
     for one in &mut kept {
-        if let Some(why) = expired.get(&one.node) {
-            one.reasons.insert(0, KeptReason::Expired(why.clone()));
-        }
+        let expired = expired.get(&one.node).cloned().map(KeptReason::Expired);
+        let mut reasons: Vec<KeptReason> =
+            expired.into_iter().chain(own.remove(&one.node).unwrap_or_default()).collect();
+        one.reasons.retain(|why| !reasons.contains(why));
+        reasons.append(&mut one.reasons);
+        one.reasons = reasons;
     }
     kept.extend(found.foreign.iter().map(|node| Kept { node: node.clone(), reasons: vec![KeptReason::Foreign] }));
     kept.sort_by(|a, b| a.node.cmp(&b.node));
