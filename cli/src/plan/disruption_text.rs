@@ -137,12 +137,12 @@ fn moves(command: &CommandReport) -> String {
     nodes.dedup();
     let new = if command.replacements.len() == 1 { "the new node" } else { "the new nodes" };
     let rest = match (to_new, nodes.is_empty()) {
-        (0, true) => "wherever they fit".to_owned(),
-        (0, false) => format!("to {}", shortened(&nodes)),
-        (_, true) => format!("to {new}"),
-        (_, false) => format!("{to_new} to {new}, {} to {}", command.placements.len(), shortened(&nodes)),
+        (0, true) => " wherever they fit".to_owned(),
+        (0, false) => format!(" to {}", shortened(&nodes)),
+        (_, true) => format!(" to {new}"),
+        (_, false) => format!(": {to_new} to {new}, {} to {}", command.placements.len(), shortened(&nodes)),
     };
-    format!("{} {rest}", counted(command.evictions, "pod"))
+    format!("{}{rest}", counted(command.evictions, "pod"))
 }
 
 /// The nodes that stay, by kind of reason, the largest group first.

@@ -18,8 +18,9 @@ pub enum KeptReason {
     Leaving,
     /// No NodePool made it.
     Foreign,
-    /// It has reached its `expireAfter`, and goes by force.
-    Expired(String),
+    /// It goes whatever else is decided: it has reached its `expireAfter`, its NodePool sleeps, or it is one too many of a
+    /// NodePool with a fixed number.
+    Goes(String),
     /// It has not joined or is not ready for pods yet.
     NotInitialized,
     /// It was made for pods that may be on their way to it.
@@ -183,7 +184,7 @@ impl fmt::Display for KeptReason {
         match self {
             Self::InCommand(id) => write!(f, "command {id} disrupts it already"),
             Self::Leaving => f.write_str("it is going away already"),
-            Self::Expired(why) => write!(f, "{why}, and goes by force"),
+            Self::Goes(why) => write!(f, "{why}, so it goes"),
             Self::Foreign => f.write_str("it belongs to no NodePool"),
             Self::NotInitialized => f.write_str("it is not initialised yet"),
             Self::Nominated { until } => write!(f, "pods may be on their way to it until {until}"),
@@ -302,7 +303,7 @@ impl KeptReason {
             Self::InCommand(_) => "a command disrupts them already",
             Self::Leaving => "going away already",
             Self::Foreign => "of no NodePool",
-            Self::Expired(_) => "expired, and going by force",
+            Self::Goes(_) => "going whatever else is decided",
             Self::NotInitialized => "not initialised yet",
             Self::Nominated { .. } => "pods may be on their way to them",
             Self::PendingPod(_) => "pending pods fit there",

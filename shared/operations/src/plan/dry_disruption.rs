@@ -3,8 +3,10 @@
 use super::disrupt::{doubt, input};
 use super::dry_run::DryRun;
 use super::situation::{Place, Situation};
+use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
-use nodeless_disruption::{Cluster, Command, Kept, KeptReason, Options, Story, decide, expired, story};
+use nodeless_disruption::schedules::retiring;
+use nodeless_disruption::{Cluster, Command, Kept, KeptReason, Options, Story, decide, expired, static_changes, story};
 use nodeless_model::StringMap;
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::object::ObjectEvent;
@@ -74,8 +76,11 @@ impl DryRun {
             .filter_map(|place| place.node.filter(|node| node.node_pool().is_none() && place.claim.is_none()))
             .map(|node| node.name.clone())
             .collect();
+        let cluster = self.cluster(&situation, &records, solution, settings.annotations);
+        let goes = self.goes_anyway(&situation, &cluster, &options);
+        drop(cluster);
         found.commands = records.into_iter().map(|record| record.command).collect();
-        found.kept = kept(last, &first, &found, &self.expired(&situation));
+        found.kept = kept(last, &first, &found, &goes);
         found
     }
 
@@ -131,21 +136,31 @@ impl DryRun {
         cluster
     }
 
-    fn expired(&self, situation: &Situation<'_>) -> BTreeMap<String, String> {
+    /// The nodes that go whatever decisions say, each with why.
+    fn goes_anyway(
+        &self,
+        situation: &Situation<'_>,
+        cluster: &Cluster<'_>,
+        options: &Options,
+    ) -> BTreeMap<String, String> {
         // An age that nobody knows is no reason.
-        let aged = self.records.iter().filter(|claim| claim.created > jiff::Timestamp::UNIX_EPOCH);
+        let aged = self.records.iter().filter(|claim| claim.created > Timestamp::UNIX_EPOCH);
         let expired: BTreeMap<String, String> =
             expired(aged, self.now).into_iter().map(|one| (one.node_claim, one.message)).collect();
         let of = |place: &Place<'_>| {
-            let why = expired.get(&place.claim?.name)?.clone();
-            Some((
-                place
-                    .node
-                    .map_or_else(|| place.claim.map(|claim| claim.name.clone()), |node| Some(node.name.clone()))?,
-                why,
-            ))
+            let claim = place.claim?;
+            let name = place.node.map_or(&claim.name, |node| &node.name);
+            Some((name.clone(), expired.get(&claim.name)?.clone()))
         };
-        situation.places.iter().filter_map(of).collect()
+        let mut goes: BTreeMap<String, String> = situation.places.iter().filter_map(of).collect();
+        for (candidate, until) in retiring(cluster, self.now) {
+            goes.insert(candidate.node, format!("NodePool {} sleeps until {until}", candidate.node_pool));
+        }
+        for change in static_changes(cluster, self.now, options) {
+            let why = format!("NodePool {} has more nodes than its replicas", change.node_pool);
+            goes.extend(change.surplus.into_iter().map(|candidate| (candidate.node, why.clone())));
+        }
+        goes
     }
 }
 
@@ -161,7 +176,7 @@ fn completed(options: &Options) -> Options {
 
 /// Why the nodes stay that the last decision left, and those that no NodePool made. What pods of earlier commands need
 /// hides reasons of the node itself, so these come from the first decision.
-fn kept(last: Vec<Kept>, first: &[Kept], found: &Disruption, expired: &BTreeMap<String, String>) -> Vec<Kept> {
+fn kept(last: Vec<Kept>, first: &[Kept], found: &Disruption, goes: &BTreeMap<String, String>) -> Vec<Kept> {
     let going: BTreeSet<&str> =
         found.commands.iter().flat_map(|command| &command.candidates).map(|one| one.node.as_str()).collect();
     let lasting = |kept: &Kept| {
@@ -171,9 +186,8 @@ fn kept(last: Vec<Kept>, first: &[Kept], found: &Disruption, expired: &BTreeMap<
     let mut own: BTreeMap<String, Vec<KeptReason>> = first.iter().map(lasting).collect();
     let mut kept: Vec<Kept> = last.into_iter().filter(|one| !going.contains(one.node.as_str())).collect();
     for one in &mut kept {
-        let expired = expired.get(&one.node).cloned().map(KeptReason::Expired);
-        let mut reasons: Vec<KeptReason> =
-            expired.into_iter().chain(own.remove(&one.node).unwrap_or_default()).collect();
+        let goes = goes.get(&one.node).cloned().map(KeptReason::Goes);
+        let mut reasons: Vec<KeptReason> = goes.into_iter().chain(own.remove(&one.node).unwrap_or_default()).collect();
         one.reasons.retain(|why| !reasons.contains(why));
         reasons.append(&mut one.reasons);
         one.reasons = reasons;
