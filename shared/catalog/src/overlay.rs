@@ -1,7 +1,9 @@
 //! NodeOverlays, put over the instance types of each NodePool.
 
 use nodeless_model::requirement::Requirement;
-use nodeless_model::{InstanceType, InstanceTypes, NodeOverlay, NodePool, Offering, Quantity, Requirements, labels};
+use nodeless_model::{
+    InstanceType, InstanceTypes, NodeOverlay, NodePool, Offering, PriceChange, Quantity, Requirements, labels,
+};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,6 +41,7 @@ pub struct OverlaidTypes {
 /// The overlay of the greatest weight that says something about an offering or a resource of a type decides it; among equals
 /// the last name. Two of the same weight that would both decide a price, or give a type different amounts of a resource,
 /// contradict each other: the one that comes later is not applied to any pool. Faulty overlays are not applied either.
+/// An absolute price for types that are named one by one makes those available which only lack a price.
 /// Karpenter 1.14 does all that in the same way.
 #[must_use]
 pub fn apply(overlays: &[NodeOverlay], pools: &[Plain<'_>]) -> Overlaid {
@@ -175,11 +178,24 @@ fn matching_offerings(overlay: &NodeOverlay, from_pool: &Requirements, kind: &In
     kind.offerings.iter().enumerate().filter(|(_, offering)| matches(offering)).map(|(place, _)| place).collect()
 }
 
+/// Whether an overlay stands in for the price lists: an absolute price for instance types named one by one and nothing else,
+/// as in Karpenter. Whoever prices a whole family need not mean those of it that cannot be had yet.
+fn is_price_list(overlay: &NodeOverlay) -> bool {
+    let mut requirements = overlay.requirements.iter();
+    let only = requirements.next().filter(|_| requirements.next().is_none());
+    matches!(overlay.price, Some(PriceChange::Absolute(price)) if price > 0.0)
+        && only.is_some_and(|(key, wanted)| key == labels::INSTANCE_TYPE && wanted.values().is_some())
+}
+
 fn change(overlay: &NodeOverlay, statement: &Statement, kind: &mut InstanceType, marks: &mut OverlaidTypes) {
     match &statement.about {
         About::Price { offering } => {
             if let (Some(price), Some(offering)) = (overlay.price, kind.offerings.get_mut(*offering)) {
                 offering.price = price.apply(offering.price);
+                if offering.lacks_price && is_price_list(overlay) {
+                    offering.available = true;
+                    offering.lacks_price = false;
+                }
                 marks.priced.insert(kind.name.clone());
             }
         }

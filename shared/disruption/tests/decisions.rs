@@ -146,6 +146,7 @@ fn instance_type(name: &str, cpu: i64, price: f64) -> InstanceType {
             capacity_type: CapacityType::OnDemand,
             price,
             available: true,
+            lacks_price: false,
             reservation: None,
             requirements: Requirements::new(),
         }],

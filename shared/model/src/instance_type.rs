@@ -44,6 +44,8 @@ pub struct Offering {
     pub price: f64,
     /// Whether it can be had now, as far as is known.
     pub available: bool,
+    /// Whether a price is all that it lacks to be had: the price lists have none, and a NodeOverlay may give it one.
+    pub lacks_price: bool,
     /// The capacity reservation, where the capacity type is `reserved`.
     pub reservation: Option<Reservation>,
     /// Further labels that only this offering has, such as the zone id.
@@ -140,6 +142,7 @@ mod tests {
             capacity_type,
             price,
             available,
+            lacks_price: false,
             reservation: None,
             requirements: Requirements::new(),
         }

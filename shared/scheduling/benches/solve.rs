@@ -41,6 +41,7 @@ fn instance_type(name: String, cpu: i64, memory_mib: i64, pods: i64, price: f64)
                 capacity_type,
                 price: price * share,
                 available: true,
+                lacks_price: false,
                 reservation: None,
                 requirements: Requirements::new(),
             });

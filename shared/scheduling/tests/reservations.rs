@@ -17,6 +17,7 @@ fn reserved_catalog(instance_type: &str, remaining: u32) -> InstanceTypes {
             capacity_type: CapacityType::Reserved,
             price: on_demand.price / 10_000_000.0,
             available: true,
+            lacks_price: false,
             reservation: Some(Reservation { id: "cr-1".into(), remaining }),
             requirements: Requirements::from([(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(["cr-1"]))]),
         };

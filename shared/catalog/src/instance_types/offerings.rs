@@ -33,6 +33,7 @@ pub(super) fn offerings(
                     capacity_type,
                     price: price.map_or(0.0, Price::dollars),
                     available: open(zone) && !short && price.is_some(),
+                    lacks_price: open(zone) && !short && price.is_none(),
                     reservation: None,
                     requirements: own_labels(zone, unreserved),
                 });
@@ -80,6 +81,7 @@ fn reserved(zone: &Zone, reservation: &CapacityReservation, on_demand: Option<Pr
         capacity_type: CapacityType::Reserved,
         price: on_demand.map_or(0.0, |price| price.dollars() * RESERVED_SHARE_OF_ON_DEMAND),
         available: open && reservation.remaining > 0 && !reservation.expiring,
+        lacks_price: false,
         reservation: Some(Reservation { id: reservation.id.clone(), remaining: reservation.remaining }),
         requirements,
     }

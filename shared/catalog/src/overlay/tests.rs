@@ -8,6 +8,7 @@ fn offering(zone: &str, capacity_type: CapacityType, price: f64) -> Offering {
         capacity_type,
         price,
         available: true,
+        lacks_price: false,
         reservation: None,
         requirements: Requirements::from([(labels::ZONE_ID, Requirement::one_of([format!("use1-{zone}")]))]),
     }
@@ -170,4 +171,28 @@ fn a_faulty_overlay_is_left_out() {
     let overlaid = apply_to(&[faulty], &[&pool]);
     assert_eq!(prices(&overlaid, "default")[0], 0.40);
     assert!(overlaid.conflicts.is_empty(), "what is wrong with it is said elsewhere");
+}
+
+#[test]
+fn a_price_for_named_types_makes_those_available_that_the_price_lists_lack() {
+    let pool = pool("default", &[]);
+    let preview = |lacks_price| {
+        let mut preview = kind("m9.large", "m9");
+        for offering in &mut preview.offerings {
+            (offering.price, offering.available, offering.lacks_price) = (0.0, false, lacks_price);
+        }
+        InstanceTypes::from(vec![preview])
+    };
+    let available = |overlay: NodeOverlay, lacks_price| {
+        let overlaid = apply(&[overlay], &[Plain { pool: &pool, instance_types: preview(lacks_price) }]);
+        let kinds = overlaid.pools["default"].instance_types.clone();
+        kinds[0].offerings.iter().filter(|offering| offering.available && offering.price > 0.0).count()
+    };
+    let named = [(labels::INSTANCE_TYPE, "m9.large")];
+    assert_eq!(available(priced("o", 0, &named, PriceChange::Absolute(0.5)), true), 3);
+    // Not those that are short or have no subnet, and not by a change of a price that nobody knows.
+    assert_eq!(available(priced("o", 0, &named, PriceChange::Absolute(0.5)), false), 0);
+    assert_eq!(available(priced("o", 0, &named, PriceChange::Add(0.5)), true), 0);
+    let family = [(labels::INSTANCE_FAMILY, "m9")];
+    assert_eq!(available(priced("o", 0, &family, PriceChange::Absolute(0.5)), true), 0);
 }

@@ -52,6 +52,7 @@ pub fn instance_type(family: &str, size: &str, cpu: i64, memory: i64, price: f64
                 capacity_type,
                 price: price * share,
                 available: true,
+                lacks_price: false,
                 reservation: None,
                 requirements: Requirements::new(),
             });

@@ -57,6 +57,7 @@ pub fn instance_type(
                 capacity_type,
                 price: price * share,
                 available: true,
+                lacks_price: false,
                 reservation: None,
                 requirements: Requirements::new(),
             });
