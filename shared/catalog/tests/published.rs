@@ -94,3 +94,38 @@ fn labels_and_allocatable_of_all_types_are_karpenters() {
     // What is left is a type that Karpenter's tables do not list.
     assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["dl1.24xlarge"]);
 }
+
+/// The table of `docs/allocatable.md`. After a change that is meant, write it again:
+///
+/// ```sh
+/// NODELESS_WRITE_TABLE=1 cargo test -p nodeless-catalog --test published
+/// ```
+#[test]
+fn the_table_of_all_types_is_what_comes_out() {
+    const SHOWN: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
+    let published = published();
+    let mut table = String::from(
+        "# Allocatable resources of every instance type\n\n\
+         Under an AL2023 node class with defaults; written by `tests/published.rs`. What Karpenter publishes is the same, but for\n\
+         the rows that say otherwise; `instance-types.md` says why.\n\n\
+         | instance type | cpu | memory | ephemeral storage | pods | others | Karpenter |\n|---|---|---|---|---|---|---|\n",
+    );
+    for (name, (_, resources)) in ours() {
+        let shown = SHOWN.map(|resource| resources.get(resource).map_or("", String::as_str)).join(" | ");
+        let others = resources.iter().filter(|(resource, _)| !SHOWN.contains(&resource.as_str()));
+        let others: Vec<String> = others.map(|(resource, count)| format!("{resource} {count}")).collect();
+        let same = match published.get(&name) {
+            None => "not listed",
+            Some(theirs) if theirs["resources"] == resources => "same",
+            Some(_) => "without pod-eni",
+        };
+        table.push_str(&format!("| {name} | {shown} | {} | {same} |\n", others.join(", ")));
+    }
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/allocatable.md");
+    if std::env::var_os("NODELESS_WRITE_TABLE").is_some() {
+        std::fs::write(&path, &table).unwrap();
+    }
+    let present = std::fs::read_to_string(&path).unwrap();
+    let wrong = present.lines().zip(table.lines()).find(|(present, wanted)| present != wanted);
+    assert!(present == table, "docs/allocatable.md is not what comes out, such as {wrong:?}; write it again");
+}
