@@ -98,7 +98,7 @@ locals {
       planner      = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn]
       lifecycle    = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn]
       interruption = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn]
-      catalog      = [aws_sqs_queue.plan.arn, aws_sqs_queue.catalog_dead_letters.arn]
+      catalog      = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn, aws_sqs_queue.catalog_dead_letters.arn]
       wake         = [aws_sqs_queue.plan.arn]
       } : name => {
       Sid      = "Send"

@@ -53,6 +53,7 @@ locals {
     catalog = {
       NODELESS_TABLE                 = aws_dynamodb_table.state.name
       NODELESS_PLAN_QUEUE_URL        = aws_sqs_queue.plan.url
+      NODELESS_CLAIMS_QUEUE_URL      = aws_sqs_queue.claims.url
       NODELESS_NODE_ROLE             = local.node_role_name
       NODELESS_NODE_INSTANCE_PROFILE = aws_iam_instance_profile.node.name
     }

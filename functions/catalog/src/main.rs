@@ -1,7 +1,7 @@
 //! Woken by a schedule: reads what EC2 offers and what it costs, and resolves every EC2NodeClass.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-use nodeless_ec2::{AwsCatalogSource, ClusterDetails, NodeProfile};
+use nodeless_ec2::{AwsCatalogSource, NodeProfile};
 use nodeless_operations::{CatalogCache, Refresher};
 use nodeless_runtime::{ConnectError, Connections, Environment};
 use serde_json::{Value, json};
@@ -24,14 +24,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
 async fn connect() -> Result<Refresher, ConnectError> {
     let environment = Environment::of_process();
     let connections = Connections::connect(&environment).await?;
-    let access = &connections.access;
-    let details = ClusterDetails {
-        name: access.name.clone(),
-        endpoint: access.endpoint.clone(),
-        certificate_authority: access.certificate_authority.clone().unwrap_or_default(),
-        service_cidr: access.service_cidr.clone(),
-        version: access.version.clone(),
-    };
+    let details = connections.cluster_details();
     let profile = environment
         .optional("NODELESS_NODE_ROLE")
         .zip(environment.optional("NODELESS_NODE_INSTANCE_PROFILE"))

@@ -1,11 +1,12 @@
 //! Woken by the claims queue: launches, registers, drains and terminates, one claim at a time, and once a minute compares
-//! all claims with EC2 and the cluster.
+//! all claims with EC2 and the cluster. Asked by the catalog function, it also finds out by dry runs whether instances can be
+//! launched from an EC2NodeClass.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
-use nodeless_ec2::{ClusterDetails, Ec2Cloud};
+use nodeless_ec2::Ec2Cloud;
 use nodeless_lifecycle::Settings;
-use nodeless_operations::{CatalogCache, Reconciler, Sweeper};
+use nodeless_operations::{CatalogCache, Reconciler, Sweeper, Validator};
 use nodeless_ports::Queue;
 use nodeless_ports::queue::{ClaimMessage, WakeSource};
 use nodeless_runtime::{ConnectError, Connections, Environment, batch};
@@ -15,6 +16,7 @@ use tokio::sync::OnceCell;
 struct Lifecycle {
     reconciler: Reconciler,
     sweeper: Sweeper,
+    validator: Validator,
     queue: Arc<dyn Queue>,
 }
 
@@ -36,6 +38,7 @@ impl Lifecycle {
         match message {
             ClaimMessage::Claim { name } => self.reconciler.run(&name).await.map(|_| ())?,
             ClaimMessage::Plan { .. } => self.queue.wake_planner(WakeSource::Planner).await?,
+            ClaimMessage::NodeClass { name } => self.validator.run(&name).await.map(|_| ())?,
             ClaimMessage::Sweep { .. } => self.sweeper.run().await.map(|_| ())?,
         }
         Ok(())
@@ -44,16 +47,9 @@ impl Lifecycle {
 
 async fn connect() -> Result<Lifecycle, ConnectError> {
     let connections = Connections::connect(&Environment::of_process()).await?;
-    let access = &connections.access;
-    let details = ClusterDetails {
-        name: access.name.clone(),
-        endpoint: access.endpoint.clone(),
-        certificate_authority: access.certificate_authority.clone().unwrap_or_default(),
-        service_cidr: access.service_cidr.clone(),
-        version: access.version.clone(),
-    };
+    let details = connections.cluster_details();
     let cloud = Arc::new(Ec2Cloud::new(&connections.config, details));
-    let settings = Settings::new(&access.name);
+    let settings = Settings::new(&connections.access.name);
     let reconciler = Reconciler {
         context: connections.context.clone(),
         claims: connections.claims.clone(),
@@ -64,6 +60,14 @@ async fn connect() -> Result<Lifecycle, ConnectError> {
         settings: settings.clone(),
     };
     let queue: Arc<dyn Queue> = connections.queue.clone();
+    let validator = Validator {
+        context: connections.context.clone(),
+        claims: connections.claims.clone(),
+        queue: connections.queue.clone(),
+        cluster: connections.cluster.clone(),
+        cloud: cloud.clone(),
+        catalog: CatalogCache::default(),
+    };
     let sweeper = Sweeper {
         context: connections.context,
         claims: connections.claims,
@@ -73,5 +77,5 @@ async fn connect() -> Result<Lifecycle, ConnectError> {
         catalog: CatalogCache::default(),
         settings,
     };
-    Ok(Lifecycle { reconciler, sweeper, queue })
+    Ok(Lifecycle { reconciler, sweeper, validator, queue })
 }

@@ -5,9 +5,9 @@ use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{
     CatalogCache, Context, Interrupter, PlanError, PlanReport, Planner, ReconcileError, Reconciled, Reconciler,
-    RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper,
+    RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
 };
-use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, Queue};
+use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, PortError, Queue};
 use nodeless_simulation::chaos::{
     Chaos, ChaoticCatalogSource, ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue,
 };
@@ -23,6 +23,7 @@ pub struct Functions {
     reconciler: Reconciler,
     sweeper: Sweeper,
     refresher: Refresher,
+    validator: Validator,
     interrupter: Interrupter,
 }
 
@@ -37,6 +38,8 @@ pub enum Outcome {
     Swept(Result<SweepReport, SweepError>),
     /// Of a refresh.
     Refreshed(Result<RefreshReport, RefreshError>),
+    /// Of asking EC2 whether instances can be launched from an EC2NodeClass: whether its status changed.
+    Validated(Result<bool, PortError>),
     /// Of an event from EC2: the claims that leave because of it.
     Interrupted(Result<Vec<String>, InterruptError>),
     /// Of nothing: the process ended in the middle of its work, which this names.
@@ -51,6 +54,7 @@ impl Outcome {
             Self::Reconciled(result) => result.as_ref().err().map(ToString::to_string),
             Self::Swept(result) => result.as_ref().err().map(ToString::to_string),
             Self::Refreshed(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Validated(result) => result.as_ref().err().map(ToString::to_string),
             Self::Interrupted(result) => result.as_ref().err().map(ToString::to_string),
             Self::Ended(what) => Some(format!("the process of {what} ended in the middle")),
         }
@@ -61,6 +65,7 @@ impl Outcome {
         match self {
             Self::Planned(result) => result.is_err(),
             Self::Reconciled(result) => result.is_err(),
+            Self::Validated(result) => result.is_err(),
             Self::Interrupted(result) => matches!(result, Err(InterruptError::Port(_))),
             Self::Ended(_) => true,
             Self::Swept(_) | Self::Refreshed(_) => false,
@@ -121,9 +126,17 @@ impl Functions {
                 claims: claims.clone(),
                 queue: queue.clone(),
                 cluster: cluster.clone(),
-                cloud,
+                cloud: cloud.clone(),
                 catalog: CatalogCache::default(),
                 settings,
+            },
+            validator: Validator {
+                context: context.clone(),
+                claims: claims.clone(),
+                queue: queue.clone(),
+                cluster: cluster.clone(),
+                cloud,
+                catalog: CatalogCache::default(),
             },
             refresher: Refresher {
                 context: context.clone(),
@@ -151,6 +164,10 @@ impl Functions {
 
     pub(crate) async fn refresh(&self) -> Outcome {
         Outcome::Refreshed(self.refresher.run().await)
+    }
+
+    pub(crate) async fn validate(&self, node_class: &str) -> Outcome {
+        Outcome::Validated(self.validator.run(node_class).await)
     }
 
     pub(crate) async fn interrupt(&self, event: &str) -> Outcome {

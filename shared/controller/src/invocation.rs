@@ -23,6 +23,7 @@ impl Invocation {
                 Work::Claim(name) => functions.reconcile(name).await,
                 Work::Sweep => functions.sweep().await,
                 Work::Refresh => functions.refresh().await,
+                Work::Validate(name) => functions.validate(name).await,
                 Work::Interrupt(event) => functions.interrupt(event).await,
             }
         });
@@ -52,6 +53,7 @@ impl Work {
             Self::Claim(_) => "looking after a claim",
             Self::Sweep => "a sweep",
             Self::Refresh => "a refresh",
+            Self::Validate(_) => "asking whether EC2 would launch",
             Self::Interrupt(_) => "an interruption",
         }
     }

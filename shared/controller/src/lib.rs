@@ -52,6 +52,7 @@ enum Work {
     Claim(String),
     Sweep,
     Refresh,
+    Validate(String),
     Interrupt(String),
 }
 
@@ -264,6 +265,7 @@ impl Controller {
             self.wanted.insert(Work::Refresh);
         }
         self.wanted.extend(self.queue.take_claims().into_iter().map(Work::Claim));
+        self.wanted.extend(self.queue.take_node_classes().into_iter().map(Work::Validate));
         for event in self.world.take_events() {
             self.deliver(&Work::Interrupt(event.to_string()), now);
             self.events.push_back(event);

@@ -8,12 +8,13 @@ use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
 use aws_sdk_ec2::types::{Filter, ResourceType};
 use jiff::Timestamp;
 use nodeless_aws::port_error;
-use nodeless_launch::fleet::{self, FleetPlan, lacks_capacity};
+use nodeless_launch::fleet::{self, FleetOverride, FleetPlan, lacks_capacity};
+use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::template::{TemplateError, TemplateSpec, Variant, instance_tags};
 use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{Cloud, ErrorKind, PortError};
+use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -114,6 +115,7 @@ impl Ec2Cloud {
         request: &LaunchRequest<'_>,
         plan: &FleetPlan,
         templates: &BTreeMap<Variant, String>,
+        dry_run: bool,
     ) -> Result<CreateFleetOutput, PortError> {
         let group = request.claim.spec.launch_group.as_ref();
         let count = group.map_or(1, |group| group.size);
@@ -122,7 +124,8 @@ impl Ec2Cloud {
         let call = self
             .client
             .create_fleet()
-            .client_token(token)
+            .set_client_token((!dry_run).then_some(token))
+            .set_dry_run(dry_run.then_some(true))
             .set_context(request.node_class.spec.context.clone())
             .tag_specifications(requests::tag_specification(ResourceType::Instance, &tags))
             .tag_specifications(requests::tag_specification(ResourceType::Volume, &tags))
@@ -131,6 +134,30 @@ impl Ec2Cloud {
             .send()
             .await
             .map_err(|error| port_error("EC2 CreateFleet", &error))
+    }
+
+    /// What EC2 says to the launch of one instance as an entry of the plan has it.
+    async fn try_instance(
+        &self,
+        request: &LaunchRequest<'_>,
+        variant: &Variant,
+        template: &str,
+        entry: &FleetOverride,
+    ) -> Result<Option<Refusal>, PortError> {
+        const OPERATION: &str = "EC2 RunInstances";
+        let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant, false)
+            .map_err(|error| template_error(&error))?;
+        let tags = instance_tags(&self.cluster, request.claim, &request.node_class.spec.tags);
+        let call = self
+            .client
+            .run_instances()
+            .dry_run(true)
+            .tag_specifications(requests::tag_specification(ResourceType::Instance, &tags))
+            .tag_specifications(requests::tag_specification(ResourceType::Volume, &tags));
+        match requests::one_instance(call, &spec, template, entry).send().await {
+            Ok(_) => Ok(None),
+            Err(error) => refusal(Call::RunInstances, port_error(OPERATION, &error)),
+        }
     }
 
     /// The instances of an earlier call with the same token, found by their tag.
@@ -165,14 +192,14 @@ impl Cloud for Ec2Cloud {
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))?;
         let templates = self.templates(&request, &plan).await?;
-        let mut result = self.create_fleet(&request, &plan, &templates).await;
+        let mut result = self.create_fleet(&request, &plan, &templates, false).await;
         if let Err(error) = &result
             && error.code.starts_with("InvalidLaunchTemplate")
         {
             // Somebody deleted a template that we knew: make it again, once.
             self.forget_templates();
             self.templates(&request, &plan).await?;
-            result = self.create_fleet(&request, &plan, &templates).await;
+            result = self.create_fleet(&request, &plan, &templates, false).await;
         }
         match result {
             Ok(output) => outcome(&output, &plan),
@@ -185,6 +212,37 @@ impl Cloud for Ec2Cloud {
             }
             Err(error) => Err(error),
         }
+    }
+
+    async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
+        let plan = fleet::plan(request.node_class, request.claim, request.candidates)
+            .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))?;
+        let templates = match self.templates(&request, &plan).await {
+            Ok(templates) => templates,
+            Err(error) => return refusal(Call::CreateLaunchTemplate, error),
+        };
+        if let Err(error) = self.create_fleet(&request, &plan, &templates, true).await {
+            if error.code.starts_with("InvalidLaunchTemplate") {
+                // Somebody deleted a template that we knew; the next try makes it again.
+                self.forget_templates();
+                return Err(PortError { kind: ErrorKind::Unavailable, ..error });
+            }
+            if let Some(refused) = refusal(Call::CreateFleet, error)? {
+                return Ok(Some(refused));
+            }
+        }
+        // CreateFleet's dry run looks at nothing but rights; that of RunInstances looks at what is to be launched, too.
+        let mut refused = None;
+        for (variant, entries) in &plan.groups {
+            let Some(template) = templates.get(variant) else { continue };
+            for entry in entries {
+                refused = self.try_instance(&request, variant, template, entry).await?;
+                if refused.is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(refused)
     }
 
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {

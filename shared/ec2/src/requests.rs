@@ -1,23 +1,25 @@
 //! Requests to EC2, made from our plain values.
 
 use aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder;
+use aws_sdk_ec2::operation::run_instances::builders::RunInstancesFluentBuilder;
 use aws_sdk_ec2::types::{
     CapacityReservationPreference, CapacityReservationTarget, ConnectionTrackingSpecificationRequest,
     DefaultTargetCapacityType, FleetLaunchTemplateConfigRequest, FleetLaunchTemplateOverridesRequest,
-    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType, InstanceType,
-    LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateCapacityReservationSpecificationRequest,
-    LaunchTemplateCpuOptionsRequest, LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateEnclaveOptionsRequest,
-    LaunchTemplateHttpTokensState, LaunchTemplateIamInstanceProfileSpecificationRequest,
-    LaunchTemplateInstanceMarketOptionsRequest, LaunchTemplateInstanceMetadataEndpointState,
-    LaunchTemplateInstanceMetadataOptionsRequest, LaunchTemplateInstanceMetadataProtocolIpv6,
-    LaunchTemplateInstanceMetadataTagsState, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest,
-    LaunchTemplatePlacementRequest, LaunchTemplateTagSpecificationRequest, LaunchTemplatesMonitoringRequest,
-    MarketType, NestedVirtualizationSpecification, OnDemandOptionsRequest, RequestLaunchTemplateData, ResourceType,
+    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType,
+    InstanceNetworkInterfaceSpecification, InstanceType, LaunchTemplateBlockDeviceMappingRequest,
+    LaunchTemplateCapacityReservationSpecificationRequest, LaunchTemplateCpuOptionsRequest,
+    LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateEnclaveOptionsRequest, LaunchTemplateHttpTokensState,
+    LaunchTemplateIamInstanceProfileSpecificationRequest, LaunchTemplateInstanceMarketOptionsRequest,
+    LaunchTemplateInstanceMetadataEndpointState, LaunchTemplateInstanceMetadataOptionsRequest,
+    LaunchTemplateInstanceMetadataProtocolIpv6, LaunchTemplateInstanceMetadataTagsState,
+    LaunchTemplateInstanceNetworkInterfaceSpecificationRequest, LaunchTemplatePlacementRequest,
+    LaunchTemplateSpecification, LaunchTemplateTagSpecificationRequest, LaunchTemplatesMonitoringRequest, MarketType,
+    NestedVirtualizationSpecification, OnDemandOptionsRequest, RequestLaunchTemplateData, ResourceType,
     SpotAllocationStrategy, SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest, Tenancy,
     VolumeType,
 };
 use nodeless_api::nodeclass::{BlockDeviceMapping, PlacementGroupSelector, Toggle, TokenUse};
-use nodeless_launch::fleet::FleetPlan;
+use nodeless_launch::fleet::{FleetOverride, FleetPlan};
 use nodeless_launch::template::{Interface, InterfaceKind, TemplateSpec, Variant, gibibytes};
 use nodeless_model::{CapacityType, StringMap};
 use nodeless_ports::{ErrorKind, PortError};
@@ -149,6 +151,42 @@ fn network_interface(
         );
     }
     request.build()
+}
+
+/// A RunInstances call for one instance from a launch template, in the subnet of an entry of a plan.
+///
+/// The template lists network interfaces, so the subnet has to be said there, and what a call says of interfaces takes the
+/// place of what the template says. CreateFleet does the same with the subnets of its overrides.
+pub(crate) fn one_instance(
+    request: RunInstancesFluentBuilder,
+    spec: &TemplateSpec,
+    template: &str,
+    entry: &FleetOverride,
+) -> RunInstancesFluentBuilder {
+    let interfaces = spec.network_interfaces.iter().map(|interface| {
+        let from = network_interface(spec, interface);
+        let tracking = from.connection_tracking_specification().cloned();
+        InstanceNetworkInterfaceSpecification::builder()
+            .set_device_index(from.device_index())
+            .set_network_card_index(from.network_card_index())
+            .set_interface_type(from.interface_type().map(str::to_owned))
+            .set_groups(Some(from.groups().to_vec()))
+            .set_ipv6_address_count(from.ipv6_address_count())
+            .set_ipv6_prefix_count(from.ipv6_prefix_count())
+            .set_primary_ipv6(from.primary_ipv6())
+            .set_ipv4_prefix_count(from.ipv4_prefix_count())
+            .set_associate_public_ip_address(from.associate_public_ip_address())
+            .set_connection_tracking_specification(tracking)
+            .subnet_id(&entry.subnet_id)
+            .build()
+    });
+    let template = LaunchTemplateSpecification::builder().launch_template_name(template).version("$Latest").build();
+    request
+        .launch_template(template)
+        .instance_type(InstanceType::from(entry.instance_type.as_str()))
+        .min_count(1)
+        .max_count(1)
+        .set_network_interfaces(Some(interfaces.collect()))
 }
 
 fn block_device(mapping: &BlockDeviceMapping) -> Result<LaunchTemplateBlockDeviceMappingRequest, PortError> {

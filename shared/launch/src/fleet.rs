@@ -135,6 +135,26 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
     })
 }
 
+/// Of the candidates those of the one type that stands for the class when EC2 is asked by dry runs whether it would launch:
+/// on demand where there is such an offering, the cheapest with an image and a subnet, with accelerators only where nothing
+/// else has. Empty where none has.
+#[must_use]
+pub fn sample(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandidate]) -> Vec<LaunchCandidate> {
+    let kinds = [CapacityType::OnDemand, CapacityType::Spot, CapacityType::Reserved];
+    let found = kinds.into_iter().find(|kind| candidates.iter().any(|candidate| candidate.capacity_type == *kind));
+    let mut by_type: BTreeMap<&str, Vec<LaunchCandidate>> = BTreeMap::new();
+    for candidate in candidates.iter().filter(|candidate| Some(candidate.capacity_type) == found) {
+        by_type.entry(&candidate.instance_type).or_default().push(candidate.clone());
+    }
+    let price = |of_type: &[LaunchCandidate]| of_type.iter().map(|it| it.price).fold(f64::INFINITY, f64::min);
+    let mut types: Vec<Vec<LaunchCandidate>> = by_type.into_values().collect();
+    types.sort_by(|a, b| {
+        let exotic = |of_type: &[LaunchCandidate]| of_type.first().is_some_and(is_exotic);
+        exotic(a).cmp(&exotic(b)).then(price(a).total_cmp(&price(b)))
+    });
+    types.into_iter().find(|of_type| plan(class, claim, of_type).is_ok()).unwrap_or_default()
+}
+
 impl FleetPlan {
     /// The variant that a type in a zone is launched with.
     #[must_use]

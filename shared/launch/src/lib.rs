@@ -10,6 +10,7 @@
 //! and tests of what is launched need neither.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod budget;
 pub mod fleet;
 pub mod node_class;
 pub mod request;

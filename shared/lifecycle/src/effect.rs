@@ -84,6 +84,11 @@ pub enum Effect {
         /// Until when they are not to be asked for.
         until: Timestamp,
     },
+    /// Tell on the EC2NodeClass that EC2 refuses to launch from it, and ask EC2 whether that is so for all launches.
+    ReportRefusal {
+        /// What EC2 said.
+        message: String,
+    },
     /// Make the NodeClaim object equal to the record.
     MirrorClaim,
     /// Delete the NodeClaim object and take the finalizer off.
@@ -135,6 +140,8 @@ pub enum LaunchResult {
         code: String,
         /// What the service said.
         message: String,
+        /// Whether trying again may help. Otherwise EC2 has certainly done nothing, and a person has to mend something.
+        retryable: bool,
     },
 }
 

@@ -13,6 +13,20 @@ use std::time::Duration;
 
 /// EC2's code for a client token that came with other parameters before: that call was accepted, its answer lost.
 const TOKEN_USED: &str = "IdempotentParameterMismatch";
+/// Codes of CreateFleet's errors that go by themselves.
+const PASSING: [&str; 7] = [
+    "RequestLimitExceeded",
+    "Throttling",
+    "ThrottlingException",
+    "InternalError",
+    "InternalFailure",
+    "ServiceUnavailable",
+    "Unavailable",
+];
+/// How many refusals end the tries of a claim: with the delays between them what was just made has been known for long.
+const REFUSALS: u32 = 3;
+/// How soon a claim whose launch was refused sees that its EC2NodeClass is not ready any more.
+const REFUSED_AGAIN: Duration = Duration::from_secs(20);
 /// The longest message that a condition carries, in characters, as in Karpenter.
 const MESSAGE_LENGTH: usize = 300;
 
@@ -61,6 +75,9 @@ pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
             return step.after(retry_delay(claim));
         }
         Seen::Known(NodeClassState::Ready) => {}
+    }
+    if is_refused(claim) {
+        return step.after(REFUSED_AGAIN);
     }
     if !answer_was_lost(claim) {
         step.effects.push(Effect::Launch);
@@ -113,9 +130,13 @@ pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings
             nothing_launched(claim, failures, *others_launched, now, settings)
         }
         LaunchResult::NoOffering { message } => no_capacity(claim, message, now),
-        LaunchResult::Failed { code, message } => {
+        LaunchResult::Failed { code, message, retryable } => {
             let reason = if code.is_empty() { "LaunchFailed" } else { code };
-            try_again(claim, reason, message, now)
+            if *retryable || code == TOKEN_USED {
+                try_again(claim, reason, message, now)
+            } else {
+                refused(claim, reason, message, now)
+            }
         }
     };
     crate::joining::set_ready(&mut step.claim, now);
@@ -168,7 +189,8 @@ fn nothing_launched(
     let mend = failures.iter().find(|failure| !failure.lacks_capacity).filter(|_| !others_launched);
     let mut step = match mend {
         Some(failure) => {
-            let mut step = try_again(claim, &failure.code, &failure.message, now);
+            let again = if PASSING.contains(&failure.code.as_str()) { try_again } else { refused };
+            let mut step = again(claim, &failure.code, &failure.message, now);
             step.claim.status.launches_spent += 1;
             step
         }
@@ -198,6 +220,29 @@ fn try_again(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> 
     launch_unknown(&mut step.claim, reason, message, now);
     let delay = retry_delay(&step.claim);
     step.after(delay)
+}
+
+/// A launch that EC2 refused for a reason that does not go by itself is tried a few times, since what was just made is not
+/// known everywhere at once, and then no more: the claim keeps its pods from asking for the next one until its time is up.
+fn refused(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> Step {
+    let mut step = try_again(claim, reason, message, now);
+    let refusals = &mut step.claim.status.launch_refusals;
+    *refusals = refusals.saturating_add(1);
+    if *refusals >= REFUSALS {
+        let message: String = message.chars().take(MESSAGE_LENGTH).collect();
+        step.claim.set_condition(condition::LAUNCHED, ConditionStatus::False, reason, &message, now);
+    }
+    // Once for a group: its members are refused together.
+    let speaks = claim.spec.launch_group.as_ref().is_none_or(|group| group.index == 0);
+    if speaks && claim.status.launch_refusals == 0 {
+        step.effects.push(Effect::ReportRefusal { message: message.to_owned() });
+    }
+    step
+}
+
+/// Whether EC2 has refused the launch for good.
+fn is_refused(claim: &NodeClaim) -> bool {
+    claim.condition(condition::LAUNCHED).is_some_and(|launched| launched.status == ConditionStatus::False)
 }
 
 fn launch_unknown(claim: &mut NodeClaim, reason: &str, message: &str, now: Timestamp) {

@@ -120,6 +120,10 @@ pub struct NodeClaimSpec {
     pub termination_grace_period: Option<Duration>,
     /// Which launch it belongs to.
     pub launch_group: Option<LaunchGroup>,
+    /// Offerings that it would allow and that are not asked for all the same: their launch budgets were used up by others
+    /// when it was decided.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub avoided_offerings: Vec<OfferingKey>,
     /// What it is charged to its NodePool's limits.
     pub charge: Charge,
     /// The claims that it takes the place of: they begin to leave once its node is initialised, and stay if it fails.
@@ -127,6 +131,24 @@ pub struct NodeClaimSpec {
     /// The pods that it was made for, `namespace/name`: for the explanation and the nominations, and so that the next plan
     /// puts those that still wait there again instead of packing them anew.
     pub nominated_pods: Vec<String>,
+}
+
+/// What tells an offering from all others: instance type, zone and capacity type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OfferingKey {
+    /// The instance type.
+    pub instance_type: String,
+    /// The availability zone, by name.
+    pub zone: String,
+    /// How it is bought.
+    pub capacity_type: CapacityType,
+}
+
+impl fmt::Display for OfferingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} in {}", self.instance_type, self.capacity_type, self.zone)
+    }
 }
 
 /// Claims of one plan with identical specs, launched by one CreateFleet call. The id is its client token, and the
@@ -164,6 +186,8 @@ pub struct NodeClaimStatus {
     /// How many of those launches EC2 accepted without starting anything. An accepted client token answers the same for
     /// ever, so the next try needs another one: see [`NodeClaim::client_token`].
     pub launches_spent: u32,
+    /// How many times EC2 refused to launch for a reason that does not go by itself: a right that lacks, a parameter.
+    pub launch_refusals: u32,
     /// Labels learned at launch: those that the instance type and offering fix.
     pub labels: StringMap,
     /// What its node has.

@@ -7,6 +7,7 @@
 //! | [`Sweeper`] | the minute | compares all claims with EC2 and the cluster, adopts and collects |
 //! | [`Interrupter`] | EC2 and Health events | makes claims leave whose instance is about to go |
 //! | [`Refresher`] | a schedule | reads what EC2 offers, resolves EC2NodeClasses |
+//! | [`Validator`] | a message an EC2NodeClass | asks EC2 by dry runs whether it would launch from the class |
 //!
 //! Each is level-triggered and idempotent: a message only says "look now", and a lost, late or doubled one does no harm.
 //! What cannot be read leads to an error or to waiting, never to something destructive.
@@ -25,6 +26,7 @@ pub mod plan;
 pub mod reconcile;
 pub mod refresh;
 pub mod sweep;
+pub mod validate;
 
 pub use context::Context;
 pub use interrupt::{Interrupter, Interruption, ParseInterruptionError};
@@ -33,3 +35,4 @@ pub use plan::{Disruption, DisruptionSettings, DryRun, PlanError, PlanReport, Pl
 pub use reconcile::{ReconcileError, Reconciled, Reconciler};
 pub use refresh::{RefreshError, RefreshReport, Refresher};
 pub use sweep::{SweepError, SweepReport, Sweeper};
+pub use validate::Validator;

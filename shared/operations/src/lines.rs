@@ -67,6 +67,8 @@ lines! {
     MessageIgnored, "message-ignored", Debug { source: &'a str, detail_type: &'a str, why: &'a str, }
     /// The catalog was read.
     CatalogRefreshed, "catalog-refreshed", Info { version: &'a str, instance_types: usize, changed: bool, }
+    /// EC2 was asked by dry runs whether it would launch from an EC2NodeClass.
+    LaunchChecked, "launch-checked", Info { node_class: &'a str, instance_type: &'a str, refusal: Option<&'a str>, problem: Option<&'a str>, }
     /// Something secondary failed, and the work went on.
     Failed, "failed", Warn { what: &'a str, why: &'a str, }
 }

@@ -197,6 +197,18 @@ pub(crate) fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<Launc
         (candidate.instance_type.clone(), candidate.zone.clone(), candidate.capacity_type)
     };
     candidates.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| key(a).cmp(&key(b))));
+    let avoided = &claim.spec.avoided_offerings;
+    let is_avoided = |candidate: &LaunchCandidate| {
+        avoided.iter().any(|key| {
+            key.capacity_type == candidate.capacity_type
+                && key.instance_type == candidate.instance_type
+                && key.zone == candidate.zone
+        })
+    };
+    // A budget is a precaution. Where what it left has gone meanwhile, asking is better than giving up.
+    if !candidates.iter().all(is_avoided) {
+        candidates.retain(|candidate| !is_avoided(candidate));
+    }
     candidates
 }
 

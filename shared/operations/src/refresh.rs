@@ -6,11 +6,13 @@ use crate::offers::{CatalogCache, CatalogError};
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::Catalog;
+use nodeless_launch::node_class::check;
 use nodeless_model::claim::Phase;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{CatalogSource, Claims, Cluster, PortError, Queue};
 use nodeless_telemetry::{Metric, Metrics};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Keeps catalog and EC2NodeClasses up to date.
 pub struct Refresher {
@@ -144,9 +146,17 @@ impl Refresher {
             return Ok(true);
         }
         let status = self.source.resolve(class).await?;
+        let check = self.claims.launch_check(name).await?;
+        let now = self.context.now();
+        let due = check::can_be_asked(&status) && check::is_due(check.as_ref(), &check::key(class, &status), now);
+        let status = check::apply(class, status, check.as_ref(), now);
         let changed = class.status.as_ref() != Some(&status);
         // Written even when it is the same: finalizer and hashes may be missing. The adapter writes only differences.
         self.cluster.write_node_class_status(name, &status).await?;
+        if due {
+            // Lifecycle may launch, so it is who finds out whether it can, and writes that into the status.
+            self.queue.check_node_class(name, Duration::ZERO).await?;
+        }
         Ok(changed)
     }
 }

@@ -441,3 +441,52 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
     town.faults.break_down("Kubernetes list EC2NodeClass", ErrorKind::Unavailable);
     refresher.run().await.unwrap_err();
 }
+
+#[tokio::test]
+async fn after_a_shortage_a_few_nodes_are_tried_and_twice_as_many_after_each_success() {
+    let mut town = Town::new().await;
+    town.cluster.lock().pools[0].limits = ResourceList::new();
+    town.cloud.set_capacity(Some(0));
+    town.cluster.add_pods((0..60).map(|number| pod(&format!("web-{number}"), 3000)));
+    town.queue_wake().await;
+    for _ in 0..20 {
+        town.tick().await;
+    }
+    assert_eq!(town.cloud.launched(), 0);
+    let budgets = town.claims.launch_budgets(town.clock.time()).await.unwrap();
+    assert!(!budgets.is_empty() && budgets.iter().all(|budget| budget.size == 8), "{budgets:?}");
+
+    // The shortage is over, but nobody knows for how many.
+    town.cloud.set_capacity(None);
+    town.clock.advance_to(town.clock.time() + jiff::SignedDuration::from_mins(4));
+    let report = town.planner().run().await.unwrap();
+    assert!(!report.created.is_empty() && report.created.len() <= budgets.len() * 8, "{}", report.created.len());
+    let why = &report.unschedulable[0].1;
+    assert!(why.contains("one launch too many for now"), "{why}");
+    assert!(report.next.is_some_and(|next| next <= std::time::Duration::from_secs(10)));
+    let doubled = town.planner().run().await.unwrap();
+    assert!(doubled.created.is_empty(), "those on their way count: {:?}", doubled.created);
+    town.until("all pods run", |town| town.cluster.bound() == 60).await;
+    let budgets = town.claims.launch_budgets(town.clock.time()).await.unwrap();
+    assert!(budgets.iter().any(|budget| budget.size >= 16), "{budgets:?}");
+}
+
+#[tokio::test]
+async fn a_launch_that_ec2_refuses_is_told_on_the_class_and_not_tried_in_a_loop() {
+    let mut town = Town::new().await;
+    town.faults.break_down("EC2 CreateFleet", ErrorKind::Denied);
+    town.cluster.add_pods([pod("web", 3000)]);
+    town.queue_wake().await;
+    town.minutes(2).await;
+    let told = events(&town, "LaunchRefused");
+    assert!(told.len() == 1 && told[0].contains("EC2 CreateFleet"), "{told:?}");
+    assert_eq!(town.queue.take_node_classes(), ["default"], "EC2 is asked whether it refuses all");
+    let claim = town.records().await[0].clone();
+    let launched = claim.condition(condition::LAUNCHED).unwrap();
+    assert_eq!((launched.status, claim.status.launch_attempts), (nodeless_model::ConditionStatus::False, 3));
+    assert!(launched.message.contains("EC2 CreateFleet was denied"), "{}", launched.message);
+    // Its time is up five minutes later; what has been mended by then serves the next claim.
+    town.faults.mend();
+    town.until("the pod runs", |town| town.cluster.bound() == 1).await;
+    assert!(town.records().await.iter().all(|other| other.name != claim.name));
+}

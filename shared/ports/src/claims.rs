@@ -1,9 +1,9 @@
 //! The claims table: what we want, and what has been decided about it.
 
-use crate::PortError;
+use crate::{LaunchCheck, PortError};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_model::claim::Charge;
+use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, ResourceList};
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,18 @@ pub struct UnavailableOffering {
     pub until: Timestamp,
     /// EC2's code, such as `InsufficientInstanceCapacity`.
     pub reason: String,
+}
+
+/// How many launches of an offering may be on their way at once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaunchBudget {
+    /// The offering.
+    pub offering: OfferingKey,
+    /// How many.
+    pub size: u32,
+    /// Until when this holds; from then on it is as if nothing had been written.
+    pub until: Timestamp,
 }
 
 /// A disruption command on its way, as it is stored: so that it survives the process that began it.
@@ -193,6 +205,41 @@ pub trait Claims: Send + Sync {
     /// # Errors
     /// When the table cannot be read.
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError>;
+
+    /// The launch budgets that hold at this time. An offering that is not among them has the initial one.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError>;
+
+    /// Writes those that are greater than what holds now, which is `initial` where nothing is written.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn raise_launch_budgets(
+        &self,
+        budgets: &[LaunchBudget],
+        initial: u32,
+        now: Timestamp,
+    ) -> Result<(), PortError>;
+
+    /// Writes them, whatever holds now.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError>;
+
+    /// What EC2 was last asked about an EC2NodeClass by dry runs; `None` where it never was, or long ago.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError>;
+
+    /// Remembers what EC2 was asked about an EC2NodeClass, in place of what was remembered; forgotten after `keep`.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn put_launch_check(&self, check: &LaunchCheck, keep: Duration) -> Result<(), PortError>;
 
     /// Stores the encoded catalog under its version, in chunks; readers see the old or the new one, never a mixture.
     ///

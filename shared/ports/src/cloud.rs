@@ -1,6 +1,6 @@
 //! EC2, as the life of a claim needs it.
 
-use crate::PortError;
+use crate::{PortError, Refusal};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
@@ -51,6 +51,13 @@ pub trait Cloud: Send + Sync {
     /// # Errors
     /// When the call as a whole failed; a lack of capacity is an outcome, not an error.
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError>;
+
+    /// Asks by dry runs whether EC2 would launch this, and returns why it would not. Makes the launch template that such a
+    /// launch uses, and nothing else. A lack of capacity is no refusal.
+    ///
+    /// # Errors
+    /// When EC2 could not be asked: nothing is known then.
+    async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError>;
 
     /// The instances with these ids that EC2 knows; terminated ones too, for as long as EC2 lists them.
     ///

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod cloud;
 pub mod cluster;
 pub mod error;
+pub mod launch_check;
 pub mod queue;
 
 pub use catalog_source::CatalogSource;
@@ -18,4 +19,5 @@ pub use clock::Clock;
 pub use cloud::Cloud;
 pub use cluster::Cluster;
 pub use error::{ErrorKind, PortError};
+pub use launch_check::{LaunchAnswer, LaunchCheck, Refusal};
 pub use queue::Queue;

@@ -54,6 +54,12 @@ pub enum ClaimMessage {
         /// When it was asked for.
         at: jiff::Timestamp,
     },
+    /// Ask EC2 now, by dry runs, whether instances can be launched from this EC2NodeClass.
+    #[serde(rename = "nodeClass")]
+    NodeClass {
+        /// The EC2NodeClass's name.
+        name: String,
+    },
     /// Look at all claims now, and compare them with EC2 and the cluster.
     #[serde(rename = "sweep")]
     Sweep {
@@ -82,4 +88,11 @@ pub trait Queue: Send + Sync {
     /// # Errors
     /// When the queue cannot be reached; the sweep then finds the claims within a minute.
     async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError>;
+
+    /// Asks to find out, after a delay (at most 15 minutes; longer ones are cut), whether instances can be launched from an
+    /// EC2NodeClass.
+    ///
+    /// # Errors
+    /// When the queue cannot be reached; the next refresh then asks again.
+    async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError>;
 }

@@ -4,6 +4,7 @@ use crate::{Environment, EnvironmentError, SystemClock};
 use aws_config::SdkConfig;
 use nodeless_eks::{ClusterAccess, Tokens};
 use nodeless_kubernetes::{ApiServer, Connection, KubeCluster};
+use nodeless_launch::ClusterDetails;
 use nodeless_operations::Context;
 use nodeless_ports::PortError;
 use nodeless_state::{DynamoClaims, SqsQueue};
@@ -66,6 +67,19 @@ impl Connections {
             access,
             config,
         })
+    }
+
+    /// What nodes have to know of the cluster.
+    #[must_use]
+    pub fn cluster_details(&self) -> ClusterDetails {
+        let access = &self.access;
+        ClusterDetails {
+            name: access.name.clone(),
+            endpoint: access.endpoint.clone(),
+            certificate_authority: access.certificate_authority.clone().unwrap_or_default(),
+            service_cidr: access.service_cidr.clone(),
+            version: access.version.clone(),
+        }
     }
 }
 

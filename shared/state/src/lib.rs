@@ -11,20 +11,24 @@
 //! | `nodeclaim#NAME` | `record` (deflated JSON), `version`, `uid`; `nodePool` and `phase` for people; `instanceId` once launched (index `instance`, keys alone) |
 //! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted` |
 //! | `unavailable#TYPE#ZONE#CAPACITY` | `until`, `reason`, `expires` |
+//! | `budget#TYPE#ZONE#CAPACITY` | `size`, `until`, `expires` |
 //! | `catalog#current` | `catalogVersion`, `chunks` |
 //! | `catalog#VERSION#NNN` | `chunk` (bytes), `expires` once superseded |
 //! | `command#ID` | `encoded` (bytes), `version`, `summary` for people |
 //! | `churn#NODEPOOL` | `record` (JSON), `version`, `expires` |
 //! | `decision#ID` | `record` (JSON), `expires` |
+//! | `launchcheck#EC2NODECLASS` | `record` (JSON), `expires` |
 //! | `lease#NAME` | `holder`, `fencing`, `expiresMilliseconds` |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod budgets;
 mod catalog;
 mod churn;
 mod claims;
 mod commands;
 mod decisions;
 mod items;
+mod launch_checks;
 mod leases;
 mod queue;
 mod table;

@@ -45,6 +45,19 @@ impl SqsQueue {
             PortError::new(ErrorKind::Invalid, operation, message)
         })
     }
+
+    async fn send_claim_message(&self, message: &ClaimMessage, delay: Duration) -> Result<(), PortError> {
+        const OPERATION: &str = "SQS SendMessage (claims queue)";
+        self.client
+            .send_message()
+            .queue_url(self.claims_queue_url(OPERATION)?)
+            .message_body(encode(OPERATION, message)?)
+            .delay_seconds(delay_seconds(delay))
+            .send()
+            .await
+            .map_err(|error| port_error(OPERATION, &error))?;
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -66,17 +79,11 @@ impl Queue for SqsQueue {
     }
 
     async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
-        const OPERATION: &str = "SQS SendMessage (claims queue)";
-        let body = encode(OPERATION, &ClaimMessage::Plan { at: Timestamp::now() })?;
-        self.client
-            .send_message()
-            .queue_url(self.claims_queue_url(OPERATION)?)
-            .message_body(body)
-            .delay_seconds(delay_seconds(delay))
-            .send()
-            .await
-            .map_err(|error| port_error(OPERATION, &error))?;
-        Ok(())
+        self.send_claim_message(&ClaimMessage::Plan { at: Timestamp::now() }, delay).await
+    }
+
+    async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError> {
+        self.send_claim_message(&ClaimMessage::NodeClass { name: name.to_owned() }, delay).await
     }
 
     async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {

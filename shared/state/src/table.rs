@@ -4,14 +4,16 @@ use crate::items::{Item, text};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{AttributeValue, WriteRequest};
+use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use jiff::Timestamp;
 use nodeless_aws::port_error;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering};
-use nodeless_ports::{Claims, ErrorKind, PortError};
+use nodeless_ports::claims::{
+    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
+};
+use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -104,6 +106,17 @@ impl DynamoClaims {
         Ok(())
     }
 
+    /// Puts items without a condition; no two may have the same key.
+    pub(crate) async fn put_all(&self, items: impl Iterator<Item = Item>) -> Result<(), PortError> {
+        let request = |item: Item| {
+            let put = PutRequest::builder().set_item(Some(item)).build();
+            let put = put
+                .map_err(|error| PortError::new(ErrorKind::Invalid, "DynamoDB build PutRequest", error.to_string()))?;
+            Ok(WriteRequest::builder().put_request(put).build())
+        };
+        self.write_all(items.map(request).collect::<Result<_, PortError>>()?).await
+    }
+
     /// Puts an item without a condition.
     pub(crate) async fn put(&self, sk: &str, attributes: Vec<(&str, AttributeValue)>) -> Result<(), PortError> {
         let mut item = self.key(sk);
@@ -159,6 +172,31 @@ impl Claims for DynamoClaims {
 
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
         self.read_unavailable(now).await
+    }
+
+    async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
+        self.read_launch_budgets(now).await
+    }
+
+    async fn raise_launch_budgets(
+        &self,
+        budgets: &[LaunchBudget],
+        initial: u32,
+        now: Timestamp,
+    ) -> Result<(), PortError> {
+        self.write_raised_budgets(budgets, initial, now).await
+    }
+
+    async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError> {
+        self.write_reset_budgets(budgets).await
+    }
+
+    async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {
+        self.read_launch_check(node_class).await
+    }
+
+    async fn put_launch_check(&self, check: &LaunchCheck, keep: Duration) -> Result<(), PortError> {
+        self.write_launch_check(check, keep).await
     }
 
     async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {

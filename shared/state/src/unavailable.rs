@@ -2,7 +2,6 @@
 
 use crate::items::{read_text, text, ttl};
 use crate::table::DynamoClaims;
-use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
 use jiff::Timestamp;
 use nodeless_model::CapacityType;
 use nodeless_ports::claims::UnavailableOffering;
@@ -23,19 +22,14 @@ impl DynamoClaims {
                 *known = offering;
             }
         }
-        let mut requests = Vec::with_capacity(latest.len());
-        for (key, offering) in latest {
+        let items = latest.into_iter().map(|(key, offering)| {
             let mut item = self.key(&key);
             item.insert("until".to_owned(), text(offering.until.to_string()));
             item.insert("reason".to_owned(), text(&offering.reason));
             item.insert("expires".to_owned(), ttl(offering.until));
-            let put = PutRequest::builder()
-                .set_item(Some(item))
-                .build()
-                .map_err(|error| PortError::new(ErrorKind::Invalid, "DynamoDB build PutRequest", error.to_string()))?;
-            requests.push(WriteRequest::builder().put_request(put).build());
-        }
-        self.write_all(requests).await
+            item
+        });
+        self.put_all(items).await
     }
 
     pub(crate) async fn read_unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {

@@ -10,12 +10,15 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use jiff::Timestamp;
+use nodeless_model::claim::OfferingKey;
 use nodeless_model::claim::{Charge, LaunchedInstance};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
-use nodeless_ports::claims::{Created, Decision, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering};
+use nodeless_ports::claims::{
+    Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
+};
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
-use nodeless_ports::{Claims, ErrorKind, Queue};
+use nodeless_ports::{Claims, ErrorKind, LaunchAnswer, LaunchCheck, Queue, Refusal};
 use nodeless_state::{DynamoClaims, SqsQueue};
 use std::time::Duration;
 
@@ -199,6 +202,61 @@ async fn unavailable_offerings_lapse() {
 }
 
 #[tokio::test]
+async fn launch_budgets_are_raised_by_the_greater_success_and_reset_whatever_they_were() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let at = |seconds| Timestamp::from_second(seconds).unwrap();
+    let budget = |zone: &str, size, until| LaunchBudget {
+        offering: OfferingKey {
+            instance_type: "m6i.large".into(),
+            zone: zone.into(),
+            capacity_type: CapacityType::OnDemand,
+        },
+        size,
+        until: at(until),
+    };
+    let raise = async |budget: LaunchBudget, now| claims.raise_launch_budgets(&[budget], 100, at(now)).await.unwrap();
+    let sizes = async |now| {
+        let all = claims.launch_budgets(at(now)).await.unwrap();
+        all.into_iter().map(|budget| (budget.offering.zone, budget.size)).collect::<Vec<_>>()
+    };
+    // No more than the initial budget says nothing new.
+    raise(budget("a", 80, 100), 0).await;
+    assert!(sizes(0).await.is_empty());
+    raise(budget("a", 200, 100), 0).await;
+    raise(budget("a", 120, 100), 0).await;
+    assert_eq!(sizes(0).await, [("a".to_owned(), 200)]);
+    claims.reset_launch_budgets(&[budget("a", 8, 100), budget("b", 8, 50)]).await.unwrap();
+    assert_eq!(sizes(0).await, [("a".to_owned(), 8), ("b".to_owned(), 8)]);
+    raise(budget("a", 16, 100), 0).await;
+    assert_eq!(sizes(60).await, [("a".to_owned(), 16)], "what has lapsed counts no more");
+    raise(budget("b", 16, 200), 60).await;
+    assert_eq!(sizes(60).await.len(), 1, "less than the initial budget, which holds again");
+}
+
+#[tokio::test]
+async fn the_last_launch_check_of_each_class_is_kept() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    assert_eq!(claims.launch_check("default").await.unwrap(), None);
+    let refusal = Refusal { reason: "RunInstancesAuthCheckFailed".into(), message: "no".into() };
+    let answer = LaunchAnswer { key: "k".into(), at: Timestamp::UNIX_EPOCH, refusal: Some(refusal) };
+    let first = LaunchCheck {
+        node_class: "default".into(),
+        asked: "k".into(),
+        asked_at: Timestamp::UNIX_EPOCH,
+        problem: None,
+        answer: Some(answer),
+    };
+    claims.put_launch_check(&first, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(claims.launch_check("default").await.unwrap().as_ref(), Some(&first));
+    let second = LaunchCheck { problem: Some("throttled".into()), answer: None, ..first };
+    claims.put_launch_check(&second, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(claims.launch_check("default").await.unwrap(), Some(second));
+    assert_eq!(claims.launch_check("other").await.unwrap(), None);
+}
+
+#[tokio::test]
 async fn the_catalog_is_replaced_as_a_whole() {
     let Some(moto) = nodeless_tests::moto() else { return };
     let claims = table(&config(&moto.url).await).await;
@@ -315,7 +373,8 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
     queue.wake_claims(&names).await.unwrap();
     queue.wake_claims(&[("later".to_owned(), Duration::from_secs(600))]).await.unwrap();
     queue.wake_planner_after(Duration::ZERO).await.unwrap();
-    let (mut seen, mut later_plans) = (Vec::new(), 0);
+    queue.check_node_class("default", Duration::ZERO).await.unwrap();
+    let (mut seen, mut later_plans, mut checked) = (Vec::new(), 0, Vec::new());
     loop {
         let received = sqs.receive_message().queue_url(&claims).max_number_of_messages(10).send().await.unwrap();
         if received.messages().is_empty() {
@@ -325,6 +384,7 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
             match serde_json::from_str(message.body().unwrap()).unwrap() {
                 ClaimMessage::Claim { name } => seen.push(name),
                 ClaimMessage::Plan { .. } => later_plans += 1,
+                ClaimMessage::NodeClass { name } => checked.push(name),
                 other @ ClaimMessage::Sweep { .. } => panic!("{other:?}"),
             }
             sqs.delete_message()
@@ -335,7 +395,7 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
                 .unwrap();
         }
     }
-    assert_eq!(later_plans, 1);
+    assert_eq!((later_plans, checked), (1, vec!["default".to_owned()]));
     seen.sort();
     assert_eq!(seen, names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
 

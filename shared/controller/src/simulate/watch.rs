@@ -33,13 +33,14 @@ pub(super) struct Watch {
 
 /// Writing these changes nothing in the world: messages, events, explanations. Nor does a status that is as it was; when it
 /// is not, the object changes, which is looked at too.
-const QUIET: [&str; 7] = [
+const QUIET: [&str; 8] = [
     "queue ",
     "cluster publish",
     "cluster node class status",
     "cluster node pool status",
     "claims record decisions",
     "claims put catalog",
+    "claims put launch check",
     "claims acquire lease",
 ];
 

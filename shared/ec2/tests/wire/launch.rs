@@ -8,7 +8,7 @@ use nodeless_model::CapacityType::{OnDemand, Reserved, Spot};
 use nodeless_model::instance::{InstanceState, LaunchOutcome};
 use nodeless_model::{NodeClaim, StringMap};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
-use nodeless_ports::{CatalogSource as _, Cloud, ErrorKind, PortError};
+use nodeless_ports::{CatalogSource as _, Cloud, ErrorKind, PortError, Refusal};
 use nodeless_simulation::ec2::requests::{DeleteLaunchTemplate, Describe};
 use nodeless_simulation::ec2::{CapacityReservation, CapacityType, Ec2Error, Offering, OfferingPattern};
 use serde_json::json;
@@ -316,4 +316,66 @@ async fn a_reservation_that_the_class_selects_is_launched_into_until_it_is_full(
     assert!(outcome.instances.iter().all(|instance| instance.capacity_type == Reserved));
     let full = launch(&world.cloud(), &claim("group-2", 1), &class, &[reserved]).await.unwrap();
     assert!(full.instances.is_empty() && full.failures[0].lacks_capacity, "{full:?}");
+}
+
+async fn dry_run(
+    world: &World,
+    node_class: &EC2NodeClass,
+    candidates: &[LaunchCandidate],
+) -> Result<Option<Refusal>, PortError> {
+    let claim = NodeClaim { name: "dry-run".into(), uid: "dry-run".into(), ..claim("none", 1) };
+    world.cloud().dry_run(LaunchRequest { claim: &claim, node_class, candidates }).await
+}
+
+#[tokio::test]
+async fn dry_runs_launch_nothing_and_tell_what_ec2_would_refuse() {
+    let world = World::new().await;
+    let class = world
+        .resolved(json!({
+            "associatePublicIPAddress": true,
+            "connectionTracking": { "udpTimeout": 30 },
+            "networkInterfaces": [
+                { "networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface" },
+                { "networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only" },
+            ],
+        }))
+        .await;
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096), candidate("m5.large", "b", OnDemand, 0.096)];
+    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
+    assert!(world.ec2.instances().is_empty() && templates(&world).await.len() == 1);
+    let called = |api: &str| world.ec2.calls().into_iter().rfind(|call| call.api == api).unwrap().parameters;
+    assert_eq!(
+        (called("CreateFleet")["DryRun"].clone(), called("RunInstances")["DryRun"].clone()),
+        (true.into(), true.into())
+    );
+    let subnet = world.ec2.account().subnets.into_iter().find(|subnet| subnet.zone == "us-east-1a").unwrap();
+    let interfaces = called("RunInstances")["NetworkInterfaces"].clone();
+    assert!(interfaces.as_array().unwrap().len() == 2 && interfaces[0]["SubnetId"] == subnet.id, "{interfaces}");
+
+    for (api, reason) in [
+        ("CreateLaunchTemplate", "CreateLaunchTemplateAuthCheckFailed"),
+        ("CreateFleet", "CreateFleetAuthCheckFailed"),
+        ("RunInstances", "RunInstancesAuthCheckFailed"),
+    ] {
+        world.ec2.deny(api);
+        let refusal = dry_run(&world, &class, &candidates).await.unwrap().unwrap();
+        assert!(refusal.reason == reason && refusal.message.contains("UnauthorizedOperation"), "{refusal:?}");
+        world.ec2.allow(api);
+    }
+    world.ec2.throttle("RunInstances", 3);
+    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap_err().kind, ErrorKind::Throttled);
+    // One subnet is enough, and a lack of capacity is no refusal.
+    world.ec2.fail_next("RunInstances", &Ec2Error::new("InvalidSubnetID.NotFound", "no such subnet"), 1);
+    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
+    world.ec2.fail_next("RunInstances", &Ec2Error::new("Unsupported", "not in this zone"), 1);
+    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
+
+    let nobody = world.resolved(json!({ "role": null, "instanceProfile": "nobody" })).await;
+    let refusal = dry_run(&world, &nobody, &candidates).await.unwrap().unwrap();
+    assert!(refusal.reason == "InstanceProfileNotFound" && refusal.message.contains("nobody"), "{refusal:?}");
+    let mut gone = class;
+    gone.status.as_mut().unwrap().security_groups[0].id = "sg-0bad".into();
+    let refusal = dry_run(&world, &gone, &candidates).await.unwrap().unwrap();
+    assert!(refusal.reason == "RequestRefused" && refusal.message.contains("sg-0bad"), "{refusal:?}");
+    assert!(world.ec2.instances().is_empty());
 }

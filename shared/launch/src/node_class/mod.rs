@@ -1,6 +1,7 @@
 //! What an EC2NodeClass resolves to.
 
 pub mod amis;
+pub mod check;
 pub mod conditions;
 pub mod query;
 pub mod reservations;

@@ -43,7 +43,8 @@ fn a_reserved_claim_is_launched_only_from_a_class_that_is_ready() {
 fn a_launch_is_tried_for_five_minutes() {
     let mut claim = reserved();
     for seconds in [1, 2, 4, 299] {
-        let failed = LaunchResult::Failed { code: "RequestLimitExceeded".into(), message: "slow down".into() };
+        let failed =
+            LaunchResult::Failed { code: "RequestLimitExceeded".into(), message: "slow down".into(), retryable: true };
         let next = absorb(&claim, &failed, at(seconds), &settings());
         assert_eq!(next.claim.condition(condition::LAUNCHED).unwrap().reason, "RequestLimitExceeded");
         assert_eq!(next.claim.client_token().unwrap(), "group", "the call may have been served all the same");
@@ -54,6 +55,42 @@ fn a_launch_is_tried_for_five_minutes() {
     let next = step(&claim, &all_is_well(), at(300), &settings());
     assert_eq!(reason(&next.claim), Some(TerminationReason::LaunchTimeout));
     assert!(!next.effects.contains(&Effect::Launch));
+}
+
+#[test]
+fn a_launch_that_ec2_refuses_is_reported_and_not_tried_in_a_loop() {
+    let refused = LaunchResult::Failed { code: "UnauthorizedOperation".into(), message: "no".into(), retryable: false };
+    let mut leader = reserved();
+    leader.spec.launch_group.as_mut().unwrap().index = 0;
+    let first = absorb(&leader, &refused, at(1), &settings());
+    assert!(first.effects.contains(&Effect::ReportRefusal { message: "no".into() }));
+    let second = absorb(&first.claim, &refused, at(4), &settings());
+    assert!(!second.effects.iter().any(|effect| matches!(effect, Effect::ReportRefusal { .. })));
+    assert!(step(&second.claim, &all_is_well(), at(8), &settings()).effects.contains(&Effect::Launch));
+    let claim = absorb(&second.claim, &refused, at(12), &settings()).claim;
+    let launched = claim.condition(condition::LAUNCHED).unwrap();
+    assert_eq!((launched.status, launched.reason.as_str()), (ConditionStatus::False, "UnauthorizedOperation"));
+    let waits = step(&claim, &all_is_well(), at(60), &settings());
+    assert!(waits.effects.is_empty() && waits.claim == claim && waits.requeue.is_some(), "{waits:?}");
+    // The class turns out to be at fault, or the claim's time is up.
+    let not_ready = NodeClassState::NotReady { message: "no".into() };
+    let seen = Observation { node_class: Seen::Known(not_ready), ..all_is_well() };
+    let gone = step(&claim, &seen, at(61), &settings());
+    assert_eq!(reason(&gone.claim), Some(TerminationReason::NodeClassNotReady));
+    let over = step(&claim, &all_is_well(), at(312), &settings());
+    assert_eq!(reason(&over.claim), Some(TerminationReason::LaunchTimeout));
+}
+
+#[test]
+fn what_a_fleet_says_of_single_offerings_counts_as_much() {
+    let outcome = |code: &str| LaunchResult::NothingLaunched {
+        failures: vec![OfferingFailure { code: code.into(), ..failure(false) }],
+        others_launched: false,
+    };
+    let refused = absorb(&reserved(), &outcome("UnauthorizedOperation"), at(1), &settings());
+    assert_eq!(refused.claim.status.launch_refusals, 1);
+    let passing = absorb(&reserved(), &outcome("RequestLimitExceeded"), at(1), &settings());
+    assert_eq!((passing.claim.status.launch_refusals, passing.claim.status.launch_attempts), (0, 1));
 }
 
 #[test]
@@ -125,7 +162,11 @@ fn what_ec2_does_not_have_ends_the_claim_and_what_is_misconfigured_is_tried_agai
 
 #[test]
 fn a_lost_answer_is_recovered_from_the_groups_tag() {
-    let lost = LaunchResult::Failed { code: "IdempotentParameterMismatch".into(), message: "other parameters".into() };
+    let lost = LaunchResult::Failed {
+        code: "IdempotentParameterMismatch".into(),
+        message: "other parameters".into(),
+        retryable: false,
+    };
     let claim = absorb(&reserved(), &lost, at(1), &settings()).claim;
     assert!(crate::Needs::of(&claim).launch_group && !crate::Needs::of(&reserved()).launch_group);
     let group = vec![instance("i-2", InstanceState::Running), instance("i-1", InstanceState::Running)];

@@ -1,14 +1,15 @@
 //! From the plan to claims in the table.
 
 use super::pools::Judged;
-use super::{PlanReport, Planner, Real, pod_event};
+use super::{PlanReport, Planner, Real, budgets, pod_event};
 use crate::lines::{ClaimRefused, Failed};
 use crate::names::Names;
 use crate::node_class;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_disruption::Replacement;
-use nodeless_model::claim::LaunchGroup;
+use nodeless_launch::budget::Budgets;
+use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels};
 use nodeless_ports::PortError;
@@ -25,6 +26,8 @@ pub(super) struct Wanted<'a> {
     pub(super) pods: Vec<String>,
     /// The claims that it takes the place of.
     pub(super) replaces: Vec<String>,
+    /// The offerings that it does not ask for, because others use up their launch budgets.
+    pub(super) avoided: Vec<OfferingKey>,
 }
 
 impl Planner {
@@ -36,14 +39,17 @@ impl Planner {
         judged: &[Judged],
         names: &mut Names,
         now: Timestamp,
+        budgets: Budgets,
         report: &mut PlanReport,
         events: &mut Vec<ObjectEvent>,
     ) {
         let wanted = solution.launches.iter().map(|launch| {
             let pods = launch.pods.iter().filter_map(|pod| real.pod(*pod)).map(nodeless_model::Pod::key).collect();
-            Wanted { launch, pods, replaces: Vec::new() }
+            Wanted { launch, pods, replaces: Vec::new(), avoided: Vec::new() }
         });
-        let created = self.launch(wanted.collect(), judged, names, now, report).await;
+        let (wanted, held) = budgets::within(wanted.collect(), judged, budgets, self.settings.group_size);
+        let created = self.launch(wanted, judged, names, now, report).await;
+        hold(held, real, report, events);
         let by_pod: BTreeMap<&str, &str> = created
             .iter()
             .flat_map(|claim| claim.spec.nominated_pods.iter().map(|pod| (pod.as_str(), claim.name.as_str())))
@@ -79,10 +85,7 @@ impl Planner {
         // Alike in everything that CreateFleet is told: these can share one call.
         let mut alike: BTreeMap<String, Vec<Wanted<'_>>> = BTreeMap::new();
         for one in wanted {
-            let launch = one.launch;
-            let types: Vec<&str> = launch.instance_types.iter().map(|kind| kind.name.as_str()).collect();
-            let key = json!([launch.node_pool, launch.node_class, launch.requirements.to_terms(), types]).to_string();
-            alike.entry(key).or_default().push(one);
+            alike.entry(one.key()).or_default().push(one);
         }
         let mut created = Vec::new();
         let mut leaders = Vec::new();
@@ -155,7 +158,8 @@ impl Planner {
                 .iter()
                 .find(|pool| pool.pool.name == launch.node_pool)
                 .ok_or_else(|| format!("the NodePool {} of a replacement does not exist", launch.node_pool))?;
-            let wanted = Wanted { launch, pods: replacement.pods.clone(), replaces: replaces.to_vec() };
+            let (pods, replaces) = (replacement.pods.clone(), replaces.to_vec());
+            let wanted = Wanted { launch, pods, replaces, avoided: Vec::new() };
             claims.extend(self.claims_of(&[wanted], pool, names, now).await);
         }
         Ok(claims)
@@ -221,6 +225,17 @@ impl Planner {
     }
 }
 
+/// Tells pods whose nodes have to wait for a launch budget why, and has the next plan look again soon.
+fn hold(held: Vec<(Wanted<'_>, String)>, real: &Real<'_, '_>, report: &mut PlanReport, events: &mut Vec<ObjectEvent>) {
+    for (wanted, why) in held {
+        report.wait_at_most(budgets::AGAIN);
+        for pod in wanted.launch.pods.iter().filter_map(|pod| real.pod(*pod)) {
+            events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
+            report.unschedulable.push((pod.key(), why.clone()));
+        }
+    }
+}
+
 pub(super) fn limits(pool: &NodePool) -> PoolLimits {
     PoolLimits { resources: pool.limits.clone(), dollars_per_hour: pool.limit_dollars_per_hour }
 }
@@ -282,6 +297,7 @@ fn claim(
             expire_after: pool.template.expire_after.and_then(nodeless_model::NillableDuration::duration),
             termination_grace_period: pool.template.termination_grace_period,
             launch_group: Some(launch_group),
+            avoided_offerings: wanted.avoided.clone(),
             charge: launch.charge.clone(),
             replaces: wanted.replaces.clone(),
             nominated_pods: wanted.pods.clone(),

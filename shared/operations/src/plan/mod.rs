@@ -1,6 +1,7 @@
 //! What to launch for pods that wait, and which nodes to remove.
 
 mod assume;
+mod budgets;
 mod buffers;
 mod churn;
 mod commands;
@@ -169,8 +170,12 @@ impl Planner {
         let started = self.context.now();
         let catalog = self.catalog.current(self.claims.as_ref()).await?;
         // Claims before the cluster: a node that joins in between is then known by its claim.
-        let (records, usage, unavailable) =
-            futures::try_join!(self.claims.list(), self.claims.usage(), self.claims.unavailable(started))?;
+        let (records, usage, unavailable, launch_budgets) = futures::try_join!(
+            self.claims.list(),
+            self.claims.usage(),
+            self.claims.unavailable(started),
+            self.claims.launch_budgets(started),
+        )?;
         // Commands after claims: one that a claim says has taken it, and that is not there now, has ended.
         let (view, commands) = futures::try_join!(self.cluster.view(), self.claims.commands())?;
         let commands = Commands::decode(commands);
@@ -211,7 +216,8 @@ impl Planner {
         report.placed = solution.placements.iter().filter(|placement| placement.pod < first_virtual).count();
         report.placements = placements(&real, &solution);
         events.extend(placement_events(&real, &situation, &solution));
-        self.create_claims(&real, &solution, &judged, &mut names, started, &mut report, &mut events).await;
+        let left = budgets::left(launch_budgets, &records, &judged);
+        self.create_claims(&real, &solution, &judged, &mut names, started, left, &mut report, &mut events).await;
         refuse(&real, &situation, &solution, &mut report, &mut events);
         self.write_buffer_status(&buffers, first_virtual, &solution, started).await;
         self.disrupt(&situation, &judged, commands, &mut names, started, &mut report, &mut events, metrics).await;

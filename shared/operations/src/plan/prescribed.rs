@@ -98,8 +98,11 @@ impl Planner {
 
     async fn launch_missing(&self, records: &mut Vec<NodeClaim>, change: &StaticChange, plan: &mut Prescription<'_>) {
         let pool = &change.node_pool;
-        let wanted: Vec<Wanted<'_>> =
-            change.launches.iter().map(|launch| Wanted { launch, pods: Vec::new(), replaces: Vec::new() }).collect();
+        let wanted: Vec<Wanted<'_>> = change
+            .launches
+            .iter()
+            .map(|launch| Wanted { launch, pods: Vec::new(), replaces: Vec::new(), avoided: Vec::new() })
+            .collect();
         let created = match wanted.is_empty() {
             true => Vec::new(),
             false => self.launch(wanted, plan.judged, plan.names, plan.now, plan.report).await,

@@ -2,6 +2,8 @@
 
 use super::Reconciler;
 use crate::lines::{EvictionBlocked, Failed};
+use crate::validate::KEEP;
+use nodeless_launch::node_class::check;
 use nodeless_lifecycle::Effect;
 use nodeless_model::NodeClaim;
 use nodeless_model::instance::{LaunchOutcome, OfferingFailure};
@@ -11,6 +13,7 @@ use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::{Metric, Metrics};
+use std::time::Duration;
 
 impl Reconciler {
     /// Runs effects in their order up to the first that fails. Says whether the record has moved on meanwhile, so that
@@ -67,6 +70,10 @@ impl Reconciler {
             Effect::MarkUnavailable { failures, until } => {
                 self.claims.mark_unavailable(&unavailable(failures, *until)).await
             }
+            Effect::ReportRefusal { message } => {
+                self.report_refusal(claim, message).await;
+                Ok(())
+            }
             Effect::MirrorClaim => self.mirror_record(claim).await,
             Effect::RemoveMirror => self.cluster.remove_claim(&claim.name).await,
             Effect::DeleteRecord => self.claims.delete(claim).await,
@@ -79,6 +86,35 @@ impl Reconciler {
             }
             Effect::Launch | Effect::Recover { .. } | Effect::Evict { .. } => Ok(()),
         }
+    }
+
+    /// Tells of a refused launch on the EC2NodeClass, and has EC2 asked whether all launches from it are refused; only then
+    /// it is not ready any more. Nothing depends on either: the class is asked about every half hour anyway.
+    async fn report_refusal(&self, claim: &NodeClaim, message: &str) {
+        let name = &claim.node_class;
+        self.tell_quietly(ObjectEvent {
+            object: ObjectRef {
+                api_version: "karpenter.k8s.aws/v1".to_owned(),
+                kind: "EC2NodeClass".to_owned(),
+                namespace: String::new(),
+                name: name.clone(),
+                uid: String::new(),
+            },
+            warning: true,
+            reason: "LaunchRefused".to_owned(),
+            message: format!("EC2 refused to launch NodeClaim {}: {message}", claim.name),
+        })
+        .await;
+        if let Err(error) = self.doubt(name).await {
+            self.context.log(&Failed { what: "ask whether EC2 would launch", why: &error.to_string() });
+        }
+    }
+
+    async fn doubt(&self, node_class: &str) -> Result<(), PortError> {
+        if let Some(check) = self.claims.launch_check(node_class).await? {
+            self.claims.put_launch_check(&check::doubted(check), KEEP).await?;
+        }
+        self.queue.check_node_class(node_class, Duration::ZERO).await
     }
 
     /// The NodeClaim object follows the record. When it cannot, the claim goes on: the sweep mirrors it later.

@@ -1,11 +1,12 @@
 //! Launching the members of a group with one call, and giving each its instance.
 
 use super::Reconciler;
-use crate::lines::{LaunchAnswered, LaunchFailed};
+use crate::lines::{Failed, LaunchAnswered, LaunchFailed};
 use crate::node_class;
 use crate::offers::{candidates, learn, shortages};
 use nodeless_api::{Condition, ConditionStatus, NodeOverlayStatus};
 use nodeless_catalog::overlay::{self, Plain};
+use nodeless_launch::budget;
 use nodeless_lifecycle::{LaunchResult, absorb, result_for};
 use nodeless_model::instance::LaunchOutcome;
 use nodeless_model::{InstanceType, InstanceTypes, NodeClaim, Phase, labels};
@@ -47,6 +48,7 @@ impl Reconciler {
         match self.cloud.launch(request).await {
             Ok(outcome) => {
                 self.tell_outcome(claim, &outcome);
+                self.note_budgets(&outcome).await;
                 self.settle_members(claim, &outcome, &offer.types, metrics).await
             }
             Err(error) => self.failed(claim, &error, metrics).await,
@@ -130,23 +132,31 @@ impl Reconciler {
         metrics: &mut Metrics,
     ) -> Result<bool, PortError> {
         let mut moved_on = self.settle(claim, &self.result(claim, outcome, types).await?, metrics).await?;
-        let Some(group) = claim.spec.launch_group.as_ref().filter(|group| group.size > 1) else { return Ok(moved_on) };
-        for member in self.claims.list().await? {
-            let waits = member.name != claim.name
-                && member.status.instance.is_none()
-                && member.phase != Phase::Gone
-                && member.client_token() == claim.client_token()
-                && member.spec.launch_group.as_ref().is_some_and(|theirs| theirs.id == group.id);
-            if waits {
-                let result = self.result(&member, outcome, types).await?;
-                if self.settle(&member, &result, metrics).await? {
-                    moved_on = true;
-                    // Its node has to be waited for, so it has to be looked at again, as this one is.
-                    self.queue.wake_claims(&[(member.name.clone(), Duration::from_secs(3))]).await?;
-                }
+        for member in self.waiting_members(claim).await? {
+            let result = self.result(&member, outcome, types).await?;
+            if self.settle(&member, &result, metrics).await? {
+                moved_on = true;
+                // Its node has to be waited for, so it has to be looked at again, as this one is.
+                self.queue.wake_claims(&[(member.name.clone(), Duration::from_secs(3))]).await?;
             }
         }
         Ok(moved_on)
+    }
+
+    /// The other members of a claim's group that wait for the same answer.
+    async fn waiting_members(&self, claim: &NodeClaim) -> Result<Vec<NodeClaim>, PortError> {
+        let Some(group) = claim.spec.launch_group.as_ref().filter(|group| group.size > 1) else {
+            return Ok(Vec::new());
+        };
+        let mut all = self.claims.list().await?;
+        all.retain(|member| {
+            member.name != claim.name
+                && member.status.instance.is_none()
+                && member.phase != Phase::Gone
+                && member.client_token() == claim.client_token()
+                && member.spec.launch_group.as_ref().is_some_and(|theirs| theirs.id == group.id)
+        });
+        Ok(all)
     }
 
     /// What the outcome means for one claim. An instance never gets a second claim.
@@ -191,8 +201,35 @@ impl Reconciler {
     async fn failed(&self, claim: &NodeClaim, error: &PortError, metrics: &mut Metrics) -> Result<bool, PortError> {
         self.context.log(&LaunchFailed { claim: &claim.name, why: &error.to_string() });
         metrics.count(Metric::LaunchFailures, 1);
-        let result = LaunchResult::Failed { code: error.code.clone(), message: error.to_string() };
-        self.settle(claim, &result, metrics).await
+        let retryable = error.is_retryable();
+        let result = LaunchResult::Failed { code: error.code.clone(), message: error.to_string(), retryable };
+        let moved_on = self.settle(claim, &result, metrics).await?;
+        if !retryable {
+            // What one call was refused, all members were: none of them has to ask again.
+            for member in self.waiting_members(claim).await? {
+                self.settle(&member, &result, metrics).await?;
+            }
+        }
+        Ok(moved_on)
+    }
+
+    /// Writes down what the answer says of how much may be asked for next. Without it the next plan is as bold or as careful
+    /// as the last, which does no harm.
+    async fn note_budgets(&self, outcome: &LaunchOutcome) {
+        let now = self.context.now();
+        let (raised, reset) = budget::changes(outcome, now);
+        let written = async {
+            if !raised.is_empty() {
+                self.claims.raise_launch_budgets(&raised, budget::INITIAL, now).await?;
+            }
+            if !reset.is_empty() {
+                self.claims.reset_launch_budgets(&reset).await?;
+            }
+            Ok::<(), PortError>(())
+        };
+        if let Err(error) = written.await {
+            self.context.log(&Failed { what: "write launch budgets", why: &error.to_string() });
+        }
     }
 
     fn tell_outcome(&self, claim: &NodeClaim, outcome: &LaunchOutcome) {

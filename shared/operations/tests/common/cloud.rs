@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{Cloud, PortError};
+use nodeless_ports::{Cloud, PortError, Refusal};
 use nodeless_simulation::memory::Faults;
 use nodeless_simulation::world::WorldClock;
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ struct State {
     instances: BTreeMap<String, Instance>,
     answers: BTreeMap<String, LaunchOutcome>,
     capacity: Option<usize>,
+    /// What dry runs are answered.
+    refusal: Option<Refusal>,
     /// How many instances were ever launched.
     launched: usize,
     calls: usize,
@@ -40,6 +42,11 @@ impl TestCloud {
     /// EC2 has only so many instances left.
     pub fn set_capacity(&self, left: Option<usize>) {
         self.inner().capacity = left;
+    }
+
+    /// Dry runs are refused like this, or not any more.
+    pub fn refuse_dry_runs(&self, refusal: Option<Refusal>) {
+        self.inner().refusal = refusal;
     }
 
     pub fn launched(&self) -> usize {
@@ -143,6 +150,10 @@ impl Cloud for TestCloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
         let now = self.clock.time();
         self.faults.write("EC2 CreateFleet", || Ok(self.inner().launch(&request, now)))
+    }
+
+    async fn dry_run(&self, _request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
+        self.faults.read("EC2 RunInstances", || Ok(self.inner().refusal.clone()))
     }
 
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {

@@ -8,8 +8,10 @@ use nodeless_catalog::Catalog;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering};
-use nodeless_ports::{CatalogSource, Claims, PortError};
+use nodeless_ports::claims::{
+    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
+};
+use nodeless_ports::{CatalogSource, Claims, LaunchCheck, PortError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +81,37 @@ impl Claims for ChaoticClaims {
 
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
         self.chaos.read("claims unavailable", self.inner.unavailable(now)).await
+    }
+
+    async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
+        self.chaos.read("claims launch budgets", self.inner.launch_budgets(now)).await
+    }
+
+    async fn raise_launch_budgets(
+        &self,
+        budgets: &[LaunchBudget],
+        initial: u32,
+        now: Timestamp,
+    ) -> Result<(), PortError> {
+        let subject = format!("{} offerings", budgets.len());
+        let call = self.inner.raise_launch_budgets(budgets, initial, now);
+        self.chaos.write("claims raise launch budgets", subject, |()| true, call).await
+    }
+
+    async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError> {
+        let subject = format!("{} offerings", budgets.len());
+        self.chaos
+            .write("claims reset launch budgets", subject, |()| true, self.inner.reset_launch_budgets(budgets))
+            .await
+    }
+
+    async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {
+        self.chaos.read("claims launch check", self.inner.launch_check(node_class)).await
+    }
+
+    async fn put_launch_check(&self, check: &LaunchCheck, keep: Duration) -> Result<(), PortError> {
+        let call = self.inner.put_launch_check(check, keep);
+        self.chaos.write("claims put launch check", check.node_class.clone(), |()| true, call).await
     }
 
     async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use nodeless_model::StringMap;
 use nodeless_model::instance::{Instance, LaunchOutcome};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{Cloud, PortError};
+use nodeless_ports::{Cloud, PortError, Refusal};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The Cloud port with mishaps in its way.
@@ -31,6 +31,10 @@ impl Cloud for ChaoticCloud {
         let subject = request.claim.name.clone();
         let accepted = |outcome: &LaunchOutcome| !outcome.instances.is_empty();
         self.chaos.write("cloud launch", subject, accepted, self.inner.launch(request)).await
+    }
+
+    async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
+        self.chaos.read("cloud dry run", self.inner.dry_run(request)).await
     }
 
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {

@@ -81,6 +81,17 @@ impl Queue for ChaoticQueue {
         self.chaos.write("queue wake planner later", String::new(), |()| true, send).await
     }
 
+    async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError> {
+        let Fate(copies) = self.chaos.fate();
+        let send = async {
+            for late in copies {
+                self.inner.check_node_class(name, delay + late).await?;
+            }
+            Ok(())
+        };
+        self.chaos.write("queue check node class", name.to_owned(), |()| true, send).await
+    }
+
     async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
         let mut messages = Vec::new();
         for (name, delay) in claims {

@@ -341,6 +341,9 @@ request! {
         subnet_id: Option<String>,
         /// Zone.
         placement: Option<Placement>,
+        /// Network interfaces, in place of the template's.
+        #[serde(alias = "NetworkInterface")]
+        network_interfaces: Vec<Value>,
         /// Security groups.
         #[serde(alias = "SecurityGroupId")]
         security_group_ids: Vec<String>,

@@ -123,6 +123,10 @@ impl State {
             return Err(Ec2Error::unsupported(&format!("the tenancy {tenancy}")));
         }
         let instance_type = data.instance_type.clone().ok_or_else(|| Ec2Error::missing("InstanceType"))?;
+        if request.subnet_id.is_some() && data.other.contains_key("NetworkInterfaces") {
+            let message = "Network interfaces and an instance-level subnet ID may not be specified on the same request";
+            return Err(Ec2Error::combination(message));
+        }
         let interface_subnet = data.other.get("NetworkInterfaces").and_then(|list| list.get(0)?.get("SubnetId"));
         let interface_subnet = interface_subnet.and_then(Value::as_str);
         let subnet_id = request.subnet_id.as_deref().or(interface_subnet);
@@ -150,6 +154,9 @@ fn overlay(data: &mut LaunchTemplateData, request: &RunInstances) {
     set(&mut data.user_data, request.user_data.as_ref());
     let profile: Option<&IamInstanceProfile> = request.iam_instance_profile.as_ref();
     set(&mut data.iam_instance_profile, profile);
+    if !request.network_interfaces.is_empty() {
+        data.other.insert("NetworkInterfaces".to_owned(), Value::Array(request.network_interfaces.clone()));
+    }
     if !request.security_group_ids.is_empty() {
         data.security_group_ids.clone_from(&request.security_group_ids);
     }

@@ -3,11 +3,13 @@
 use super::Faults;
 use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_model::claim::Charge;
+use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
-use nodeless_ports::claims::{Created, Decision, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering};
-use nodeless_ports::{Claims, ErrorKind, PortError};
+use nodeless_ports::claims::{
+    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
+};
+use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,6 +26,8 @@ struct Table {
     claims: BTreeMap<String, NodeClaim>,
     usage: BTreeMap<String, Counted>,
     unavailable: BTreeMap<(String, String, CapacityType), UnavailableOffering>,
+    budgets: BTreeMap<OfferingKey, LaunchBudget>,
+    launch_checks: BTreeMap<String, LaunchCheck>,
     catalog: Option<(String, Vec<u8>)>,
     commands: BTreeMap<String, StoredCommand>,
     churn: BTreeMap<String, StoredChurn>,
@@ -236,6 +240,52 @@ impl Claims for MemoryClaims {
             let mut table = self.lock();
             table.unavailable.retain(|_, offering| offering.until > now);
             Ok(table.unavailable.values().cloned().collect())
+        })
+    }
+
+    async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
+        self.faults.read("claims launch budgets", || {
+            let mut table = self.lock();
+            table.budgets.retain(|_, budget| budget.until > now);
+            Ok(table.budgets.values().cloned().collect())
+        })
+    }
+
+    async fn raise_launch_budgets(
+        &self,
+        budgets: &[LaunchBudget],
+        initial: u32,
+        now: Timestamp,
+    ) -> Result<(), PortError> {
+        self.faults.write("claims raise launch budgets", || {
+            let mut table = self.lock();
+            for budget in budgets {
+                let present = table.budgets.get(&budget.offering).filter(|present| present.until > now);
+                if present.map_or(initial, |present| present.size) < budget.size {
+                    table.budgets.insert(budget.offering.clone(), budget.clone());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError> {
+        self.faults.write("claims reset launch budgets", || {
+            let by_offering = budgets.iter().map(|budget| (budget.offering.clone(), budget.clone()));
+            self.lock().budgets.extend(by_offering);
+            Ok(())
+        })
+    }
+
+    async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {
+        self.faults.read("claims launch check", || Ok(self.lock().launch_checks.get(node_class).cloned()))
+    }
+
+    /// Never forgets: nobody waits for days here.
+    async fn put_launch_check(&self, check: &LaunchCheck, _keep: Duration) -> Result<(), PortError> {
+        self.faults.write("claims put launch check", || {
+            self.lock().launch_checks.insert(check.node_class.clone(), check.clone());
+            Ok(())
         })
     }
 

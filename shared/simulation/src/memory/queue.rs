@@ -29,6 +29,7 @@ struct State {
     /// When the planner is to be woken later; the earliest counts.
     planner_later: Option<Timestamp>,
     claims: BTreeSet<(Timestamp, String)>,
+    node_classes: BTreeSet<(Timestamp, String)>,
 }
 
 impl MemoryQueue {
@@ -50,28 +51,21 @@ impl MemoryQueue {
     /// Takes the claims that are due now, the longest due first, each once.
     #[must_use]
     pub fn take_claims(&self) -> Vec<String> {
-        let now = self.clock.now();
-        let mut state = self.lock();
-        let mut due = Vec::new();
-        while let Some(first) = state.claims.first().filter(|(at, _)| *at <= now).cloned() {
-            state.claims.remove(&first);
-            if !due.contains(&first.1) {
-                due.push(first.1);
-            }
-        }
-        due
+        take_due(&mut self.lock().claims, self.clock.now())
+    }
+
+    /// Takes the EC2NodeClasses that EC2 is to be asked about now, each once.
+    #[must_use]
+    pub fn take_node_classes(&self) -> Vec<String> {
+        take_due(&mut self.lock().node_classes, self.clock.now())
     }
 
     /// When the next message is due; now when the planner is to be woken.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         let state = self.lock();
-        let claim = state.claims.first().map(|(at, _)| *at);
-        if state.planner.is_some() {
-            Some(self.clock.now())
-        } else {
-            claim.into_iter().chain(state.planner_later).min()
-        }
+        let later = [&state.claims, &state.node_classes].into_iter().filter_map(|due| Some(due.first()?.0));
+        if state.planner.is_some() { Some(self.clock.now()) } else { later.chain(state.planner_later).min() }
     }
 
     /// Loses all messages.
@@ -82,6 +76,18 @@ impl MemoryQueue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Takes what is due by now, the longest due first, each name once.
+fn take_due(waiting: &mut BTreeSet<(Timestamp, String)>, now: Timestamp) -> Vec<String> {
+    let mut due = Vec::new();
+    while let Some(first) = waiting.first().filter(|(at, _)| *at <= now).cloned() {
+        waiting.remove(&first);
+        if !due.contains(&first.1) {
+            due.push(first.1);
+        }
+    }
+    due
 }
 
 #[async_trait]
@@ -98,6 +104,14 @@ impl Queue for MemoryQueue {
             let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
             let mut state = self.lock();
             state.planner_later = Some(state.planner_later.map_or(at, |present| present.min(at)));
+            Ok(())
+        })
+    }
+
+    async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError> {
+        self.faults.write("queue check node class", || {
+            let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
+            self.lock().node_classes.insert((at, name.to_owned()));
             Ok(())
         })
     }

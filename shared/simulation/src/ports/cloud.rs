@@ -2,20 +2,22 @@
 
 use super::details;
 use crate::ec2::requests::{
-    ChangeTags, CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Filter, LaunchTemplateData, Tag,
-    TagSpecification, TerminateInstances,
+    ChangeTags, CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Filter, LaunchTemplateData,
+    LaunchTemplateSpecification, RunInstances, Tag, TagSpecification, TerminateInstances,
 };
 use crate::ec2::{self, CreateFleetAnswer, Ec2, Ec2Error};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_launch::ClusterDetails;
 use nodeless_launch::fleet::{self, FleetPlan, lacks_capacity};
+use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::request::{FleetCall, create_fleet, launch_template_data};
 use nodeless_launch::template::{TemplateSpec, Variant, instance_tags};
 use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{CapacityType, NodeClaim, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{Cloud, ErrorKind, PortError};
+use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";
@@ -99,16 +101,40 @@ impl MemoryCloud {
         self.ec2.create_tags(&request).map_err(|error| failed("EC2 CreateTags", &error))
     }
 
-    fn fleet(&self, request: &LaunchRequest<'_>, plan: &FleetPlan) -> Result<CreateFleet, PortError> {
+    /// Makes sure that the launch template of each variant exists, and returns their names.
+    fn templates(&self, request: &LaunchRequest<'_>, plan: &FleetPlan) -> Result<BTreeMap<Variant, String>, PortError> {
         let spot = plan.capacity_type == CapacityType::Spot;
-        let mut templates = BTreeMap::new();
-        for variant in plan.groups.keys() {
-            templates.insert(variant.clone(), self.template(request, variant, spot)?);
+        let of = |variant: &Variant| Ok((variant.clone(), self.template(request, variant, spot)?));
+        plan.groups.keys().map(of).collect()
+    }
+
+    /// The network interfaces of a launch template, in this subnet: a call cannot say so in another way.
+    fn interfaces(
+        &self,
+        request: &LaunchRequest<'_>,
+        variant: &Variant,
+        subnet: &str,
+    ) -> Result<Vec<Value>, PortError> {
+        let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant, false)
+            .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 RunInstances", error.to_string()))?;
+        let mut data = launch_template_data(&spec);
+        let mut interfaces = data["NetworkInterfaces"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        for interface in &mut interfaces {
+            interface["SubnetId"] = Value::from(subnet);
         }
+        Ok(interfaces)
+    }
+
+    fn fleet(
+        &self,
+        request: &LaunchRequest<'_>,
+        plan: &FleetPlan,
+        templates: &BTreeMap<Variant, String>,
+    ) -> Result<CreateFleet, PortError> {
         let claim = request.claim;
         let call = create_fleet(&FleetCall {
             plan,
-            templates: &templates,
+            templates,
             count: claim.spec.launch_group.as_ref().map_or(1, |group| group.size),
             client_token: &claim.client_token().unwrap_or_else(|| claim.uid.clone()),
             tags: &instance_tags(&self.cluster, claim, &request.node_class.spec.tags),
@@ -139,7 +165,7 @@ impl Cloud for MemoryCloud {
         const OPERATION: &str = "EC2 CreateFleet";
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
-        let call = self.fleet(&request, &plan)?;
+        let call = self.fleet(&request, &plan, &self.templates(&request, &plan)?)?;
         match self.ec2.create_fleet(&call) {
             Ok(answer) => Ok(outcome(&self.ec2, &answer, &plan)),
             Err(error) if error.code == "IdempotentParameterMismatch" => {
@@ -154,6 +180,48 @@ impl Cloud for MemoryCloud {
             }
             Err(error) => Err(failed(OPERATION, &error)),
         }
+    }
+
+    async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
+        let plan = match fleet::plan(request.node_class, request.claim, request.candidates) {
+            Ok(plan) => plan,
+            Err(error) => return Err(PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string())),
+        };
+        let templates = match self.templates(&request, &plan) {
+            Ok(templates) => templates,
+            Err(error) => return refusal(Call::CreateLaunchTemplate, error),
+        };
+        let fleet = self.fleet(&request, &plan, &templates)?;
+        let fleet = CreateFleet { dry_run: true, client_token: None, ..fleet };
+        if let Err(error) = self.ec2.create_fleet(&fleet)
+            && let Some(refused) = refusal(Call::CreateFleet, failed("EC2 CreateFleet", &error))?
+        {
+            return Ok(Some(refused));
+        }
+        let tags = instance_tags(&self.cluster, request.claim, &request.node_class.spec.tags);
+        let mut refused = None;
+        for (variant, entry) in plan.groups.iter().flat_map(|(variant, all)| all.iter().map(move |it| (variant, it))) {
+            let run = RunInstances {
+                dry_run: true,
+                min_count: Some(1),
+                max_count: Some(1),
+                launch_template: Some(LaunchTemplateSpecification {
+                    launch_template_name: templates.get(variant).cloned(),
+                    version: Some("$Latest".to_owned()),
+                    ..LaunchTemplateSpecification::default()
+                }),
+                instance_type: Some(entry.instance_type.clone()),
+                network_interfaces: self.interfaces(&request, variant, &entry.subnet_id)?,
+                tag_specifications: vec![tagged("instance", &tags), tagged("volume", &tags)],
+                ..RunInstances::default()
+            };
+            let Err(error) = self.ec2.run_instances(&run) else { return Ok(None) };
+            match refusal(Call::RunInstances, failed("EC2 RunInstances", &error))? {
+                None => return Ok(None),
+                Some(why) => refused = Some(why),
+            }
+        }
+        Ok(refused)
     }
 
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {

@@ -57,6 +57,7 @@ pub(crate) fn run(ec2: &Ec2, action: &str, mut parameters: Node) -> Result<Value
         return describe(ec2, action, &parameters.read()?);
     }
     parameters.rename_below("LaunchTemplateData", &launch_template_member);
+    parameters.rename_below("NetworkInterface", &launch_template_member);
     let parameters = parameters;
     match action {
         "CreateFleet" => ec2.create_fleet(&parameters.read()?).map(|answer| encode::fleet(&answer)),

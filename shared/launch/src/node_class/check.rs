@@ -1,0 +1,240 @@
+//! Whether EC2 would launch from an EC2NodeClass: when to ask it by dry runs, and what the answer makes of the status.
+//!
+//! The catalog function resolves a class and may not launch; the lifecycle function launches, so it is the one that asks.
+//! What came of it is kept by class, with a key of everything that the answer depends on.
+
+use crate::fleet::lacks_capacity;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_api::nodeclass::{Ami, EC2NodeClassSpec};
+use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
+use nodeless_model::labels;
+use nodeless_ports::{ErrorKind, LaunchAnswer, LaunchCheck, PortError, Refusal};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+
+const VALIDATION: &str = "ValidationSucceeded";
+const READY: &str = "Ready";
+const PROFILE_NOT_FOUND: &str = "InstanceProfileNotFound";
+const REFUSED: &str = "RequestRefused";
+/// The reasons of ValidationSucceeded that come of dry runs. Whatever else makes it false was found without asking EC2.
+const REASONS: [&str; 5] = [
+    "CreateLaunchTemplateAuthCheckFailed",
+    "CreateFleetAuthCheckFailed",
+    "RunInstancesAuthCheckFailed",
+    PROFILE_NOT_FOUND,
+    REFUSED,
+];
+/// For how long it holds that EC2 would launch, as in Karpenter.
+const ACCEPTED_FOR: SignedDuration = SignedDuration::from_mins(30);
+/// For how long a refusal holds: whoever has granted what was missing should not wait for half an hour.
+const REFUSED_FOR: SignedDuration = SignedDuration::from_mins(5);
+/// The least between two questions: a profile that was just made is known everywhere by then, and a throttled call is let in.
+pub const PAUSE: SignedDuration = SignedDuration::from_secs(20);
+/// The longest message of a refusal, in characters. EC2 adds a kilobyte of encoded detail to what it may not do.
+const MESSAGE_LENGTH: usize = 400;
+
+/// The calls that a launch makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// CreateLaunchTemplate.
+    CreateLaunchTemplate,
+    /// CreateFleet.
+    CreateFleet,
+    /// RunInstances, which CreateFleet makes in our name.
+    RunInstances,
+}
+
+/// What the error of a call means, be it a dry run or not: `None` where EC2 would have done it.
+///
+/// # Errors
+/// The error itself, where trying again may help: nothing is known then.
+pub fn refusal(call: Call, error: PortError) -> Result<Option<Refusal>, PortError> {
+    // Allowed in principle, if not here and now; and a dry run that went well is an error too.
+    if error.code == "DryRunOperation" || lacks_capacity(&error.code) {
+        return Ok(None);
+    }
+    if error.is_retryable() {
+        return Err(error);
+    }
+    let reason = match call {
+        _ if error.kind != ErrorKind::Denied && error.message.contains("iamInstanceProfile") => PROFILE_NOT_FOUND,
+        _ if error.kind != ErrorKind::Denied => REFUSED,
+        Call::CreateLaunchTemplate => REASONS[0],
+        Call::CreateFleet => REASONS[1],
+        Call::RunInstances => REASONS[2],
+    };
+    let message = error.to_string().chars().take(MESSAGE_LENGTH).collect();
+    Ok(Some(Refusal { reason: reason.to_owned(), message }))
+}
+
+#[derive(Serialize)]
+struct Subject<'a> {
+    spec: &'a EC2NodeClassSpec,
+    annotations: BTreeMap<&'a str, &'a str>,
+    subnets: Vec<&'a str>,
+    security_groups: Vec<&'a str>,
+    amis: &'a [Ami],
+    instance_profile: Option<&'a str>,
+}
+
+/// The key of what EC2 is asked about: a hash of everything that the answer depends on, and of the annotations, so that
+/// changing any asks anew, as in Karpenter.
+#[must_use]
+pub fn key(class: &EC2NodeClass, status: &EC2NodeClassStatus) -> String {
+    let ours = [labels::EC2_NODE_CLASS_HASH, labels::EC2_NODE_CLASS_HASH_VERSION];
+    let annotations = class.metadata.annotations.iter().flatten();
+    let mut subject = Subject {
+        spec: &class.spec,
+        annotations: annotations
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .filter(|(key, _)| !ours.contains(key))
+            .collect(),
+        subnets: status.subnets.iter().map(|subnet| subnet.id.as_str()).collect(),
+        security_groups: status.security_groups.iter().map(|group| group.id.as_str()).collect(),
+        amis: &status.amis,
+        instance_profile: status.instance_profile.as_deref(),
+    };
+    // Their order goes by how many addresses are free.
+    subject.subnets.sort_unstable();
+    subject.security_groups.sort_unstable();
+    // Plain data always serialises; were it ever not to, the key would still be the same each time.
+    let text = serde_json::to_vec(&subject).unwrap_or_default();
+    let hash = Sha256::digest(&text).iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    format!("{hash:016x}")
+}
+
+/// Whether EC2 can be asked at all: everything that the class names was found, and nothing else is wrong with it.
+#[must_use]
+pub fn can_be_asked(status: &EC2NodeClassStatus) -> bool {
+    let good = |condition: &Condition| match condition.type_.as_str() {
+        READY => true,
+        VALIDATION => condition.status != ConditionStatus::False || REASONS.contains(&condition.reason.as_str()),
+        _ => condition.status == ConditionStatus::True,
+    };
+    find(status, VALIDATION).is_some() && status.conditions.iter().all(good)
+}
+
+/// Whether EC2 should be asked now.
+#[must_use]
+pub fn is_due(check: Option<&LaunchCheck>, key: &str, now: Timestamp) -> bool {
+    let Some(check) = check else { return true };
+    if check.asked == key && now.duration_since(check.asked_at) < PAUSE {
+        return false;
+    }
+    let Some(answer) = check.answer.as_ref().filter(|answer| answer.key == key) else { return true };
+    let holds = match &answer.refusal {
+        None => ACCEPTED_FOR,
+        Some(refusal) if refusal.reason == PROFILE_NOT_FOUND => PAUSE,
+        Some(_) => REFUSED_FOR,
+    };
+    now.duration_since(answer.at) >= holds
+}
+
+/// What is remembered once EC2 has been asked. Where it did not answer, the last answer is kept.
+#[must_use]
+pub fn asked(
+    before: Option<LaunchCheck>,
+    node_class: &str,
+    key: &str,
+    outcome: &Result<Option<Refusal>, PortError>,
+    now: Timestamp,
+) -> LaunchCheck {
+    let answer = match outcome {
+        Ok(refusal) => Some(LaunchAnswer { key: key.to_owned(), at: now, refusal: refusal.clone() }),
+        Err(_) => before.and_then(|before| before.answer),
+    };
+    LaunchCheck {
+        node_class: node_class.to_owned(),
+        asked: key.to_owned(),
+        asked_at: now,
+        problem: outcome.as_ref().err().map(ToString::to_string),
+        answer,
+    }
+}
+
+/// The same, with the question open again: a real launch was refused, whatever a dry run said before.
+#[must_use]
+pub fn doubted(check: LaunchCheck) -> LaunchCheck {
+    let answer = check.answer.map(|answer| LaunchAnswer {
+        // Due at once, and in force until there is another.
+        at: Timestamp::MIN,
+        ..answer
+    });
+    LaunchCheck { answer, ..check }
+}
+
+/// What is known, by the last answer and by the class's present status.
+enum Verdict<'a> {
+    Launchable,
+    Refused(&'a Refusal),
+    /// As the condition that the class has.
+    AsBefore(&'a Condition),
+    Open(String),
+}
+
+fn verdict<'a>(class: &'a EC2NodeClass, check: Option<&'a LaunchCheck>, key: &str) -> Verdict<'a> {
+    let of = |answer: &'a LaunchAnswer| answer.refusal.as_ref().map_or(Verdict::Launchable, Verdict::Refused);
+    let answer = check.and_then(|check| check.answer.as_ref());
+    if let Some(answer) = answer.filter(|answer| answer.key == key) {
+        return of(answer);
+    }
+    if let Some(problem) = check.filter(|check| check.asked == key).and_then(|check| check.problem.as_ref()) {
+        // That EC2 cannot be asked takes nothing from those who could launch.
+        let open = || Verdict::Open(format!("whether EC2 would launch is not known yet: {problem}"));
+        return answer.map_or_else(open, of);
+    }
+    // Another image or subnet of the same class is no reason to stop until EC2 has answered.
+    let present = class.status.as_ref().and_then(|status| find(status, VALIDATION));
+    let present = present.filter(|condition| {
+        condition.observed_generation == class.metadata.generation
+            && (condition.status == ConditionStatus::True || REASONS.contains(&condition.reason.as_str()))
+    });
+    let open = || Verdict::Open("EC2 is being asked by dry runs whether it would launch".to_owned());
+    present.map_or_else(open, Verdict::AsBefore)
+}
+
+/// The status with the conditions ValidationSucceeded and Ready as the last answer has them. Where something else is wrong
+/// with the class, that stays.
+#[must_use]
+pub fn apply(
+    class: &EC2NodeClass,
+    mut status: EC2NodeClassStatus,
+    check: Option<&LaunchCheck>,
+    now: Timestamp,
+) -> EC2NodeClassStatus {
+    if !can_be_asked(&status) {
+        return status;
+    }
+    let (known, reason, message) = match verdict(class, check, &key(class, &status)) {
+        Verdict::Launchable => (ConditionStatus::True, VALIDATION.to_owned(), String::new()),
+        Verdict::Refused(refusal) => (ConditionStatus::False, refusal.reason.clone(), refusal.message.clone()),
+        Verdict::AsBefore(condition) => (condition.status, condition.reason.clone(), condition.message.clone()),
+        Verdict::Open(why) => (ConditionStatus::Unknown, "AwaitingDryRun".to_owned(), why),
+    };
+    let ready = match known {
+        ConditionStatus::True => (READY, String::new()),
+        ConditionStatus::False => ("UnhealthyDependents", format!("{VALIDATION}=False")),
+        ConditionStatus::Unknown => ("ReconcilingDependents", format!("{VALIDATION}=Unknown")),
+    };
+    let ready = (READY, ready.0.to_owned(), ready.1);
+    for (kind, reason, message) in [(VALIDATION, reason, message), ready] {
+        let before = class.status.as_ref().and_then(|status| find(status, kind));
+        let since = before.filter(|condition| condition.status == known);
+        let since = since.map_or_else(|| now.into(), |condition| condition.last_transition_time.clone());
+        for condition in status.conditions.iter_mut().filter(|condition| condition.type_ == kind) {
+            condition.status = known;
+            condition.reason.clone_from(&reason);
+            condition.message.clone_from(&message);
+            condition.last_transition_time = since.clone();
+        }
+    }
+    status
+}
+
+fn find<'a>(status: &'a EC2NodeClassStatus, kind: &str) -> Option<&'a Condition> {
+    status.conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+use super::*;
+use crate::node_class::{Problem, conditions};
+use nodeless_api::nodeclass::{SecurityGroup, Subnet};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn resolved(class: &EC2NodeClass, problem: Option<Problem>, now: Timestamp) -> EC2NodeClassStatus {
+    let subnet = |id: &str| Subnet { id: id.into(), zone: "a".into(), zone_id: None };
+    EC2NodeClassStatus {
+        subnets: vec![subnet("subnet-1"), subnet("subnet-2")],
+        security_groups: vec![SecurityGroup { id: "sg-1".into(), name: None }],
+        amis: vec![Ami { id: "ami-1".into(), ..Ami::default() }],
+        instance_profile: Some("nodes".into()),
+        conditions: conditions(class, &[("SubnetsReady", problem)], None, now),
+        ..EC2NodeClassStatus::default()
+    }
+}
+
+fn class() -> EC2NodeClass {
+    let mut class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
+    class.metadata.generation = Some(1);
+    class
+}
+
+fn denied() -> Refusal {
+    let error = PortError::new(ErrorKind::Denied, "EC2 RunInstances", "no").with_code("UnauthorizedOperation");
+    refusal(Call::RunInstances, error).unwrap().unwrap()
+}
+
+fn throttled() -> PortError {
+    PortError::new(ErrorKind::Throttled, "EC2 CreateFleet", "slow down").with_code("RequestLimitExceeded")
+}
+
+/// Status, reason and message of ValidationSucceeded, and status of Ready.
+fn told(status: &EC2NodeClassStatus) -> (ConditionStatus, &str, &str, ConditionStatus) {
+    let validation = find(status, VALIDATION).unwrap();
+    (validation.status, &validation.reason, &validation.message, find(status, READY).unwrap().status)
+}
+
+#[test]
+fn errors_of_dry_runs_have_karpenters_reasons() {
+    let of = |call, kind, code: &str, message: &str| {
+        refusal(call, PortError::new(kind, "EC2", message).with_code(code)).map(|refusal| refusal.map(|it| it.reason))
+    };
+    let (denied, invalid) = (ErrorKind::Denied, ErrorKind::Invalid);
+    assert_eq!(of(Call::CreateFleet, invalid, "DryRunOperation", "would have succeeded"), Ok(None));
+    assert_eq!(of(Call::RunInstances, invalid, "InsufficientInstanceCapacity", "none left"), Ok(None));
+    for (call, reason) in [
+        (Call::CreateLaunchTemplate, "CreateLaunchTemplateAuthCheckFailed"),
+        (Call::CreateFleet, "CreateFleetAuthCheckFailed"),
+        (Call::RunInstances, "RunInstancesAuthCheckFailed"),
+    ] {
+        assert_eq!(of(call, denied, "UnauthorizedOperation", "no"), Ok(Some(reason.to_owned())));
+    }
+    let profile = "Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name";
+    let found = of(Call::RunInstances, invalid, "InvalidParameterValue", profile);
+    assert_eq!(found, Ok(Some("InstanceProfileNotFound".to_owned())));
+    let key = of(Call::RunInstances, invalid, "InvalidKMSKey.InvalidState", "disabled");
+    assert_eq!(key, Ok(Some("RequestRefused".to_owned())));
+    assert!(of(Call::CreateFleet, ErrorKind::Throttled, "RequestLimitExceeded", "slow down").is_err());
+    assert!(of(Call::CreateFleet, ErrorKind::Unavailable, "", "no route").is_err());
+}
+
+#[test]
+fn a_new_class_is_not_ready_before_ec2_has_answered() {
+    let class = class();
+    let status = resolved(&class, None, at(5));
+    let open = apply(&class, status.clone(), None, at(5));
+    assert!(matches!(told(&open), (ConditionStatus::Unknown, "AwaitingDryRun", _, ConditionStatus::Unknown)));
+    let accepted = asked(None, "default", &key(&class, &status), &Ok(None), at(7));
+    let ready = apply(&EC2NodeClass { status: Some(open.clone()), ..class.clone() }, open, Some(&accepted), at(7));
+    assert_eq!(told(&ready), (ConditionStatus::True, VALIDATION, "", ConditionStatus::True));
+    assert_eq!(find(&ready, READY).unwrap().last_transition_time, at(7).into());
+    let refused = asked(None, "default", &key(&class, &status), &Ok(Some(denied())), at(7));
+    let status = apply(&class, status, Some(&refused), at(7));
+    let (validation, reason, message, ready) = told(&status);
+    assert_eq!((validation, ready), (ConditionStatus::False, ConditionStatus::False));
+    assert!(reason == "RunInstancesAuthCheckFailed" && message.contains("UnauthorizedOperation: no"), "{message}");
+}
+
+#[test]
+fn what_is_wrong_without_asking_stays_and_is_not_asked_about() {
+    let class = class();
+    let broken = resolved(&class, Some(Problem::new("SubnetsNotFound", "none")), at(5));
+    assert!(!can_be_asked(&broken));
+    let accepted = asked(None, "default", &key(&class, &broken), &Ok(None), at(4));
+    assert_eq!(apply(&class, broken.clone(), Some(&accepted), at(5)), broken);
+}
+
+#[test]
+fn another_image_is_asked_about_while_the_class_goes_on() {
+    let mut class = class();
+    let mut status = resolved(&class, None, at(5));
+    let accepted = asked(None, "default", &key(&class, &status), &Ok(None), at(5));
+    class.status = Some(apply(&class, status.clone(), Some(&accepted), at(5)));
+    status.amis[0].id = "ami-2".into();
+    let new = key(&class, &status);
+    assert!(is_due(Some(&accepted), &new, at(6)));
+    assert_eq!(told(&apply(&class, status.clone(), Some(&accepted), at(6))).3, ConditionStatus::True);
+    let refused = asked(Some(accepted), "default", &new, &Ok(Some(denied())), at(7));
+    assert_eq!(told(&apply(&class, status.clone(), Some(&refused), at(7))).3, ConditionStatus::False);
+    // Another spec waits for its own answer.
+    class.metadata.generation = Some(2);
+    class.spec.detailed_monitoring = Some(true);
+    status.conditions = conditions(&class, &[("SubnetsReady", None)], None, at(8));
+    assert_eq!(told(&apply(&class, status, Some(&refused), at(8))).3, ConditionStatus::Unknown);
+}
+
+#[test]
+fn that_ec2_cannot_be_asked_takes_nothing_from_a_class_that_could_launch() {
+    let mut class = class();
+    let status = resolved(&class, None, at(5));
+    let accepted = asked(None, "default", &key(&class, &status), &Ok(None), at(5));
+    class.status = Some(status);
+    class.metadata.generation = Some(2);
+    class.spec.detailed_monitoring = Some(true);
+    let status = resolved(&class, None, at(9));
+    let new = key(&class, &status);
+    let unanswered = asked(Some(accepted), "default", &new, &Err(throttled()), at(9));
+    assert_eq!(told(&apply(&class, status.clone(), Some(&unanswered), at(9))).3, ConditionStatus::True);
+    // Where nothing was known, it says why.
+    let never = asked(None, "default", &new, &Err(throttled()), at(9));
+    let open = apply(&class, status, Some(&never), at(9));
+    assert!(told(&open).2.contains("slow down") && told(&open).0 == ConditionStatus::Unknown);
+}
+
+#[test]
+fn questions_come_again_at_karpenters_pace() {
+    let due = |check: &LaunchCheck, second| is_due(Some(check), "k", at(second));
+    assert!(is_due(None, "k", at(0)));
+    let accepted = asked(None, "default", "k", &Ok(None), at(0));
+    assert!(!due(&accepted, 1799) && due(&accepted, 1800));
+    let refused = asked(None, "default", "k", &Ok(Some(denied())), at(0));
+    assert!(!due(&refused, 299) && due(&refused, 300));
+    let unanswered = asked(None, "default", "k", &Err(throttled()), at(0));
+    assert!(!due(&unanswered, 19) && due(&unanswered, 20));
+    let doubted = doubted(accepted);
+    assert!(!due(&doubted, 19) && due(&doubted, 20));
+    assert!(doubted.answer.is_some_and(|answer| answer.refusal.is_none()), "it holds until there is another");
+}
+
+#[test]
+fn the_key_knows_annotations_but_neither_our_own_nor_the_order_of_subnets() {
+    let mut class = class();
+    let mut status = resolved(&class, None, at(0));
+    let before = key(&class, &status);
+    status.subnets.reverse();
+    class.metadata.annotations.get_or_insert_default().insert(labels::EC2_NODE_CLASS_HASH.to_owned(), "1".to_owned());
+    assert_eq!(key(&class, &status), before);
+    class.metadata.annotations.get_or_insert_default().insert("look".to_owned(), "again".to_owned());
+    assert_ne!(key(&class, &status), before);
+}

@@ -1,0 +1,118 @@
+//! Launch budgets: how many of the nodes that are wanted may be launched now.
+
+use super::commit::Wanted;
+use super::pools::Judged;
+use nodeless_launch::budget::{Budgets, Share, Usable};
+use nodeless_model::{InstanceType, NodeClaim, Phase, Requirements};
+use nodeless_ports::claims::LaunchBudget;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// When launches that have to wait for a budget are looked at again: EC2 answers within seconds.
+pub(super) const AGAIN: Duration = Duration::from_secs(10);
+
+/// What may be launched of each NodePool, by name.
+struct Types<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType>>);
+
+impl<'a> Types<'a> {
+    fn new(judged: &'a [Judged]) -> Self {
+        let of = |one: &'a Judged| {
+            let types = one.types.instance_types.iter().map(|kind| (kind.name.as_str(), kind)).collect();
+            (one.pool.name.as_str(), types)
+        };
+        Self(judged.iter().map(of).collect())
+    }
+
+    /// The offerings that a launch may use.
+    fn usable<'n>(
+        &self,
+        pool: &str,
+        names: impl Iterator<Item = &'n str>,
+        requirements: &Requirements,
+    ) -> Vec<Usable<'a>> {
+        let Some(types) = self.0.get(pool) else { return Vec::new() };
+        let mut usable = Vec::new();
+        for kind in names.filter_map(|name| types.get(name).copied()) {
+            usable.extend(kind.available_offerings(requirements).map(|offering| Usable {
+                instance_type: &kind.name,
+                zone: &offering.zone,
+                capacity_type: offering.capacity_type,
+                price: offering.price,
+            }));
+        }
+        usable
+    }
+}
+
+/// What is left of the budgets besides the launches that EC2 has not answered yet.
+pub(super) fn left(written: Vec<LaunchBudget>, records: &[NodeClaim], judged: &[Judged]) -> Budgets {
+    let types = Types::new(judged);
+    let mut budgets = Budgets::new(written);
+    let mut on_their_way: BTreeMap<&str, (&NodeClaim, usize)> = BTreeMap::new();
+    for claim in records.iter().filter(|claim| claim.phase == Phase::Reserved && claim.status.instance.is_none()) {
+        let group = claim.spec.launch_group.as_ref().map_or(claim.uid.as_str(), |group| group.id.as_str());
+        on_their_way.entry(group).or_insert((claim, 0)).1 += 1;
+    }
+    for (claim, count) in on_their_way.into_values() {
+        let names = claim.spec.instance_types.iter().map(String::as_str);
+        let usable = types.usable(&claim.node_pool, names, &claim.spec.requirements);
+        budgets.charge(count, &usable, &claim.spec.avoided_offerings);
+    }
+    budgets
+}
+
+/// Divides what is wanted into what may be launched now, each with the offerings that it leaves alone, and what has to wait,
+/// each with the reason.
+pub(super) fn within<'w>(
+    wanted: Vec<Wanted<'w>>,
+    judged: &[Judged],
+    mut budgets: Budgets,
+    together: u32,
+) -> (Vec<Wanted<'w>>, Vec<(Wanted<'w>, String)>) {
+    let types = Types::new(judged);
+    let together = usize::try_from(together).unwrap_or(usize::MAX);
+    // In the order of the plan, so that what it puts first goes first.
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut alike: Vec<Vec<Wanted<'w>>> = Vec::new();
+    for one in wanted {
+        let place = *places.entry(one.key()).or_insert(alike.len());
+        match alike.get_mut(place) {
+            Some(members) => members.push(one),
+            None => alike.push(vec![one]),
+        }
+    }
+    let (mut now, mut later) = (Vec::new(), Vec::new());
+    for members in alike {
+        let Some(launch) = members.first().map(|one| one.launch) else { continue };
+        let names = launch.instance_types.iter().map(|kind| kind.name.as_str());
+        let usable = types.usable(&launch.node_pool, names, &launch.requirements);
+        if usable.is_empty() {
+            // What is wrong here the launch itself will tell.
+            now.extend(members);
+            continue;
+        }
+        let shares = budgets.shares(members.len(), &usable, together);
+        let mut members = members.into_iter();
+        for Share { count, avoided } in shares {
+            now.extend(members.by_ref().take(count).map(|one| Wanted { avoided: avoided.clone(), ..one }));
+        }
+        let offering = &launch.offering;
+        let why = format!(
+            "its node would be one launch too many for now of {} {} in {} and what costs about as much; it waits until those \
+             on their way have succeeded",
+            offering.instance_type, offering.capacity_type, offering.zone
+        );
+        later.extend(members.map(|one| (one, why.clone())));
+    }
+    (now, later)
+}
+
+impl Wanted<'_> {
+    /// Equal for those that are alike in everything that CreateFleet is told: these can share one call.
+    pub(super) fn key(&self) -> String {
+        let launch = self.launch;
+        let types: Vec<&str> = launch.instance_types.iter().map(|kind| kind.name.as_str()).collect();
+        json!([launch.node_pool, launch.node_class, launch.requirements.to_terms(), types, self.avoided]).to_string()
+    }
+}

@@ -1,0 +1,142 @@
+//! Whether EC2 would launch from an EC2NodeClass, found out by dry runs.
+
+use crate::context::Context;
+use crate::lines::LaunchChecked;
+use crate::node_class;
+use crate::offers::{CatalogCache, candidates, shortages};
+use nodeless_api::EC2NodeClass;
+use nodeless_launch::fleet;
+use nodeless_launch::node_class::check;
+use nodeless_model::{InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, labels};
+use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue, Refusal};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long it is remembered what EC2 answered: longer than any class goes without being asked about.
+pub(crate) const KEEP: Duration = Duration::from_hours(7 * 24);
+/// When a question that was not answered is put again.
+const AGAIN: Duration = Duration::from_secs(30);
+/// Stands in names and tags for what only a dry run would have made.
+const NOBODY: &str = "dry-run";
+
+/// Asks EC2 whether it would launch. Runs with the rights of who launches, since it is about them.
+pub struct Validator {
+    /// Time and logs.
+    pub context: Context,
+    /// The claims table, where the answers are kept.
+    pub claims: Arc<dyn Claims>,
+    /// The queues.
+    pub queue: Arc<dyn Queue>,
+    /// The cluster.
+    pub cluster: Arc<dyn Cluster>,
+    /// EC2.
+    pub cloud: Arc<dyn Cloud>,
+    /// The catalog, kept between runs.
+    pub catalog: CatalogCache,
+}
+
+impl Validator {
+    /// Asks about one EC2NodeClass, unless the last answer still holds, and has its status say what came of it. Says whether
+    /// the status changed.
+    ///
+    /// # Errors
+    /// When claims table or cluster cannot be read or written. That EC2 cannot be asked is no error: it is asked again.
+    pub async fn run(&self, name: &str) -> Result<bool, PortError> {
+        let Some(class) = self.cluster.node_class(name).await? else { return Ok(false) };
+        let Some(status) = class.status.clone() else { return Ok(false) };
+        if class.metadata.deletion_timestamp.is_some() || !check::can_be_asked(&status) {
+            return Ok(false);
+        }
+        let key = check::key(&class, &status);
+        let mut known = self.claims.launch_check(name).await?;
+        if check::is_due(known.as_ref(), &key, self.context.now()) {
+            let outcome = self.ask(&class).await;
+            let asked = check::asked(known, name, &key, &outcome, self.context.now());
+            self.claims.put_launch_check(&asked, KEEP).await?;
+            if asked.problem.is_some() {
+                self.queue.check_node_class(name, AGAIN).await?;
+            }
+            known = Some(asked);
+        }
+        let told = check::apply(&class, status.clone(), known.as_ref(), self.context.now());
+        if told == status {
+            return Ok(false);
+        }
+        self.cluster.write_node_class_status(name, &told).await?;
+        self.queue.wake_planner(WakeSource::Catalog).await?;
+        Ok(true)
+    }
+
+    async fn ask(&self, class: &EC2NodeClass) -> Result<Option<Refusal>, PortError> {
+        let sampled = self.sample(class).await;
+        let instance_type = sampled.as_ref().ok().and_then(|(_, candidates)| candidates.first());
+        let instance_type = instance_type.map_or_else(String::new, |candidate| candidate.instance_type.clone());
+        let outcome = match &sampled {
+            Ok((claim, candidates)) => self.cloud.dry_run(LaunchRequest { claim, node_class: class, candidates }).await,
+            Err(error) => Err(error.clone()),
+        };
+        let problem = outcome.as_ref().err().map(ToString::to_string);
+        self.context.log(&LaunchChecked {
+            node_class: class.metadata.name.as_deref().unwrap_or_default(),
+            instance_type: &instance_type,
+            refusal: outcome.as_ref().ok().and_then(|refusal| refusal.as_ref()).map(|refusal| refusal.message.as_str()),
+            problem: problem.as_deref(),
+        });
+        outcome
+    }
+
+    /// A launch as the class's NodePools would make it, or any that the class allows where they allow none.
+    async fn sample(&self, class: &EC2NodeClass) -> Result<(NodeClaim, Vec<LaunchCandidate>), PortError> {
+        const OPERATION: &str = "choose an instance type for dry runs";
+        let invalid = |why: String| PortError::new(ErrorKind::Invalid, OPERATION, why);
+        let catalog = self.catalog.current(self.claims.as_ref()).await.map_err(|error| match error {
+            crate::CatalogError::Port(error) => error,
+            other => PortError::new(ErrorKind::Unavailable, OPERATION, other.to_string()),
+        })?;
+        let settings = node_class::settings_with(class, &catalog).map_err(|problems| invalid(problems.join("; ")))?;
+        let types = catalog.instance_types(&settings, &shortages(&[], self.context.now()));
+        let name = class.metadata.name.as_deref().unwrap_or_default();
+        let (pools, _) = self.cluster.node_pools().await?;
+        let own = pools.iter().filter(|pool| pool.template.node_class == name).map(Some);
+        for pool in own.chain([None]) {
+            let claim = self.claim(class, pool, &types);
+            let candidates = fleet::sample(class, &claim, &candidates(&claim, &types));
+            if !candidates.is_empty() {
+                return Ok((claim, candidates));
+            }
+        }
+        Err(invalid(format!(
+            "EC2NodeClass {name}: no instance type has an offering in the zones of its subnets and runs one of its AMIs; change \
+             spec.subnetSelectorTerms or spec.amiSelectorTerms"
+        )))
+    }
+
+    fn claim(&self, class: &EC2NodeClass, pool: Option<&NodePool>, types: &[InstanceType]) -> NodeClaim {
+        let node_class = class.metadata.name.clone().unwrap_or_default();
+        let node_pool = pool.map_or(NOBODY, |pool| pool.name.as_str()).to_owned();
+        let template = pool.map(|pool| pool.template.clone()).unwrap_or_default();
+        let mut node_labels = template.labels;
+        node_labels.insert(labels::NODE_POOL.to_owned(), node_pool.clone());
+        node_labels.insert(labels::EC2_NODE_CLASS.to_owned(), node_class.clone());
+        NodeClaim {
+            name: NOBODY.to_owned(),
+            uid: NOBODY.to_owned(),
+            node_pool,
+            node_class,
+            created: self.context.now(),
+            version: 0,
+            spec: NodeClaimSpec {
+                requirements: template.requirements,
+                instance_types: types.iter().map(|kind| kind.name.clone()).collect(),
+                labels: node_labels,
+                taints: template.taints,
+                startup_taints: template.startup_taints,
+                ..NodeClaimSpec::default()
+            },
+            phase: Phase::Reserved,
+            status: NodeClaimStatus::default(),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether EC2 would launch from an EC2NodeClass: asked by who launches, told in the status of the class.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::Town;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_api::nodeclass::{Ami, SecurityGroup};
+use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
+use nodeless_catalog::Catalog;
+use nodeless_launch::node_class::conditions;
+use nodeless_operations::{CatalogCache, Refresher, Validator};
+use nodeless_ports::{CatalogSource, ErrorKind, PortError, Refusal};
+use std::sync::Arc;
+
+/// An account in which everything that a class names is found.
+struct Source(Timestamp);
+
+#[async_trait::async_trait]
+impl CatalogSource for Source {
+    async fn catalog(&self, _previous: Option<&Catalog>) -> Result<Catalog, PortError> {
+        Ok(common::small_catalog())
+    }
+
+    async fn resolve(&self, class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
+        let before = class.status.clone().unwrap_or_default();
+        Ok(EC2NodeClassStatus {
+            security_groups: vec![SecurityGroup { id: "sg-1".into(), name: None }],
+            amis: vec![Ami { id: "ami-1".into(), ..Ami::default() }],
+            instance_profile: Some("nodes".into()),
+            conditions: conditions(class, &[("SubnetsReady", None)], None, self.0),
+            ..before
+        })
+    }
+
+    async fn release(&self, _class: &EC2NodeClass) -> Result<(), PortError> {
+        Ok(())
+    }
+}
+
+struct Functions {
+    refresher: Refresher,
+    validator: Validator,
+}
+
+fn functions(town: &Town) -> Functions {
+    Functions {
+        refresher: Refresher {
+            context: town.context(),
+            claims: Arc::new(town.claims.clone()),
+            queue: Arc::new(town.queue.clone()),
+            cluster: Arc::new(town.cluster.clone()),
+            source: Arc::new(Source(town.clock.time())),
+            catalog: CatalogCache::default(),
+        },
+        validator: Validator {
+            context: town.context(),
+            claims: Arc::new(town.claims.clone()),
+            queue: Arc::new(town.queue.clone()),
+            cluster: Arc::new(town.cluster.clone()),
+            cloud: Arc::new(town.cloud.clone()),
+            catalog: CatalogCache::default(),
+        },
+    }
+}
+
+fn condition(town: &Town, kind: &str) -> Condition {
+    let status = town.cluster.lock().classes["default"].status.clone().unwrap();
+    status.conditions.into_iter().find(|condition| condition.type_ == kind).unwrap()
+}
+
+/// Whether the class is ready, and the reason of ValidationSucceeded.
+fn told(town: &Town) -> (ConditionStatus, String) {
+    (condition(town, "Ready").status, condition(town, "ValidationSucceeded").reason)
+}
+
+fn minutes(town: &Town, minutes: i64) {
+    town.clock.advance_to(town.clock.time() + SignedDuration::from_mins(minutes));
+}
+
+#[tokio::test]
+async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_answers() {
+    let town = Town::new().await;
+    let functions = functions(&town);
+    town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
+    functions.refresher.run().await.unwrap();
+    assert_eq!(told(&town), (ConditionStatus::Unknown, "AwaitingDryRun".to_owned()));
+    assert_eq!(town.queue.take_node_classes(), ["default"]);
+    let _refreshed = town.queue.take_plan();
+    assert!(functions.validator.run("default").await.unwrap());
+    assert_eq!(told(&town), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
+    assert!(town.queue.take_plan().is_some(), "pods may wait for the class");
+
+    // The answer holds for half an hour, and the class is ready all the while.
+    minutes(&town, 29);
+    functions.refresher.run().await.unwrap();
+    assert!(town.queue.take_node_classes().is_empty());
+    minutes(&town, 1);
+    let refusal =
+        Refusal { reason: "CreateFleetAuthCheckFailed".into(), message: "EC2 CreateFleet was denied: no".into() };
+    town.cloud.refuse_dry_runs(Some(refusal));
+    functions.refresher.run().await.unwrap();
+    assert_eq!(town.queue.take_node_classes(), ["default"]);
+    assert_eq!(told(&town).0, ConditionStatus::True);
+    assert!(functions.validator.run("default").await.unwrap());
+    assert_eq!(told(&town), (ConditionStatus::False, "CreateFleetAuthCheckFailed".to_owned()));
+    assert_eq!(condition(&town, "ValidationSucceeded").message, "EC2 CreateFleet was denied: no");
+
+    // A doubled message asks nothing; after five minutes the next refresh does, and what was granted is found.
+    assert!(!functions.validator.run("default").await.unwrap());
+    functions.refresher.run().await.unwrap();
+    assert!(town.queue.take_node_classes().is_empty());
+    town.cloud.refuse_dry_runs(None);
+    minutes(&town, 5);
+    functions.refresher.run().await.unwrap();
+    assert_eq!(town.queue.take_node_classes(), ["default"]);
+    functions.validator.run("default").await.unwrap();
+    assert_eq!(told(&town).0, ConditionStatus::True);
+}
+
+#[tokio::test]
+async fn while_ec2_cannot_be_asked_what_was_known_stands() {
+    let town = Town::new().await;
+    let functions = functions(&town);
+    functions.refresher.run().await.unwrap();
+    functions.validator.run("default").await.unwrap();
+    assert_eq!(told(&town).0, ConditionStatus::True);
+    town.queue.clear();
+
+    // Another spec waits for its answer; that there is none for now is no reason to stop.
+    {
+        let mut state = town.cluster.lock();
+        let class = state.classes.get_mut("default").unwrap();
+        class.metadata.generation = Some(2);
+        class.spec.detailed_monitoring = Some(true);
+    }
+    functions.refresher.run().await.unwrap();
+    assert_eq!((told(&town).0, town.queue.take_node_classes()), (ConditionStatus::Unknown, vec!["default".to_owned()]));
+    town.faults.break_down("EC2 RunInstances", ErrorKind::Throttled);
+    functions.validator.run("default").await.unwrap();
+    assert_eq!(told(&town).0, ConditionStatus::True);
+    assert!(town.queue.take_node_classes().is_empty(), "not in a loop");
+    minutes(&town, 1);
+    assert_eq!(town.queue.take_node_classes(), ["default"], "but again");
+    town.faults.mend();
+    let refusal = Refusal { reason: "RequestRefused".into(), message: "no".into() };
+    town.cloud.refuse_dry_runs(Some(refusal));
+    functions.validator.run("default").await.unwrap();
+    assert_eq!(told(&town), (ConditionStatus::False, "RequestRefused".to_owned()));
+}
