@@ -35,6 +35,9 @@ pub enum DriftReason {
     /// It is about to expire, and its NodePool wants it replaced gently before ([`crate::expiration::GENTLE_BEFORE`]).
     /// Not a drift, but handled as one.
     ExpiresSoon,
+    /// EC2 recommends to move its pods away, and its NodePool wants that done ([`crate::rebalance::RECOMMENDATIONS`]). Not a
+    /// drift, but handled as one.
+    RebalanceRecommended,
 }
 
 impl DriftReason {
@@ -49,6 +52,7 @@ impl DriftReason {
             Self::AMIDrift => "AMIDrift",
             Self::Told => "Drifted",
             Self::ExpiresSoon => "ExpiresSoon",
+            Self::RebalanceRecommended => "RebalanceRecommended",
         }
     }
 }
@@ -56,7 +60,9 @@ impl DriftReason {
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason {
-            DriftReason::ExpiresSoon | DriftReason::Told => f.write_str(&self.message),
+            DriftReason::ExpiresSoon | DriftReason::RebalanceRecommended | DriftReason::Told => {
+                f.write_str(&self.message)
+            }
             reason => write!(f, "it drifted ({}): {}", reason.as_str(), self.message),
         }
     }

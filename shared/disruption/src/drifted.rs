@@ -7,7 +7,7 @@ use crate::decision::{Command, Method, Replacement};
 use crate::drift::{self, Drift};
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
-use crate::{decide, expiration, pods, simulation};
+use crate::{decide, expiration, pods, rebalance, simulation};
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::{DisruptionReason, Pod};
@@ -42,6 +42,7 @@ pub(crate) fn drift_of(
     let told = || drift::told(one.claim).filter(|_| options.trust_conditions);
     drift::drift(one.claim, one.offer, class, &options.hash_version, now)
         .or_else(told)
+        .or_else(|| rebalance::recommended(one.claim, one.offer.pool))
         .or_else(|| expiration::expires_soon(one.claim, one.offer.pool, now))
 }
 

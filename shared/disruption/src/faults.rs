@@ -4,7 +4,7 @@ use crate::budgets::Budgets;
 use crate::cluster::{Cluster, ClusterNode};
 use crate::pause::{self, Pause};
 use crate::pods::{self, Guards};
-use crate::{churn, expiration, schedules};
+use crate::{churn, expiration, rebalance, schedules};
 use jiff::Timestamp;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{NodePool, Pod, PodDisruptionBudget};
@@ -50,6 +50,7 @@ fn annotations(pool: &NodePool, now: Timestamp) -> Vec<String> {
     }
     wrong.extend(churn::most_evictions(all).err());
     wrong.extend(expiration::gentle_before(all).err());
+    wrong.extend(rebalance::replaces(all).err());
     wrong
 }
 

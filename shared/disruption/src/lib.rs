@@ -28,6 +28,7 @@ mod packed;
 pub mod pause;
 mod pods;
 mod reasons;
+pub mod rebalance;
 pub mod repair;
 pub mod schedules;
 mod simulation;

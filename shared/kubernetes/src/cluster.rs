@@ -16,7 +16,8 @@ use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, labels};
 use nodeless_ports::cluster::{
-    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment,
+    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE,
+    VolumeAttachment,
 };
 use nodeless_ports::{Cluster, ErrorKind, PortError};
 use std::time::Duration;
@@ -142,7 +143,7 @@ impl KubeCluster {
 #[async_trait]
 impl Cluster for KubeCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
-        let (nodes, pods, daemon_sets, budgets, pools, classes, claims, overlays, buffers) = futures::try_join!(
+        let (nodes, pods, daemon_sets, budgets, pools, classes, claims, overlays, buffers, system) = futures::try_join!(
             self.current(&self.nodes),
             self.current(&self.pods),
             self.current(&self.daemon_sets),
@@ -152,6 +153,7 @@ impl Cluster for KubeCluster {
             self.current(&self.node_claims),
             self.current_if_known(&self.node_overlays),
             self.current_if_known(&self.capacity_buffers),
+            node_classes::get_one::<Namespaces>(&self.connection, SYSTEM_NAMESPACE),
         )?;
         let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
         let (node_pools, statuses): (Vec<NodePool>, Vec<NodePoolStatus>) = pools.0.into_iter().unzip();
@@ -170,6 +172,7 @@ impl Cluster for KubeCluster {
             ..ClusterView::default()
         };
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
+        view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations));
         self.read_volumes(&mut view).await?;
         self.read_namespaces(&mut view).await?;
         Ok(view)

@@ -381,6 +381,8 @@ pub mod condition {
     pub const DRAINED: &str = "Drained";
     /// Its node's volumes are detached.
     pub const VOLUMES_DETACHED: &str = "VolumesDetached";
+    /// EC2 thinks that the spot instance is more likely than others to be taken back. One of ours; Karpenter has none such.
+    pub const REBALANCE_RECOMMENDED: &str = "RebalanceRecommended";
     /// The instance is being terminated.
     pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 }

@@ -45,11 +45,16 @@ pub struct ClusterView {
     pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
     /// The labels of namespaces, by name. Read only if some pod selects namespaces by label.
     pub namespaces: BTreeMap<String, StringMap>,
+    /// The annotations of the Namespace `kube-system` that are ours (`nodeless.sh/`): they hold for the whole cluster.
+    pub annotations: StringMap,
     /// The NodeClaim objects, ours and not.
     pub node_claims: Vec<MirroredClaim>,
     /// Objects that could not be decoded, and why. They hide nothing but themselves.
     pub invalid: Vec<InvalidObject>,
 }
+
+/// The Namespace whose annotations hold for the whole cluster.
+pub const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// A CapacityBuffer with what it is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +68,12 @@ pub struct BufferView {
 }
 
 impl ClusterView {
+    /// Takes over those annotations of the Namespace [`SYSTEM_NAMESPACE`] that are ours.
+    pub fn set_annotations(&mut self, of_namespace: Option<StringMap>) {
+        self.annotations = of_namespace.unwrap_or_default();
+        self.annotations.retain(|key, _| key.starts_with("nodeless.sh/"));
+    }
+
     /// Whether some pod mounts a volume claim, so that it matters where volumes can be used.
     #[must_use]
     pub fn mounts_volumes(&self) -> bool {

@@ -9,8 +9,9 @@ use crate::lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgn
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use nodeless_lifecycle::{begin_termination, claim_event};
+use nodeless_model::claim::condition;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::{CapacityType, NodeClaim};
+use nodeless_model::{CapacityType, ConditionStatus, NodeClaim};
 use nodeless_ports::claims::UnavailableOffering;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Claims, Cluster, ErrorKind, PortError, Queue};
@@ -136,6 +137,10 @@ impl Interrupter {
             (&a.instance_type, &a.zone, a.capacity_type) == (&b.instance_type, &b.zone, b.capacity_type)
         });
         let marked = if lacking.is_empty() { Ok(()) } else { self.claims.mark_unavailable(&lacking).await };
+        if interrupted.iter().any(|one| one.noted) {
+            // It may be replaced; the heartbeat would see it, too.
+            self.queue.wake_planner(WakeSource::Interruption).await?;
+        }
         let names: Vec<(String, Duration)> =
             interrupted.iter().filter(|one| one.leaves).map(|one| (one.claim.name.clone(), Duration::ZERO)).collect();
         if !names.is_empty() {
@@ -158,17 +163,24 @@ impl Interrupter {
             let now = self.context.now();
             let lacking = lacking(&claim, kind, now);
             if !kind.takes_the_instance() {
-                self.tell(kind, instance, &claim, "none");
-                return Ok(Some(Interrupted { claim, kind, lacking, leaves: false, news: true }));
+                let noted = recommend(&mut claim, kind, now);
+                match if noted { self.claims.update(&claim, None).await } else { Ok(claim.version) } {
+                    Ok(_) => {
+                        self.tell(kind, instance, &claim, if noted { "noted" } else { "none" });
+                        return Ok(Some(Interrupted { claim, kind, lacking, leaves: false, news: true, noted }));
+                    }
+                    Err(error) if error.kind == ErrorKind::Conflict => continue,
+                    Err(error) => return Err(error),
+                }
             }
             if !begin_termination(&mut claim, kind.termination(), kind.message(), now) {
                 self.tell(kind, instance, &claim, "leaving already");
-                return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: false }));
+                return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: false, noted: false }));
             }
             match self.claims.update(&claim, None).await {
                 Ok(_) => {
                     self.tell(kind, instance, &claim, "drain");
-                    return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: true }));
+                    return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: true, noted: false }));
                 }
                 Err(error) if error.kind == ErrorKind::Conflict => {}
                 Err(error) => return Err(error),
@@ -200,8 +212,22 @@ struct Interrupted {
     /// What EC2 will not have for a while.
     lacking: Option<UnavailableOffering>,
     leaves: bool,
+    /// Whether something was written about it although it stays.
+    noted: bool,
     /// Whether people do not know it yet.
     news: bool,
+}
+
+/// Notes a recommendation on a claim that stays, and says whether that is new. The planner replaces the node where its
+/// NodePool wants that.
+fn recommend(claim: &mut NodeClaim, kind: InterruptionKind, now: Timestamp) -> bool {
+    let known = claim.has_condition(condition::REBALANCE_RECOMMENDED);
+    if known || claim.phase.is_leaving() || kind != InterruptionKind::Rebalance {
+        return false;
+    }
+    let kind = (condition::REBALANCE_RECOMMENDED, kind.event_reason(), kind.message());
+    claim.set_condition(kind.0, ConditionStatus::True, kind.1, kind.2, now);
+    true
 }
 
 /// Capacity that EC2 takes back is not to be had again at once.

@@ -208,7 +208,8 @@ impl Planner {
         now: Timestamp,
     ) {
         let decision = Decision {
-            id: format!("{:020}-{kind}", now.as_nanosecond()),
+            // One plan may decide several things of a kind.
+            id: format!("{:020}-{kind}-{}", now.as_nanosecond(), subjects.first().map_or("", String::as_str)),
             at: now,
             kind: kind.to_owned(),
             subjects,

@@ -11,13 +11,14 @@ use crate::node_class;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::{
-    Cluster, ClusterNode, Command, Decision, KeptReason, NodeClassFacts, Options, decide, revalidate,
+    Cluster, ClusterNode, Command, CommandReport, Decision, KeptReason, NodeClassFacts, Options, decide, revalidate,
 };
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{DisruptionReason, Pod, labels};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_telemetry::Metrics;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -59,6 +60,9 @@ impl Planner {
             report.wait_at_most(wait);
         }
         events.extend(decision.events.iter().cloned());
+        if !decision.commands.is_empty() {
+            self.record_decision(&decision, now).await;
+        }
         for command in decision.commands {
             let record = CommandRecord::propose(command);
             report.wait_at_most(record.ripe_in(now));
@@ -66,6 +70,20 @@ impl Planner {
         }
         self.go_on(situation, judged, &commands.records, &options, &mut breaker, names, now, report, events).await;
         self.tell_stopped(&breaker, judged, report, events, metrics);
+    }
+
+    /// Writes down what was proposed, and why every other node stays, the nodes by reason.
+    async fn record_decision(&self, decision: &Decision, now: Timestamp) {
+        let commands: Vec<CommandReport<'_>> = decision.commands.iter().map(Command::report).collect();
+        let subjects = decision.commands.iter().flat_map(|command| &command.candidates);
+        let subjects: Vec<String> = subjects.map(|candidate| candidate.node_claim.clone()).collect();
+        let mut kept: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (node, reason) in decision.kept.iter().flat_map(|kept| kept.reasons.iter().map(|why| (&kept.node, why))) {
+            kept.entry(reason.to_string()).or_default().push(node);
+        }
+        let summary = format!("{} nodes may go, {} stay", subjects.len(), decision.kept.len());
+        let detail = json!({ "commands": commands, "kept": kept, "notLookedAt": decision.not_looked_at }).to_string();
+        self.record("disruption-proposed", subjects, summary, detail, now).await;
     }
 
     pub(super) fn disruption_options(&self) -> Options {
@@ -213,6 +231,7 @@ pub(super) fn input<'a>(
         volume_drivers: situation.view.volume_drivers.clone(),
         volume_limits: situation.view.volume_limits.clone(),
         namespaces: situation.view.namespaces.clone(),
+        annotations: situation.view.annotations.clone(),
         under_way,
         ..Cluster::default()
     }

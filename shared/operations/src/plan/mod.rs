@@ -245,7 +245,7 @@ impl Planner {
     async fn publish(&self, events: Vec<ObjectEvent>, now: Timestamp) {
         let fresh = self.told.lock().unwrap_or_else(PoisonError::into_inner).fresh(events, now);
         if !fresh.is_empty()
-            && let Err(error) = self.cluster.publish(&fresh).await
+            && let Err(error) = crate::events::publish(self.cluster.as_ref(), &fresh).await
         {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }

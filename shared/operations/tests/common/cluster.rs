@@ -30,6 +30,8 @@ pub struct ClusterState {
     pub classes: BTreeMap<String, EC2NodeClass>,
     pub mirrors: BTreeMap<String, MirroredClaim>,
     pub invalid: Vec<InvalidObject>,
+    /// Annotations of the Namespace kube-system.
+    pub annotations: BTreeMap<String, String>,
     pub events: Vec<ObjectEvent>,
     pub pool_statuses: BTreeMap<String, NodePoolStatus>,
     pub overlays: Vec<(NodeOverlay, NodeOverlayStatus)>,
@@ -226,6 +228,7 @@ impl Cluster for TestCluster {
                 volumes: state.volumes.clone(),
                 volume_faults: state.volume_faults.clone(),
                 invalid: state.invalid.clone(),
+                annotations: state.annotations.clone(),
                 ..ClusterView::default()
             })
         })

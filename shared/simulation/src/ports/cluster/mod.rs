@@ -16,7 +16,8 @@ use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, labels};
 use nodeless_ports::cluster::{
-    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment,
+    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE,
+    VolumeAttachment,
 };
 use nodeless_ports::{Clock, Cluster, PortError};
 use objects::{
@@ -93,8 +94,10 @@ impl Cluster for MemoryCluster {
         };
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
         self.read_volumes(&mut view)?;
+        let (namespaces, invalid) = read(api, &objects::ALL_NAMESPACES)?;
+        let system = namespaces.iter().find(|namespace| namespace.metadata.name.as_deref() == Some(SYSTEM_NAMESPACE));
+        view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations.clone()));
         if view.selects_namespaces() {
-            let (namespaces, invalid) = read(api, &objects::ALL_NAMESPACES)?;
             let labels = namespaces.into_iter().map(|namespace| namespace.metadata);
             view.namespaces = labels.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default())).collect();
             view.invalid.extend(invalid);

@@ -1,0 +1,46 @@
+//! Rebalance recommendations: spot instances that EC2 is more likely than others to take back.
+
+use crate::drift::{Drift, DriftReason};
+use nodeless_model::claim::condition;
+use nodeless_model::{NodeClaim, NodePool, StringMap};
+
+/// The annotation of a NodePool: `replace` replaces nodes for whose instances EC2 recommends a rebalance, one after another,
+/// within the budgets for `Drifted` and with a replacement first. Without it a recommendation is only told, as in Karpenter.
+pub const RECOMMENDATIONS: &str = "nodeless.sh/rebalance-recommendations";
+
+/// Whether a NodePool wants nodes replaced for which a rebalance is recommended.
+///
+/// # Errors
+/// When the annotation says something else than `replace` or `ignore`; nothing is replaced then.
+pub fn replaces(annotations: &StringMap) -> Result<bool, String> {
+    match annotations.get(RECOMMENDATIONS).map(String::as_str) {
+        None | Some("ignore") => Ok(false),
+        Some("replace") => Ok(true),
+        Some(other) => Err(format!(
+            "annotation {RECOMMENDATIONS} is {other:?}, and nothing is replaced for it: write replace or ignore"
+        )),
+    }
+}
+
+/// Whether a claim is to be replaced because EC2 recommends it.
+pub(crate) fn recommended(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
+    let wanted = replaces(&pool.disruption.annotations).unwrap_or(false);
+    let since = claim.condition(condition::REBALANCE_RECOMMENDED)?.last_transition_time;
+    wanted.then(|| Drift {
+        reason: DriftReason::RebalanceRecommended,
+        message: format!("EC2 has recommended to rebalance the spot instance since {since}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_replace_replaces() {
+        let said = |value: &str| replaces(&StringMap::from([(RECOMMENDATIONS.to_owned(), value.to_owned())]));
+        assert_eq!(replaces(&StringMap::new()), Ok(false));
+        assert_eq!((said("ignore"), said("replace")), (Ok(false), Ok(true)));
+        assert!(said("Replace").unwrap_err().contains("\"Replace\""));
+    }
+}
