@@ -412,6 +412,39 @@ fn a_node_that_takes_pods_still_tells_its_own_reasons() {
 }
 
 #[test]
+fn all_reasons_of_a_node_are_told_and_what_expired_takes_no_pods() {
+    let mut objects = Objects::new();
+    objects.node("wasted", "m5.4xlarge", "on-demand");
+    objects.pod("web", Some("wasted"), "500m");
+    objects.node("old", "m5.large", "on-demand");
+    objects.pod("db", Some("old"), "100m");
+    let claim = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {
+            "name": "default-old", "uid": "old", "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": { "karpenter.sh/nodepool": "default" }
+        },
+        "spec": { "nodeClassRef": { "name": "default" }, "expireAfter": "24h" },
+        "status": { "nodeName": "old" }
+    });
+    objects.0.push(claim);
+    objects.node("busy", "m5.large", "on-demand");
+    objects.pod("job", Some("busy"), "100m")["metadata"]["creationTimestamp"] = json!(LATEST);
+    objects.budget("job", "job", 0);
+    let plan = objects.plan(0, &[]);
+    assert_eq!(kept(&plan, "old"), "it has reached its expireAfter of 24h, so it goes");
+    assert_eq!(
+        kept(&plan, "busy"),
+        "PodDisruptionBudget default/job allows no eviction of pod default/job; its pods changed less than consolidateAfter \
+         (1m) ago; that is over at 2026-01-10T12:01:00Z; pod default/db, which has to leave its node, is expected there"
+    );
+    // Neither takes the pod of the node that costs too much, so a new one does.
+    let command = &plan["commands"][0];
+    assert_eq!((&command["nodes"], &command["placements"]), (&json!(["wasted"]), &json!([])), "{plan:#}");
+    assert_eq!(command["replacements"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn one_node_is_explained_in_full() {
     let mut objects = Objects::new();
     objects.pool()["spec"]["disruption"]["budgets"] = json!([{ "nodes": "2" }]);

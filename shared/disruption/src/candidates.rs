@@ -109,33 +109,36 @@ impl<'c, 'a> Lookup<'c, 'a> {
     }
 }
 
-/// Why a node may be neither removed as empty nor consolidated, if it may not.
-pub(crate) fn settled(
+/// Why a node may be neither removed as empty nor consolidated; empty if it may. Where not `all` is asked for, the first
+/// reason suffices.
+pub(crate) fn unsettled(
     one: &Eligible<'_, '_>,
     expected: &Expected<'_>,
     guards: &Guards<'_>,
+    all: bool,
     now: Timestamp,
-) -> Result<(), KeptReason> {
-    if one.is_static() {
-        return Err(KeptReason::Static(one.offer.pool.name.clone()));
-    }
+) -> Vec<KeptReason> {
     let disruption = &one.offer.pool.disruption;
-    if disruption.consolidate_after == NillableDuration::Never {
-        return Err(KeptReason::ConsolidationNever);
-    }
-    if disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty && !pods::is_empty(&one.of.pods) {
-        return Err(KeptReason::NotEmptyPolicy { pods: pods::reschedulable(&one.of.pods).count() });
-    }
-    if let Some(why) = expected.wants(&one.node.name) {
-        return Err(why);
-    }
-    if let Some(why) = guards.first_blocking(&one.of.pods, now) {
-        return Err(why);
-    }
-    match quiet_until(one.claim, disruption.consolidate_after) {
-        Some((consolidate_after, until)) if until > now => Err(KeptReason::TooRecent { consolidate_after, until }),
-        _ => Ok(()),
-    }
+    let of_pool = || {
+        if one.is_static() {
+            Some(KeptReason::Static(one.offer.pool.name.clone()))
+        } else if disruption.consolidate_after == NillableDuration::Never {
+            Some(KeptReason::ConsolidationNever)
+        } else if disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty && !pods::is_empty(&one.of.pods) {
+            Some(KeptReason::NotEmptyPolicy { pods: pods::reschedulable(&one.of.pods).count() })
+        } else {
+            None
+        }
+    };
+    let recent = || match quiet_until(one.claim, disruption.consolidate_after) {
+        Some((consolidate_after, until)) if until > now => Some(KeptReason::TooRecent { consolidate_after, until }),
+        _ => None,
+    };
+    let wanted = || expected.wants(&one.node.name);
+    let guarded = || guards.first_blocking(&one.of.pods, now);
+    let looks: [&dyn Fn() -> Option<KeptReason>; 4] = [&of_pool, &wanted, &guarded, &recent];
+    let reasons = looks.iter().filter_map(|look| look());
+    reasons.take(if all { looks.len() } else { 1 }).collect()
 }
 
 /// Until when the pods of a node count as having just changed; `None` where they never do.

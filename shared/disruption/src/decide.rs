@@ -1,7 +1,7 @@
 //! The whole decision: the methods one after another, and what is left over.
 
 use crate::budgets::Budgets;
-use crate::candidates::{Eligible, Lookup, settled};
+use crate::candidates::{Eligible, Lookup, unsettled};
 use crate::cluster::{Cluster, Options};
 use crate::decision::{Command, Decision, Kept, Method, Replacement};
 use crate::drift::Drift;
@@ -36,9 +36,11 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let expected = Expected::of(input, options);
     let mut movable = Vec::new();
     for one in &eligible {
-        match settled(one, &expected, &guards, now) {
-            Ok(()) => movable.push(*one),
-            Err(why) => kept.entry(one.node.name.clone()).or_default().push(why),
+        let reasons = unsettled(one, &expected, &guards, options.explain, now);
+        if reasons.is_empty() {
+            movable.push(*one);
+        } else {
+            kept.entry(one.node.name.clone()).or_default().extend(reasons);
         }
     }
     let (empty, full): (Vec<_>, Vec<_>) = movable.into_iter().partition(|one| pods::is_empty(&one.of.pods));

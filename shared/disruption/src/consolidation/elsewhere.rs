@@ -68,6 +68,7 @@ fn in_full(obstacle: Obstacle<'_>) -> String {
             let shown = |milli: i64| format_quantity(resource, Quantity::from_milli(milli));
             format!("too little {resource}: {} asked, {} free", shown(asked), shown(free.max(0)))
         }
+        Obstacle::OtherPods => "room for it alone, but not beside the other pods that have to move".to_owned(),
         other => other.to_string(),
     }
 }

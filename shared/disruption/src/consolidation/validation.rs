@@ -4,7 +4,7 @@ use super::round::Round;
 use super::trial::Verdict;
 use super::{State, priced, replacement};
 use crate::budgets::Budgets;
-use crate::candidates::{Eligible, Lookup, settled};
+use crate::candidates::{Eligible, Lookup, unsettled};
 use crate::cluster::{Cluster, Options};
 use crate::decision::{Command, PodPlacement, Replacement};
 use crate::packed::{Mover, Moves, Scope};
@@ -33,7 +33,9 @@ pub(crate) fn still_right(
             node.claim.is_some_and(|claim| claim.name == candidate.node_claim) && node.name() == candidate.node
         })?;
         let one: Eligible<'_, '_> = lookup.eligible(of, now).ok()?;
-        settled(&one, &expected, &guards, now).ok()?;
+        if !unsettled(&one, &expected, &guards, false, now).is_empty() {
+            return None;
+        }
         priced(&one).ok()?;
         budgets.take(&one.claim.node_pool, command.reason).ok()?;
         nodes.push(one);

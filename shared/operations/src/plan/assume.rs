@@ -38,7 +38,7 @@ pub(super) fn claims(
         let those = several("Node", &missing);
         assumptions.push(format!(
             "{those}: without a NodeClaim in the input; labels and annotations of the Node are taken for the claim's, its age \
-             for the time since which it is ready, and its NodePool's expireAfter and terminationGracePeriod for its own"
+             for the time since which it is ready, its NodePool's terminationGracePeriod for its own; it does not expire"
         ));
     }
     let mut owners: BTreeMap<String, usize> =
@@ -121,7 +121,6 @@ fn claim(node: &Node, pool: Option<&NodePool>) -> NodeClaim {
         spec: NodeClaimSpec {
             labels: own,
             annotations: node.annotations.clone(),
-            expire_after: template.and_then(|template| template.expire_after).and_then(|after| after.duration()),
             termination_grace_period: template.and_then(|template| template.termination_grace_period),
             ..NodeClaimSpec::default()
         },

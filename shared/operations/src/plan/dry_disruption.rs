@@ -13,6 +13,9 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_scheduling::Solution;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What takes the nodes that go whatever decisions say.
+const ANYWAY: &str = "going-anyway";
+
 /// Which nodes would go by choice, and why each other one stays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disruption {
@@ -53,8 +56,10 @@ impl DryRun {
         let mut found = Disruption { doubt: doubt(&self.view), ..Disruption::default() };
         let mut not_looked_at = BTreeSet::new();
         let (mut first, mut last) = (Vec::new(), Vec::new());
+        let mut goes = BTreeMap::new();
         for round in 0..settings.decisions.max(1) {
-            let mut cluster = self.cluster(&situation, &records, solution, settings.annotations);
+            let (mut cluster, going) = self.cluster(&situation, &records, solution, settings.annotations, &options);
+            goes.extend(going);
             cluster.not_looked_at = std::mem::take(&mut not_looked_at);
             let decision = decide(&cluster, self.now, &options);
             found.decisions += 1;
@@ -76,9 +81,6 @@ impl DryRun {
             .filter_map(|place| place.node.filter(|node| node.node_pool().is_none() && place.claim.is_none()))
             .map(|node| node.name.clone())
             .collect();
-        let cluster = self.cluster(&situation, &records, solution, settings.annotations);
-        let goes = self.goes_anyway(&situation, &cluster, &options);
-        drop(cluster);
         found.commands = records.into_iter().map(|record| record.command).collect();
         found.kept = kept(last, &first, &found, &goes);
         found
@@ -97,8 +99,9 @@ impl DryRun {
         // A node's own command would hide what is known of it.
         let others = commands.iter().filter(|command| !command.candidates.iter().any(|one| one.node == node));
         let records: Vec<CommandRecord> = others.cloned().map(CommandRecord::propose).collect();
-        let cluster = self.cluster(&situation, &records, solution, settings.annotations);
-        story(&cluster, node, self.now, &completed(&settings.options))
+        let options = completed(&settings.options);
+        let (cluster, _) = self.cluster(&situation, &records, solution, settings.annotations, &options);
+        story(&cluster, node, self.now, &options)
     }
 
     /// The instances of the nodes that have one, by the name of the node.
@@ -115,13 +118,16 @@ impl DryRun {
         situation
     }
 
+    /// The cluster as decisions see it, with these commands under way. What goes whatever they say is taken already, as the
+    /// sweep sees to it within a minute.
     fn cluster<'a>(
         &'a self,
         situation: &'a Situation<'a>,
         records: &'a [CommandRecord],
         solution: &Solution,
         annotations: &StringMap,
-    ) -> Cluster<'a> {
+        options: &Options,
+    ) -> (Cluster<'a>, BTreeMap<String, String>) {
         let mut cluster = input(situation, &self.judged, records, None);
         cluster.annotations.clone_from(annotations);
         // What is launched for pods that wait is written down before the planner looks at nodes again, and takes its part
@@ -133,7 +139,11 @@ impl DryRun {
                 offer.usage.dollars_per_hour += launch.charge.dollars_per_hour;
             }
         }
-        cluster
+        let goes = self.goes_anyway(situation, &cluster, options);
+        for node in cluster.nodes.iter_mut().filter(|node| node.command.is_none()) {
+            node.command = goes.contains_key(node.name()).then_some(ANYWAY);
+        }
+        (cluster, goes)
     }
 
     /// The nodes that go whatever decisions say, each with why.
@@ -188,7 +198,8 @@ fn kept(last: Vec<Kept>, first: &[Kept], found: &Disruption, goes: &BTreeMap<Str
     for one in &mut kept {
         let goes = goes.get(&one.node).cloned().map(KeptReason::Goes);
         let mut reasons: Vec<KeptReason> = goes.into_iter().chain(own.remove(&one.node).unwrap_or_default()).collect();
-        one.reasons.retain(|why| !reasons.contains(why));
+        let anyway = KeptReason::InCommand(ANYWAY.to_owned());
+        one.reasons.retain(|why| !reasons.contains(why) && *why != anyway);
         reasons.append(&mut one.reasons);
         one.reasons = reasons;
     }
