@@ -354,6 +354,14 @@ fn bad_input_is_told_on_the_object_and_blocks_only_what_it_must() {
     assert!(said(&plan, "PodDisruptionBudget", "never").contains("never allows an eviction"));
     assert!(said(&plan, "PodDisruptionBudget", "single").contains("it wants as many pods as there are"));
     assert!(said(&plan, "Pod", "odd").starts_with("InvalidDoNotDisruptAnnotation: "));
+    assert!(
+        kept(&plan, "unsold").contains(
+            "it drifted (InstanceTypeNotFound): instance type m5.huge is no longer offered; the disruption budgets of NodePool \
+             default allow 0 at once for Drifted (spec.disruption.budgets[1])"
+        ),
+        "{}",
+        kept(&plan, "unsold")
+    );
     assert!(said(&plan, "Pod", "twice").contains("PodDisruptionBudgets one and two cover this pod"));
     assert!(said(&plan, "Node", "homeless").contains("NodePool gone does not exist"));
     let unsold = objects.plan(1, &["--explain", "unsold"]);

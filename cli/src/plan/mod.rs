@@ -100,8 +100,7 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
             spot_to_spot: deciding.spot_to_spot,
             ..nodeless_disruption::Options::default()
         };
-        let settings =
-            DisruptionSettings { options, annotations: &snapshot.annotations, decisions: deciding.decisions };
+        let settings = DisruptionSettings { options, decisions: deciding.decisions };
         (decide(&dry_run, &solution, &settings, &snapshot.counted, &mut report), settings)
     });
     for asked in asked {
@@ -132,7 +131,7 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
 fn decide(
     dry_run: &DryRun,
     solution: &Solution,
-    settings: &DisruptionSettings<'_>,
+    settings: &DisruptionSettings,
     counted: &BTreeMap<String, i32>,
     report: &mut Report,
 ) -> Vec<Command> {

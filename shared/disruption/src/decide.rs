@@ -55,6 +55,10 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         add(&mut kept, waiting(&drifted));
     }
 
+    if options.explain {
+        tell_drift(&drifted, &mut kept);
+    }
+
     let mut not_looked_at = BTreeSet::new();
     if commands.is_empty() {
         let found = consolidation::find(input, &full, &lookup, &expected, &mut budgets, options, now);
@@ -102,6 +106,18 @@ fn replace_drifted(
     let (command, reasons) = drifted::find(input, &others, guards, options, budgets, now);
     add(kept, reasons);
     command.into_iter().collect()
+}
+
+/// Says of drifted nodes that a budget keeps how they drifted.
+fn tell_drift(drifted: &[(&Eligible<'_, '_>, Drift)], kept: &mut BTreeMap<String, Vec<KeptReason>>) {
+    let of_drift = |why: &KeptReason| matches!(why, KeptReason::Budget { reason: DisruptionReason::Drifted, .. });
+    for (one, drift) in drifted {
+        if let Some(reasons) = kept.get_mut(&one.node.name)
+            && let Some(place) = reasons.iter().position(of_drift)
+        {
+            reasons.insert(place, KeptReason::Drifted(drift.clone()));
+        }
+    }
 }
 
 fn waiting(drifted: &[(&Eligible<'_, '_>, Drift)]) -> Vec<(String, KeptReason)> {

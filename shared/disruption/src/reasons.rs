@@ -175,6 +175,8 @@ pub enum KeptReason {
         /// Why it would fit nowhere.
         why: String,
     },
+    /// It drifted, and another reason says why it stays.
+    Drifted(Drift),
     /// It drifted, and other nodes go first.
     DriftWaits(Drift),
 }
@@ -270,6 +272,7 @@ impl fmt::Display for KeptReason {
                 write!(f, ", and {disrupting} are disrupted or not ready")
             }
             Self::DriftBlocked { drift, pod, why } => write!(f, "{drift}, but pod {pod} would fit nowhere: {why}"),
+            Self::Drifted(drift) => drift.fmt(f),
             Self::DriftWaits(drift) => write!(f, "{drift}; other nodes go first"),
         }
     }
@@ -335,6 +338,7 @@ impl KeptReason {
             Self::NoReplacementNow { .. } => "nothing can be launched in their place",
             Self::Budget { .. } => "a disruption budget is used up",
             Self::DriftBlocked { .. } => "drifted, and a pod would fit nowhere",
+            Self::Drifted(_) => "drifted",
             Self::DriftWaits(_) => "drifted, and others go first",
         }
     }

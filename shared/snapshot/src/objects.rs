@@ -7,6 +7,7 @@ use crate::fault::Place;
 use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
 use nodeless_model as model;
+use nodeless_ports::cluster::SYSTEM_NAMESPACE;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +16,6 @@ pub(crate) type Key = (String, String);
 
 /// The scheduler of pods that Fargate runs; no instance is ever launched for them.
 const FARGATE: &str = "fargate-scheduler";
-
-/// Where annotations for the whole cluster stand, and what their keys begin with.
-const SYSTEM_NAMESPACE: &str = "kube-system";
-const OWN_ANNOTATIONS: &str = "nodeless.sh/";
 
 /// The objects that were read. Sorted, so that the order of files and documents makes no difference.
 #[derive(Debug, Default)]
@@ -46,7 +43,7 @@ pub(crate) struct Objects {
     pub(crate) on_fargate: BTreeSet<Key>,
     /// PodDisruptionBudgets whose status does not say what they allow.
     pub(crate) uncounted: BTreeMap<Key, slim::PodDisruptionBudgetSpec>,
-    /// What is said of the whole cluster: our annotations of the Namespace `kube-system`.
+    /// The annotations of the Namespace `kube-system`.
     pub(crate) annotations: model::StringMap,
     /// When a kubelet was last heard of.
     pub(crate) heartbeat: Option<Timestamp>,
@@ -143,8 +140,7 @@ impl Objects {
     /// Remembers what is said of the whole cluster.
     pub(crate) fn note_namespace(&mut self, (_, name): &Key, body: &Body<'_>) {
         if name == SYSTEM_NAMESPACE {
-            let all = decode::<Annotated>(body).unwrap_or_default().metadata.annotations.unwrap_or_default();
-            self.annotations = all.into_iter().filter(|(key, _)| key.starts_with(OWN_ANNOTATIONS)).collect();
+            self.annotations = decode::<Annotated>(body).unwrap_or_default().metadata.annotations.unwrap_or_default();
         }
     }
 

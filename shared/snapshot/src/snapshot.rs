@@ -8,7 +8,7 @@ use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
-    BufferError, BufferShape, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget, StringMap,
+    BufferError, BufferShape, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget,
 };
 use nodeless_ports::cluster::{BufferView, ClusterView, InvalidObject};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +28,6 @@ pub struct Snapshot {
     /// The latest moment that anything in it happened, to reckon ages by: a plan must not depend on when it is made. The
     /// Unix epoch where nothing in it has a time.
     pub latest: Timestamp,
-    /// What is said of the whole cluster: the annotations of the Namespace `kube-system` that begin with `nodeless.sh/`.
-    pub annotations: StringMap,
     /// Pods that are bound to no node and yet wait for none, `namespace/name`, and why.
     pub held: BTreeMap<String, Held>,
     /// What could not be used.
@@ -102,7 +100,7 @@ impl Snapshot {
             .collect();
         snapshot.take_claims(objects.node_claims);
         snapshot.view.daemon_sets = objects.daemon_sets.into_values().collect();
-        snapshot.annotations = objects.annotations;
+        snapshot.view.set_annotations(Some(objects.annotations));
         snapshot.take_budgets(objects.disruption_budgets, &objects.uncounted);
         snapshot.view.node_pools = objects.node_pools.into_values().collect();
         snapshot.view.node_classes = objects.node_classes.into_iter().map(|((_, name), class)| (name, class)).collect();

@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_disruption::schedules::retiring;
 use nodeless_disruption::{Cluster, Command, Kept, KeptReason, Options, Story, decide, expired, static_changes, story};
-use nodeless_model::StringMap;
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::object::ObjectEvent;
 use nodeless_scheduling::Solution;
@@ -36,11 +35,9 @@ pub struct Disruption {
 }
 
 /// What the decisions are made with.
-pub struct DisruptionSettings<'a> {
+pub struct DisruptionSettings {
     /// How decisions are made; how hashes are made, and that conditions are trusted, is set here.
     pub options: Options,
-    /// The annotations of the Namespace `kube-system` that begin with `nodeless.sh/`.
-    pub annotations: &'a StringMap,
     /// How many decisions are made at most.
     pub decisions: usize,
 }
@@ -49,7 +46,7 @@ impl DryRun {
     /// Decides which nodes go, as the planner does from run to run: each decision is carried out by the first method that
     /// finds something, and the next one sees its commands under way. `solution` is what was planned for the pods that wait.
     #[must_use]
-    pub fn disruption(&self, solution: &Solution, settings: &DisruptionSettings<'_>) -> Disruption {
+    pub fn disruption(&self, solution: &Solution, settings: &DisruptionSettings) -> Disruption {
         let options = completed(&settings.options);
         let situation = self.situation();
         let mut records: Vec<CommandRecord> = Vec::new();
@@ -58,7 +55,7 @@ impl DryRun {
         let (mut first, mut last) = (Vec::new(), Vec::new());
         let mut goes = BTreeMap::new();
         for round in 0..settings.decisions.max(1) {
-            let (mut cluster, going) = self.cluster(&situation, &records, solution, settings.annotations, &options);
+            let (mut cluster, going) = self.cluster(&situation, &records, solution, &options);
             goes.extend(going);
             cluster.not_looked_at = std::mem::take(&mut not_looked_at);
             let decision = decide(&cluster, self.now, &options);
@@ -93,14 +90,14 @@ impl DryRun {
         node: &str,
         commands: &[Command],
         solution: &Solution,
-        settings: &DisruptionSettings<'_>,
+        settings: &DisruptionSettings,
     ) -> Option<Story> {
         let situation = self.situation();
         // A node's own command would hide what is known of it.
         let others = commands.iter().filter(|command| !command.candidates.iter().any(|one| one.node == node));
         let records: Vec<CommandRecord> = others.cloned().map(CommandRecord::propose).collect();
         let options = completed(&settings.options);
-        let (cluster, _) = self.cluster(&situation, &records, solution, settings.annotations, &options);
+        let (cluster, _) = self.cluster(&situation, &records, solution, &options);
         story(&cluster, node, self.now, &options)
     }
 
@@ -125,11 +122,9 @@ impl DryRun {
         situation: &'a Situation<'a>,
         records: &'a [CommandRecord],
         solution: &Solution,
-        annotations: &StringMap,
         options: &Options,
     ) -> (Cluster<'a>, BTreeMap<String, String>) {
         let mut cluster = input(situation, &self.judged, records, None);
-        cluster.annotations.clone_from(annotations);
         // What is launched for pods that wait is written down before the planner looks at nodes again, and takes its part
         // of limits. What earlier commands launch does too.
         let replacements = records.iter().flat_map(|record| &record.command.replacements).map(|one| &one.launch);
