@@ -187,3 +187,27 @@ pub(crate) fn claim(
     }
     model::NodeClaim::try_from(&claim)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_without_a_status_are_counted_as_their_controller_does() {
+        for (spec, covered, healthy, expected) in [
+            (json!({ "maxUnavailable": 1 }), 3, 3, Some((1, false))),
+            (json!({ "maxUnavailable": 1 }), 3, 2, Some((0, false))),
+            (json!({ "maxUnavailable": "30%" }), 3, 3, Some((1, false))),
+            (json!({ "maxUnavailable": 0 }), 3, 3, Some((0, true))),
+            (json!({ "minAvailable": "50%" }), 3, 3, Some((1, false))),
+            (json!({ "minAvailable": 1 }), 1, 1, Some((0, true))),
+            (json!({ "minAvailable": 5 }), 3, 3, Some((0, true))),
+            (json!({ "minAvailable": 1 }), 0, 0, Some((0, false))),
+            (json!({ "minAvailable": "many" }), 3, 3, None),
+            (json!({}), 3, 3, None),
+        ] {
+            let read: slim::PodDisruptionBudgetSpec = serde_json::from_value(spec.clone()).unwrap();
+            assert_eq!(disruptions_allowed(&read, covered, healthy), expected, "{spec}");
+        }
+    }
+}
