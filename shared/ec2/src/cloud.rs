@@ -11,7 +11,7 @@ use nodeless_aws::port_error;
 use nodeless_launch::fleet::{self, FleetOverride, FleetPlan, lacks_capacity};
 use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::template::{TemplateError, TemplateSpec, Variant, instance_tags};
-use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
+use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
@@ -23,6 +23,9 @@ const IDS_A_CALL: usize = 200;
 /// The tag by which a launch template says when it was last used, as a day; see [`Cloud::delete_unused_launch_templates`].
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";
 const TEMPLATE_PREFIX: &str = "nodeless/";
+/// The planned events that take an instance away, at least for a while; those that Karpenter acts on.
+const EVENT_CODES: [&str; 5] =
+    ["instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"];
 
 /// EC2 as the life of a claim needs it.
 #[derive(Clone, Debug)]
@@ -264,6 +267,32 @@ impl Cloud for Ec2Cloud {
             ])
             .await?;
         Ok(instances)
+    }
+
+    async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
+        // A call for each, because filters of several names have to hold together.
+        let mut faults = Vec::new();
+        for (name, values) in [
+            ("instance-status.status", &["impaired"][..]),
+            ("system-status.status", &["impaired"][..]),
+            ("event.code", &EVENT_CODES[..]),
+        ] {
+            let mut pages = self
+                .client
+                .describe_instance_status()
+                .filters(filter(name, values.iter().copied()))
+                .into_paginator()
+                .send();
+            while let Some(page) = pages.next().await {
+                let page = page.map_err(|error| port_error("EC2 DescribeInstanceStatus", &error))?;
+                for found in page.instance_statuses().iter().flat_map(instance::read_faults) {
+                    if !faults.contains(&found) {
+                        faults.push(found);
+                    }
+                }
+            }
+        }
+        Ok(faults)
     }
 
     async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {

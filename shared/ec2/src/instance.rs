@@ -1,9 +1,9 @@
 //! Instances, from EC2's words into ours.
 
-use aws_sdk_ec2::types::{self, InstanceLifecycleType, InstanceStateName};
+use aws_sdk_ec2::types::{self, InstanceLifecycleType, InstanceStateName, StatusType};
 use jiff::Timestamp;
 use nodeless_model::CapacityType;
-use nodeless_model::instance::{Instance, InstanceState};
+use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState};
 use nodeless_ports::{ErrorKind, PortError};
 
 /// Reads an instance. One without an id, state or zone cannot be judged, so it is an error rather than left out.
@@ -40,6 +40,30 @@ pub(crate) fn read(instance: &types::Instance) -> Result<Instance, PortError> {
             .filter_map(|tag| Some((tag.key()?.to_owned(), tag.value().unwrap_or_default().to_owned())))
             .collect(),
     })
+}
+
+/// What a status says against its instance. Events that are over or were called off stay listed for a week; only their
+/// description tells.
+pub(crate) fn read_faults(status: &types::InstanceStatus) -> Vec<InstanceFault> {
+    let Some(id) = status.instance_id() else { return Vec::new() };
+    let time = |at: &aws_smithy_types::DateTime| Timestamp::new(at.secs(), 0).ok();
+    let mut kinds = Vec::new();
+    for (check, summary) in [("instance", status.instance_status()), ("system", status.system_status())] {
+        let details = summary.map_or(&[][..], |summary| summary.details());
+        let failed = details.iter().filter(|detail| detail.status() == Some(&StatusType::Failed));
+        kinds.extend(
+            failed.map(|detail| FaultKind::CheckFailed { check, since: detail.impaired_since().and_then(time) }),
+        );
+    }
+    for event in status.events() {
+        let description = event.description().unwrap_or_default();
+        let over = ["[Completed]", "[Canceled]"].iter().any(|mark| description.starts_with(mark));
+        if let Some(code) = event.code().filter(|_| !over) {
+            let not_before = event.not_before().and_then(time);
+            kinds.push(FaultKind::Planned { code: code.as_str().to_owned(), not_before });
+        }
+    }
+    kinds.into_iter().map(|kind| InstanceFault { id: id.to_owned(), kind }).collect()
 }
 
 fn capacity_type(instance: &types::Instance) -> CapacityType {

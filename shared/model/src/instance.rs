@@ -75,6 +75,34 @@ pub enum InstanceState {
     Terminated,
 }
 
+/// What EC2 has to say against an instance: a status check that fails, or an event that is planned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceFault {
+    /// The instance id.
+    pub id: String,
+    /// What it is.
+    pub kind: FaultKind,
+}
+
+/// What EC2 may have to say against an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// A status check fails.
+    CheckFailed {
+        /// Which: `instance` for its own, `system` for the machine below it.
+        check: &'static str,
+        /// Since when, where EC2 says so.
+        since: Option<Timestamp>,
+    },
+    /// Something is planned that takes the instance away, at least for a while.
+    Planned {
+        /// EC2's code, such as `instance-retirement`.
+        code: String,
+        /// The earliest time, where EC2 says so.
+        not_before: Option<Timestamp>,
+    },
+}
+
 impl Instance {
     /// Whether it exists and is not being terminated.
     #[must_use]

@@ -1,6 +1,6 @@
 //! Publishing events about NodeClaims, which people find by the uid of the object.
 
-use nodeless_model::object::ObjectEvent;
+use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_ports::{Cluster, PortError};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,18 @@ pub(crate) async fn publish(cluster: &dyn Cluster, events: &[ObjectEvent]) -> Re
     }
     cluster.publish(&events).await?;
     uids.map(drop)
+}
+
+/// The same event about a node.
+pub(crate) fn on_node(event: &ObjectEvent, node: String) -> ObjectEvent {
+    let object = ObjectRef {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        namespace: String::new(),
+        name: node,
+        uid: String::new(),
+    };
+    ObjectEvent { object, ..event.clone() }
 }
 
 fn nameless(event: &ObjectEvent) -> bool {

@@ -17,6 +17,7 @@ mod blocks;
 mod context;
 mod events;
 pub mod gates;
+mod health;
 pub mod interrupt;
 mod lines;
 mod names;

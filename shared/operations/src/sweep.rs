@@ -2,11 +2,15 @@
 
 use crate::blocks;
 use crate::context::Context;
+use crate::events::on_node;
+use crate::health;
 use crate::lines::{Collected, Failed, SweepEnded, UsageCorrected};
 use crate::node_class;
 use crate::offers::{CatalogCache, learn, shortages};
 use jiff::Timestamp;
-use nodeless_lifecycle::{Collection, Observation, Seen, Settings, World, begin_termination, collect, step};
+use nodeless_lifecycle::{
+    Collection, Observation, Seen, Settings, World, begin_termination, claim_event, collect, step,
+};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{MirroredClaim, NodePatch};
@@ -123,6 +127,7 @@ impl Sweeper {
             }
         }
         self.end_blocks(&claims, now, &mut report).await;
+        self.end_unsound(&claims, now, &mut report).await;
         self.requeue(&claims, &read, now, &mut report).await;
         self.mirror_missing(&claims, &read, now, &mut report).await;
         self.recount(&claims, &usage, now, &mut report).await;
@@ -243,6 +248,37 @@ impl Sweeper {
                 Ok(()) => self.context.log(&Collected { what: "claim leaves", name: &claim.name, why: &why }),
                 Err(error) => report.problems.push(error.to_string()),
             }
+        }
+    }
+
+    /// Makes claims leave whose instance fails its status checks, or for which EC2 plans something.
+    async fn end_unsound(&self, claims: &[NodeClaim], now: Timestamp, report: &mut SweepReport) {
+        if !claims.iter().any(|claim| claim.status.instance.is_some() && !claim.phase.is_leaving()) {
+            return;
+        }
+        let faults = match self.cloud.instance_faults().await {
+            Ok(faults) => faults,
+            Err(error) => {
+                report.problems.push(format!("status checks of instances: {error}"));
+                return;
+            }
+        };
+        let mut events = Vec::new();
+        for one in health::unsound(claims, &faults, now) {
+            match self.begin(claims, &one.claim, one.reason, &one.message, now).await {
+                Ok(()) => {
+                    self.context.log(&Collected { what: "claim leaves", name: &one.claim, why: &one.message });
+                    let event = claim_event(&one.claim, "", true, "InstanceUnhealthy", &one.message);
+                    events.extend(one.node.map(|node| on_node(&event, node)));
+                    events.push(event);
+                }
+                Err(error) => report.problems.push(error.to_string()),
+            }
+        }
+        if !events.is_empty()
+            && let Err(error) = crate::events::publish(self.cluster.as_ref(), &events).await
+        {
+            self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }
     }
 

@@ -143,3 +143,48 @@ async fn a_node_in_a_capacity_block_leaves_forty_minutes_before_the_end() {
     assert!(left.status.termination.unwrap().message.contains("cr-1 ends at"));
     assert_eq!(phase(&town, &claims[1]).await, Phase::Initialized);
 }
+
+#[tokio::test]
+async fn instances_that_fail_or_have_something_planned_leave() {
+    use nodeless_model::claim::TerminationReason;
+    use nodeless_model::instance::{FaultKind, InstanceFault};
+    let (town, claims) = running_town(4).await;
+    let id = |claim: &NodeClaim| claim.status.instance.as_ref().unwrap().id.clone();
+    let since = |seconds| Some(town.clock.now() - jiff::SignedDuration::from_secs(seconds));
+    let failed = |id: String, since| InstanceFault { id, kind: FaultKind::CheckFailed { check: "system", since } };
+    let planned = |id: String| InstanceFault {
+        id,
+        kind: FaultKind::Planned { code: "instance-retirement".into(), not_before: None },
+    };
+    town.cloud.set_against(vec![
+        failed("i-of-somebody-else".into(), since(600)),
+        planned(id(&claims[0])),
+        failed(id(&claims[0]), since(121)),
+        failed(id(&claims[1]), since(100)),
+        failed(id(&claims[2]), None),
+        planned(id(&claims[3])),
+    ]);
+    town.faults.break_down("EC2 DescribeInstanceStatus", ErrorKind::Denied);
+    let report = town.sweeper().run().await.unwrap();
+    assert!(report.problems.iter().any(|problem| problem.contains("status checks")), "{report:?}");
+    assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
+    town.faults.mend();
+    town.sweeper().run().await.unwrap();
+    let end = |claim: Option<NodeClaim>| claim.unwrap().status.termination.unwrap();
+    let worst = end(town.claims.get(&claims[0].name).await.unwrap());
+    assert_eq!((worst.reason, worst.deadline), (TerminationReason::Unhealthy, Some(worst.requested)));
+    assert!(worst.message.contains("the system status check of"), "{}", worst.message);
+    // Not long enough, and nobody knows since when.
+    assert_eq!(phase(&town, &claims[1]).await, Phase::Initialized);
+    assert_eq!(phase(&town, &claims[2]).await, Phase::Initialized);
+    let drained = end(town.claims.get(&claims[3].name).await.unwrap());
+    assert_eq!((drained.reason, drained.deadline), (TerminationReason::Interrupted, None));
+    assert!(town.queue.take_claims().contains(&claims[3].name));
+    let state = town.cluster.lock();
+    for kind in ["Node", "NodeClaim"] {
+        let told = state.events.iter().filter(|event| event.reason == "InstanceUnhealthy" && event.object.kind == kind);
+        let uids: Vec<&str> = told.map(|event| event.object.uid.as_str()).collect();
+        assert_eq!(uids.len(), 2, "{kind}");
+        assert!(kind == "Node" || uids.iter().all(|uid| !uid.is_empty()), "{uids:?}");
+    }
+}

@@ -4,7 +4,7 @@ use crate::{PortError, Refusal};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
-pub use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
+pub use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{CapacityType, NodeClaim, StringMap};
 
 /// Instances to launch for the members of one launch group, all alike.
@@ -70,6 +70,13 @@ pub trait Cloud: Send + Sync {
     /// # Errors
     /// When EC2 cannot be read as a whole.
     async fn all_instances(&self) -> Result<Vec<Instance>, PortError>;
+
+    /// The instances, those of others too, whose status checks fail or for which EC2 plans something that takes them away, and
+    /// what that is. What is over or was called off is left out.
+    ///
+    /// # Errors
+    /// When EC2 cannot be read as a whole.
+    async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError>;
 
     /// Asks for termination. Instances that are gone already are a success.
     ///

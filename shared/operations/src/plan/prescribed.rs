@@ -10,6 +10,7 @@ use super::disrupt::{doubt, input};
 use super::pools::Judged;
 use super::situation::Situation;
 use super::{PlanReport, Planner};
+use crate::events::on_node;
 use crate::lines::{DisruptionSkipped, Failed};
 use crate::names::Names;
 use jiff::Timestamp;
@@ -241,18 +242,6 @@ fn leaving(candidate: &Candidate, reason: TerminationReason, message: &str) -> [
     let text = format!("Disrupting Node: {message}");
     let on_node = ObjectEvent { message: text, ..on_node(&on_claim, candidate.node.clone()) };
     [on_claim, on_node]
-}
-
-/// The same event about a node.
-fn on_node(event: &ObjectEvent, node: String) -> ObjectEvent {
-    let object = ObjectRef {
-        api_version: "v1".to_owned(),
-        kind: "Node".to_owned(),
-        namespace: String::new(),
-        name: node,
-        uid: String::new(),
-    };
-    ObjectEvent { object, ..event.clone() }
 }
 
 /// A warning on a NodePool.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
+use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, PortError, Refusal};
@@ -20,6 +20,8 @@ pub struct TestCloud {
 
 #[derive(Default)]
 struct State {
+    /// What EC2 has to say against instances.
+    against: Vec<InstanceFault>,
     instances: BTreeMap<String, Instance>,
     answers: BTreeMap<String, LaunchOutcome>,
     capacity: Option<usize>,
@@ -47,6 +49,11 @@ impl TestCloud {
     /// Dry runs are refused like this, or not any more.
     pub fn refuse_dry_runs(&self, refusal: Option<Refusal>) {
         self.inner().refusal = refusal;
+    }
+
+    /// What EC2 has to say against instances from now on.
+    pub fn set_against(&self, faults: Vec<InstanceFault>) {
+        self.inner().against = faults;
     }
 
     pub fn launched(&self) -> usize {
@@ -167,6 +174,10 @@ impl Cloud for TestCloud {
         let state = self.inner();
         let listed = |instance: &&Instance| instance.state != InstanceState::Terminated;
         self.faults.read("EC2 DescribeInstances", || Ok(state.instances.values().filter(listed).cloned().collect()))
+    }
+
+    async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
+        self.faults.read("EC2 DescribeInstanceStatus", || Ok(self.inner().against.clone()))
     }
 
     async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {

@@ -4,7 +4,7 @@ use super::Chaos;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_model::StringMap;
-use nodeless_model::instance::{Instance, LaunchOutcome};
+use nodeless_model::instance::{Instance, InstanceFault, LaunchOutcome};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, PortError, Refusal};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,6 +52,10 @@ impl Cloud for ChaoticCloud {
         let read = (self.chaos.clock().time(), instances.clone());
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
         Ok(instances)
+    }
+
+    async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
+        self.chaos.read("cloud instance faults", self.inner.instance_faults()).await
     }
 
     async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {

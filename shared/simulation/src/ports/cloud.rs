@@ -13,7 +13,7 @@ use nodeless_launch::fleet::{self, FleetPlan, lacks_capacity};
 use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::request::{FleetCall, create_fleet, launch_template_data};
 use nodeless_launch::template::{TemplateSpec, Variant, instance_tags};
-use nodeless_model::instance::{Instance, InstanceState, LaunchOutcome, OfferingFailure};
+use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{CapacityType, NodeClaim, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
@@ -240,6 +240,11 @@ impl Cloud for MemoryCloud {
             Filter::new("tag-key", [labels::EC2_NODE_CLASS]),
             Filter::new("instance-state-name", ["pending", "running", "stopping", "stopped", "shutting-down"]),
         ])
+    }
+
+    async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
+        // The simulated account's machines pass their checks, as its DescribeInstanceStatus says, and nothing is planned there.
+        Ok(Vec::new())
     }
 
     async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {

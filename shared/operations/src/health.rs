@@ -1,0 +1,53 @@
+//! What EC2 has to say against instances: status checks that fail, and events that are planned.
+
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::NodeClaim;
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::instance::{FaultKind, InstanceFault};
+use std::collections::BTreeMap;
+
+/// How long a status check has to fail before it counts, as in Karpenter: EC2 itself takes about as long to be sure.
+const FAILING: SignedDuration = SignedDuration::from_mins(2);
+
+/// A claim that has to leave because of its instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unsound {
+    pub(crate) claim: String,
+    pub(crate) node: Option<String>,
+    /// `Unhealthy` where the machine fails: its pods are not waited for. `Interrupted` where there is time to drain.
+    pub(crate) reason: TerminationReason,
+    pub(crate) message: String,
+}
+
+/// The claims that have to leave, in the order of their names, each with what is worst. Instances of others are left alone.
+pub(crate) fn unsound(claims: &[NodeClaim], faults: &[InstanceFault], now: Timestamp) -> Vec<Unsound> {
+    let staying = claims.iter().filter(|claim| !claim.phase.is_leaving());
+    let by_instance: BTreeMap<&str, &NodeClaim> =
+        staying.filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
+    let mut found: BTreeMap<String, Unsound> = BTreeMap::new();
+    for fault in faults {
+        let Some(claim) = by_instance.get(fault.id.as_str()) else { continue };
+        let Some((reason, message)) = judge(fault, now) else { continue };
+        let present = found.get(&claim.name);
+        if present.is_none_or(|present| present.reason != TerminationReason::Unhealthy) {
+            let node = claim.status.node_name.clone();
+            found.insert(claim.name.clone(), Unsound { claim: claim.name.clone(), node, reason, message });
+        }
+    }
+    found.into_values().collect()
+}
+
+fn judge(fault: &InstanceFault, now: Timestamp) -> Option<(TerminationReason, String)> {
+    match &fault.kind {
+        FaultKind::CheckFailed { check, since } => {
+            // One that does not say since when may have begun just now: nothing destructive on doubt.
+            let since = (*since).filter(|since| now.duration_since(*since) >= FAILING)?;
+            let message = format!("the {check} status check of {} has failed since {since}", fault.id);
+            Some((TerminationReason::Unhealthy, message))
+        }
+        FaultKind::Planned { code, not_before } => {
+            let when = not_before.map_or_else(String::new, |at| format!(" for {at}"));
+            Some((TerminationReason::Interrupted, format!("EC2 plans {code} of {}{when}", fault.id)))
+        }
+    }
+}
