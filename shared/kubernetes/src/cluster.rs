@@ -296,7 +296,21 @@ impl Cluster for KubeCluster {
 
     async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
         let now = Timestamp::now();
-        let posts: Vec<_> = published.iter().map(|event| events::publish(&self.connection, event, now)).collect();
+        let mut times: Vec<(&ObjectEvent, u32)> = Vec::new();
+        for event in published {
+            match times.iter_mut().find(|(known, _)| *known == event) {
+                Some((_, count)) => *count += 1,
+                None => times.push((event, 1)),
+            }
+        }
+        // The same event twice is counted up by reading and writing, so one waits for the other.
+        let posts = times.into_iter().map(async |(event, count)| {
+            for _ in 0..count {
+                events::publish(&self.connection, event, now).await?;
+            }
+            Ok(())
+        });
+        let posts: Vec<_> = posts.collect();
         // Several at a time: an interruption of many nodes says many things at once.
         let results: Vec<Result<(), PortError>> = stream::iter(posts).buffered(EVENTS_AT_ONCE).collect().await;
         results.into_iter().collect()

@@ -26,7 +26,8 @@ fn listed(world: &World) -> Vec<String> {
     paths
 }
 
-const ALWAYS: [&str; 9] = [
+const ALWAYS: [&str; 10] = [
+    "/api/v1/namespaces/kube-system",
     "/api/v1/nodes",
     "/api/v1/pods",
     "/apis/apps/v1/daemonsets",
