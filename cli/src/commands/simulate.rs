@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// How many hours pass, besides the time of rest at the end; the scenario's own number when left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
     hours: Option<u32>,
-    /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: day or storm
+    /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: day, storm or turmoil
     #[arg(long, value_name = "FILE", default_value = "day")]
     scenario: String,
     /// Write a page with charts, which needs nothing else, into this file

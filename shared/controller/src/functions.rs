@@ -1,6 +1,7 @@
 //! The operations, wired to the world's ports as the functions wire them to AWS.
 
 use nodeless_lifecycle::Settings;
+use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{
@@ -82,6 +83,7 @@ impl Functions {
         queue: MemoryQueue,
         sink: Arc<dyn Sink>,
         chaos: Option<&Chaos>,
+        gates: FeatureGates,
     ) -> Self {
         let options = world.options();
         let name = options.cluster_name.clone();
@@ -110,7 +112,7 @@ impl Functions {
                 claims.clone(),
                 queue.clone(),
                 cluster.clone(),
-                PlanSettings::default(),
+                PlanSettings { gates, ..PlanSettings::default() },
             ),
             reconciler: Reconciler {
                 context: context.clone(),

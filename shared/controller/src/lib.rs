@@ -20,6 +20,7 @@ pub use schedule::Schedule;
 use futures::stream::{FuturesUnordered, Stream as _};
 use invocation::Invocation;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_operations::gates::FeatureGates;
 use nodeless_simulation::chaos::{Chaos, Fate};
 use nodeless_simulation::kubernetes::resource::EVENTS;
 use nodeless_simulation::kubernetes::{ChangeKind, Resource};
@@ -74,6 +75,7 @@ pub enum ControllerError {
 pub struct Controller {
     world: World,
     functions: Arc<Functions>,
+    gates: FeatureGates,
     claims: MemoryClaims,
     queue: MemoryQueue,
     schedule: Schedule,
@@ -115,23 +117,37 @@ impl std::fmt::Debug for Controller {
 impl Controller {
     /// Puts nodeless to work in a world. Logs and metrics go to `sink`; `faults` stand in the way of claims and queue.
     pub fn new(world: World, schedule: Schedule, sink: Arc<dyn Sink>, faults: Faults) -> Self {
-        Self::set_up(world, schedule, sink, faults, None)
+        Self::set_up(world, schedule, sink, faults, None, FeatureGates::default())
     }
 
     /// Puts nodeless to work in a world where things go wrong: calls fail, processes end, messages get lost.
-    pub fn with_chaos(world: World, schedule: Schedule, sink: Arc<dyn Sink>, chaos: Chaos) -> Self {
-        Self::set_up(world, schedule, sink, Faults::default(), Some(chaos))
+    pub fn with_chaos(
+        world: World,
+        schedule: Schedule,
+        sink: Arc<dyn Sink>,
+        chaos: Chaos,
+        gates: FeatureGates,
+    ) -> Self {
+        Self::set_up(world, schedule, sink, Faults::default(), Some(chaos), gates)
     }
 
-    fn set_up(world: World, schedule: Schedule, sink: Arc<dyn Sink>, faults: Faults, chaos: Option<Chaos>) -> Self {
+    fn set_up(
+        world: World,
+        schedule: Schedule,
+        sink: Arc<dyn Sink>,
+        faults: Faults,
+        chaos: Option<Chaos>,
+        gates: FeatureGates,
+    ) -> Self {
         let claims = MemoryClaims::new(faults.clone());
         let queue = MemoryQueue::new(Arc::new(world.clock().clone()), faults);
-        let functions = Arc::new(Functions::new(&world, claims.clone(), queue.clone(), sink.clone(), chaos.as_ref()));
+        let functions = Functions::new(&world, claims.clone(), queue.clone(), sink.clone(), chaos.as_ref(), gates);
         let now = world.now();
         Self {
             seen: world.api().revision(),
             world,
-            functions,
+            functions: Arc::new(functions),
+            gates,
             claims,
             queue,
             schedule: schedule.starting(now),
@@ -342,7 +358,7 @@ impl Controller {
     /// The processes that come next remember nothing. Those that run already keep what they have.
     fn forget(&mut self) {
         let (claims, queue, sink) = (self.claims.clone(), self.queue.clone(), self.sink.clone());
-        self.functions = Arc::new(Functions::new(&self.world, claims, queue, sink, self.chaos.as_ref()));
+        self.functions = Arc::new(Functions::new(&self.world, claims, queue, sink, self.chaos.as_ref(), self.gates));
     }
 
     /// Lets the operations go on until all of them wait. Returns whether any ended.

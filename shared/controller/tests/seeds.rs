@@ -28,8 +28,8 @@ fn seeds() -> Range<u64> {
 }
 
 /// What is wrong with one seed: what did not hold, or that it panicked.
-fn wrong_with(seed: u64) -> Vec<String> {
-    let Ok(report) = std::panic::catch_unwind(|| run("storm", seed, 1)) else {
+fn wrong_with(scenario: &str, seed: u64) -> Vec<String> {
+    let Ok(report) = std::panic::catch_unwind(|| run(scenario, seed, 1)) else {
         return vec!["it panicked".to_owned()];
     };
     let mut wrong: Vec<String> =
@@ -54,7 +54,7 @@ fn every_invariant_holds_whatever_goes_wrong() {
                     if seed >= seeds.end {
                         break;
                     }
-                    let wrong = wrong_with(seed);
+                    let wrong = wrong_with("storm", seed);
                     if !wrong.is_empty() {
                         failed.lock().unwrap().insert(seed, wrong);
                     }
@@ -69,6 +69,17 @@ fn every_invariant_holds_whatever_goes_wrong() {
     }
     let numbers: Vec<&u64> = failed.keys().collect();
     assert!(failed.is_empty(), "seeds {numbers:?} broke an invariant; the commands above show each again");
+}
+
+#[test]
+fn a_few_seeds_hold_with_fixed_capacity_repair_and_expiry() {
+    for seed in FEW {
+        let wrong = wrong_with("turmoil", seed);
+        assert!(
+            wrong.is_empty(),
+            "{wrong:#?}\nagain: cargo run --release -p nodeless -- simulate --seed {seed} --hours 1 --scenario turmoil"
+        );
+    }
 }
 
 #[test]

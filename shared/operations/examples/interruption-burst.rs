@@ -1,15 +1,23 @@
-//! What a burst of spot warnings costs: calls, and CPU time of this code, against ports in memory.
+//! How long a burst of spot warnings takes, from the first message to the last pod that is told to move, and what it costs
+//! in calls and in processor time.
 //!
 //! ```text
-//! cargo run --release -p nodeless-operations --example interruption-burst -- 1000
+//! cargo run --release -p nodeless-operations --example interruption-burst -- 1000 60
 //! ```
+//!
+//! The operations run against ports in memory. Each call takes a time drawn evenly from 1 ms to twice the second argument
+//! (milliseconds on average) on a virtual clock, and as many invocations run at once as the Terraform module allows, with
+//! as many messages each. What waiting costs is read off that clock. What this code costs in processor time is measured,
+//! and comes on top: once for all, as if one core did everything.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a program for measuring")]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
 use common::{Town, pod};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
+use nodeless_lifecycle::Settings;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::pod::PodPhase;
@@ -17,7 +25,13 @@ use nodeless_model::{
     CapacityType, ConditionStatus, Instance, InstanceState, Node, NodeClaim, Phase, Pod, Quantity, ResourceList,
     StringMap, labels,
 };
-use nodeless_ports::Claims;
+use nodeless_operations::plan::PlanSettings;
+use nodeless_operations::{CatalogCache, Interrupter, PlanReport, Planner, Reconciler};
+use nodeless_ports::{Claims, Cloud, Cluster, Queue};
+use nodeless_simulation::chaos::{Chaos, ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue, Rates};
+use nodeless_simulation::world::WorldClock;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
@@ -113,11 +127,49 @@ async fn seed(town: &Town, count: usize) {
     town.faults.revive();
 }
 
+/// Messages in one invocation, and invocations of the interruption and the lifecycle function at once: the defaults of the
+/// Terraform module.
+const BATCH: usize = 10;
+const INTERRUPTIONS: usize = 5;
+const LIFECYCLES: usize = 10;
+
+/// Lets futures go on, so many at once, on the virtual clock. Gives the time that passed there.
+async fn in_virtual_time<F: Future>(clock: &WorldClock, at_once: usize, jobs: Vec<F>) -> Duration {
+    let began = clock.time();
+    let mut running = Box::pin(stream::iter(jobs).buffer_unordered(at_once).collect::<Vec<_>>());
+    while running.as_mut().now_or_never().is_none() {
+        let next = clock.next_sleeper().expect("whatever waits, waits for the clock");
+        clock.advance_to(next);
+    }
+    Duration::try_from(clock.time().duration_since(began)).unwrap()
+}
+
+/// One phase of the burst.
+fn told(what: &str, town: &Town, waited: Duration, cpu: f64, more: &str) {
+    let (writes, _) = town.faults.revive();
+    println!("{what:24} {:6.1} s waiting  {:6.2} s CPU  {writes:5} writes{more}", waited.as_secs_f64(), cpu / 1000.0);
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let count: usize = std::env::args().nth(1).map_or(1000, |text| text.parse().unwrap());
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().unwrap());
+    let (count, latency) = (arguments.next().unwrap_or(1000), arguments.next().unwrap_or(60));
+    let count = usize::try_from(count).unwrap();
     let town = Town::new().await;
     seed(&town, count).await;
+    let rates = Rates { slow: 1.0, slowest: Duration::from_millis(2 * latency), ..Rates::default() };
+    let chaos = Chaos::new(town.clock.clone(), 1, rates);
+    let claims: Arc<dyn Claims> =
+        Arc::new(ChaoticClaims { inner: Arc::new(town.claims.clone()), chaos: chaos.clone() });
+    let queue: Arc<dyn Queue> = Arc::new(ChaoticQueue { inner: Arc::new(town.queue.clone()), chaos: chaos.clone() });
+    let cluster: Arc<dyn Cluster> = Arc::new(ChaoticCluster::new(Arc::new(town.cluster.clone()), chaos.clone()));
+    let cloud: Arc<dyn Cloud> = Arc::new(ChaoticCloud::new(Arc::new(town.cloud.clone()), chaos));
+    println!(
+        "{count} warnings, {latency} ms a call on average, {INTERRUPTIONS} and {LIFECYCLES} invocations at once, {BATCH} messages each"
+    );
+
+    let interrupter =
+        Interrupter { context: town.context(), claims: claims.clone(), queue: queue.clone(), cluster: cluster.clone() };
     let warnings: Vec<String> = (0..count)
         .map(|number| {
             format!(
@@ -125,36 +177,52 @@ async fn main() {
             )
         })
         .collect();
-    let interrupter = town.interrupter();
-    let began = cpu();
-    for batch in warnings.chunks(10) {
+    let batches = warnings.chunks(BATCH).map(async |batch| {
         let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
         assert!(interrupter.run_all(&batch).await.iter().all(Result::is_ok));
-    }
-    let (writes, _) = town.faults.revive();
-    println!(
-        "interruption: {count} warnings, {} batches, {writes} writes, {:.0} ms CPU",
-        count.div_ceil(10),
-        cpu() - began
-    );
-
+    });
     let began = cpu();
-    let report = town.planner().run().await.unwrap();
-    let (writes, _) = town.faults.revive();
-    println!(
-        "plan: {} pods, {} nodes launched, {} without a place, {writes} writes, {:.0} ms CPU",
-        report.pods,
-        report.created.len(),
-        report.unschedulable.len(),
-        cpu() - began
-    );
+    let mut waited = in_virtual_time(&town.clock, INTERRUPTIONS, batches.collect()).await;
+    let mut spent = cpu() - began;
+    told("all told to leave", &town, waited, spent, "");
+    let leaving = town.records().await.iter().filter(|claim| claim.phase.is_leaving()).count();
+    assert_eq!(leaving, count);
 
-    let began = cpu();
+    // Drains and the plan begin as soon as the first batch has been dealt with. Here they come one after the other.
+    let reconciler = Reconciler {
+        context: town.context(),
+        claims: claims.clone(),
+        queue: queue.clone(),
+        cluster: cluster.clone(),
+        cloud,
+        catalog: CatalogCache::default(),
+        settings: Settings::new(common::CLUSTER),
+    };
     let names: Vec<String> = (0..count).map(|number| format!("default-{number:05}")).collect();
-    for name in &names {
-        town.reconciler().run(name).await.unwrap();
-    }
-    let (writes, _) = town.faults.revive();
+    let drains = names.chunks(BATCH).map(async |batch| {
+        for outcome in futures::future::join_all(batch.iter().map(|name| reconciler.run(name))).await {
+            outcome.unwrap();
+        }
+    });
+    let began = cpu();
+    let drained = in_virtual_time(&town.clock, LIFECYCLES, drains.collect()).await;
+    let draining = cpu() - began;
     let left = town.cluster.lock().pods.values().filter(|pod| pod.node_name.is_some()).count();
-    println!("first look at each drain: {writes} writes, {left} pods left, {:.0} ms CPU", cpu() - began);
+    told("tainted, pods evicted", &town, drained, draining, &format!(", {left} pods left"));
+    assert_eq!(left, 0);
+    (waited, spent) = (waited + drained, spent + draining);
+
+    // Evicted pods come again and have no node.
+    town.cluster.add_pods((0..count).map(|number| pod(&format!("again-{number:05}"), 3000)));
+    let planner = Planner::new(town.context(), claims, queue, cluster, PlanSettings::default());
+    let began = cpu();
+    let report: Mutex<Option<PlanReport>> = Mutex::default();
+    let plan = async { *report.lock().unwrap() = Some(planner.run().await.unwrap()) };
+    let planned = in_virtual_time(&town.clock, 1, vec![plan]).await;
+    let planning = cpu() - began;
+    let report = report.into_inner().unwrap().unwrap();
+    told("replacements planned", &town, planned, planning, &format!(", {} nodes", report.created.len()));
+    assert_eq!((report.placed, report.unschedulable.len()), (count, 0));
+    (waited, spent) = (waited + planned, spent + planning);
+    println!("{:24} {:6.1} s waiting  {:6.2} s CPU", "one after the other", waited.as_secs_f64(), spent / 1000.0);
 }

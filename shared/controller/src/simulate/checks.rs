@@ -1,14 +1,14 @@
 //! What must hold after every step.
 
-use super::Violation;
 use super::scenario::Scenario;
-use super::watch::{condition, text};
+use super::watch::{condition as condition_of, text};
+use super::{Violation, budgets};
 use crate::{Controller, Outcome};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::claim::TerminationReason;
+use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{NodeClaim, Phase, labels};
 use nodeless_operations::PlanReport;
-use nodeless_simulation::kubernetes::resource::PODS;
+use nodeless_simulation::kubernetes::resource::{NODES, PODS};
 use nodeless_simulation::kubernetes::{Change, ChangeKind, ListOptions};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +33,14 @@ struct Pending {
     plans: u32,
     /// Whether the last such plan gave a reason why it fits nowhere.
     refused: bool,
+}
+
+/// What EC2 runs for a NodePool.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sold {
+    cpus: f64,
+    nodes: f64,
+    dollars: f64,
 }
 
 /// Looks at a world from outside.
@@ -104,7 +112,7 @@ impl Checker {
             self.looked = now;
             let claims = controller.claims().snapshot();
             self.check_instances(controller, &claims, now);
-            self.check_budgets(&claims, now);
+            self.check_choices(controller, &claims, now);
         }
     }
 
@@ -135,7 +143,7 @@ impl Checker {
         if owners.into_iter().flatten().any(|owner| owner["kind"] == "DaemonSet") {
             return;
         }
-        let unschedulable = condition(pod, "PodScheduled")
+        let unschedulable = condition_of(pod, "PodScheduled")
             .is_some_and(|scheduled| scheduled["status"] == "False" && scheduled["reason"] == "Unschedulable");
         let entry = self.pending.entry(uid.to_owned()).or_insert_with(|| Pending {
             key: format!("{}/{}", text(pod, "/metadata/namespace"), text(pod, "/metadata/name")),
@@ -216,7 +224,7 @@ impl Checker {
                 self.violated(now, "at most one instance a claim", detail);
             }
         }
-        let mut sold: BTreeMap<String, (f64, u64)> = BTreeMap::new();
+        let mut sold: BTreeMap<String, Sold> = BTreeMap::new();
         let mut unowned = BTreeMap::new();
         let mut groups: BTreeMap<String, u32> = BTreeMap::new();
         let facts = controller.world().ec2().account().facts;
@@ -232,7 +240,9 @@ impl Checker {
             let entry = sold.entry(pool.clone()).or_default();
             #[expect(clippy::cast_precision_loss, reason = "numbers of CPUs are small")]
             let cpus = cpus as f64;
-            *entry = (entry.0 + cpus, entry.1 + 1);
+            entry.cpus += cpus;
+            entry.nodes += 1.0;
+            entry.dollars += instance.price;
             if !owners.contains_key(instance.id.as_str()) {
                 let since = self.unowned.get(&instance.id).copied().unwrap_or(now);
                 if now.duration_since(since) > UNOWNED {
@@ -254,30 +264,34 @@ impl Checker {
         self.check_limits(&sold, now);
     }
 
-    /// What EC2 runs for a NodePool against its limits of cpu and nodes.
-    fn check_limits(&mut self, sold: &BTreeMap<String, (f64, u64)>, now: Timestamp) {
+    /// What EC2 runs for a NodePool against its limits of cpu, nodes and dollars per hour.
+    fn check_limits(&mut self, sold: &BTreeMap<String, Sold>, now: Timestamp) {
         let mut passed = Vec::new();
-        for (pool, (cpus, nodes)) in sold {
-            let Some(limits) = self.pools.get(pool).map(|pool| &pool["spec"]["limits"]) else { continue };
+        for (pool, sold) in sold {
+            let Some(object) = self.pools.get(pool) else { continue };
+            let limits = &object["spec"]["limits"];
+            let dollars = &object["metadata"]["annotations"]["nodeless.sh/dollars-per-hour"];
             let number = |value: &Value| match value {
                 Value::String(text) => text.parse::<f64>().ok(),
                 other => other.as_f64(),
             };
-            if let Some(limit) = number(&limits["cpu"]).filter(|limit| cpus > limit) {
-                passed.push(format!("NodePool {pool} has {cpus} CPUs, and its limit is {limit}"));
-            }
-            #[expect(clippy::cast_precision_loss, reason = "numbers of nodes are small")]
-            let nodes = *nodes as f64;
-            if let Some(limit) = number(&limits["nodes"]).filter(|limit| nodes > *limit) {
-                passed.push(format!("NodePool {pool} has {nodes} nodes, and its limit is {limit}"));
+            for (what, used, limit) in [
+                ("CPUs", sold.cpus, &limits["cpu"]),
+                ("nodes", sold.nodes, &limits["nodes"]),
+                ("dollars per hour", sold.dollars, dollars),
+            ] {
+                // Prices are added up in another order than where they are counted.
+                if let Some(limit) = number(limit).filter(|limit| used > limit + 1e-6) {
+                    passed.push(format!("NodePool {pool} has {used} {what}, and its limit is {limit}"));
+                }
             }
         }
         passed.into_iter().for_each(|detail| self.violated(now, "the limits of NodePools hold", detail));
     }
 
-    /// Each time that a claim begins to leave by choice, those that leave for the reason are counted against the budgets
-    /// without a schedule. Budgets with one only ever allow less.
-    fn check_budgets(&mut self, claims: &[NodeClaim], now: Timestamp) {
+    /// Each time that a claim begins to leave by choice, those that leave for the reason are counted against the budgets,
+    /// and its pods are asked whether they forbade it.
+    fn check_choices(&mut self, controller: &Controller, claims: &[NodeClaim], now: Timestamp) {
         let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
         for claim in claims.iter().filter(|claim| claim.status.node_name.is_some()) {
             *sizes.entry(&claim.node_pool).or_default() += 1;
@@ -287,26 +301,30 @@ impl Checker {
             history.retain(|(at, _)| now.duration_since(*at) <= BUDGET_WINDOW);
             history.push((now, *size));
         }
-        let leaving: BTreeMap<&str, (&str, &'static str)> = claims
-            .iter()
-            .filter_map(|claim| Some((claim.name.as_str(), (claim.node_pool.as_str(), chosen(claim)?))))
-            .collect();
-        let fresh: BTreeSet<(&str, &'static str)> =
-            leaving.iter().filter(|(name, _)| !self.leaving.contains(**name)).map(|(_, place)| *place).collect();
-        let mut passed = Vec::new();
-        for (pool, reason) in fresh {
+        let leaving: Vec<(&NodeClaim, &'static str)> =
+            claims.iter().filter_map(|claim| Some((claim, chosen(claim)?))).collect();
+        let mut wrong = Vec::new();
+        for (claim, reason) in leaving.iter().filter(|(claim, _)| !self.leaving.contains(&claim.name)) {
+            // A plan works on what was true when it was made.
+            let decided = claim.condition(condition::DISRUPTION_REASON).map_or(now, |it| it.last_transition_time);
+            if let Some(what) = forbidden(controller, claim, decided) {
+                let detail = format!("node of claim {} leaves for {reason}, and {what}", claim.name);
+                wrong.push(("nothing is disrupted that asks not to be", detail));
+            }
+            let pool = &claim.node_pool;
             let Some(object) = self.pools.get(pool) else { continue };
             let most = self.sizes.get(pool).and_then(|sizes| sizes.iter().map(|(_, size)| *size).max()).unwrap_or(0);
-            let allowed = allowed(object, reason, most);
-            let count = leaving.values().filter(|place| **place == (pool, reason)).count();
+            let allowed = budgets::allowed(object, reason, most, &[decided, now]);
+            let count = leaving.iter().filter(|(other, why)| other.node_pool == *pool && why == reason).count();
             if count > allowed {
-                passed.push(format!(
+                let detail = format!(
                     "{count} nodes of NodePool {pool} leave for {reason}, and its budgets allow {allowed} of {most}"
-                ));
+                );
+                wrong.push(("disruption budgets hold", detail));
             }
         }
-        self.leaving = leaving.keys().map(|name| (*name).to_owned()).collect();
-        passed.into_iter().for_each(|detail| self.violated(now, "disruption budgets hold", detail));
+        self.leaving = leaving.iter().map(|(claim, _)| claim.name.clone()).collect();
+        wrong.into_iter().for_each(|(invariant, detail)| self.violated(now, invariant, detail));
     }
 
     /// What still waits at the end of a time of rest although no plan gave a reason.
@@ -334,40 +352,29 @@ fn chosen(claim: &NodeClaim) -> Option<&'static str> {
     }
 }
 
-/// How many nodes may leave for a reason: the least of the budgets that are about it, percentages rounded up.
-fn allowed(pool: &Value, reason: &str, nodes: usize) -> usize {
-    let budgets = pool.pointer("/spec/disruption/budgets").and_then(Value::as_array).cloned();
-    let budgets = budgets.unwrap_or_else(|| vec![serde_json::json!({ "nodes": "10%" })]);
-    let about = |budget: &&Value| {
-        let reasons = budget.get("reasons").and_then(Value::as_array);
-        let named = reasons.is_none_or(|reasons| reasons.is_empty() || reasons.iter().any(|it| it == reason));
-        named && budget.get("schedule").is_none_or(Value::is_null)
-    };
-    let count = |budget: &Value| {
-        let text = match &budget["nodes"] {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        match text.strip_suffix('%').map(str::parse::<usize>) {
-            Some(percent) => (percent.unwrap_or(0) * nodes).div_ceil(100),
-            None => text.parse().unwrap_or(0),
-        }
-    };
-    budgets.iter().filter(about).map(count).min().unwrap_or(usize::MAX)
-}
+/// How long a pod ran before a decision that has to know it.
+const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
-#[cfg(test)]
-mod tests {
-    use super::allowed;
-    use serde_json::json;
-
-    #[test]
-    fn budgets_count_by_reason_and_round_up() {
-        let pool = |budgets: serde_json::Value| json!({ "spec": { "disruption": { "budgets": budgets } } });
-        assert_eq!(allowed(&json!({ "spec": {} }), "Empty", 11), 2);
-        let some = pool(json!([{ "nodes": "50%" }, { "nodes": "1", "reasons": ["Drifted"] }]));
-        assert_eq!((allowed(&some, "Empty", 5), allowed(&some, "Drifted", 5)), (3, 1));
-        let scheduled = pool(json!([{ "nodes": "0", "schedule": "@daily", "duration": "1h" }]));
-        assert_eq!(allowed(&scheduled, "Empty", 5), usize::MAX);
+/// What on a node asked that it should not be disrupted, when that was decided. Drift may take nodes whose pods have a time
+/// by which they must go.
+fn forbidden(controller: &Controller, claim: &NodeClaim, decided: Timestamp) -> Option<String> {
+    let name = claim.status.node_name.as_deref()?;
+    let api = controller.world().api();
+    let asks = |object: &Value| object["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true";
+    if api.get(&NODES, "", name).is_ok_and(|node| asks(&node)) {
+        return Some("the node asks not to be disrupted".to_owned());
     }
+    let drifted = claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Drifted);
+    if drifted && claim.spec.termination_grace_period.is_some() {
+        return None;
+    }
+    let options = ListOptions { fields: format!("spec.nodeName={name}"), ..ListOptions::default() };
+    let pods = api.list(&PODS, &options).map(|list| list.items).unwrap_or_default();
+    let forbids = |pod: &&std::sync::Arc<Value>| {
+        let started: Option<Timestamp> = text(pod, "/status/startTime").parse().ok();
+        let known = started.is_some_and(|started| decided.duration_since(started) > KNOWN_AFTER);
+        let runs = text(pod, "/status/phase") == "Running" && pod.pointer("/metadata/deletionTimestamp").is_none();
+        asks(pod) && known && runs
+    };
+    pods.iter().find(forbids).map(|pod| format!("pod {} asks not to be disrupted", text(pod, "/metadata/name")))
 }

@@ -41,6 +41,10 @@ pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
     Ok(match kind {
         "NodePool" => Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false),
         "NodeClaim" => Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false),
+        "NodeOverlay" => Resource::custom("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", false),
+        "CapacityBuffer" => {
+            Resource::custom("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", true)
+        }
         "EC2NodeClass" => Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false),
         "Deployment" => known::DEPLOYMENTS,
         "StatefulSet" => known::STATEFUL_SETS,
@@ -51,13 +55,18 @@ pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
         "PodDisruptionBudget" => known::POD_DISRUPTION_BUDGETS,
         "PriorityClass" => known::PRIORITY_CLASSES,
         "Namespace" => known::NAMESPACES,
+        "PodTemplate" => known::POD_TEMPLATES,
+        "StorageClass" => known::STORAGE_CLASSES,
+        "PersistentVolumeClaim" => known::PERSISTENT_VOLUME_CLAIMS,
+        "PersistentVolume" => known::PERSISTENT_VOLUMES,
         "Node" => known::NODES,
         other => {
             return Err(ScenarioError::Value {
                 field: "kind".to_owned(),
                 why: format!(
-                    "{other} is not simulated; use NodePool, EC2NodeClass, Deployment, StatefulSet, DaemonSet, ReplicaSet, \
-                     Job, Pod, PodDisruptionBudget, PriorityClass or Namespace"
+                    "{other} is not simulated; use NodePool, EC2NodeClass, NodeOverlay, CapacityBuffer, Deployment, StatefulSet, \
+                     DaemonSet, ReplicaSet, Job, Pod, PodTemplate, PodDisruptionBudget, PersistentVolume, \
+                     PersistentVolumeClaim, StorageClass, PriorityClass or Namespace"
                 ),
             });
         }
@@ -88,7 +97,7 @@ pub(super) fn apply(controller: &Controller, object: &Value) -> Result<(), Scena
 
 /// Does something. Returns a line about it for people.
 pub(super) fn happen(
-    controller: &Controller,
+    controller: &mut Controller,
     happening: &Happening,
     random: &mut Random,
     ends: &mut Ends,
@@ -106,9 +115,14 @@ pub(super) fn happen(
     }
 }
 
-fn do_it(controller: &Controller, deed: &Deed, random: &mut Random, ends: &mut Ends) -> Result<String, ScenarioError> {
+fn do_it(
+    controller: &mut Controller,
+    deed: &Deed,
+    random: &mut Random,
+    ends: &mut Ends,
+) -> Result<String, ScenarioError> {
     let now = controller.world().now();
-    let ec2 = controller.world().ec2();
+    let ec2 = controller.world().ec2().clone();
     match deed {
         Deed::Apply(object) => {
             apply(controller, object)?;
@@ -143,6 +157,11 @@ fn do_it(controller: &Controller, deed: &Deed, random: &mut Random, ends: &mut E
                 let _unknown = ec2.terminate_instances(&request);
             }
             Ok(format!("{} stop without a warning", listed(&instance_ids)))
+        }
+        Deed::SilenceMachines(count) => {
+            let chosen = some_of(ids(controller, |_| true), *count, random);
+            let silent: Vec<String> = chosen.into_iter().filter(|id| controller.world_mut().silence(id)).collect();
+            Ok(format!("{} no longer answer", listed(&silent)))
         }
         Deed::NewImages(_) => {
             let version = controller.world().options().version.clone();

@@ -6,6 +6,7 @@
 //! After every step [`Run`] checks what must always hold, by a reckoning of its own. At the end nothing goes wrong any more
 //! and nobody changes anything: the world must come to rest, and stay at rest.
 
+mod budgets;
 mod checks;
 mod deeds;
 mod durations;
@@ -24,6 +25,7 @@ use crate::{Controller, ControllerError, Schedule};
 use checks::Checker;
 use deeds::Ends;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_operations::gates::FeatureGatesError;
 use nodeless_simulation::chaos::{Chaos, Rates};
 use nodeless_simulation::random::Random;
 use nodeless_simulation::world::{JoinTiming, World, WorldError, WorldOptions};
@@ -115,7 +117,11 @@ impl Run {
             account.timing.visibility_delay = machines.visibility_delay;
         });
         let chaos = Chaos::new(world.clock().clone(), seed, scenario.faults.calls.rates());
-        let controller = Controller::with_chaos(world, Schedule::default(), sink, chaos.clone());
+        let gates = scenario.feature_gates.parse().map_err(|error: FeatureGatesError| ScenarioError::Value {
+            field: "featureGates".to_owned(),
+            why: error.to_string(),
+        })?;
+        let controller = Controller::with_chaos(world, Schedule::default(), sink, chaos.clone(), gates);
         let watch = Arc::new(Watch::new(controller.world().api().clone(), controller.claims().clone()));
         chaos.set_witness(watch.clone());
         let has_class = scenario.objects.iter().any(|object| object["kind"] == "EC2NodeClass");
@@ -172,7 +178,7 @@ impl Run {
         loop {
             let now = self.controller.world().now();
             for happening in self.timeline.take(now) {
-                let what = deeds::happen(&self.controller, &happening, &mut self.random, &mut self.ends)?;
+                let what = deeds::happen(&mut self.controller, &happening, &mut self.random, &mut self.ends)?;
                 self.report.note(now, what);
             }
             self.ends.take(&self.controller, now, false);

@@ -31,6 +31,9 @@ pub struct Scenario {
     /// How long machines take.
     #[serde(default)]
     pub machines: Machines,
+    /// Feature gates as the functions take them, such as `NodeRepair=true,SpotToSpotConsolidation=true`.
+    #[serde(default)]
+    pub feature_gates: String,
     /// What is in the cluster from the beginning: Kubernetes objects. Without an EC2NodeClass among them there is one
     /// called `default`.
     #[serde(default)]
@@ -168,6 +171,8 @@ pub enum Deed {
     RebalanceSpot(u32),
     /// So many machines stop without a warning, chosen by chance.
     KillMachines(u32),
+    /// So many machines stop answering, chosen by chance, while EC2 goes on to run them.
+    SilenceMachines(u32),
     /// A new EKS image is published, so that nodes drift.
     NewImages(u32),
     /// EC2 lacks capacity of offerings for a time.
@@ -244,6 +249,8 @@ pub struct FaultRates {
     pub outages_per_hour: f64,
     /// How often an hour a machine stops without a warning.
     pub machine_failures_per_hour: f64,
+    /// How often an hour a machine stops answering while EC2 goes on to run it.
+    pub silent_machines_per_hour: f64,
     /// How often an hour a machine that is launched next does not come up.
     pub bad_machines_per_hour: f64,
     /// How often an hour a person deletes a NodeClaim.
@@ -340,8 +347,11 @@ pub enum ScenarioError {
 }
 
 /// The scenarios that are built in, by name.
-pub const BUILT_IN: [(&str, &str); 2] =
-    [("day", include_str!("scenarios/day.yaml")), ("storm", include_str!("scenarios/storm.yaml"))];
+pub const BUILT_IN: [(&str, &str); 3] = [
+    ("day", include_str!("scenarios/day.yaml")),
+    ("storm", include_str!("scenarios/storm.yaml")),
+    ("turmoil", include_str!("scenarios/turmoil.yaml")),
+];
 
 impl Scenario {
     /// Reads a scenario file.
@@ -352,7 +362,7 @@ impl Scenario {
         serde_saphyr::from_str(yaml).map_err(|error| ScenarioError::Form(error.to_string()))
     }
 
-    /// One of the built-in scenarios: `day`, or `storm`.
+    /// One of the built-in scenarios: `day`, `storm` or `turmoil`.
     ///
     /// # Errors
     /// When there is none of this name.

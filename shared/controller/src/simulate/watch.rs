@@ -3,7 +3,7 @@
 
 use super::Violation;
 use jiff::Timestamp;
-use nodeless_model::{NodeClaim, claim::TerminationReason};
+use nodeless_model::{NodeClaim, claim::TerminationReason, labels};
 use nodeless_simulation::chaos::{Effect, Witness};
 use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
 use nodeless_simulation::kubernetes::{ApiServer, ListOptions, Resource};
@@ -79,6 +79,14 @@ impl Watch {
         let reason = pod.as_deref().and_then(|pod| self.claim_of(pod)).and_then(|claim| claim.status.termination);
         let reason = reason.map_or("unknown", |end| end.reason.as_str());
         *self.seen().evictions.entry(reason.to_owned()).or_default() += 1;
+        if pod.as_deref().is_some_and(|pod| pod["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true") {
+            let detail = format!("pod {} was evicted", effect.subject);
+            self.seen().violations.push(Violation {
+                at: effect.at,
+                invariant: "nothing is disrupted that asks not to be",
+                detail,
+            });
+        }
         let Some(pod) = pod.filter(|pod| is_ready(pod)) else { return };
         for budget in self.budgets_of(&pod) {
             let (healthy, desired) = self.reckon(&budget);

@@ -207,6 +207,18 @@ impl World {
         self.settle().map(drop)
     }
 
+    /// The machine of an instance stops answering, while EC2 goes on to run it. Returns whether it answered until now.
+    pub fn silence(&mut self, instance_id: &str) -> bool {
+        let instances = self.ec2.instances();
+        let Some(instance) = instances.iter().find(|instance| instance.id == instance_id) else { return false };
+        let (name, now) = (&instance.private_dns_name, self.now());
+        let answered = self.controllers.kubelets.stop(name);
+        if answered {
+            self.controllers.node_lifecycle.machine_stopped(name, now);
+        }
+        answered
+    }
+
     /// Lets an EC2 event have its effect on the cluster.
     fn take(&mut self, event: &Ec2Event, now: Timestamp) {
         match event {
