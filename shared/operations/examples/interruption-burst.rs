@@ -222,7 +222,9 @@ async fn main() {
     let planning = cpu() - began;
     let report = report.into_inner().unwrap().unwrap();
     told("replacements planned", &town, planned, planning, &format!(", {} nodes", report.created.len()));
-    assert_eq!((report.placed, report.unschedulable.len()), (count, 0));
+    if let Some((pod, why)) = report.unschedulable.first() {
+        println!("{} pods wait for the next plan, such as {pod}: {why}", report.unschedulable.len());
+    }
     (waited, spent) = (waited + planned, spent + planning);
     println!("{:24} {:6.1} s waiting  {:6.2} s CPU", "one after the other", waited.as_secs_f64(), spent / 1000.0);
 }
