@@ -93,14 +93,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn pool(budgets: Value) -> Value {
+    fn pool(budgets: &Value) -> Value {
         json!({ "spec": { "disruption": { "budgets": budgets } } })
     }
 
     #[test]
     fn budgets_count_by_reason_and_round_up() {
         assert_eq!(allowed(&json!({ "spec": {} }), "Empty", 11, &[]), 2);
-        let some = pool(json!([{ "nodes": "50%" }, { "nodes": "1", "reasons": ["Drifted"] }]));
+        let some = pool(&json!([{ "nodes": "50%" }, { "nodes": "1", "reasons": ["Drifted"] }]));
         assert_eq!((allowed(&some, "Empty", 5, &[]), allowed(&some, "Drifted", 5, &[])), (3, 1));
     }
 
@@ -108,7 +108,7 @@ mod tests {
     fn budgets_with_a_schedule_hold_within_their_windows() {
         // 2026-03-02 is a Monday.
         let at = |text: &str| [text.parse::<Timestamp>().unwrap()];
-        let none = pool(json!([{ "nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h" }]));
+        let none = pool(&json!([{ "nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h" }]));
         for (time, held) in [
             ("2026-03-02T08:59:00Z", false),
             ("2026-03-02T09:00:30Z", true),
@@ -120,10 +120,10 @@ mod tests {
         }
         let both = ["2026-03-02T08:59:00Z", "2026-03-02T09:10:00Z"].map(|text| text.parse().unwrap());
         assert_eq!(allowed(&none, "Empty", 5, &both), usize::MAX, "decided before the window");
-        let often = pool(json!([{ "nodes": "0", "schedule": "*/20 1,3 * * *", "duration": "5m" }]));
+        let often = pool(&json!([{ "nodes": "0", "schedule": "*/20 1,3 * * *", "duration": "5m" }]));
         assert_eq!(allowed(&often, "Empty", 5, &at("2026-03-02T03:44:00Z")), 0);
         assert_eq!(allowed(&often, "Empty", 5, &at("2026-03-02T03:45:00Z")), usize::MAX);
-        let odd = pool(json!([{ "nodes": "0", "schedule": "0 0 1 * mon", "duration": "5m" }]));
+        let odd = pool(&json!([{ "nodes": "0", "schedule": "0 0 1 * mon", "duration": "5m" }]));
         assert_eq!(allowed(&odd, "Empty", 5, &at("2026-06-01T00:01:00Z")), usize::MAX);
     }
 }
