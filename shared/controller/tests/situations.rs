@@ -160,3 +160,106 @@ fn an_overlay_changes_which_type_is_launched() {
     assert_eq!(types, ["m6i.large"]);
     assert_eq!(conditions.unwrap()[1]["status"], "True");
 }
+
+fn faulty_class(name: &str, fields: Value) -> Value {
+    let discovery = json!([{ "tags": { "karpenter.sh/discovery": "nodeless" } }]);
+    let mut spec = json!({
+        "role": "nodeless-node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+        "subnetSelectorTerms": discovery, "securityGroupSelectorTerms": discovery,
+    });
+    let Value::Object(fields) = fields else { panic!("fields of a spec are an object") };
+    spec.as_object_mut().unwrap().extend(fields);
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": name }, "spec": spec,
+    })
+}
+
+#[test]
+fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
+    let mut controller = start();
+    let images = controller.world().ec2().account().images;
+    let arm = images.iter().find(|image| image.architecture == "arm64").unwrap().id.clone();
+    let wrong = [
+        (
+            "release",
+            json!({ "amiSelectorTerms": [{ "alias": "al2023@v19990101" }] }),
+            "AMIsReady",
+            "AMINotFound",
+            "spec.amiSelectorTerms",
+        ),
+        (
+            "arm",
+            json!({ "amiFamily": "AL2023", "amiSelectorTerms": [{ "id": arm }] }),
+            "ValidationSucceeded",
+            "AMINotFound",
+            "spec.amiSelectorTerms",
+        ),
+        (
+            "nowhere",
+            json!({ "subnetSelectorTerms": [{ "id": "subnet-0123456789abcdef0" }] }),
+            "SubnetsReady",
+            "SubnetsNotFound",
+            "spec.subnetSelectorTerms",
+        ),
+        (
+            "groupless",
+            json!({ "securityGroupSelectorTerms": [{ "name": "other" }] }),
+            "SecurityGroupsReady",
+            "SecurityGroupsNotFound",
+            "spec.securityGroupSelectorTerms",
+        ),
+        (
+            "long",
+            json!({ "userData": "#!/bin/sh\n".repeat(2000) }),
+            "ValidationSucceeded",
+            "UserDataSizeLimitExceeded",
+            "spec.userData",
+        ),
+        (
+            "pods",
+            json!({ "kubelet": { "maxPods": -1 } }),
+            "ValidationSucceeded",
+            "InvalidKubeletConfiguration",
+            "spec.kubelet",
+        ),
+    ];
+    // Its NodePool allows one architecture, its AMI is for the other.
+    create(
+        &controller,
+        &custom("nodepools"),
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "arm" },
+            "spec": { "template": { "spec": {
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "arm" },
+                "requirements": [{ "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] }],
+            } } },
+        }),
+    );
+    // One instance type of the default NodePool is none that EC2 lists any more; that is no class's fault.
+    create(
+        &controller,
+        &custom("nodepools"),
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "gone" },
+            "spec": { "weight": 90, "template": { "spec": {
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                "requirements": [{ "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m1.tiny"] }],
+            } } },
+        }),
+    );
+    for (name, fields, ..) in &wrong {
+        create(&controller, &custom("ec2nodeclasses"), faulty_class(name, fields.clone()));
+    }
+    create(&controller, &DEPLOYMENTS, deployment("web", 1, "1"));
+    wait(&mut controller, 600, "the pod runs", |controller| running(controller) == 1);
+    let classes = list(&controller, &custom("ec2nodeclasses"));
+    for (name, _, kind, reason, said) in &wrong {
+        let class = classes.iter().find(|class| class["metadata"]["name"] == *name).unwrap();
+        let conditions = class["status"]["conditions"].as_array().unwrap();
+        let condition = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind).unwrap();
+        let found = condition(kind);
+        assert!(found["status"] == "False" && found["reason"] == *reason, "{name}: {found}");
+        assert!(found["message"].as_str().unwrap().contains(said), "{name}: {found}");
+        assert_eq!(condition("Ready")["status"], "False", "{name}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Launching, describing, tagging and terminating instances.
 
+use crate::addresses::Addresses;
 use crate::{ClusterDetails, instance, requests};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -34,13 +35,14 @@ pub struct Ec2Cloud {
     cluster: ClusterDetails,
     /// Names of launch templates known to exist, with the day on which each was last marked as used.
     known_templates: Arc<Mutex<BTreeMap<String, String>>>,
+    addresses: Addresses,
 }
 
 impl Ec2Cloud {
     /// EC2 for the nodes of this cluster.
     #[must_use]
     pub fn new(config: &SdkConfig, cluster: ClusterDetails) -> Self {
-        Self { client: Client::new(config), cluster, known_templates: Arc::default() }
+        Self { client: Client::new(config), cluster, known_templates: Arc::default(), addresses: Addresses::default() }
     }
 
     /// Makes sure that the launch template of each variant exists, and returns their names.
@@ -192,9 +194,13 @@ impl Ec2Cloud {
 #[async_trait]
 impl Cloud for Ec2Cloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
+        let class = self.addresses.roomiest_first(&self.client, request.node_class).await;
+        let request = LaunchRequest { node_class: &class, ..request };
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))?;
         let templates = self.templates(&request, &plan).await?;
+        let group = request.claim.spec.launch_group.as_ref();
+        let _taken = self.addresses.take(&plan, group.map_or(1, |group| group.size));
         let mut result = self.create_fleet(&request, &plan, &templates, false).await;
         if let Err(error) = &result
             && error.code.starts_with("InvalidLaunchTemplate")

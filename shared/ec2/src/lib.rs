@@ -5,6 +5,7 @@
 //! without a call is in `nodeless-launch`, as functions over plain values.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod addresses;
 mod cloud;
 mod instance;
 mod requests;

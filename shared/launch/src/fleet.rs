@@ -6,6 +6,7 @@ use nodeless_api::nodeclass::{Ami, Subnet};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{CapacityType, NodeClaim, Operator, Requirements, labels};
 use nodeless_ports::cloud::LaunchCandidate;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// EC2 considers at most so many instance types well; Karpenter cuts its list at the same number.
@@ -137,9 +138,15 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
 
 /// Of the candidates those of the one type that stands for the class when EC2 is asked by dry runs whether it would launch:
 /// on demand where there is such an offering, the cheapest with an image and a subnet, with accelerators only where nothing
-/// else has. Empty where none has.
-#[must_use]
-pub fn sample(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandidate]) -> Vec<LaunchCandidate> {
+/// else has.
+///
+/// # Errors
+/// What the cheapest lacks, where none has an image and a subnet.
+pub fn sample(
+    class: &EC2NodeClass,
+    claim: &NodeClaim,
+    candidates: &[LaunchCandidate],
+) -> Result<Vec<LaunchCandidate>, FleetError> {
     let kinds = [CapacityType::OnDemand, CapacityType::Spot, CapacityType::Reserved];
     let found = kinds.into_iter().find(|kind| candidates.iter().any(|candidate| candidate.capacity_type == *kind));
     let mut by_type: BTreeMap<&str, Vec<LaunchCandidate>> = BTreeMap::new();
@@ -152,7 +159,33 @@ pub fn sample(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandi
         let exotic = |of_type: &[LaunchCandidate]| of_type.first().is_some_and(is_exotic);
         exotic(a).cmp(&exotic(b)).then(price(a).total_cmp(&price(b)))
     });
-    types.into_iter().find(|of_type| plan(class, claim, of_type).is_ok()).unwrap_or_default()
+    let mut lacks = None;
+    for of_type in types {
+        match plan(class, claim, &of_type) {
+            Ok(_) => return Ok(of_type),
+            Err(error) => drop(lacks.get_or_insert(error)),
+        }
+    }
+    Err(lacks.unwrap_or(FleetError::NoCandidates))
+}
+
+/// The subnets of a class that share their zone with another, so that there is a choice.
+#[must_use]
+pub fn subnets_to_choose_from(class: &EC2NodeClass) -> Vec<String> {
+    let subnets = class.status.as_ref().map(|status| status.subnets.as_slice()).unwrap_or_default();
+    let shares = |one: &&Subnet| subnets.iter().any(|other| other.zone == one.zone && other.id != one.id);
+    subnets.iter().filter(shares).map(|subnet| subnet.id.clone()).collect()
+}
+
+/// The class with those of its subnets first that have the most free addresses. A subnet of which nothing is known keeps its
+/// place behind those.
+#[must_use]
+pub fn roomiest_first(class: &EC2NodeClass, free: &BTreeMap<String, i64>) -> EC2NodeClass {
+    let mut class = class.clone();
+    if let Some(status) = &mut class.status {
+        status.subnets.sort_by_key(|subnet| Reverse(free.get(&subnet.id).copied().unwrap_or(i64::MIN)));
+    }
+    class
 }
 
 impl FleetPlan {

@@ -5,7 +5,7 @@ use crate::lines::LaunchChecked;
 use crate::node_class;
 use crate::offers::{CatalogCache, candidates, shortages};
 use nodeless_api::EC2NodeClass;
-use nodeless_launch::fleet;
+use nodeless_launch::fleet::{self, FleetError};
 use nodeless_launch::node_class::check;
 use nodeless_model::{InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, labels};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
@@ -35,6 +35,14 @@ pub struct Validator {
     pub cloud: Arc<dyn Cloud>,
     /// The catalog, kept between runs.
     pub catalog: CatalogCache,
+}
+
+/// What EC2 can be asked about.
+enum Sample {
+    /// This launch.
+    Launch { claim: Box<NodeClaim>, candidates: Vec<LaunchCandidate> },
+    /// Nothing, since no AMI of the class runs on what its NodePools allow.
+    Impossible(Refusal),
 }
 
 impl Validator {
@@ -70,12 +78,15 @@ impl Validator {
     }
 
     async fn ask(&self, class: &EC2NodeClass) -> Result<Option<Refusal>, PortError> {
-        let sampled = self.sample(class).await;
-        let instance_type = sampled.as_ref().ok().and_then(|(_, candidates)| candidates.first());
-        let instance_type = instance_type.map_or_else(String::new, |candidate| candidate.instance_type.clone());
-        let outcome = match &sampled {
-            Ok((claim, candidates)) => self.cloud.dry_run(LaunchRequest { claim, node_class: class, candidates }).await,
-            Err(error) => Err(error.clone()),
+        let mut instance_type = String::new();
+        let outcome = match self.sample(class).await {
+            Ok(Sample::Launch { claim, candidates }) => {
+                instance_type.extend(candidates.first().map(|candidate| candidate.instance_type.as_str()));
+                let request = LaunchRequest { claim: &claim, node_class: class, candidates: &candidates };
+                self.cloud.dry_run(request).await
+            }
+            Ok(Sample::Impossible(refusal)) => Ok(Some(refusal)),
+            Err(error) => Err(error),
         };
         let problem = outcome.as_ref().err().map(ToString::to_string);
         self.context.log(&LaunchChecked {
@@ -88,7 +99,7 @@ impl Validator {
     }
 
     /// A launch as the class's NodePools would make it, or any that the class allows where they allow none.
-    async fn sample(&self, class: &EC2NodeClass) -> Result<(NodeClaim, Vec<LaunchCandidate>), PortError> {
+    async fn sample(&self, class: &EC2NodeClass) -> Result<Sample, PortError> {
         const OPERATION: &str = "choose an instance type for dry runs";
         let invalid = |why: String| PortError::new(ErrorKind::Invalid, OPERATION, why);
         let catalog = self.catalog.current(self.claims.as_ref()).await.map_err(|error| match error {
@@ -100,24 +111,35 @@ impl Validator {
         let name = class.metadata.name.as_deref().unwrap_or_default();
         let (pools, _) = self.cluster.node_pools().await?;
         let own = pools.iter().filter(|pool| pool.template.node_class == name).map(Some);
+        let mut impossible = None;
         for pool in own.chain([None]) {
-            let claim = self.claim(class, pool, &types);
-            let candidates = fleet::sample(class, &claim, &candidates(&claim, &types));
-            if !candidates.is_empty() {
-                return Ok((claim, candidates));
+            if pool.is_none() && impossible.is_some() {
+                break;
+            }
+            let claim = Box::new(self.claim(class, pool, &types));
+            match fleet::sample(class, &claim, &candidates(&claim, &types)) {
+                Ok(candidates) => return Ok(Sample::Launch { claim, candidates }),
+                Err(error @ FleetError::NoImage { .. }) => impossible = Some(check::no_image(&error)),
+                Err(_) => {}
             }
         }
-        Err(invalid(format!(
-            "EC2NodeClass {name}: no instance type has an offering in the zones of its subnets and runs one of its AMIs; change \
-             spec.subnetSelectorTerms or spec.amiSelectorTerms"
-        )))
+        impossible.map(Sample::Impossible).ok_or_else(|| {
+            invalid(format!(
+                "EC2NodeClass {name}: no instance type has an offering in the zones of its subnets; change \
+                 spec.subnetSelectorTerms"
+            ))
+        })
     }
 
     fn claim(&self, class: &EC2NodeClass, pool: Option<&NodePool>, types: &[InstanceType]) -> NodeClaim {
         let node_class = class.metadata.name.clone().unwrap_or_default();
         let node_pool = pool.map_or(NOBODY, |pool| pool.name.as_str()).to_owned();
         let template = pool.map(|pool| pool.template.clone()).unwrap_or_default();
-        let mut node_labels = template.labels;
+        let allowed = |kind: &&InstanceType| {
+            let mut wanted = template.requirements.iter();
+            wanted.all(|(key, wanted)| kind.requirements.get(key).is_none_or(|has| has.intersects(wanted)))
+        };
+        let mut node_labels = template.labels.clone();
         node_labels.insert(labels::NODE_POOL.to_owned(), node_pool.clone());
         node_labels.insert(labels::EC2_NODE_CLASS.to_owned(), node_class.clone());
         NodeClaim {
@@ -128,8 +150,8 @@ impl Validator {
             created: self.context.now(),
             version: 0,
             spec: NodeClaimSpec {
-                requirements: template.requirements,
-                instance_types: types.iter().map(|kind| kind.name.clone()).collect(),
+                requirements: template.requirements.clone(),
+                instance_types: types.iter().filter(allowed).map(|kind| kind.name.clone()).collect(),
                 labels: node_labels,
                 taints: template.taints,
                 startup_taints: template.startup_taints,

@@ -379,3 +379,31 @@ async fn dry_runs_launch_nothing_and_tell_what_ec2_would_refuse() {
     assert!(refusal.reason == "RequestRefused" && refusal.message.contains("sg-0bad"), "{refusal:?}");
     assert!(world.ec2.instances().is_empty());
 }
+
+#[tokio::test]
+async fn of_several_subnets_in_a_zone_the_one_with_the_most_free_addresses_now_is_used() {
+    let world = World::new().await;
+    world.ec2.change_account(|account| {
+        let mut second = account.subnets[0].clone();
+        second.id = "subnet-0a0000000000000099".into();
+        let tags = account.tags.get(&account.subnets[0].id).cloned().unwrap_or_default();
+        account.tags.insert(second.id.clone(), tags);
+        account.subnets.push(second);
+    });
+    let class = world.resolved(json!({})).await;
+    let subnets = &class.status.as_ref().unwrap().subnets;
+    let in_a: Vec<String> = subnets.iter().filter(|it| it.zone == "us-east-1a").map(|it| it.id.clone()).collect();
+    assert_eq!(in_a.len(), 2);
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let cloud = world.cloud();
+    // Since the class was resolved, the one that was the roomiest has filled up.
+    world.ec2.change_account(|account| {
+        account.subnets.iter_mut().find(|subnet| subnet.id == in_a[0]).unwrap().free_addresses = 3;
+    });
+    let outcome = launch(&cloud, &claim("group-1", 5), &class, &candidates).await.unwrap();
+    assert_eq!((outcome.instances.len(), outcome.instances[0].subnet_id.as_ref()), (5, Some(&in_a[1])));
+    // When it cannot be read, the order that is known serves.
+    world.ec2.throttle("DescribeSubnets", 3);
+    let outcome = launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
+    assert_eq!(outcome.instances[0].subnet_id.as_ref(), Some(&in_a[0]));
+}

@@ -3,7 +3,7 @@
 //! The catalog function resolves a class and may not launch; the lifecycle function launches, so it is the one that asks.
 //! What came of it is kept by class, with a key of everything that the answer depends on.
 
-use crate::fleet::lacks_capacity;
+use crate::fleet::{FleetError, lacks_capacity};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::nodeclass::{Ami, EC2NodeClassSpec};
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
@@ -17,13 +17,15 @@ const VALIDATION: &str = "ValidationSucceeded";
 const READY: &str = "Ready";
 const PROFILE_NOT_FOUND: &str = "InstanceProfileNotFound";
 const REFUSED: &str = "RequestRefused";
+const AMI_NOT_FOUND: &str = "AMINotFound";
 /// The reasons of ValidationSucceeded that come of dry runs. Whatever else makes it false was found without asking EC2.
-const REASONS: [&str; 5] = [
+const REASONS: [&str; 6] = [
     "CreateLaunchTemplateAuthCheckFailed",
     "CreateFleetAuthCheckFailed",
     "RunInstancesAuthCheckFailed",
     PROFILE_NOT_FOUND,
     REFUSED,
+    AMI_NOT_FOUND,
 ];
 /// For how long it holds that EC2 would launch, as in Karpenter.
 const ACCEPTED_FOR: SignedDuration = SignedDuration::from_mins(30);
@@ -66,6 +68,12 @@ pub fn refusal(call: Call, error: PortError) -> Result<Option<Refusal>, PortErro
     };
     let message = error.to_string().chars().take(MESSAGE_LENGTH).collect();
     Ok(Some(Refusal { reason: reason.to_owned(), message }))
+}
+
+/// That nothing can be asked, because no AMI of the class runs on any instance type that its NodePools allow.
+#[must_use]
+pub fn no_image(error: &FleetError) -> Refusal {
+    Refusal { reason: AMI_NOT_FOUND.to_owned(), message: error.to_string() }
 }
 
 #[derive(Serialize)]

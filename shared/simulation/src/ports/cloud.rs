@@ -163,6 +163,10 @@ impl MemoryCloud {
 impl Cloud for MemoryCloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
         const OPERATION: &str = "EC2 CreateFleet";
+        let subnets = self.ec2.account().subnets;
+        let free = subnets.into_iter().map(|subnet| (subnet.id, i64::from(subnet.free_addresses))).collect();
+        let class = fleet::roomiest_first(request.node_class, &free);
+        let request = LaunchRequest { node_class: &class, ..request };
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
         let call = self.fleet(&request, &plan, &self.templates(&request, &plan)?)?;

@@ -1,0 +1,78 @@
+//! Which of several subnets in a zone has room: free addresses as EC2 counts them, less what is in flight.
+
+use aws_sdk_ec2::Client;
+use aws_sdk_ec2::types::Filter;
+use nodeless_api::EC2NodeClass;
+use nodeless_aws::port_error;
+use nodeless_launch::fleet::{self, FleetPlan};
+use nodeless_ports::PortError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The addresses that launches of this process are about to take, by subnet. EC2 counts them once it has answered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Addresses {
+    in_flight: Arc<Mutex<BTreeMap<String, i64>>>,
+}
+
+/// Addresses that a call is about to take. Given back when the call ends: EC2 counts them from then on.
+pub(crate) struct Taken {
+    in_flight: Arc<Mutex<BTreeMap<String, i64>>>,
+    subnets: BTreeSet<String>,
+    count: i64,
+}
+
+impl Addresses {
+    /// The class with the roomiest subnets first, as EC2 counts now. Where no zone has several, or EC2 cannot be asked, they
+    /// are as the catalog function found them.
+    pub(crate) async fn roomiest_first(&self, client: &Client, class: &EC2NodeClass) -> EC2NodeClass {
+        let ids = fleet::subnets_to_choose_from(class);
+        if ids.is_empty() {
+            return class.clone();
+        }
+        match self.free(client, ids).await {
+            Ok(free) => fleet::roomiest_first(class, &free),
+            Err(error) => {
+                tracing::warn!(%error, "free addresses could not be read; subnets are chosen by the last count");
+                class.clone()
+            }
+        }
+    }
+
+    async fn free(&self, client: &Client, ids: Vec<String>) -> Result<BTreeMap<String, i64>, PortError> {
+        let filter = Filter::builder().name("subnet-id").set_values(Some(ids)).build();
+        let answer = client.describe_subnets().filters(filter).send().await;
+        let answer = answer.map_err(|error| port_error("EC2 DescribeSubnets", &error))?;
+        let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = answer.subnets().iter().filter_map(|subnet| {
+            let id = subnet.subnet_id()?.to_owned();
+            let taken = in_flight.get(&id).copied().unwrap_or(0);
+            Some((id, i64::from(subnet.available_ip_address_count()?) - taken))
+        });
+        Ok(free.collect())
+    }
+
+    /// Counts a launch of so many instances as in flight in every subnet that it may use, for as long as the answer is held.
+    pub(crate) fn take(&self, plan: &FleetPlan, count: u32) -> Taken {
+        let subnets: BTreeSet<String> = plan.groups.values().flatten().map(|entry| entry.subnet_id.clone()).collect();
+        let taken = Taken { in_flight: self.in_flight.clone(), subnets, count: i64::from(count) };
+        taken.add(taken.count);
+        taken
+    }
+}
+
+impl Taken {
+    fn add(&self, count: i64) {
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        for subnet in &self.subnets {
+            *in_flight.entry(subnet.clone()).or_default() += count;
+        }
+        in_flight.retain(|_, count| *count != 0);
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.add(-self.count);
+    }
+}
