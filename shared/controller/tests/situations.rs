@@ -220,7 +220,7 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
             json!({ "kubelet": { "maxPods": -1 } }),
             "ValidationSucceeded",
             "InvalidKubeletConfiguration",
-            "spec.kubelet",
+            "spec.kubelet.maxPods",
         ),
     ];
     // Its NodePool allows one architecture, its AMI is for the other.

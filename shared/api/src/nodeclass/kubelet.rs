@@ -65,7 +65,7 @@ const SIGNALS: [&str; 6] = [
 pub fn parse(kubelet: &BTreeMap<String, Value>) -> Result<KubeletConfiguration, Vec<String>> {
     let object = kubelet.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     let configuration: KubeletConfiguration =
-        serde_json::from_value(Value::Object(object)).map_err(|error| vec![format!("spec.kubelet: {error}")])?;
+        serde_json::from_value(Value::Object(object)).map_err(|error| misread(kubelet, &error))?;
     let mut problems = Vec::new();
     if kubelet.contains_key("registerWithTaints") {
         problems.push("spec.kubelet.registerWithTaints: set taints in the NodePool instead".to_owned());
@@ -75,6 +75,17 @@ pub fn parse(kubelet: &BTreeMap<String, Value>) -> Result<KubeletConfiguration, 
     eviction_problems(&configuration, &mut problems);
     image_problems(&configuration, &mut problems);
     if problems.is_empty() { Ok(configuration) } else { Err(problems) }
+}
+
+/// Which of the settings cannot be read, each tried by itself, since the error of all together does not name one.
+fn misread(kubelet: &BTreeMap<String, Value>, together: &serde_json::Error) -> Vec<String> {
+    let alone = |(key, value): (&String, &Value)| {
+        let object = std::iter::once((key.clone(), value.clone())).collect();
+        let error = serde_json::from_value::<KubeletConfiguration>(Value::Object(object)).err()?;
+        Some(format!("spec.kubelet.{key}: {error}"))
+    };
+    let problems: Vec<String> = kubelet.iter().filter_map(alone).collect();
+    if problems.is_empty() { vec![format!("spec.kubelet: {together}")] } else { problems }
 }
 
 fn reserved_problems(field: &str, reserved: &BTreeMap<String, Quantity>, problems: &mut Vec<String>) {
