@@ -62,6 +62,8 @@ async fn main() {
     let mut lifecycle = stage.function(&binary("lifecycle")).await;
     let mut first_catalog = Taken::default();
     first_catalog.invoke(&stage, &mut catalog, &sample("catalog.schedule.json")).await;
+    // The EC2NodeClass is ready once lifecycle has asked EC2 by dry runs.
+    lifecycle.invoke(&stage.claims_messages().await).await.unwrap();
 
     stage.create(&resource::DEPLOYMENTS, inflate(NODES));
     stage

@@ -67,12 +67,15 @@ async fn from_pending_pods_to_nodes_and_back() {
 
     let mut catalog = stage.function(&binary("catalog")).await;
     catalog.invoke_sample("catalog.schedule.json").await.unwrap();
-    assert!(has_condition(&stage.list(&node_classes())[0], "Ready", "True"), "{:?}", stage.list(&node_classes()));
-
     let mut functions = Functions {
         planner: stage.function(&binary("planner")).await,
         lifecycle: stage.function(&binary("lifecycle")).await,
     };
+    // The function that launches asks EC2 whether it would, before the class is ready.
+    assert!(has_condition(&stage.list(&node_classes())[0], "ValidationSucceeded", "Unknown"));
+    functions.claims(&stage).await;
+    assert!(has_condition(&stage.list(&node_classes())[0], "Ready", "True"), "{:?}", stage.list(&node_classes()));
+
     functions.plan().await;
     // A doubled wake-up launches nothing twice.
     functions.plan().await;
