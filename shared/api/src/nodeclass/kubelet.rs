@@ -177,7 +177,7 @@ mod tests {
     fn names_every_field_that_is_wrong() {
         for (value, field) in [
             (json!({ "registerWithTaints": [] }), "registerWithTaints"),
-            (json!({ "maxPods": -1 }), "spec.kubelet: "),
+            (json!({ "maxPods": -1 }), "spec.kubelet.maxPods: "),
             (json!({ "kubeReserved": { "gpu": "1" } }), "kubeReserved.gpu"),
             (json!({ "systemReserved": { "cpu": "-1" } }), "systemReserved.cpu"),
             (json!({ "evictionHard": { "disk": "5%" } }), "evictionHard.disk"),
