@@ -1,6 +1,7 @@
 //! The catalog, decoded once for each version, and the instance types of each EC2NodeClass.
 
 use crate::node_class;
+use futures::lock::Mutex;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::overlay::{self, Overlaid, Plain};
@@ -15,7 +16,6 @@ use nodeless_ports::cloud::LaunchCandidate;
 use nodeless_ports::{Claims, PortError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
-use tokio::sync::Mutex;
 
 /// Why there is no catalog to plan with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
