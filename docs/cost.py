@@ -92,7 +92,7 @@ any free tier. Do not edit: measure again.
 | the same, in an account that has its free tier of metrics, alarms and dashboards left | ${free:.2f} |
 
 One scale-up of {measured['nodes']} nodes costs ${once:.4f}, so a busy month with a thousand of them costs ${1000 * once:.2f} more.
-What is watched costs more than what works: `dashboard = false` and fewer alarms are the place to save.
+What is watched costs more than what works: the variables `dashboard` and `alarms` are the place to save.
 
 Request units of DynamoDB are counted on the JSON of its answers, which is an upper bound; the emulators' own time is part of
 the durations. Assumed, not measured: Lambda takes three times as long as this machine; it polls each queue {POLLS_A_MINUTE}

@@ -169,6 +169,7 @@ resource "aws_cloudwatch_metric_alarm" "limit" {
 }
 
 resource "aws_cloudwatch_dashboard" "nodeless" {
+  count          = var.dashboard ? 1 : 0
   dashboard_name = local.name
 
   dashboard_body = jsonencode({

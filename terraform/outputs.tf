@@ -65,8 +65,8 @@ output "wake_url" {
 }
 
 output "dashboard_name" {
-  description = "Name of the CloudWatch dashboard."
-  value       = aws_cloudwatch_dashboard.nodeless.dashboard_name
+  description = "Name of the CloudWatch dashboard; null where dashboard = false."
+  value       = one(aws_cloudwatch_dashboard.nodeless[*].dashboard_name)
 }
 
 output "metric_names" {

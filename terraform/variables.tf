@@ -251,6 +251,13 @@ variable "alarms" {
   nullable = false
 }
 
+variable "dashboard" {
+  description = "Whether to make the CloudWatch dashboard, which costs 3 dollars a month beyond the three that an account has free."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "alarm_topic_arn" {
   description = "SNS topic that alarms notify. null makes alarms that only change state."
   type        = string

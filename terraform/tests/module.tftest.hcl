@@ -417,11 +417,22 @@ run "metrics_and_alarms" {
 
   assert {
     condition = alltrue([
-      for w in jsondecode(aws_cloudwatch_dashboard.nodeless.dashboard_body).widgets : alltrue([
+      for w in jsondecode(aws_cloudwatch_dashboard.nodeless[0].dashboard_body).widgets : alltrue([
         for m in w.properties.metrics : length(m) == 5 && m[2] == "Cluster" && m[3] == "example" if m[0] == "nodeless"
       ]) if w.type == "metric"
     ])
     error_message = "Every metric of ours on the dashboard must have the one dimension Cluster."
+  }
+}
+
+run "without_dashboard" {
+  variables {
+    dashboard = false
+  }
+
+  assert {
+    condition     = length(aws_cloudwatch_dashboard.nodeless) == 0 && output.dashboard_name == null
+    error_message = "dashboard = false must make no dashboard."
   }
 }
 
