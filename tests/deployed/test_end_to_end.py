@@ -94,6 +94,7 @@ def deployment(request: pytest.FixtureRequest, ministack: Ministack, world: Worl
     ]
     terraform(root, "init", f"-plugin-dir={mirror}", env=env, log=logs / "terraform.log")
     terraform(root, "apply", "-auto-approve", *variables, env=env, log=logs / "terraform.log")
+    ministack.drop_doubled_mappings(root / "terraform.tfstate")
     outputs = json.loads(terraform(root, "output", "-json", env=env))
     yield Deployment(ministack, world, {name: output["value"] for name, output in outputs.items()})
     terraform(root, "destroy", "-auto-approve", *variables, env=env, log=logs / "terraform.log")

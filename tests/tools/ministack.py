@@ -119,6 +119,25 @@ class Ministack:
         }
         return {kind: names for kind, names in found.items() if names}
 
+    def drop_doubled_mappings(self, state: Path) -> None:
+        """Deletes event source mappings that double one of Terraform's state.
+
+        When an answer comes late the provider asks again. Lambda refuses a second mapping of one queue to one function with
+        ResourceConflictException; ministack makes it, and nobody would ever delete it.
+        """
+        resources = json.loads(state.read_text())["resources"]
+        ours = {
+            instance["attributes"]["uuid"]
+            for resource in resources
+            if resource["type"] == "aws_lambda_event_source_mapping"
+            for instance in resource["instances"]
+        }
+        mappings = self.client("lambda").list_event_source_mappings()["EventSourceMappings"]
+        pairs = {(m["EventSourceArn"], m["FunctionArn"]) for m in mappings if m["UUID"] in ours}
+        for mapping in mappings:
+            if mapping["UUID"] not in ours and (mapping["EventSourceArn"], mapping["FunctionArn"]) in pairs:
+                self.client("lambda").delete_event_source_mapping(UUID=mapping["UUID"])
+
     def save_function_logs(self) -> None:
         """Writes what the functions logged to files beside ministack's own log."""
         logs = self.client("logs")
