@@ -17,13 +17,15 @@ mod common;
 use common::{Town, pod};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
+use nodeless_api::nodeclass::Subnet;
+use nodeless_catalog::{Catalog, Facts};
 use nodeless_lifecycle::Settings;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::pod::PodPhase;
 use nodeless_model::{
-    CapacityType, ConditionStatus, Instance, InstanceState, Node, NodeClaim, Phase, Pod, Quantity, ResourceList,
-    StringMap, labels,
+    CapacityType, ConditionStatus, Instance, InstanceState, Node, NodeClaim, Phase, Pod, Quantity, Requirements,
+    ResourceList, StringMap, labels,
 };
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, Interrupter, PlanReport, Planner, Reconciler};
@@ -41,8 +43,26 @@ fn cpu() -> f64 {
     stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e6
 }
 
+/// The town gets what a NodePool for spot instances usually has: three zones, and all types of the categories c, m and r.
+async fn widen(town: &Town) {
+    let mut catalog = Catalog::synthetic(1, Facts::embedded().unwrap());
+    catalog.types.retain(|entry| entry.facts.name.starts_with(['c', 'm', 'r']));
+    town.claims.put_catalog("2", &catalog.encode().unwrap()).await.unwrap();
+    let mut state = town.cluster.lock();
+    let pool = &mut state.pools[0];
+    pool.limits = ResourceList::new();
+    pool.template.requirements = Requirements::new();
+    let status = state.classes.get_mut("default").unwrap().status.as_mut().unwrap();
+    let subnets = ZONES.iter().zip(1..).map(|(zone, number)| Subnet {
+        id: format!("subnet-{number}"),
+        zone: (*zone).into(),
+        zone_id: Some(format!("use1-az{number}")),
+    });
+    status.subnets = subnets.collect();
+}
+
 async fn seed(town: &Town, count: usize) {
-    town.cluster.lock().pools[0].limits = ResourceList::new();
+    widen(town).await;
     let at = Timestamp::from_second(1_799_990_000).unwrap();
     for number in 0..count {
         let (id, zone) = (format!("i-{number:017}"), ZONES[number % ZONES.len()]);

@@ -1,6 +1,6 @@
 //! The claims table: what we want, and what has been decided about it.
 
-use crate::{LaunchCheck, PortError};
+use crate::{ErrorKind, LaunchCheck, PortError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, OfferingKey};
@@ -19,18 +19,39 @@ pub struct PoolLimits {
     pub dollars_per_hour: Option<f64>,
 }
 
-/// What became of a new claim.
+/// How many new claims may be written together: one less than the writes of a DynamoDB transaction, since the charge to the
+/// NodePool is one of them.
+pub const MOST_CREATED: usize = 99;
+
+/// What became of new claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Created {
-    /// It is written, with version 1, and charged.
+    /// They are written, with version 1, and charged.
     Written,
-    /// A claim of this name with the same uid was there already: an earlier try had succeeded.
+    /// Claims of these names with the same uids were there already: an earlier try had succeeded.
     AlreadyThere,
-    /// Its NodePool's limit would be passed; nothing was written.
+    /// Their NodePool's limit would be passed; nothing was written.
     LimitReached {
         /// The resource, or `dollars-per-hour`.
         resource: String,
     },
+}
+
+/// The NodePool of claims that are to be written together.
+///
+/// # Errors
+/// `Invalid` for no claims, more than [`MOST_CREATED`], or claims of several NodePools.
+pub fn node_pool_of<'a>(operation: &str, claims: &'a [NodeClaim]) -> Result<&'a str, PortError> {
+    let invalid = |message: String| PortError::new(ErrorKind::Invalid, operation, message);
+    let Some(first) = claims.first().filter(|_| claims.len() <= MOST_CREATED) else {
+        return Err(invalid(format!("{} claims cannot be written together, but 1 to {MOST_CREATED}", claims.len())));
+    };
+    match claims.iter().find(|claim| claim.node_pool != first.node_pool) {
+        Some(other) => {
+            Err(invalid(format!("claims of the NodePools {} and {} together", first.node_pool, other.node_pool)))
+        }
+        None => Ok(&first.node_pool),
+    }
 }
 
 /// An offering that EC2 did not have a moment ago.
@@ -161,12 +182,23 @@ pub trait Claims: Send + Sync {
     /// When the table cannot be read.
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError>;
 
-    /// Writes a new claim and charges its NodePool, in one transaction that fails when a limit would be passed.
-    /// With `limits` of `None` the charge is made regardless: adoption must not lose a node that exists.
+    /// Writes new claims of one NodePool, at most [`MOST_CREATED`], and charges it, all or nothing: in one transaction that
+    /// fails when a limit would be passed. With `limits` of `None` the charge is made regardless: adoption must not lose a
+    /// node that exists.
     ///
     /// # Errors
-    /// When the table cannot be written; nothing was written then, or the very same claim was.
-    async fn create(&self, claim: &NodeClaim, limits: Option<&PoolLimits>) -> Result<Created, PortError>;
+    /// [`Conflict`](crate::ErrorKind::Conflict) when another claim has one of the names; `Invalid` for no claims, too many,
+    /// or claims of several NodePools; and when the table cannot be written. Nothing was written then, or the very same
+    /// claims were.
+    async fn create_together(&self, claims: &[NodeClaim], limits: Option<&PoolLimits>) -> Result<Created, PortError>;
+
+    /// [`create_together`](Self::create_together) for one claim.
+    ///
+    /// # Errors
+    /// The same.
+    async fn create(&self, claim: &NodeClaim, limits: Option<&PoolLimits>) -> Result<Created, PortError> {
+        self.create_together(std::slice::from_ref(claim), limits).await
+    }
 
     /// Writes a claim if the table still holds the version that was read, and returns the new version.
     /// When `charge` is given, the claim's charge becomes that, and the pool's usage changes with it.

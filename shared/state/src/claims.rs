@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{
 use nodeless_aws::port_error;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
-use nodeless_ports::claims::{Created, PoolLimits};
+use nodeless_ports::claims::{Created, PoolLimits, node_pool_of};
 use nodeless_ports::{ErrorKind, PortError};
 use std::time::Duration;
 
@@ -59,37 +59,48 @@ impl DynamoClaims {
         Ok(claim.filter(|claim| claim.status.instance.as_ref().is_some_and(|instance| instance.id == instance_id)))
     }
 
-    pub(crate) async fn create_claim(
+    pub(crate) async fn create_claims(
         &self,
-        claim: &NodeClaim,
+        claims: &[NodeClaim],
         limits: Option<&PoolLimits>,
     ) -> Result<Created, PortError> {
-        const OPERATION: &str = "DynamoDB TransactWriteItems (create claim)";
-        let amounts = Amounts::of(&claim.spec.charge);
+        const OPERATION: &str = "DynamoDB TransactWriteItems (create claims)";
+        let node_pool = node_pool_of(OPERATION, claims)?;
+        let mut amounts = Amounts::default();
+        for claim in claims {
+            amounts = amounts.plus(&Amounts::of(&claim.spec.charge));
+        }
         if let Some(resource) = limits.and_then(|limits| first_limit_passed(None, &amounts, limits)) {
             return Ok(Created::LimitReached { resource });
         }
-        let mut first = claim.clone();
-        first.version = 1;
-        let put = Put::builder()
-            .table_name(&self.table)
-            .set_item(Some(self.encode(&first)?))
-            .condition_expression("attribute_not_exists(sk)")
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .build()
-            .map_err(|error| invalid(OPERATION, &error))?;
-        let charge = with_old_values(self.charge(&claim.node_pool, &amounts, limits)?);
-        let writes =
-            [TransactWriteItem::builder().put(put).build(), TransactWriteItem::builder().update(charge).build()];
-        let Outcome::Refused(reasons) = self.transact(OPERATION, &writes).await? else { return Ok(Created::Written) };
-        let mut reasons = reasons.into_iter();
-        if let Some(Some(Refusal { item })) = reasons.next() {
-            let same = item.as_ref().is_some_and(|item| read_text(item, "uid").is_ok_and(|uid| uid == claim.uid));
-            return if same { Ok(Created::AlreadyThere) } else { Err(conflict(OPERATION, &claim.name)) };
+        let mut writes = Vec::with_capacity(claims.len() + 1);
+        for claim in claims {
+            let put = Put::builder()
+                .table_name(&self.table)
+                .set_item(Some(self.encode(&NodeClaim { version: 1, ..claim.clone() })?))
+                .condition_expression("attribute_not_exists(sk)")
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+                .build()
+                .map_err(|error| invalid(OPERATION, &error))?;
+            writes.push(TransactWriteItem::builder().put(put).build());
         }
-        let usage = reasons.next().flatten().and_then(|refusal| refusal.item);
+        let charge = with_old_values(self.charge(node_pool, &amounts, limits)?);
+        writes.push(TransactWriteItem::builder().update(charge).build());
+        let Outcome::Refused(mut reasons) = self.transact(OPERATION, &writes).await? else {
+            return Ok(Created::Written);
+        };
+        let of_charge = reasons.pop().flatten();
+        if let Some((claim, _)) = claims.iter().zip(&reasons).find(|(_, reason)| reason.is_some()) {
+            let same = |(claim, reason): (&NodeClaim, &Option<Refusal>)| {
+                let item = reason.as_ref().and_then(|refusal| refusal.item.as_ref());
+                item.is_some_and(|item| read_text(item, "uid").is_ok_and(|uid| uid == claim.uid))
+            };
+            let all_ours = claims.iter().zip(&reasons).all(same);
+            return if all_ours { Ok(Created::AlreadyThere) } else { Err(conflict(OPERATION, &claim.name)) };
+        }
+        let usage = of_charge.and_then(|refusal| refusal.item);
         let resource = limits.and_then(|limits| first_limit_passed(usage.as_ref(), &amounts, limits));
-        resource.map(|resource| Created::LimitReached { resource }).ok_or_else(|| conflict(OPERATION, &claim.name))
+        resource.map(|resource| Created::LimitReached { resource }).ok_or_else(|| conflict(OPERATION, node_pool))
     }
 
     pub(crate) async fn update_claim(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {

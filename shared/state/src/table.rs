@@ -146,8 +146,8 @@ impl Claims for DynamoClaims {
         self.claim_of_instance(instance_id).await
     }
 
-    async fn create(&self, claim: &NodeClaim, limits: Option<&PoolLimits>) -> Result<Created, PortError> {
-        self.create_claim(claim, limits).await
+    async fn create_together(&self, claims: &[NodeClaim], limits: Option<&PoolLimits>) -> Result<Created, PortError> {
+        self.create_claims(claims, limits).await
     }
 
     async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {

@@ -35,6 +35,14 @@ impl Amounts {
         Self(amounts)
     }
 
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.0.clone();
+        for (attribute, amount) in &other.0 {
+            *sum.entry(attribute.clone()).or_default() += amount;
+        }
+        Self(sum)
+    }
+
     pub(crate) fn minus(&self, other: &Self) -> Self {
         let mut left = self.0.clone();
         for (attribute, amount) in &other.0 {

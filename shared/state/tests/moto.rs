@@ -15,7 +15,7 @@ use nodeless_model::claim::{Charge, LaunchedInstance};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
+    Created, Decision, LaunchBudget, MOST_CREATED, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
 };
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, LaunchAnswer, LaunchCheck, Queue, Refusal};
@@ -142,6 +142,34 @@ async fn claims_and_their_charges_are_written_together() {
     let usage = claims.usage().await.unwrap().remove("default").unwrap();
     assert!(usage.resources.iter().all(|(_, quantity)| quantity.is_zero()), "{usage:?}");
     assert_eq!(usage.dollars_per_hour, 0.0);
+}
+
+#[tokio::test]
+async fn claims_of_a_group_are_written_all_or_none() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let limits =
+        PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(120))]), dollars_per_hour: None };
+    let group: Vec<NodeClaim> = (0..MOST_CREATED).map(|index| claim(&format!("g-{index:02}"), 1, 0.1)).collect();
+    assert_eq!(claims.create_together(&group, Some(&limits)).await.unwrap(), Created::Written);
+    assert_eq!(claims.create_together(&group, Some(&limits)).await.unwrap(), Created::AlreadyThere);
+
+    // One that would be too many, one that is taken, and one of another NodePool keep all others away.
+    let more: Vec<NodeClaim> = (0..22).map(|index| claim(&format!("h-{index:02}"), 1, 0.1)).collect();
+    let refused = claims.create_together(&more, Some(&limits)).await.unwrap();
+    assert_eq!(refused, Created::LimitReached { resource: "cpu".into() });
+    let taken = [claim("i", 1, 0.1), NodeClaim { uid: "another".into(), ..claim("g-00", 1, 0.1) }];
+    assert_eq!(claims.create_together(&taken, None).await.unwrap_err().kind, ErrorKind::Conflict);
+    let half_ours = [claim("i", 1, 0.1), claim("g-00", 1, 0.1)];
+    assert_eq!(claims.create_together(&half_ours, None).await.unwrap_err().kind, ErrorKind::Conflict);
+    let strange = [claim("i", 1, 0.1), NodeClaim { node_pool: "other".into(), ..claim("j", 1, 0.1) }];
+    assert_eq!(claims.create_together(&strange, None).await.unwrap_err().kind, ErrorKind::Invalid);
+    assert_eq!(claims.create_together(&[], None).await.unwrap_err().kind, ErrorKind::Invalid);
+
+    assert_eq!(claims.list().await.unwrap().len(), MOST_CREATED);
+    let usage = claims.usage().await.unwrap().remove("default").unwrap();
+    assert_eq!(usage.resources.get("cpu"), Quantity::from_units(99));
+    assert_eq!(claims.create_together(&more[..21], Some(&limits)).await.unwrap(), Created::Written);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels};
 use nodeless_ports::PortError;
-use nodeless_ports::claims::{Created, Decision, PoolLimits};
+use nodeless_ports::claims::{Created, Decision, MOST_CREATED, PoolLimits};
 use nodeless_scheduling::{Launch, Solution};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -165,8 +165,10 @@ impl Planner {
         Ok(claims)
     }
 
-    /// Writes the claims of a group, the first one last: without it the group is not launched. When one is refused, those
-    /// written before are taken back, since the number of instances of a group is fixed.
+    /// Writes the claims of a group in one transaction, or in as few as hold them: the first claim last, since without it the
+    /// group is not launched. When a limit stands in the way, what was written before is taken back, as the number of
+    /// instances of a group is fixed. When the table did not answer it may have been written all the same: then nothing is
+    /// taken back. A group that is whole is launched, and one without its first member ends by itself.
     async fn write_group(
         &self,
         claims: Vec<NodeClaim>,
@@ -174,28 +176,36 @@ impl Planner {
         report: &mut PlanReport,
     ) -> Option<Vec<NodeClaim>> {
         let mut written: Vec<NodeClaim> = Vec::new();
-        for claim in claims.iter().rev() {
-            let why = match self.claims.create(claim, Some(limits)).await {
-                Ok(Created::Written) => {
-                    written.push(NodeClaim { version: 1, ..claim.clone() });
+        for together in claims.rchunks(MOST_CREATED) {
+            let why = match self.claims.create_together(together, Some(limits)).await {
+                Ok(Created::Written | Created::AlreadyThere) => {
+                    written.extend(together.iter().rev().map(|claim| NodeClaim { version: 1, ..claim.clone() }));
                     continue;
                 }
-                Ok(Created::AlreadyThere) => continue,
-                Ok(Created::LimitReached { resource }) => format!("the NodePool's limit of {resource} would be passed"),
+                Ok(Created::LimitReached { resource }) => {
+                    self.take_back(&written).await;
+                    format!("the NodePool's limit of {resource} would be passed")
+                }
                 Err(error) => error.to_string(),
             };
-            self.context.log(&ClaimRefused { claim: &claim.name, node_pool: &claim.node_pool, why: &why });
-            report.problems.push(format!("NodeClaim {} was not created: {why}", claim.name));
-            for taken_back in &written {
-                if let Err(error) = self.claims.delete(taken_back).await {
-                    // A group without its first member is never launched and ends by itself.
-                    self.context.log(&Failed { what: "take a claim back", why: &error.to_string() });
-                }
+            if let Some(claim) = claims.first() {
+                self.context.log(&ClaimRefused { claim: &claim.name, node_pool: &claim.node_pool, why: &why });
             }
+            let names: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
+            report.problems.push(format!("NodeClaims were not created: {why}: {}", names.join(", ")));
             return None;
         }
         written.reverse();
         Some(written)
+    }
+
+    async fn take_back(&self, written: &[NodeClaim]) {
+        for claim in written {
+            if let Err(error) = self.claims.delete(claim).await {
+                // A group without its first member is never launched and ends by itself.
+                self.context.log(&Failed { what: "take a claim back", why: &error.to_string() });
+            }
+        }
     }
 
     /// Writes down why something was decided. Nothing depends on it.

@@ -7,6 +7,7 @@ use nodeless_model::{NodeClaim, Phase, Pod};
 use nodeless_ports::ErrorKind;
 use nodeless_ports::cluster::ClusterView;
 use sha2::{Digest as _, Sha256};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -23,7 +24,15 @@ impl Recent {
     /// Those of the events that were not published lately.
     pub(super) fn fresh(&mut self, events: Vec<ObjectEvent>, now: Timestamp) -> Vec<ObjectEvent> {
         self.told.retain(|_, at| Duration::try_from(now.duration_since(*at)).is_ok_and(|age| age < QUIET));
-        events.into_iter().filter(|event| self.told.insert(event.clone(), now).is_none()).collect()
+        let mut fresh = Vec::new();
+        for event in events {
+            // One that is kept back stays as old as it is, so that what lasts is said again after a while.
+            if let Entry::Vacant(first) = self.told.entry(event) {
+                fresh.push(first.key().clone());
+                first.insert(now);
+            }
+        }
+        fresh
     }
 }
 
@@ -81,4 +90,32 @@ fn fingerprint(pods: &[&Pod]) -> u64 {
     ids.sort_unstable();
     let digest = Sha256::digest(ids.join("\n"));
     digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::object::ObjectRef;
+
+    #[test]
+    fn what_lasts_is_said_again_after_a_while() {
+        let event = ObjectEvent {
+            object: ObjectRef {
+                api_version: "v1".into(),
+                kind: "Node".into(),
+                namespace: String::new(),
+                name: "a".into(),
+                uid: String::new(),
+            },
+            warning: false,
+            reason: "DisruptionBlocked".into(),
+            message: "A PodDisruptionBudget holds its pods".into(),
+        };
+        let mut recent = Recent::default();
+        let said = (0..12).filter(|minute| {
+            let now = Timestamp::UNIX_EPOCH + QUIET * *minute / 5;
+            !recent.fresh(vec![event.clone(), event.clone()], now).is_empty()
+        });
+        assert_eq!(said.collect::<Vec<_>>(), [0, 5, 10]);
+    }
 }

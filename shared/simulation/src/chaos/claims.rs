@@ -39,9 +39,11 @@ impl Claims for ChaoticClaims {
         self.chaos.read("claims find by instance", self.inner.find_by_instance(instance_id)).await
     }
 
-    async fn create(&self, claim: &NodeClaim, limits: Option<&PoolLimits>) -> Result<Created, PortError> {
+    async fn create_together(&self, claims: &[NodeClaim], limits: Option<&PoolLimits>) -> Result<Created, PortError> {
         let accepted = |created: &Created| *created == Created::Written;
-        self.chaos.write("claims create", claim.name.clone(), accepted, self.inner.create(claim, limits)).await
+        let names: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
+        let call = self.inner.create_together(claims, limits);
+        self.chaos.write("claims create", names.join(" "), accepted, call).await
     }
 
     async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {

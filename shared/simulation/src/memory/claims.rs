@@ -7,7 +7,7 @@ use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
+    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering, node_pool_of,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError};
 use std::collections::BTreeMap;
@@ -142,24 +142,28 @@ impl Claims for MemoryClaims {
         self.faults.read("claims find by instance", || Ok(self.lock().claims.values().find(has).cloned()))
     }
 
-    async fn create(&self, claim: &NodeClaim, limits: Option<&PoolLimits>) -> Result<Created, PortError> {
+    async fn create_together(&self, claims: &[NodeClaim], limits: Option<&PoolLimits>) -> Result<Created, PortError> {
         const OPERATION: &str = "claims create";
+        let node_pool = node_pool_of(OPERATION, claims)?;
         self.faults.write(OPERATION, || {
             let mut table = self.lock();
-            if let Some(present) = table.claims.get(&claim.name) {
-                return if present.uid == claim.uid {
-                    Ok(Created::AlreadyThere)
-                } else {
-                    Err(conflict(OPERATION, &claim.name))
-                };
+            let present = claims.iter().map(|claim| table.claims.get(&claim.name).map(|present| &present.uid));
+            let present: Vec<Option<&String>> = present.collect();
+            if present.iter().any(Option::is_some) {
+                let all_ours = present.iter().zip(claims).all(|(present, claim)| *present == Some(&claim.uid));
+                let name = claims.first().map_or("", |claim| claim.name.as_str());
+                return if all_ours { Ok(Created::AlreadyThere) } else { Err(conflict(OPERATION, name)) };
             }
-            let amounts = Counted::of(&claim.spec.charge);
-            let usage = table.usage.entry(claim.node_pool.clone()).or_default();
+            let mut amounts = Counted::default();
+            claims.iter().for_each(|claim| amounts.add(&Counted::of(&claim.spec.charge)));
+            let usage = table.usage.entry(node_pool.to_owned()).or_default();
             if let Some(resource) = limits.and_then(|limits| usage.limit_passed(&amounts, limits)) {
                 return Ok(Created::LimitReached { resource });
             }
             usage.add(&amounts);
-            table.claims.insert(claim.name.clone(), NodeClaim { version: 1, ..claim.clone() });
+            for claim in claims {
+                table.claims.insert(claim.name.clone(), NodeClaim { version: 1, ..claim.clone() });
+            }
             table.revision += 1;
             Ok(Created::Written)
         })
