@@ -67,6 +67,8 @@ def main() -> None:
         for name in ("planner", "lifecycle")
     )
     running = lambdas + table + queues + logs
+    # What is known of shifts is one small item, read by each plan and each sweep; GetManagedResource is free.
+    shifts = 2 * MINUTES * DYNAMODB_READ
     free = max(0, IDLE_METRICS - 10) * METRIC + max(0, ALARMS - 10) * ALARM
 
     functions = "\n".join(
@@ -92,6 +94,7 @@ any free tier. Do not edit: measure again.
 | the same, in an account that has its free tier of metrics, alarms and dashboards left | ${free:.2f} |
 
 One scale-up of {measured['nodes']} nodes costs ${once:.4f}, so a busy month with a thousand of them costs ${1000 * once:.2f} more.
+With `zonal_shift_enabled`, plans and sweeps read one item more, for ${shifts:.2f}, and each sweep asks ARC, which costs nothing.
 What is watched costs more than what works: the variables `dashboard` and `alarms` are the place to save.
 
 Request units of DynamoDB are counted on the JSON of its answers, which is an upper bound; the emulators' own time is part of

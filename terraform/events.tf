@@ -100,3 +100,31 @@ resource "aws_cloudwatch_event_target" "interruption" {
   target_id = "interruption-queue"
   arn       = aws_sqs_queue.interruption.arn
 }
+
+# A shift that begins or ends brings the sweep forward, which reads from ARC what it is: events say that something is new, come
+# best-effort, and need not name the cluster. API calls that CloudTrail reports are left out, our own are among them.
+resource "aws_cloudwatch_event_rule" "zonal_shift" {
+  count = var.zonal_shift_enabled ? 1 : 0
+
+  name        = "${local.name}-zonal-shift"
+  description = "Has nodeless look at zonal shifts at once"
+  tags        = local.tags
+
+  event_pattern = jsonencode({
+    source      = ["aws.arc-zonal-shift"]
+    detail-type = [for kind in ["Manual Shift ", "Autoshift ", "Practice Run ", "FIS Experiment Autoshift "] : { prefix = kind }]
+  })
+}
+
+resource "aws_cloudwatch_event_target" "zonal_shift" {
+  count = length(aws_cloudwatch_event_rule.zonal_shift)
+
+  rule      = aws_cloudwatch_event_rule.zonal_shift[0].name
+  target_id = "claims-queue"
+  arn       = aws_sqs_queue.claims.arn
+
+  input_transformer {
+    input_paths    = { at = "$.time" }
+    input_template = aws_cloudwatch_event_target.sweep.input_transformer[0].input_template
+  }
+}

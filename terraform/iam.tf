@@ -70,6 +70,15 @@ locals {
     }
   }
 
+  # The action takes no resource, only the condition.
+  read_zonal_shifts = {
+    Sid       = "ReadZonalShifts"
+    Effect    = "Allow"
+    Action    = "arc-zonal-shift:GetManagedResource"
+    Resource  = "*"
+    Condition = { StringEquals = { "arc-zonal-shift:ResourceIdentifier" = local.cluster_arn } }
+  }
+
   find_cluster = {
     Sid      = "FindCluster"
     Effect   = "Allow"
@@ -145,7 +154,7 @@ locals {
       local.find_cluster,
     ]
 
-    lifecycle = [
+    lifecycle = concat([for s in [local.read_zonal_shifts] : s if var.zonal_shift_enabled], [
       local.write_logs["lifecycle"],
       local.find_cluster,
       local.use_state,
@@ -241,7 +250,7 @@ locals {
         Resource  = "${local.iam_arn}:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
         Condition = { StringEquals = { "iam:AWSServiceName" = "spot.amazonaws.com" } }
       },
-    ]
+    ])
 
     catalog = [
       local.write_logs["catalog"],

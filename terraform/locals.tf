@@ -38,11 +38,13 @@ locals {
       NODELESS_PLAN_QUEUE_URL   = aws_sqs_queue.plan.url
       NODELESS_CLAIMS_QUEUE_URL = aws_sqs_queue.claims.url
       NODELESS_FEATURE_GATES    = "NodeRepair=${var.feature_gates.node_repair},SpotToSpotConsolidation=${var.feature_gates.spot_to_spot_consolidation}"
+      NODELESS_ZONAL_SHIFT      = tostring(var.zonal_shift_enabled)
     }
     lifecycle = {
       NODELESS_TABLE            = aws_dynamodb_table.state.name
       NODELESS_PLAN_QUEUE_URL   = aws_sqs_queue.plan.url
       NODELESS_CLAIMS_QUEUE_URL = aws_sqs_queue.claims.url
+      NODELESS_ZONAL_SHIFT      = tostring(var.zonal_shift_enabled)
     }
     interruption = {
       NODELESS_TABLE                  = aws_dynamodb_table.state.name

@@ -86,7 +86,7 @@ resource "aws_sqs_queue" "catalog_dead_letters" {
 locals {
   event_queues = {
     plan                 = { queue = aws_sqs_queue.plan, rules = [aws_cloudwatch_event_rule.schedule["heartbeat"].arn] }
-    claims               = { queue = aws_sqs_queue.claims, rules = [aws_cloudwatch_event_rule.schedule["sweep"].arn] }
+    claims               = { queue = aws_sqs_queue.claims, rules = concat([aws_cloudwatch_event_rule.schedule["sweep"].arn], aws_cloudwatch_event_rule.zonal_shift[*].arn) }
     interruption         = { queue = aws_sqs_queue.interruption, rules = [for r in aws_cloudwatch_event_rule.interruption : r.arn] }
     catalog_dead_letters = { queue = aws_sqs_queue.catalog_dead_letters, rules = [aws_cloudwatch_event_rule.schedule["catalog"].arn] }
   }

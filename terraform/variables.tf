@@ -88,7 +88,7 @@ variable "functions" {
 }
 
 variable "vpc_config" {
-  description = "Subnets and security groups to run the functions in, for a cluster whose API endpoint is private. null (default) runs them outside any VPC: interface endpoints or NAT cost more than everything else together. The subnets need a way to EC2, SQS, DynamoDB, EKS, STS, SSM, IAM and Pricing."
+  description = "Subnets and security groups to run the functions in, for a cluster whose API endpoint is private. null (default) runs them outside any VPC: interface endpoints or NAT cost more than everything else together. The subnets need a way to EC2, SQS, DynamoDB, EKS, STS, SSM, IAM and Pricing, and to ARC where zonal_shift_enabled."
   type = object({
     subnet_ids         = list(string)
     security_group_ids = list(string)
@@ -171,6 +171,13 @@ variable "feature_gates" {
   })
   default  = {}
   nullable = false
+}
+
+variable "zonal_shift_enabled" {
+  description = "Heed zonal shifts of Amazon Application Recovery Controller, as Karpenter does with ENABLE_ZONAL_SHIFT: while the cluster is shifted away from a zone, nothing is launched there, and its nodes are neither disrupted by choice nor terminated. The cluster must be registered with ARC (zonal_shift_config of aws_eks_cluster); EventBridge and the minute sweep tell of shifts. Setting it back to false ends the effect of a shift at once."
+  type        = bool
+  default     = false
+  nullable    = false
 }
 
 variable "wake_enabled" {

@@ -49,8 +49,8 @@ variables {
 run "environment_contract" {
   assert {
     condition = jsonencode({ for name, f in aws_lambda_function.function : name => sort(keys(f.environment[0].variables)) }) == jsonencode({
-      planner      = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_FEATURE_GATES", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
-      lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
+      planner      = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_FEATURE_GATES", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
+      lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
       catalog      = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
       wake         = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_WAKE_PATH", "RUST_LOG"]
@@ -171,6 +171,60 @@ run "interruption_rules" {
   }
 }
 
+run "without_zonal_shift" {
+  assert {
+    condition = (
+      !strcontains(aws_iam_role_policy.function["lifecycle"].policy, "arc-zonal-shift") &&
+      length(aws_cloudwatch_event_rule.zonal_shift) == 0 && length(aws_cloudwatch_event_target.zonal_shift) == 0 &&
+      aws_lambda_function.function["lifecycle"].environment[0].variables.NODELESS_ZONAL_SHIFT == "false" &&
+      aws_lambda_function.function["planner"].environment[0].variables.NODELESS_ZONAL_SHIFT == "false"
+    )
+    error_message = "Zonal shifts are off unless asked for, without a right, a rule or a call."
+  }
+}
+
+run "with_zonal_shift" {
+  variables {
+    zonal_shift_enabled = true
+  }
+
+  assert {
+    condition = (
+      aws_lambda_function.function["lifecycle"].environment[0].variables.NODELESS_ZONAL_SHIFT == "true" &&
+      aws_lambda_function.function["planner"].environment[0].variables.NODELESS_ZONAL_SHIFT == "true"
+    )
+    error_message = "Planner and lifecycle must heed shifts together."
+  }
+
+  assert {
+    condition = [
+      for s in jsondecode(aws_iam_role_policy.function["lifecycle"].policy).Statement : s.Condition.StringEquals["arc-zonal-shift:ResourceIdentifier"]
+      if s.Sid == "ReadZonalShifts" && s.Action == "arc-zonal-shift:GetManagedResource"
+    ] == ["arn:aws:eks:eu-west-1:111122223333:cluster/example"]
+    error_message = "lifecycle must be allowed to read the shifts of this cluster, and of no other."
+  }
+
+  assert {
+    condition = alltrue([
+      for name, p in aws_iam_role_policy.function : name == "lifecycle" || !strcontains(p.policy, "arc-zonal-shift")
+    ])
+    error_message = "Only lifecycle reads ARC."
+  }
+
+  assert {
+    condition = (
+      jsondecode(aws_cloudwatch_event_rule.zonal_shift[0].event_pattern).source == ["aws.arc-zonal-shift"] &&
+      aws_cloudwatch_event_target.zonal_shift[0].input_transformer[0].input_template == aws_cloudwatch_event_target.sweep.input_transformer[0].input_template
+    )
+    error_message = "What ARC tells must reach the claims queue as a message of the sweep."
+  }
+
+  assert {
+    condition     = length(jsondecode(aws_sqs_queue_policy.events["claims"].policy).Statement[0].Condition.ArnEquals["aws:SourceArn"]) == 2
+    error_message = "The claims queue must let the rule send."
+  }
+}
+
 run "state_table" {
   assert {
     condition = (
@@ -235,7 +289,7 @@ run "policies_are_scoped" {
     condition = alltrue(flatten([
       for name, p in aws_iam_role_policy.function : [
         for s in jsondecode(p.policy).Statement :
-        s.Resource != "*" || contains(["ReadEC2", "ReadPrices", "ListInstanceProfiles"], s.Sid)
+        s.Resource != "*" || contains(["ReadEC2", "ReadPrices", "ListInstanceProfiles", "ReadZonalShifts"], s.Sid)
       ]
     ]))
     error_message = "Resource \"*\" is only for reads that take no resource."

@@ -46,7 +46,10 @@ impl Lifecycle {
 }
 
 async fn connect() -> Result<Lifecycle, ConnectError> {
-    let connections = Connections::connect(&Environment::of_process()).await?;
+    let environment = Environment::of_process();
+    let zonal_shift = environment.zonal_shift()?;
+    let connections = Connections::connect(&environment).await?;
+    let zonal_shifts = if zonal_shift { Some(connections.zonal_shifts()?) } else { None };
     let details = connections.cluster_details();
     let cloud = Arc::new(Ec2Cloud::new(&connections.config, details));
     let settings = Settings::new(&connections.access.name);
@@ -58,6 +61,7 @@ async fn connect() -> Result<Lifecycle, ConnectError> {
         cloud: cloud.clone(),
         catalog: CatalogCache::default(),
         settings: settings.clone(),
+        zonal_shift,
     };
     let queue: Arc<dyn Queue> = connections.queue.clone();
     let validator = Validator {
@@ -76,6 +80,7 @@ async fn connect() -> Result<Lifecycle, ConnectError> {
         cloud,
         catalog: CatalogCache::default(),
         settings,
+        zonal_shifts,
     };
     Ok(Lifecycle { reconciler, sweeper, validator, queue })
 }

@@ -42,12 +42,13 @@ async fn connect() -> Result<Planner, ConnectError> {
         "which of Karpenter's feature gates are on, such as NodeRepair=true",
         FeatureGates::default(),
     )?;
+    let zonal_shift = environment.zonal_shift()?;
     let connections = Connections::connect(&environment).await?;
     Ok(Planner::new(
         connections.context,
         connections.claims,
         connections.queue,
         connections.cluster,
-        PlanSettings { gates, ..PlanSettings::default() },
+        PlanSettings { gates, zonal_shift, ..PlanSettings::default() },
     ))
 }

@@ -8,9 +8,9 @@ use nodeless_operations::{
     CatalogCache, Context, Interrupter, PlanError, PlanReport, Planner, ReconcileError, Reconciled, Reconciler,
     RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
 };
-use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, PortError, Queue};
+use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, PortError, Queue, ZonalShifts};
 use nodeless_simulation::chaos::{
-    Chaos, ChaoticCatalogSource, ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue,
+    Chaos, ChaoticCatalogSource, ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue, ChaoticZonalShifts,
 };
 use nodeless_simulation::memory::{MemoryClaims, MemoryQueue};
 use nodeless_simulation::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
@@ -94,14 +94,16 @@ impl Functions {
         let catalog = world.catalog().clone();
         let source: Arc<dyn CatalogSource> =
             Arc::new(MemoryCatalogSource::new(world.ec2().clone(), catalog, name.clone(), options.version.clone()));
-        let (claims, queue, cluster, cloud, source) = match chaos.cloned() {
-            None => (claims, queue, cluster, cloud, source),
+        let arc: Arc<dyn ZonalShifts> = Arc::new(world.zonal_shifts().clone());
+        let (claims, queue, cluster, cloud, source, arc) = match chaos.cloned() {
+            None => (claims, queue, cluster, cloud, source, arc),
             Some(chaos) => (
                 Arc::new(ChaoticClaims { inner: claims, chaos: chaos.clone() }) as Arc<dyn Claims>,
                 Arc::new(ChaoticQueue { inner: queue, chaos: chaos.clone() }) as Arc<dyn Queue>,
                 Arc::new(ChaoticCluster::new(cluster, chaos.clone())) as Arc<dyn Cluster>,
                 Arc::new(ChaoticCloud::new(cloud, chaos.clone())) as Arc<dyn Cloud>,
-                Arc::new(ChaoticCatalogSource { inner: source, chaos }) as Arc<dyn CatalogSource>,
+                Arc::new(ChaoticCatalogSource { inner: source, chaos: chaos.clone() }) as Arc<dyn CatalogSource>,
+                Arc::new(ChaoticZonalShifts { inner: arc, chaos }) as Arc<dyn ZonalShifts>,
             ),
         };
         let context = Context { cluster_name: name.clone(), clock: Arc::new(world.clock().clone()), sink };
@@ -112,7 +114,7 @@ impl Functions {
                 claims.clone(),
                 queue.clone(),
                 cluster.clone(),
-                PlanSettings { gates, ..PlanSettings::default() },
+                PlanSettings { gates, zonal_shift: options.zonal_shift, ..PlanSettings::default() },
             ),
             reconciler: Reconciler {
                 context: context.clone(),
@@ -122,6 +124,7 @@ impl Functions {
                 cloud: cloud.clone(),
                 catalog: CatalogCache::default(),
                 settings: settings.clone(),
+                zonal_shift: options.zonal_shift,
             },
             sweeper: Sweeper {
                 context: context.clone(),
@@ -131,6 +134,7 @@ impl Functions {
                 cloud: cloud.clone(),
                 catalog: CatalogCache::default(),
                 settings,
+                zonal_shifts: options.zonal_shift.then_some(arc),
             },
             validator: Validator {
                 context: context.clone(),

@@ -283,7 +283,10 @@ impl Controller {
         self.wanted.extend(self.queue.take_claims().into_iter().map(Work::Claim));
         self.wanted.extend(self.queue.take_node_classes().into_iter().map(Work::Validate));
         for event in self.world.take_events() {
-            self.deliver(&Work::Interrupt(event.to_string()), now);
+            // What ARC tells goes where the sweep's schedule goes.
+            let of_arc = event["source"] == "aws.arc-zonal-shift";
+            let work = if of_arc { Work::Sweep } else { Work::Interrupt(event.to_string()) };
+            self.deliver(&work, now);
             self.events.push_back(event);
             if self.events.len() > OUTCOMES {
                 self.events.pop_front();

@@ -93,6 +93,9 @@ impl<'c, 'a> Lookup<'c, 'a> {
         if node.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
             return Err(KeptReason::DoNotDisruptNode);
         }
+        if let Some((zone, until)) = self.cluster.shifted(of) {
+            return Err(KeptReason::ZonalShift { zone: zone.to_owned(), until });
+        }
         let Some(offer) = self.offer(&claim.node_pool) else {
             return Err(KeptReason::NoNodePool(claim.node_pool.clone()));
         };

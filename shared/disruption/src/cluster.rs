@@ -1,7 +1,8 @@
 //! What a decision is made from.
 
 use crate::decision::Command;
-use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, StringMap, Taint};
+use jiff::Timestamp;
+use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, StringMap, Taint, labels};
 use nodeless_scheduling::{PoolOffer, VolumeTopology};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +37,8 @@ pub struct Cluster<'a> {
     /// The annotations of the Namespace `kube-system` that begin with `nodeless.sh/`: what is said there holds for the
     /// whole cluster.
     pub annotations: StringMap,
+    /// The zones that the cluster is shifted away from, by name, and until when: their nodes stay, and no pods are sent there.
+    pub shifted_zones: BTreeMap<String, Timestamp>,
     /// NodePools whose voluntary disruption has stopped because it led nowhere: see [`crate::churn`].
     pub stopped: BTreeMap<String, String>,
 }
@@ -99,7 +102,27 @@ impl Default for Options {
     }
 }
 
+impl Cluster<'_> {
+    /// The zone of a node and until when it is shifted away from, if it is.
+    #[must_use]
+    pub fn shifted<'n>(&self, node: &'n ClusterNode<'_>) -> Option<(&'n str, Timestamp)> {
+        if self.shifted_zones.is_empty() {
+            return None;
+        }
+        let zone = node.zone()?;
+        Some((zone, *self.shifted_zones.get(zone)?))
+    }
+}
+
 impl ClusterNode<'_> {
+    /// The zone that it is in, by name, once that is known.
+    #[must_use]
+    pub fn zone(&self) -> Option<&str> {
+        let launched =
+            self.claim.and_then(|claim| claim.status.instance.as_ref()).map(|instance| instance.zone.as_str());
+        launched.or_else(|| self.node?.labels.get(labels::ZONE).map(String::as_str))
+    }
+
     /// The node's name, or the claim's while there is no node.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -34,6 +34,13 @@ pub enum KeptReason {
     DoNotDisruptNode,
     /// One of its pods carries the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisruptPod(String),
+    /// Its zone is shifted away from: its nodes are needed when that is over.
+    ZonalShift {
+        /// The zone.
+        zone: String,
+        /// When that is over.
+        until: Timestamp,
+    },
     /// Its NodePool does not exist.
     NoNodePool(String),
     /// Its NodePool keeps a fixed number of nodes.
@@ -193,6 +200,7 @@ impl fmt::Display for KeptReason {
             Self::PendingPod(pod) => write!(f, "pending pod {pod} fits there"),
             Self::DoNotDisruptNode => f.write_str("it is annotated karpenter.sh/do-not-disrupt"),
             Self::DoNotDisruptPod(pod) => write!(f, "pod {pod} is annotated karpenter.sh/do-not-disrupt"),
+            Self::ZonalShift { zone, until } => write!(f, "a zonal shift away from {zone} is in effect until {until}"),
             Self::NoNodePool(name) => write!(f, "its NodePool {name} does not exist"),
             Self::Static(name) => write!(f, "NodePool {name} keeps a fixed number of nodes"),
             Self::PodDisruptionBudget { pod, budget } => {
@@ -288,6 +296,7 @@ impl KeptReason {
                 | Self::DoNotDisruptPod(_)
                 | Self::PodDisruptionBudget { .. }
                 | Self::SeveralPodDisruptionBudgets(_)
+                | Self::ZonalShift { .. }
                 | Self::NoNodePool(_)
                 | Self::Static(_)
                 | Self::ConsolidationNever
@@ -312,6 +321,7 @@ impl KeptReason {
             Self::PendingPod(_) => "pending pods fit there",
             Self::DoNotDisruptNode => "annotated karpenter.sh/do-not-disrupt",
             Self::DoNotDisruptPod(_) => "with a pod annotated karpenter.sh/do-not-disrupt",
+            Self::ZonalShift { .. } => "in a zone that is shifted away from",
             Self::NoNodePool(_) => "their NodePool does not exist",
             Self::Static(_) => "of a NodePool with a fixed number of nodes",
             Self::PodDisruptionBudget { .. } => "a PodDisruptionBudget allows no eviction",

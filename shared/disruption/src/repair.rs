@@ -74,19 +74,33 @@ pub fn unhealthy(cluster: &Cluster<'_>, now: Timestamp) -> Vec<Unhealthy> {
         *total += 1;
         *bad += usize::from(worst(node).is_some());
     }
-    let mut found: Vec<Unhealthy> =
-        cluster.nodes.iter().filter(|node| !node.is_leaving()).filter_map(|node| one(node, &counts, now)).collect();
+    let mut found: Vec<Unhealthy> = cluster
+        .nodes
+        .iter()
+        .filter(|node| !node.is_leaving())
+        .filter_map(|node| one(cluster, node, &counts, now))
+        .collect();
     found.sort_by(|a, b| a.node.cmp(&b.node));
     found
 }
 
-fn one(of: &ClusterNode<'_>, counts: &BTreeMap<&str, (usize, usize)>, now: Timestamp) -> Option<Unhealthy> {
+fn one(
+    cluster: &Cluster<'_>,
+    of: &ClusterNode<'_>,
+    counts: &BTreeMap<&str, (usize, usize)>,
+    now: Timestamp,
+) -> Option<Unhealthy> {
     let (node, claim) = (of.node?, of.claim?);
     let (due, message) = worst(node)?;
     let (total, bad) = counts.get(of.node_pool()?).copied().unwrap_or_default();
     let most = (total * MOST_UNHEALTHY_PERCENT).div_ceil(100);
     let verdict = if due > now {
         Verdict::Wait
+    } else if let Some((zone, until)) = cluster.shifted(of) {
+        // What is wrong there is known and not the node's fault.
+        Verdict::Blocked(format!(
+            "a zonal shift away from {zone} is in effect until {until}: no node there is repaired"
+        ))
     } else if bad > most {
         Verdict::Blocked(format!(
             "{bad} of {total} nodes of NodePool {} are unhealthy, more than {MOST_UNHEALTHY_PERCENT}%: none is repaired",

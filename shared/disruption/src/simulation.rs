@@ -112,9 +112,10 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// The nodes of the cluster as places for pods.
+/// The nodes of the cluster as places for pods, other than those in zones that are shifted away from.
 fn places(cluster: &Cluster<'_>, keep: impl Fn(&ClusterNode<'_>) -> bool) -> Vec<ExistingNode> {
     let staying = cluster.nodes.iter().filter(|node| !node.is_leaving() && keep(node));
+    let staying = staying.filter(|node| cluster.shifted(node).is_none());
     staying.filter_map(|node| existing_node(node.node, node.claim, &node.pods, cluster.daemon_sets).ok()).collect()
 }
 

@@ -14,6 +14,8 @@ const OPERATION: &str = "EKS DescribeCluster";
 pub struct ClusterAccess {
     /// The cluster's name.
     pub name: String,
+    /// The cluster's ARN.
+    pub arn: Option<String>,
     /// The URL of the API server.
     pub endpoint: String,
     /// The certificates that sign the API server's, as PEM in base64: what a kubeconfig calls
@@ -59,6 +61,7 @@ fn access(name: &str, cluster: &Cluster) -> Result<ClusterAccess, PortError> {
     let network = cluster.kubernetes_network_config();
     Ok(ClusterAccess {
         name: name.to_owned(),
+        arn: cluster.arn().map(str::to_owned),
         endpoint: endpoint.to_owned(),
         certificate_authority: certificate_authority.map(str::to_owned),
         version: cluster.version().unwrap_or_default().to_owned(),
@@ -109,6 +112,7 @@ mod tests {
         Cluster::builder()
             .endpoint("https://example.eks.amazonaws.com")
             .certificate_authority(Certificate::builder().data("UEVN").build())
+            .arn("arn:aws:eks:us-east-1:123456789012:cluster/one")
             .version("1.33")
             .status(ClusterStatus::Active)
     }
@@ -118,6 +122,7 @@ mod tests {
         let network = KubernetesNetworkConfigResponse::builder().service_ipv4_cidr("10.100.0.0/16").build();
         let access = access("one", &cluster().kubernetes_network_config(network).build()).unwrap();
         assert_eq!(access.endpoint, "https://example.eks.amazonaws.com");
+        assert_eq!(access.arn.as_deref(), Some("arn:aws:eks:us-east-1:123456789012:cluster/one"));
         assert_eq!(access.certificate_authority.as_deref(), Some("UEVN"));
         assert_eq!((access.version.as_str(), access.service_cidr.as_deref()), ("1.33", Some("10.100.0.0/16")));
     }

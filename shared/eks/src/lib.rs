@@ -1,7 +1,9 @@
-//! Access to the API server of an EKS cluster: where it is, whom it trusts, and the token that it takes.
+//! What AWS says of an EKS cluster: where its API server is, whom it trusts, the token that it takes, and which zones
+//! the cluster keeps away from.
 //!
 //! - [`describe`]: endpoint, certificate authority, version and service range by DescribeCluster.
 //! - [`Tokens`]: bearer tokens, which are presigned calls of STS GetCallerIdentity, renewed before they lapse.
+//! - [`ArcZonalShifts`]: the zonal shifts that are applied to the cluster, by GetManagedResource of ARC.
 //!
 //! This room names no Kubernetes client type: `nodeless-kubernetes` takes a [`ClusterAccess`] apart into strings, and a
 //! closure over [`Tokens::token`].
@@ -9,6 +11,8 @@
 
 mod access;
 mod token;
+mod zonal_shift;
 
 pub use access::{ClusterAccess, describe};
 pub use token::{SignError, Token, Tokens, presigned_identity_url, sign};
+pub use zonal_shift::ArcZonalShifts;

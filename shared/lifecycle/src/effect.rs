@@ -172,8 +172,13 @@ impl Step {
     }
 
     /// Do nothing because something could not be read, and look again after a while.
-    pub(crate) fn wait_for(mut self, what: &str, why: &str, delay: Duration) -> Self {
-        self.blocked.push(format!("{what} could not be read: {why}"));
+    pub(crate) fn wait_for(self, what: &str, why: &str, delay: Duration) -> Self {
+        self.hold(format!("{what} could not be read: {why}"), delay)
+    }
+
+    /// Do nothing because something is in the way, and look again after a while.
+    pub(crate) fn hold(mut self, why: String, delay: Duration) -> Self {
+        self.blocked.push(why);
         self.requeue = Some(self.requeue.map_or(delay, |present| present.min(delay)));
         self
     }

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// How often an instance that is being terminated is looked at, as in Karpenter.
 const TERMINATION_POLL: Duration = Duration::from_secs(5);
+/// How often a claim is looked at whose instance has to outlast a zonal shift.
+const SHIFTED_POLL: Duration = Duration::from_mins(1);
 /// How long EC2 takes at least, as a rule, from being asked to terminate an instance until it is terminated.
 const SHUTTING_DOWN: Duration = Duration::from_secs(20);
 
@@ -29,6 +31,9 @@ enum Remains {
 /// What is left of the claim's instance. An id that EC2 does not know may be one that it does not know yet.
 fn remains(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Result<Remains, String> {
     let Some(launched) = &claim.status.instance else { return Ok(Remains::Nothing) };
+    if seen.zonal_shift.is_some() {
+        return Ok(Remains::Alive);
+    }
     match &seen.instance {
         Seen::Unknown(why) => Err(why.clone()),
         Seen::Known(None) if elapsed(launched.launched, now) < settings.visible_after => Ok(Remains::Alive),
@@ -171,6 +176,9 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
         step.claim.phase = Phase::Gone;
         return step.again();
     };
+    if let Some(shift) = &seen.zonal_shift {
+        return step.hold(format!("the instance {} is not terminated now: {shift}", launched.id), SHIFTED_POLL);
+    }
     // The node matters too: an instance may only be terminated under a node that could be looked at.
     if let Seen::Unknown(why) = &seen.nodes {
         return step.wait_for("its node", why, TERMINATION_POLL);

@@ -190,7 +190,7 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation, settings: &Sett
 
 /// Tags the instance with its node and claim, once it has a node. A `Name` that the user chose is left alone.
 fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
-    let Some(Some(instance)) = seen.instance.known() else { return };
+    let Some(Some(instance)) = seen.instance.known().filter(|_| seen.zonal_shift.is_none()) else { return };
     let tags = missing_tags(&step.claim, instance, settings);
     if !tags.is_empty() {
         step.effects.push(Effect::TagInstance { id: instance.id.clone(), tags });

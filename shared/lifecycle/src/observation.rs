@@ -75,6 +75,9 @@ pub struct Observation {
     pub volume_attachments: Seen<Vec<VolumeAttachment>>,
     /// Its NodeClaim object.
     pub mirror: Seen<Option<MirroredClaim>>,
+    /// The zonal shift away from the zone of its instance, in words, while one is in effect: then EC2 is neither asked about
+    /// the instance nor to do anything with it, and the instance counts as running.
+    pub zonal_shift: Option<String>,
 }
 
 /// Which parts of an [`Observation`] a step will look at, so that nothing else is read.

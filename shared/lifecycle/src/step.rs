@@ -83,7 +83,7 @@ fn reason_to_leave(
     {
         return Some((Expired, "it reached the age of its expireAfter".to_owned()));
     }
-    let launched = claim.status.instance.as_ref()?;
+    let launched = claim.status.instance.as_ref().filter(|_| seen.zonal_shift.is_none())?;
     match seen.instance.known()? {
         Some(instance) => match instance.state {
             InstanceState::ShuttingDown | InstanceState::Terminated => {

@@ -217,6 +217,7 @@ async fn main() {
         cloud,
         catalog: CatalogCache::default(),
         settings: Settings::new(common::CLUSTER),
+        zonal_shift: false,
     };
     let names: Vec<String> = (0..count).map(|number| format!("default-{number:05}")).collect();
     let drains = names.chunks(BATCH).map(async |batch| {

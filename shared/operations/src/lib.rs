@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Planner`] | pods that wait, the minute | decides what to launch and what to remove, writes claims |
 //! | [`Reconciler`] | a message a claim | one step of one claim after another until it has to wait |
-//! | [`Sweeper`] | the minute | compares all claims with EC2 and the cluster, adopts and collects |
+//! | [`Sweeper`] | the minute | compares all claims with EC2 and the cluster, adopts and collects; reads zonal shifts |
 //! | [`Interrupter`] | EC2 and Health events | makes claims leave whose instance is about to go |
 //! | [`Refresher`] | a schedule | reads what EC2 offers, resolves EC2NodeClasses |
 //! | [`Validator`] | a message an EC2NodeClass | asks EC2 by dry runs whether it would launch from the class |
@@ -28,6 +28,7 @@ pub mod reconcile;
 pub mod refresh;
 pub mod sweep;
 pub mod validate;
+mod zonal_shift;
 
 pub use context::Context;
 pub use interrupt::{Interrupter, Interruption, ParseInterruptionError};

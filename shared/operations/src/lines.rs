@@ -57,6 +57,10 @@ lines! {
     Collected, "collected", Info { what: &'a str, name: &'a str, why: &'a str, }
     /// A sweep ended.
     SweepEnded, "sweep-ended", Info { claims: usize, instances: usize, collected: usize, requeued: usize, problems: &'a [String], }
+    /// The zones that the cluster is shifted away from are these now.
+    ZonalShiftsChanged, "zonal-shifts-changed", Warn { zones: Vec<&'a str>, }
+    /// Zonal shifts could not be read; those that were known hold until their end.
+    ZonalShiftsUnread, "zonal-shifts-unread", Warn { known: &'a [String], why: &'a str, }
     /// The usage counters of a NodePool were wrong.
     UsageCorrected, "usage-corrected", Warn { node_pool: &'a str, }
     /// EC2 said that an instance is about to go.

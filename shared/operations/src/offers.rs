@@ -13,7 +13,7 @@ use nodeless_model::{
 };
 use nodeless_ports::claims::UnavailableOffering;
 use nodeless_ports::cloud::LaunchCandidate;
-use nodeless_ports::{Claims, PortError};
+use nodeless_ports::{Claims, PortError, ShiftedZone};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
@@ -58,15 +58,25 @@ impl CatalogCache {
     }
 }
 
-/// The offerings that are known to be short, in the catalog's form.
-pub(crate) fn shortages(offerings: &[UnavailableOffering], now: Timestamp) -> UnavailableOfferings {
+/// The offerings that are known to be short, and those of zones that are shifted away from, in the catalog's form.
+pub(crate) fn shortages(
+    offerings: &[UnavailableOffering],
+    shifted: &[ShiftedZone],
+    now: Timestamp,
+) -> UnavailableOfferings {
     let records = offerings.iter().map(|offering| Unavailable {
         instance_type: Some(offering.instance_type.clone()),
         zone: Some(offering.zone.clone()),
         capacity_type: Some(offering.capacity_type),
         until: offering.until,
     });
-    UnavailableOfferings::new(records, now)
+    let zones = shifted.iter().map(|shifted| Unavailable {
+        instance_type: None,
+        zone: Some(shifted.zone.clone()),
+        capacity_type: None,
+        until: shifted.until,
+    });
+    UnavailableOfferings::new(records.chain(zones), now)
 }
 
 /// The instance types of each EC2NodeClass, or why there are none.
@@ -93,6 +103,7 @@ pub(crate) struct OfferCache {
 struct Held {
     catalog: Option<Arc<Catalog>>,
     short: Vec<UnavailableOffering>,
+    shifted: Vec<String>,
     classes: BTreeMap<String, (NodeClassSettings, InstanceTypes)>,
     overlaid: Option<(Vec<NodeOverlay>, Vec<PlainPool>, Overlaid)>,
 }
@@ -105,20 +116,26 @@ type OfClass = Result<InstanceTypes, String>;
 
 impl OfferCache {
     /// The instance types of each EC2NodeClass. Those whose settings are what they were are the very same as last time, as
-    /// long as catalog and shortages are.
+    /// long as catalog, shortages and zonal shifts are.
     pub(crate) fn instance_types(
         &self,
         catalog: &Arc<Catalog>,
         classes: &BTreeMap<String, EC2NodeClass>,
         short: &[UnavailableOffering],
+        shifted: &[ShiftedZone],
         now: Timestamp,
     ) -> BTreeMap<String, OfClass> {
         let mut short: Vec<UnavailableOffering> =
             short.iter().filter(|offering| offering.until > now).cloned().collect();
         short.sort();
+        // That a shift is extended changes no offering.
+        let away: Vec<String> = shifted.iter().map(|zone| zone.zone.clone()).collect();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if !held.catalog.as_ref().is_some_and(|known| Arc::ptr_eq(known, catalog)) || held.short != short {
-            *held = Held { catalog: Some(catalog.clone()), short, ..Held::default() };
+        if !held.catalog.as_ref().is_some_and(|known| Arc::ptr_eq(known, catalog))
+            || held.short != short
+            || held.shifted != away
+        {
+            *held = Held { catalog: Some(catalog.clone()), short, shifted: away, ..Held::default() };
         }
         held.classes.retain(|name, _| classes.contains_key(name));
         let mut types = BTreeMap::new();
@@ -128,7 +145,7 @@ impl OfferCache {
                     match held.classes.get(name) {
                         Some((known, types)) if *known == settings => types.clone(),
                         _ => {
-                            let short = shortages(&held.short, now);
+                            let short = shortages(&held.short, shifted, now);
                             let types = InstanceTypes::from(catalog.instance_types(&settings, &short));
                             held.classes.insert(name.clone(), (settings, types.clone()));
                             types
@@ -288,7 +305,7 @@ mod tests {
         let (cache, catalog, now) = (OfferCache::default(), catalog(), Timestamp::from_second(100).unwrap());
         let made = |catalog: &Arc<Catalog>, zone: &str, short: &[UnavailableOffering]| {
             let classes = BTreeMap::from([("default".to_owned(), class(zone))]);
-            cache.instance_types(catalog, &classes, short, now)["default"].clone().unwrap()
+            cache.instance_types(catalog, &classes, short, &[], now)["default"].clone().unwrap()
         };
         let first = made(&catalog, "us-east-1a", &[]);
         assert!(Arc::ptr_eq(&first, &made(&catalog, "us-east-1a", &[short(90)])), "that shortage has passed");
@@ -302,10 +319,31 @@ mod tests {
     }
 
     #[test]
+    fn a_zone_that_is_shifted_away_from_offers_nothing_until_that_is_over() {
+        let (cache, catalog, now) = (OfferCache::default(), catalog(), Timestamp::from_second(100).unwrap());
+        let made = |until: &[i64]| {
+            let zone = |until: &i64| ShiftedZone {
+                zone_id: "use1-az1".into(),
+                zone: "us-east-1a".into(),
+                until: Timestamp::from_second(*until).unwrap(),
+            };
+            let shifted: Vec<ShiftedZone> = until.iter().map(zone).collect();
+            let classes = BTreeMap::from([("default".to_owned(), class("us-east-1a"))]);
+            cache.instance_types(&catalog, &classes, &[], &shifted, now)["default"].clone().unwrap()
+        };
+        let available = |types: &InstanceTypes| types[0].offerings.iter().filter(|offering| offering.available).count();
+        assert_eq!(available(&made(&[])), 2, "on-demand and spot");
+        let shifted = made(&[200]);
+        assert_eq!(available(&shifted), 0);
+        assert!(Arc::ptr_eq(&shifted, &made(&[300])), "it was extended, nothing else");
+        assert_eq!(available(&made(&[])), 2);
+    }
+
+    #[test]
     fn overlays_are_applied_anew_only_when_something_changed() {
         let (cache, catalog, now) = (OfferCache::default(), catalog(), Timestamp::from_second(100).unwrap());
         let classes = BTreeMap::from([("default".to_owned(), class("us-east-1a"))]);
-        let types = cache.instance_types(&catalog, &classes, &[], now)["default"].clone().unwrap();
+        let types = cache.instance_types(&catalog, &classes, &[], &[], now)["default"].clone().unwrap();
         let pool = nodeless_api::NodePool::new(
             "default",
             serde_json::from_value(serde_json::json!({ "template": { "spec": {

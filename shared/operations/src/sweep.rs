@@ -7,6 +7,7 @@ use crate::health;
 use crate::lines::{Collected, Failed, SweepEnded, UsageCorrected};
 use crate::node_class;
 use crate::offers::{CatalogCache, learn, shortages};
+use crate::zonal_shift;
 use jiff::Timestamp;
 use nodeless_lifecycle::{
     Collection, Observation, Seen, Settings, World, begin_termination, claim_event, collect, step,
@@ -16,7 +17,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{MirroredClaim, NodePatch};
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue};
+use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, ZonalShifts};
 use nodeless_telemetry::{Metric, Metrics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub struct Sweeper {
     pub catalog: CatalogCache,
     /// Karpenter's times, and the cluster's name.
     pub settings: Settings,
+    /// ARC, where zonal shifts are heeded.
+    pub zonal_shifts: Option<Arc<dyn ZonalShifts>>,
 }
 
 /// What came of a sweep.
@@ -106,13 +109,16 @@ impl Sweeper {
     }
 
     async fn sweep(&self, metrics: &mut Metrics) -> Result<SweepReport, SweepError> {
+        let mut report = SweepReport::default();
+        // First, and whatever else can be read: a zone that fails may take EC2's answers with it.
+        let shifted = self.heed_zonal_shifts(&mut report).await?;
         let usage = self.claims.usage().await?;
         // The world first and the claims last, so that nothing that was just made looks as if it had no claim.
         let read = self.read().await?;
         let claims = self.claims.list().await?;
         let now = self.context.now();
-        let mut report =
-            SweepReport { claims: claims.len(), instances: read.instances.len(), ..SweepReport::default() };
+        report.claims = claims.len();
+        report.instances = read.instances.len();
         let world = World {
             claims: &claims,
             instances: &read.instances,
@@ -121,13 +127,16 @@ impl Sweeper {
             node_pools: &read.node_pools,
         };
         for collection in collect(&world, now, &self.settings) {
+            if outlasts_a_shift(&collection, &read.instances, &shifted) {
+                continue;
+            }
             match self.deal_with(&collection, &claims, &read, now).await {
                 Ok(()) => report.collected.push(collection),
                 Err(error) => report.problems.push(error.to_string()),
             }
         }
         self.end_blocks(&claims, now, &mut report).await;
-        self.end_unsound(&claims, now, &mut report).await;
+        self.end_unsound(&claims, &shifted, now, &mut report).await;
         self.requeue(&claims, &read, now, &mut report).await;
         self.mirror_missing(&claims, &read, now, &mut report).await;
         self.recount(&claims, &usage, now, &mut report).await;
@@ -209,7 +218,7 @@ impl Sweeper {
         let class = self.cluster.node_class(&claim.node_class).await.ok().flatten()?;
         let catalog = self.catalog.current(self.claims.as_ref()).await.ok()?;
         let settings = node_class::settings_with(&class, &catalog).ok()?;
-        Some(learn(instance, &catalog.instance_types(&settings, &shortages(&[], now))).price)
+        Some(learn(instance, &catalog.instance_types(&settings, &shortages(&[], &[], now))).price)
     }
 
     async fn begin(
@@ -251,8 +260,15 @@ impl Sweeper {
         }
     }
 
-    /// Makes claims leave whose instance fails its status checks, or for which EC2 plans something.
-    async fn end_unsound(&self, claims: &[NodeClaim], now: Timestamp, report: &mut SweepReport) {
+    /// Makes claims leave whose instance fails its status checks, or for which EC2 plans something. What fails in a zone that
+    /// is shifted away from may be the zone, and its nodes are needed when that is over.
+    async fn end_unsound(
+        &self,
+        claims: &[NodeClaim],
+        shifted: &[ShiftedZone],
+        now: Timestamp,
+        report: &mut SweepReport,
+    ) {
         if !claims.iter().any(|claim| claim.status.instance.is_some() && !claim.phase.is_leaving()) {
             return;
         }
@@ -264,7 +280,10 @@ impl Sweeper {
             }
         };
         let mut events = Vec::new();
-        for one in health::unsound(claims, &faults, now) {
+        let unsound = health::unsound(claims, &faults, now).into_iter();
+        for one in
+            unsound.filter(|one| one.reason != TerminationReason::Unhealthy || !is_shifted(claims, &one.claim, shifted))
+        {
             match self.begin(claims, &one.claim, one.reason, &one.message, now).await {
                 Ok(()) => {
                     self.context.log(&Collected { what: "claim leaves", name: &one.claim, why: &one.message });
@@ -374,6 +393,17 @@ impl Sweeper {
             Err(error) => self.context.log(&Failed { what: "read the catalog's version", why: &error.to_string() }),
         }
     }
+}
+
+/// Whether an instance that nobody wants is in a zone that is shifted away from: then EC2 is asked later.
+fn outlasts_a_shift(collection: &Collection, instances: &[Instance], shifted: &[ShiftedZone]) -> bool {
+    let Collection::TerminateInstance { id, .. } = collection else { return false };
+    instances.iter().any(|instance| instance.id == *id && zonal_shift::of_zone(shifted, &instance.zone).is_some())
+}
+
+fn is_shifted(claims: &[NodeClaim], name: &str, shifted: &[ShiftedZone]) -> bool {
+    let launched = claims.iter().find(|claim| claim.name == name).and_then(|claim| claim.status.instance.as_ref());
+    launched.is_some_and(|instance| zonal_shift::of_zone(shifted, &instance.zone).is_some())
 }
 
 fn age(since: Timestamp, now: Timestamp) -> Duration {

@@ -107,7 +107,7 @@ impl Validator {
             other => PortError::new(ErrorKind::Unavailable, OPERATION, other.to_string()),
         })?;
         let settings = node_class::settings_with(class, &catalog).map_err(|problems| invalid(problems.join("; ")))?;
-        let types = catalog.instance_types(&settings, &shortages(&[], self.context.now()));
+        let types = catalog.instance_types(&settings, &shortages(&[], &[], self.context.now()));
         let name = class.metadata.name.as_deref().unwrap_or_default();
         let (pools, _) = self.cluster.node_pools().await?;
         let own = pools.iter().filter(|pool| pool.template.node_class == name).map(Some);

@@ -1,6 +1,6 @@
 //! The claims table: what we want, and what has been decided about it.
 
-use crate::{ErrorKind, LaunchCheck, PortError};
+use crate::{ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, OfferingKey};
@@ -237,6 +237,19 @@ pub trait Claims: Send + Sync {
     /// # Errors
     /// When the table cannot be read.
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError>;
+
+    /// What is known of zonal shifts, read consistently; nothing where nobody ever wrote it.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn zonal_shifts(&self) -> Result<StoredZonalShifts, PortError>;
+
+    /// Writes what is known of zonal shifts if the table still holds the version that was read (none where that is zero),
+    /// and returns the new version.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
+    async fn put_zonal_shifts(&self, shifts: &StoredZonalShifts) -> Result<u64, PortError>;
 
     /// The launch budgets that hold at this time. An offering that is not among them has the initial one.
     ///

@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod error;
 pub mod launch_check;
 pub mod queue;
+pub mod zonal_shift;
 
 pub use catalog_source::CatalogSource;
 pub use claims::Claims;
@@ -21,3 +22,4 @@ pub use cluster::Cluster;
 pub use error::{ErrorKind, PortError};
 pub use launch_check::{LaunchAnswer, LaunchCheck, Refusal};
 pub use queue::Queue;
+pub use zonal_shift::{ShiftedZone, StoredZonalShifts, ZonalShift, ZonalShifts};

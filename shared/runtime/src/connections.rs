@@ -2,11 +2,11 @@
 
 use crate::{Environment, EnvironmentError, SystemClock};
 use aws_config::SdkConfig;
-use nodeless_eks::{ClusterAccess, Tokens};
+use nodeless_eks::{ArcZonalShifts, ClusterAccess, Tokens};
 use nodeless_kubernetes::{ApiServer, Connection, KubeCluster};
 use nodeless_launch::ClusterDetails;
 use nodeless_operations::Context;
-use nodeless_ports::PortError;
+use nodeless_ports::{ErrorKind, PortError, ZonalShifts};
 use nodeless_state::{DynamoClaims, SqsQueue};
 use nodeless_telemetry::Stdout;
 use std::sync::Arc;
@@ -67,6 +67,19 @@ impl Connections {
             access,
             config,
         })
+    }
+
+    /// The zonal shifts of the cluster.
+    ///
+    /// # Errors
+    /// When EKS did not tell the cluster's ARN.
+    pub fn zonal_shifts(&self) -> Result<Arc<dyn ZonalShifts>, ConnectError> {
+        let arn = self.access.arn.clone().ok_or_else(|| {
+            let name = &self.access.name;
+            let message = format!("EKS did not tell the ARN of cluster {name}, by which its zonal shifts are known");
+            PortError::new(ErrorKind::Unavailable, "EKS DescribeCluster", message)
+        })?;
+        Ok(Arc::new(ArcZonalShifts::new(&self.config, arn)))
     }
 
     /// What nodes have to know of the cluster.

@@ -108,6 +108,14 @@ impl<'a> Environment<'a> {
         self.required("NODELESS_PLAN_QUEUE_URL", "the URL of the SQS queue that wakes the planner")
     }
 
+    /// Whether zonal shifts of Amazon Application Recovery Controller are heeded; not where nothing is said.
+    ///
+    /// # Errors
+    /// When it is neither `true` nor `false`.
+    pub fn zonal_shift(&self) -> Result<bool, EnvironmentError> {
+        self.parsed_or("NODELESS_ZONAL_SHIFT", "whether zonal shifts of the cluster are heeded, true or false", false)
+    }
+
     /// The URL of the claims queue, for the functions that send to it.
     #[must_use]
     pub fn claims_queue_url(&self) -> Option<String> {
@@ -131,5 +139,6 @@ mod tests {
         let invalid = environment.parsed_or("SIZE", "how many", 3_u32).unwrap_err().to_string();
         assert!(invalid.starts_with("the environment variable SIZE is \"many\": invalid digit"), "{invalid}");
         assert_eq!(environment.parsed_or("OTHER", "how many", 3_u32), Ok(3));
+        assert_eq!(environment.zonal_shift(), Ok(false));
     }
 }

@@ -19,6 +19,7 @@
 //! | `decision#ID` | `record` (JSON), `expires` |
 //! | `launchcheck#EC2NODECLASS` | `record` (JSON), `expires` |
 //! | `lease#NAME` | `holder`, `fencing`, `expiresMilliseconds` |
+//! | `zonalshifts` | `record` (JSON), `version` |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod budgets;
@@ -34,6 +35,7 @@ mod queue;
 mod table;
 mod unavailable;
 mod usage;
+mod zonal_shifts;
 
 pub use queue::SqsQueue;
 pub use table::DynamoClaims;

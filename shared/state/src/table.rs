@@ -13,7 +13,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
 };
-use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError};
+use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -172,6 +172,14 @@ impl Claims for DynamoClaims {
 
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
         self.read_unavailable(now).await
+    }
+
+    async fn zonal_shifts(&self) -> Result<StoredZonalShifts, PortError> {
+        self.read_zonal_shifts().await
+    }
+
+    async fn put_zonal_shifts(&self, shifts: &StoredZonalShifts) -> Result<u64, PortError> {
+        self.write_zonal_shifts(shifts).await
     }
 
     async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {

@@ -18,7 +18,7 @@ use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, MOST_CREATED, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
 };
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
-use nodeless_ports::{Claims, ErrorKind, LaunchAnswer, LaunchCheck, Queue, Refusal};
+use nodeless_ports::{Claims, ErrorKind, LaunchAnswer, LaunchCheck, Queue, Refusal, ShiftedZone, StoredZonalShifts};
 use nodeless_state::{DynamoClaims, SqsQueue};
 use std::time::Duration;
 
@@ -363,6 +363,26 @@ async fn churn_is_written_only_over_the_version_that_was_read() {
     assert_eq!(told, [("a", 1, r#"{"entries":[]}"#), ("b", 2, r#"{"entries":[]}"#)]);
     // One that has expired may be deleted before it is written again.
     assert_eq!(claims.put_churn(&churn("c", 7)).await.unwrap(), 8);
+}
+
+#[tokio::test]
+async fn zonal_shifts_are_written_only_over_the_version_that_was_read() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let nothing = claims.zonal_shifts().await.unwrap();
+    assert_eq!(nothing, StoredZonalShifts::default());
+    let until = Timestamp::from_second(1_800_000_000).unwrap();
+    let shifted = StoredZonalShifts {
+        zones: vec![ShiftedZone { zone_id: "use1-az1".into(), zone: "us-east-1a".into(), until }],
+        told: [("use1-az2".to_owned(), "us-east-1b".to_owned())].into(),
+        ..nothing.clone()
+    };
+    assert_eq!(claims.put_zonal_shifts(&shifted).await.unwrap(), 1);
+    assert_eq!(claims.put_zonal_shifts(&shifted).await.unwrap_err().kind, ErrorKind::Conflict);
+    let read = claims.zonal_shifts().await.unwrap();
+    assert_eq!(read, StoredZonalShifts { version: 1, ..shifted });
+    assert_eq!(claims.put_zonal_shifts(&StoredZonalShifts { version: 1, ..nothing }).await.unwrap(), 2);
+    assert_eq!(claims.zonal_shifts().await.unwrap().zones, []);
 }
 
 #[tokio::test]

@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     shortages: Vec<(Timestamp, OfferingPattern)>,
+    /// Those of zones, which end by themselves unless everything ends.
+    shifts: Vec<(Timestamp, String)>,
 }
 
 impl Ends {
@@ -26,7 +28,10 @@ impl Ends {
     }
 
     /// Ends what is over; everything, if that is asked for.
-    pub(super) fn take(&mut self, controller: &Controller, now: Timestamp, all: bool) {
+    pub(super) fn take(&mut self, controller: &mut Controller, now: Timestamp, all: bool) {
+        for (_, zone) in self.shifts.extract_if(.., |(until, _)| all || *until <= now) {
+            controller.world_mut().cancel_zonal_shift(&zone);
+        }
         let (over, left) = std::mem::take(&mut self.shortages).into_iter().partition(|(at, _)| all || *at <= now);
         self.shortages = left;
         let over: Vec<(Timestamp, OfferingPattern)> = over;
@@ -176,6 +181,15 @@ fn do_it(
             let (kind, zone, bought) =
                 (some(&shortage.instance_type), some(&shortage.zone), some(&shortage.capacity_type));
             Ok(format!("EC2 lacks type {kind}, zone {zone}, capacity {bought} for {:#}", shortage.lasts))
+        }
+        Deed::ZonalShift(shift) => {
+            let until = after(now, shift.lasts);
+            if !controller.world_mut().start_zonal_shift(&shift.zone, until) {
+                let why = format!("there is no zone {}; use one of zones", shift.zone);
+                return Err(ScenarioError::Value { field: "zonalShift".to_owned(), why });
+            }
+            ends.shifts.push((until, shift.zone.clone()));
+            Ok(format!("the cluster is shifted away from {} for {:#}", shift.zone, shift.lasts))
         }
         Deed::Outage(outage) => {
             if let Some(chaos) = controller.chaos() {

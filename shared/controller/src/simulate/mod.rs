@@ -108,6 +108,7 @@ impl Run {
             families: scenario.instance_families.clone(),
             seed,
             join: JoinTiming { registers_after: machines.registers_after, ready_after: machines.ready_after },
+            zonal_shift: scenario.actions.iter().any(|action| matches!(action.what, Deed::ZonalShift(_))),
             ..WorldOptions::default()
         };
         let timeline = Timeline::new(&scenario, seed, hours)?;
@@ -181,7 +182,7 @@ impl Run {
                 let what = deeds::happen(&mut self.controller, &happening, &mut self.random, &mut self.ends)?;
                 self.report.note(now, what);
             }
-            self.ends.take(&self.controller, now, false);
+            self.ends.take(&mut self.controller, now, false);
             let sample = after(self.sampled, SAMPLE);
             if sample <= now {
                 self.sample();
@@ -215,7 +216,7 @@ impl Run {
     /// Nothing goes wrong any more and nobody changes anything: the world comes to rest, and stays there.
     fn rest(&mut self, end: Timestamp) -> Result<(), SimulationError> {
         self.timeline = Timeline::default();
-        self.ends.take(&self.controller, end, true);
+        self.ends.take(&mut self.controller, end, true);
         self.chaos.set_rates(Rates::default());
         self.chaos.mend();
         self.report.note(end, "from here on nothing goes wrong and nobody changes anything".to_owned());

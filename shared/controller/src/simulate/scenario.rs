@@ -177,6 +177,8 @@ pub enum Deed {
     NewImages(u32),
     /// EC2 lacks capacity of offerings for a time.
     Shortage(Shortage),
+    /// Somebody shifts the cluster away from a zone for a time.
+    ZonalShift(Shift),
     /// A service fails for a time.
     Outage(Outage),
     /// Something is wrong with the next machines.
@@ -214,11 +216,22 @@ pub struct Shortage {
     pub lasts: SignedDuration,
 }
 
+/// A zone that the cluster is shifted away from for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Shift {
+    /// The zone, by name.
+    pub zone: String,
+    /// For how long.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
 /// A service that fails for a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Outage {
-    /// `claims`, `cluster`, `cloud`, `source`, `queue`, or the beginning of an operation's name such as `cloud launch`.
+    /// `claims`, `cluster`, `cloud`, `source`, `queue`, `arc`, or the beginning of an operation's name such as `cloud launch`.
     pub of: String,
     /// For how long.
     #[serde(rename = "for", deserialize_with = "durations::one")]
@@ -401,9 +414,10 @@ mod tests {
         assert!(error.contains("soon"), "{error}");
         let error = Scenario::built_in("night").unwrap_err().to_string();
         assert!(error.contains("day, storm"), "{error}");
-        let action = "name: a\nactions: [{after: 1h, interruptSpot: 2}, {after: 90m, outage: {of: cloud, for: 3m}}]\n";
+        let action = "name: a\nactions: [{after: 1h, interruptSpot: 2}, {after: 90m, outage: {of: cloud, for: 3m}}, {after: 2h, zonalShift: {zone: us-east-1b, for: 30m}}]\n";
         let actions = Scenario::parse(action).unwrap().actions;
         assert!(matches!(actions[0].what, Deed::InterruptSpot(2)));
         assert_eq!(actions[1].after, SignedDuration::from_mins(90));
+        assert!(matches!(&actions[2].what, Deed::ZonalShift(shift) if shift.zone == "us-east-1b"));
     }
 }

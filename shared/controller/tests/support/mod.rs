@@ -25,7 +25,11 @@ pub fn custom(plural: &str) -> Resource {
 }
 
 pub fn start() -> Controller {
-    let world = World::new(WorldOptions::default()).unwrap();
+    start_in(WorldOptions::default())
+}
+
+pub fn start_in(options: WorldOptions) -> Controller {
+    let world = World::new(options).unwrap();
     let controller = Controller::new(world, Schedule::default(), Arc::new(Null), Faults::default());
     create(
         &controller,

@@ -52,6 +52,9 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
     if node.node.is_some_and(|node| node.unschedulable) {
         return "it is cordoned".to_owned();
     }
+    if let Some((zone, until)) = cluster.shifted(node) {
+        return format!("a zonal shift away from {zone} is in effect until {until}");
+    }
     if let (Some(claim), false) = (node.claim, takes_pods(cluster, node, now)) {
         let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
         let after = pool.map_or(NillableDuration::Never, |offer| offer.pool.disruption.consolidate_after);

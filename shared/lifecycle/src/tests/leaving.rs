@@ -237,6 +237,28 @@ fn an_instance_is_asked_to_end_until_it_has() {
 }
 
 #[test]
+fn an_instance_outlasts_a_zonal_shift_and_its_pods_need_not() {
+    let shift = || Some("a zonal shift away from us-east-1a is in effect".to_owned());
+    let seen = |pods| Observation { instance: Seen::default(), zonal_shift: shift(), ..draining_with(pods) };
+    let evicts = |next: &crate::Step| next.effects.iter().any(|effect| matches!(effect, Effect::Evict { .. }));
+    let draining = step(&leaving(Phase::Draining), &seen(vec![pod("a")]), at(1), &settings());
+    assert!(evicts(&draining) && draining.blocked.is_empty(), "{draining:?}");
+    let mut drained = draining.claim;
+    drained.status.drain_started = Some(at(0));
+    let drained = step(&drained, &seen(Vec::new()), at(60), &settings());
+    assert_eq!(drained.claim.phase, Phase::Terminating);
+
+    let waits = step(&drained.claim, &seen(Vec::new()), at(61), &settings());
+    assert_eq!((waits.claim.phase, waits.effects.len()), (Phase::Terminating, 0), "{:?}", waits.effects);
+    assert_eq!(waits.claim.status.terminate_requested, None);
+    assert!(waits.blocked[0].contains("i-1 is not terminated now: a zonal shift away from us-east-1a"), "{waits:?}");
+    assert!(waits.requeue.is_some());
+
+    let over = step(&waits.claim, &draining_with(Vec::new()), at(400), &settings());
+    assert!(over.effects.contains(&Effect::TerminateInstance { id: "i-1".into() }));
+}
+
+#[test]
 fn what_is_gone_leaves_no_trace_and_its_record_goes_last() {
     let next = step(&leaving(Phase::Gone), &draining_with(Vec::new()), at(10), &settings());
     let Effect::PatchNode { patch, .. } = &next.effects[0] else { panic!("{:?}", next.effects) };

@@ -173,6 +173,7 @@ fn all_is_well() -> Observation {
         pods: Seen::Known(Vec::new()),
         volume_attachments: Seen::Known(Vec::new()),
         mirror: Seen::Known(Some(mirror())),
+        zonal_shift: None,
     }
 }
 

@@ -70,16 +70,20 @@ fn any_observation() -> impl Strategy<Value = Observation> {
         seen(prop::collection::vec(any_node(), 0..3)),
         seen(prop::collection::vec(any_pod(), 0..4)),
         seen(mirror),
+        prop::option::weighted(0.1, Just("a zonal shift".to_owned())),
     )
-        .prop_map(|(node_class, node_pool_exists, instance, launch_group, nodes, pods, mirror)| Observation {
-            node_class,
-            node_pool_exists,
-            instance,
-            launch_group,
-            nodes,
-            pods,
-            volume_attachments: Seen::Known(Vec::new()),
-            mirror,
+        .prop_map(|(node_class, node_pool_exists, instance, launch_group, nodes, pods, mirror, zonal_shift)| {
+            Observation {
+                node_class,
+                node_pool_exists,
+                instance,
+                launch_group,
+                nodes,
+                pods,
+                volume_attachments: Seen::Known(Vec::new()),
+                mirror,
+                zonal_shift,
+            }
         })
 }
 
@@ -135,7 +139,8 @@ proptest! {
     #[test]
     fn nothing_is_destroyed_on_doubt((before, seen, next) in any_step()) {
         let doubtful = before.status.instance.is_some()
-            && (seen.nodes.known().is_none() || (seen.instance.known().is_none() && before.phase != Phase::Gone));
+            && (seen.nodes.known().is_none()
+                || (seen.instance.known().is_none() && seen.zonal_shift.is_none() && before.phase != Phase::Gone));
         if doubtful {
             prop_assert!(!next.effects.iter().any(destroys), "{:?}", next.effects);
         }
@@ -163,6 +168,18 @@ proptest! {
         if next.claim.phase == Phase::Gone && before.phase < Phase::Gone && before.status.instance.is_some() {
             let state = seen.instance.known().unwrap().as_ref().map(|instance| instance.state);
             prop_assert!(matches!(state, None | Some(InstanceState::Terminated)), "{:?}", state);
+        }
+    }
+
+    #[test]
+    fn nothing_is_done_to_an_instance_in_a_zone_that_is_shifted_away_from((before, seen, next) in any_step()) {
+        if seen.zonal_shift.is_some() && before.status.instance.is_some() {
+            let touches = |effect: &Effect| {
+                matches!(effect, Effect::TerminateInstance { .. } | Effect::TagInstance { .. } | Effect::DeleteRecord)
+            };
+            let begun = before.phase == Phase::Gone;
+            prop_assert!(begun || !next.effects.iter().any(touches), "{:?}", next.effects);
+            prop_assert!(begun || next.claim.phase < Phase::Gone, "its record has to outlast the shift");
         }
     }
 

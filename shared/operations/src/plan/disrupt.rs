@@ -233,6 +233,7 @@ pub(super) fn input<'a>(
         namespaces: situation.view.namespaces.clone(),
         annotations: situation.view.annotations.clone(),
         under_way,
+        shifted_zones: situation.shifted.iter().map(|shifted| (shifted.zone.clone(), shifted.until)).collect(),
         ..Cluster::default()
     }
 }

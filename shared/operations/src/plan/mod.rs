@@ -21,6 +21,7 @@ use crate::gates::FeatureGates;
 use crate::lines::{Failed, ObjectSkipped, PlanMade};
 use crate::names::Names;
 use crate::offers::{CatalogCache, CatalogError, OfferCache};
+use crate::zonal_shift;
 use commands::Commands;
 use jiff::Timestamp;
 use nodeless_disruption::Kept;
@@ -54,6 +55,8 @@ pub struct PlanSettings {
     pub scheduling: nodeless_scheduling::Options,
     /// What is switched on.
     pub gates: FeatureGates,
+    /// Whether zonal shifts are heeded.
+    pub zonal_shift: bool,
 }
 
 impl Default for PlanSettings {
@@ -66,6 +69,7 @@ impl Default for PlanSettings {
             keep_decisions: Duration::from_hours(7 * 24),
             scheduling: nodeless_scheduling::Options::default(),
             gates: FeatureGates::default(),
+            zonal_shift: false,
         }
     }
 }
@@ -170,11 +174,12 @@ impl Planner {
         let started = self.context.now();
         let catalog = self.catalog.current(self.claims.as_ref()).await?;
         // Claims before the cluster: a node that joins in between is then known by its claim.
-        let (records, usage, unavailable, launch_budgets) = futures::try_join!(
+        let (records, usage, unavailable, launch_budgets, shifted) = futures::try_join!(
             self.claims.list(),
             self.claims.usage(),
             self.claims.unavailable(started),
             self.claims.launch_budgets(started),
+            zonal_shift::in_effect(self.claims.as_ref(), self.settings.zonal_shift, started),
         )?;
         // Commands after claims: one that a claim says has taken it, and that is not there now, has ended.
         let (view, commands) = futures::try_join!(self.cluster.view(), self.claims.commands())?;
@@ -184,7 +189,7 @@ impl Planner {
             self.context.log(&ObjectSkipped { kind: &object.kind, name: &object.name, why: &object.message });
             report.problems.push(format!("{} {} is left out: {}", object.kind, object.name, object.message));
         }
-        let types = self.offers.instance_types(&catalog, &view.node_classes, &unavailable, started);
+        let types = self.offers.instance_types(&catalog, &view.node_classes, &unavailable, &shifted, started);
         let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
         let overlaid = self.offers.overlaid(&overlays, &pools::plain(&view, &types));
         self.write_overlay_status(&view, &overlaid, started).await;
@@ -198,6 +203,7 @@ impl Planner {
             view: &view,
             judged: &judged,
             commands: &commands,
+            shifted: &shifted,
             now: started,
             names: &mut names,
             report: &mut report,
@@ -206,7 +212,8 @@ impl Planner {
         let records = self.prescribe(records, prescription).await;
 
         let buffers = buffers::reserve(&view);
-        let mut situation = Situation::new(&view, &records).with_replaced(commands.replaced(&records));
+        let mut situation =
+            Situation::new(&view, &records).with_replaced(commands.replaced(&records)).with_shifted(&shifted);
         situation.virtual_pods = buffers.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
         let problem = situation.problem(&judged, started);
         let solution = solve(&problem, &self.settings.scheduling);
@@ -340,7 +347,8 @@ fn refuse(
     events: &mut Vec<ObjectEvent>,
 ) {
     let unschedulable = solution.unschedulable.iter().filter_map(|refused| {
-        let reasons: Vec<String> = refused.reasons.iter().map(ToString::to_string).collect();
+        let reasons = refused.reasons.iter().map(ToString::to_string);
+        let reasons: Vec<String> = reasons.chain(zonal_shift::told(situation.shifted, &refused.reasons)).collect();
         Some((real.pod(refused.pod)?, reasons.join("; ")))
     });
     for (pod, why) in unschedulable.chain(situation.faulty().map(|(pod, why)| (pod, why.clone()))) {

@@ -21,8 +21,8 @@ use nodeless_lifecycle::{begin_termination, claim_event};
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_ports::ErrorKind;
 use nodeless_ports::cluster::ClusterView;
+use nodeless_ports::{ErrorKind, ShiftedZone};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,6 +35,7 @@ pub(super) struct Prescription<'p> {
     pub(super) view: &'p ClusterView,
     pub(super) judged: &'p [Judged],
     pub(super) commands: &'p Commands,
+    pub(super) shifted: &'p [ShiftedZone],
     pub(super) now: Timestamp,
     pub(super) names: &'p mut Names,
     pub(super) report: &'p mut PlanReport,
@@ -83,7 +84,7 @@ impl Planner {
         plan: &mut Prescription<'_>,
     ) {
         let changes = {
-            let situation = Situation::new(plan.view, records);
+            let situation = Situation::new(plan.view, records).with_shifted(plan.shifted);
             let cluster = whole(&situation, plan.judged, under_way);
             static_changes(&cluster, plan.now, &self.disruption_options())
         };
@@ -186,7 +187,7 @@ fn whole<'a>(situation: &'a Situation<'_>, judged: &'a [Judged], under_way: &'a 
 
 /// The nodes of NodePools that sleep.
 fn sleepers(records: &[NodeClaim], under_way: &[CommandRecord], plan: &Prescription<'_>) -> Vec<Going> {
-    let situation = Situation::new(plan.view, records);
+    let situation = Situation::new(plan.view, records).with_shifted(plan.shifted);
     let retiring = schedules::retiring(&whole(&situation, plan.judged, under_way), plan.now);
     let going = retiring.into_iter().map(|(candidate, until)| Going {
         message: format!("its NodePool {} sleeps until {until}", candidate.node_pool),
@@ -212,7 +213,7 @@ fn repairs(records: &[NodeClaim], under_way: &[CommandRecord], plan: &mut Prescr
         plan.report.problems.push(format!("no node is repaired: Node {}: {}", hidden.name, hidden.message));
         return Vec::new();
     }
-    let situation = Situation::new(plan.view, records);
+    let situation = Situation::new(plan.view, records).with_shifted(plan.shifted);
     let found = unhealthy(&whole(&situation, plan.judged, under_way), plan.now);
     let mut going = Vec::new();
     for Unhealthy { node, node_claim, node_pool, message, verdict, .. } in found {

@@ -4,6 +4,7 @@ use super::pools::Judged;
 use jiff::Timestamp;
 use nodeless_lifecycle::drain::is_protected;
 use nodeless_model::{Node, NodeClaim, Phase, Pod, PodDisruptionBudget};
+use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{BoundPods, Problem, VolumeTopology, existing_node};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,8 @@ pub(super) struct Situation<'a> {
     pub(super) virtual_pods: Vec<&'a Pod>,
     /// Claims whose pods have to find a place although they have not begun to leave: a command is about to drain them.
     replaced: BTreeSet<String>,
+    /// The zones that are shifted away from.
+    pub(super) shifted: &'a [ShiftedZone],
 }
 
 impl<'a> Situation<'a> {
@@ -54,12 +57,17 @@ impl<'a> Situation<'a> {
             !joined.contains(claim.name.as_str()) && matches!(claim.phase, Phase::Reserved | Phase::Launched)
         });
         places.extend(on_the_way.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }));
-        Self { view, records, places, virtual_pods: Vec::new(), replaced: BTreeSet::new() }
+        Self { view, records, places, virtual_pods: Vec::new(), replaced: BTreeSet::new(), shifted: &[] }
     }
 
     /// The same, where commands are about to drain these claims.
     pub(super) fn with_replaced(self, replaced: BTreeSet<String>) -> Self {
         Self { replaced, ..self }
+    }
+
+    /// The same, while these zones are shifted away from.
+    pub(super) fn with_shifted(self, shifted: &'a [ShiftedZone]) -> Self {
+        Self { shifted, ..self }
     }
 
     /// The scheduling problem: pods that wait, pods that have to leave their node, and after them the virtual pods of buffers.

@@ -4,6 +4,7 @@ use super::Reconciler;
 use crate::lines::{Failed, LaunchAnswered, LaunchFailed};
 use crate::node_class;
 use crate::offers::{candidates, learn, shortages};
+use crate::zonal_shift;
 use nodeless_api::{Condition, ConditionStatus, NodeOverlayStatus};
 use nodeless_catalog::overlay::{self, Plain};
 use nodeless_launch::budget;
@@ -94,7 +95,11 @@ impl Reconciler {
             other => PortError::new(ErrorKind::Unavailable, "read the catalog", other.to_string()),
         })?;
         let now = self.context.now();
-        let unavailable = shortages(&self.claims.unavailable(now).await?, now);
+        let (short, shifted) = futures::try_join!(
+            self.claims.unavailable(now),
+            zonal_shift::in_effect(self.claims.as_ref(), self.zonal_shift, now),
+        )?;
+        let unavailable = shortages(&short, &shifted, now);
         let settings = node_class::settings_with(&node_class, &catalog)
             .map_err(|problems| invalid(format!("EC2NodeClass {name}: {}", problems.join("; "))))?;
         let types = self.overlaid(claim, catalog.instance_types(&settings, &unavailable)).await?;

@@ -37,6 +37,8 @@ pub struct Reconciler {
     pub catalog: CatalogCache,
     /// Karpenter's times, and the cluster's name.
     pub settings: Settings,
+    /// Whether zonal shifts are heeded.
+    pub zonal_shift: bool,
 }
 
 /// What came of a run.
@@ -99,7 +101,7 @@ impl Reconciler {
                 return Ok(done);
             };
             done.phase = Some(claim.phase);
-            let seen = self.observe(&claim, Needs::of(&claim), &mut said).await;
+            let seen = self.observe(&claim, Needs::of(&claim), &mut said).await?;
             let next = step(&claim, &seen, self.context.now(), &self.settings);
             done.waits_for.clone_from(&next.blocked);
             let Some(written) = self.write(&claim, &next, metrics).await? else {

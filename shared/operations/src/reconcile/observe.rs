@@ -2,6 +2,7 @@
 
 use super::Reconciler;
 use crate::node_class;
+use crate::zonal_shift;
 use nodeless_lifecycle::{Needs, NodeClassState, Observation, Seen};
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::{Instance, Node, NodeClaim, Pod, labels};
@@ -11,7 +12,19 @@ use nodeless_ports::{ErrorKind, PortError};
 pub(super) type Remembered = Option<Seen<Option<Instance>>>;
 
 impl Reconciler {
-    pub(super) async fn observe(&self, claim: &NodeClaim, needs: Needs, said: &mut Remembered) -> Observation {
+    /// # Errors
+    /// When the claims table cannot say whether the zone of the instance is shifted away from.
+    pub(super) async fn observe(
+        &self,
+        claim: &NodeClaim,
+        mut needs: Needs,
+        said: &mut Remembered,
+    ) -> Result<Observation, PortError> {
+        let mut shift = None;
+        if needs.instance && self.zonal_shift {
+            shift = self.shift_away_from(claim).await?;
+            needs.instance = shift.is_none();
+        }
         let (node_class, node_pool_exists, launch_group, nodes, mirror) = futures::join!(
             wanted(needs.node_class, self.node_class_state(claim)),
             wanted(needs.node_pool, self.node_pool_exists(claim)),
@@ -25,7 +38,24 @@ impl Reconciler {
             wanted(needs.pods && nodes.known().is_some(), self.pods(known)),
             wanted(needs.volume_attachments && nodes.known().is_some(), self.volumes(known)),
         );
-        Observation { node_class, node_pool_exists, instance, launch_group, nodes, pods, volume_attachments, mirror }
+        Ok(Observation {
+            node_class,
+            node_pool_exists,
+            instance,
+            launch_group,
+            nodes,
+            pods,
+            volume_attachments,
+            mirror,
+            zonal_shift: shift,
+        })
+    }
+
+    /// The zonal shift away from the zone of the claim's instance, in words, while one is in effect.
+    async fn shift_away_from(&self, claim: &NodeClaim) -> Result<Option<String>, PortError> {
+        let Some(launched) = &claim.status.instance else { return Ok(None) };
+        let shifted = zonal_shift::in_effect(self.claims.as_ref(), true, self.context.now()).await?;
+        Ok(zonal_shift::of_zone(&shifted, &launched.zone).map(zonal_shift::words))
     }
 
     async fn remembered(&self, needed: bool, claim: &NodeClaim, said: &mut Remembered) -> Seen<Option<Instance>> {

@@ -18,7 +18,7 @@ use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, Context, Interrupter, Planner, Reconciler, Sweeper};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Claims, Queue};
-use nodeless_simulation::memory::{Faults, MemoryClaims, MemoryQueue};
+use nodeless_simulation::memory::{Faults, MemoryClaims, MemoryQueue, MemoryZonalShifts};
 use nodeless_simulation::world::WorldClock;
 use nodeless_telemetry::Captured;
 use std::collections::BTreeSet;
@@ -34,6 +34,7 @@ pub struct Town {
     pub queue: MemoryQueue,
     pub cluster: TestCluster,
     pub cloud: TestCloud,
+    pub zonal_shifts: MemoryZonalShifts,
     pub sink: Arc<Captured>,
     /// Every claim that was ever seen, with the instance that it had.
     pub history: BTreeSet<(String, String)>,
@@ -57,17 +58,18 @@ impl Town {
         let cloud = TestCloud::new(clock.clone(), faults.clone());
         let sink = Arc::new(Captured::default());
         let context = Context { cluster_name: CLUSTER.into(), clock: Arc::new(clock.clone()), sink: sink.clone() };
-        let settings = PlanSettings::default();
+        let settings = PlanSettings { zonal_shift: true, ..PlanSettings::default() };
         let planner = planner(&context, &claims, &queue, &cluster, &settings);
         let reconciler = reconciler(&context, &claims, &queue, &cluster, &cloud);
         faults.revive();
         Self {
             clock,
-            faults,
             claims,
             queue,
             cluster,
             cloud,
+            zonal_shifts: MemoryZonalShifts::new(faults.clone()),
+            faults,
             sink,
             history: BTreeSet::new(),
             settings,
@@ -114,6 +116,7 @@ impl Town {
             cloud: Arc::new(self.cloud.clone()),
             catalog: CatalogCache::default(),
             settings: Settings::new(CLUSTER),
+            zonal_shifts: Some(Arc::new(self.zonal_shifts.clone())),
         }
     }
 
@@ -236,6 +239,7 @@ fn reconciler(
         cloud: Arc::new(cloud.clone()),
         catalog: CatalogCache::default(),
         settings: Settings::new(CLUSTER),
+        zonal_shift: true,
     }
 }
 

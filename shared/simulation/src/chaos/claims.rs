@@ -1,4 +1,4 @@
-//! The claims table and the source of the catalog, with mishaps.
+//! The claims table, the source of the catalog and ARC, with mishaps.
 
 use super::Chaos;
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
 };
-use nodeless_ports::{CatalogSource, Claims, LaunchCheck, PortError};
+use nodeless_ports::{CatalogSource, Claims, LaunchCheck, PortError, StoredZonalShifts, ZonalShift, ZonalShifts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +83,15 @@ impl Claims for ChaoticClaims {
 
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
         self.chaos.read("claims unavailable", self.inner.unavailable(now)).await
+    }
+
+    async fn zonal_shifts(&self) -> Result<StoredZonalShifts, PortError> {
+        self.chaos.read("claims zonal shifts", self.inner.zonal_shifts()).await
+    }
+
+    async fn put_zonal_shifts(&self, shifts: &StoredZonalShifts) -> Result<u64, PortError> {
+        let subject = format!("{} zones", shifts.zones.len());
+        self.chaos.write("claims put zonal shifts", subject, |_| true, self.inner.put_zonal_shifts(shifts)).await
     }
 
     async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
@@ -186,5 +195,21 @@ impl CatalogSource for ChaoticCatalogSource {
     async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
         let subject = node_class.metadata.name.clone().unwrap_or_default();
         self.chaos.write("source release", subject, |()| true, self.inner.release(node_class)).await
+    }
+}
+
+/// The ZonalShifts port with mishaps in its way.
+#[derive(Clone)]
+pub struct ChaoticZonalShifts {
+    /// The port itself.
+    pub inner: Arc<dyn ZonalShifts>,
+    /// What goes wrong.
+    pub chaos: Chaos,
+}
+
+#[async_trait]
+impl ZonalShifts for ChaoticZonalShifts {
+    async fn applied(&self) -> Result<Vec<ZonalShift>, PortError> {
+        self.chaos.read("arc zonal shifts", self.inner.applied()).await
     }
 }

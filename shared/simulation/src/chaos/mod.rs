@@ -12,7 +12,7 @@ mod cloud;
 mod cluster;
 mod queue;
 
-pub use claims::{ChaoticCatalogSource, ChaoticClaims};
+pub use claims::{ChaoticCatalogSource, ChaoticClaims, ChaoticZonalShifts};
 pub use cloud::ChaoticCloud;
 pub use cluster::ChaoticCluster;
 pub use queue::{ChaoticQueue, Fate};

@@ -9,7 +9,7 @@ use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
 use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering, node_pool_of,
 };
-use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError};
+use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +26,7 @@ struct Table {
     claims: BTreeMap<String, NodeClaim>,
     usage: BTreeMap<String, Counted>,
     unavailable: BTreeMap<(String, String, CapacityType), UnavailableOffering>,
+    zonal_shifts: StoredZonalShifts,
     budgets: BTreeMap<OfferingKey, LaunchBudget>,
     launch_checks: BTreeMap<String, LaunchCheck>,
     catalog: Option<(String, Vec<u8>)>,
@@ -244,6 +245,23 @@ impl Claims for MemoryClaims {
             let mut table = self.lock();
             table.unavailable.retain(|_, offering| offering.until > now);
             Ok(table.unavailable.values().cloned().collect())
+        })
+    }
+
+    async fn zonal_shifts(&self) -> Result<StoredZonalShifts, PortError> {
+        self.faults.read("claims zonal shifts", || Ok(self.lock().zonal_shifts.clone()))
+    }
+
+    async fn put_zonal_shifts(&self, shifts: &StoredZonalShifts) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put zonal shifts";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if table.zonal_shifts.version != shifts.version {
+                return Err(conflict(OPERATION, "zonal shifts"));
+            }
+            let version = shifts.version + 1;
+            table.zonal_shifts = StoredZonalShifts { version, ..shifts.clone() };
+            Ok(version)
         })
     }
 

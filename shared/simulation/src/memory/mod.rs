@@ -1,12 +1,14 @@
-//! The claims table and the queues in memory, by the rules of the real ones, with faults on demand.
+//! The claims table, the queues and ARC in memory, by the rules of the real ones, with faults on demand.
 
 mod claims;
 mod faults;
 mod queue;
+mod zonal_shifts;
 
 pub use claims::MemoryClaims;
 pub use faults::Faults;
 pub use queue::MemoryQueue;
+pub use zonal_shifts::MemoryZonalShifts;
 
 #[cfg(test)]
 mod tests;

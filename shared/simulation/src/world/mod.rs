@@ -7,6 +7,7 @@
 mod clock;
 mod join;
 mod user_data;
+mod zonal_shift;
 
 pub use clock::WorldClock;
 pub use join::JoinTiming;
@@ -15,10 +16,11 @@ use crate::ec2::{Account, Ec2, Ec2Event, RegionFacts};
 use crate::kubernetes::controllers::Controllers;
 use crate::kubernetes::resource::CUSTOM_RESOURCE_DEFINITIONS;
 use crate::kubernetes::{ApiServer, CreateOptions, Options, Status};
+use crate::memory::MemoryZonalShifts;
 use jiff::Timestamp;
 use nodeless_catalog::{Catalog, Facts};
 use serde_json::Value;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// How to set up a [`World`].
@@ -42,6 +44,8 @@ pub struct WorldOptions {
     pub token: Option<String>,
     /// How long machines take to join.
     pub join: JoinTiming,
+    /// Whether the cluster is registered with ARC for zonal shifts, and nodeless heeds them.
+    pub zonal_shift: bool,
 }
 
 impl Default for WorldOptions {
@@ -56,6 +60,7 @@ impl Default for WorldOptions {
             seed: 0,
             token: None,
             join: JoinTiming::default(),
+            zonal_shift: false,
         }
     }
 }
@@ -89,6 +94,9 @@ pub struct World {
     catalog: Arc<Catalog>,
     options: WorldOptions,
     events: VecDeque<Value>,
+    zonal_shifts: MemoryZonalShifts,
+    /// The nodes that EKS cordoned because their zone is shifted away from.
+    cordoned: BTreeSet<String>,
 }
 
 impl World {
@@ -125,6 +133,8 @@ impl World {
             catalog: Arc::new(Catalog::synthetic(1, &facts)),
             options,
             events: VecDeque::new(),
+            zonal_shifts: MemoryZonalShifts::default(),
+            cordoned: BTreeSet::new(),
         };
         world.settle()?;
         Ok(world)
@@ -179,6 +189,7 @@ impl World {
             for event in &events {
                 self.take(event, now);
             }
+            self.settle_zonal_shifts(now)?;
             self.controllers.settle(&self.api, now)?;
             if events.is_empty() && self.api.revision() == revision {
                 return Ok(round > 0 || self.api.revision() != before);
@@ -190,7 +201,7 @@ impl World {
 
     /// When something is due next without anybody's doing, if anything is.
     pub fn next_wakeup(&mut self) -> Option<Timestamp> {
-        [self.ec2.next_due(), self.controllers.next_wakeup()].into_iter().flatten().min()
+        [self.ec2.next_due(), self.controllers.next_wakeup(), self.zonal_shift_ends()].into_iter().flatten().min()
     }
 
     /// Lets time pass: everything that is due until then happens at its own time. Time never goes back.
@@ -240,11 +251,15 @@ impl World {
             | Ec2Event::StateChange { .. } => {}
         }
         if let Some(event) = event.event_bridge() {
-            if self.events.len() == WAITING_EVENTS {
-                self.events.pop_front();
-            }
-            self.events.push_back(event.clone());
+            self.tell(event.clone());
         }
+    }
+
+    fn tell(&mut self, event: Value) {
+        if self.events.len() == WAITING_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
     }
 }
 

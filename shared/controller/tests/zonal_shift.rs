@@ -1,0 +1,127 @@
+//! A zonal shift from its beginning to its end, in virtual time.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use jiff::SignedDuration;
+use nodeless_controller::Controller;
+use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
+use nodeless_simulation::kubernetes::{PatchOptions, PatchType};
+use nodeless_simulation::world::WorldOptions;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use support::{create, custom, list, picture, running, start_in, within};
+
+fn deployment(name: &str, replicas: usize, node_selector: &Value) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "replicas": replicas, "selector": { "matchLabels": { "app": name } },
+            "template": { "metadata": { "labels": { "app": name } }, "spec": {
+                "nodeSelector": node_selector,
+                "containers": [{ "name": "main", "image": "registry.k8s.io/pause:3.9",
+                    "resources": { "requests": { "cpu": "1500m", "memory": "1Gi" } } }],
+            } },
+        },
+    })
+}
+
+fn scale(controller: &Controller, name: &str, replicas: usize) {
+    let patch = json!({ "spec": { "replicas": replicas } });
+    let options = PatchOptions::default();
+    controller.world().api().patch(&DEPLOYMENTS, "default", name, None, PatchType::Merge, &patch, &options).unwrap();
+}
+
+fn zone(node: &Value) -> &str {
+    node["metadata"]["labels"]["topology.kubernetes.io/zone"].as_str().unwrap_or_default()
+}
+
+/// The nodes in a zone, by name.
+fn nodes_in(controller: &Controller, wanted: &str) -> BTreeSet<String> {
+    let nodes = list(controller, &NODES);
+    let inside = nodes.iter().filter(|node| zone(node) == wanted);
+    inside.map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn events(controller: &Controller, reason: &str) -> usize {
+    list(controller, &EVENTS).iter().filter(|event| event["reason"] == reason).count()
+}
+
+fn wait(controller: &mut Controller, seconds: i64, what: &str, holds: impl Fn(&Controller) -> bool) {
+    let limit = within(controller, seconds);
+    let came = controller.advance_until(limit, holds).unwrap();
+    assert!(came, "{what}: {}", picture(controller));
+}
+
+#[test]
+fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
+    let mut controller = start_in(WorldOptions { zonal_shift: true, ..WorldOptions::default() });
+    controller.advance_to(within(&controller, 5)).unwrap();
+    create(&controller, &DEPLOYMENTS, deployment("web", 4, &json!({})));
+    wait(&mut controller, 300, "web runs", |it| running(it) == 4);
+    // Wherever it is cheapest now, it will be cheapest again.
+    let away = zone(&list(&controller, &NODES)[0]).to_owned();
+    let before = nodes_in(&controller, &away);
+
+    let until = within(&controller, 2400);
+    assert!(controller.world_mut().start_zonal_shift(&away, until));
+    wait(&mut controller, 10, "the NodePool is told, without waiting for the sweep", |it| {
+        events(it, "ZonalShiftActive") == 1
+    });
+    let cordoned =
+        |it: &Controller| list(it, &NODES).iter().filter(|node| node["spec"]["unschedulable"] == true).count();
+    assert_eq!(cordoned(&controller), before.len());
+
+    // Pods that may go elsewhere do; those that may not wait and launch nothing.
+    scale(&controller, "web", 10);
+    create(&controller, &DEPLOYMENTS, deployment("bound", 1, &json!({ "topology.kubernetes.io/zone": away })));
+    wait(&mut controller, 300, "web runs elsewhere", |it| running(it) == 10);
+    controller.advance_to(within(&controller, 300)).unwrap();
+    assert_eq!(nodes_in(&controller, &away), before, "none came, none went: {}", picture(&mut controller));
+    let pods = list(&controller, &PODS);
+    let bound = pods.iter().find(|pod| pod["metadata"]["labels"]["app"] == "bound").unwrap();
+    assert_eq!(bound["status"]["phase"], "Pending");
+    let told = list(&controller, &EVENTS).iter().any(|event| {
+        event["involvedObject"]["name"] == bound["metadata"]["name"]
+            && event["message"].as_str().unwrap_or_default().contains("a zonal shift away from")
+    });
+    assert!(told, "the pod hears why");
+
+    // Nodes that nobody needs go in other zones, and stay in this one.
+    scale(&controller, "web", 0);
+    wait(&mut controller, 900, "nodes go elsewhere", |it| list(it, &NODES).len() == before.len());
+    controller.advance_to(within(&controller, 300)).unwrap();
+    assert_eq!(nodes_in(&controller, &away), before, "{}", picture(&mut controller));
+
+    // One that is deleted by hand keeps its instance, and its claim is not lost.
+    let claim = list(&controller, &custom("nodeclaims"))[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let options = nodeless_simulation::kubernetes::DeleteOptions::default();
+    controller.world().api().delete(&custom("nodeclaims"), "", &claim, &options).unwrap();
+    let margin = until.saturating_sub(SignedDuration::from_secs(1)).unwrap();
+    controller.advance_to(margin).unwrap();
+    let is_there = |it: &Controller| {
+        list(it, &custom("nodeclaims")).iter().any(|found| found["metadata"]["name"] == claim.as_str())
+    };
+    assert!(is_there(&controller) && nodes_in(&controller, &away) == before, "{}", picture(&mut controller));
+
+    // The shift ends by itself, which nobody tells: the next sweep sees it.
+    wait(&mut controller, 70, "the NodePool is told", |it| events(it, "ZonalShiftCleared") == 1);
+    wait(&mut controller, 300, "the pod that waited runs", |it| running(it) == 1);
+    wait(&mut controller, 600, "what was to go is gone", |it| {
+        let left = nodes_in(it, &away);
+        !is_there(it) && left.len() == 1 && cordoned(it) == 0
+    });
+}
+
+#[test]
+fn a_shift_is_no_business_of_those_who_did_not_ask() {
+    let mut controller = start_in(WorldOptions::default());
+    controller.advance_to(within(&controller, 5)).unwrap();
+    for zone in ["us-east-1a", "us-east-1b", "us-east-1c"] {
+        let until = within(&controller, 3600);
+        assert!(controller.world_mut().start_zonal_shift(zone, until));
+    }
+    create(&controller, &DEPLOYMENTS, deployment("web", 1, &json!({})));
+    wait(&mut controller, 120, "a node is launched", |it| !list(it, &NODES).is_empty());
+    assert_eq!(events(&controller, "ZonalShiftActive"), 0);
+}

@@ -1,0 +1,301 @@
+//! Zonal shifts: the sweep reads them from ARC and writes them down; whoever launches, disrupts or terminates reads that.
+
+use crate::lines::{Failed, ZonalShiftsChanged, ZonalShiftsUnread};
+use crate::sweep::{SweepReport, Sweeper};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_api::EC2NodeClass;
+use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::{NodePool, labels};
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{Claims, ErrorKind, PortError, ShiftedZone, StoredZonalShifts, ZonalShift};
+use nodeless_scheduling::{Cause, PodFault, Reason};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long a shift holds that does not say when it ends, counted from when ARC last told of it: so long ARC may fail to
+/// answer.
+const ENDLESS: SignedDuration = SignedDuration::from_hours(1);
+/// When less than that is left of it, it is written anew.
+const RENEWED: SignedDuration = SignedDuration::from_mins(45);
+
+/// The zones that are shifted away from, if that is `heeded`.
+///
+/// # Errors
+/// When the claims table cannot be read.
+pub(crate) async fn in_effect(
+    claims: &dyn Claims,
+    heeded: bool,
+    now: Timestamp,
+) -> Result<Vec<ShiftedZone>, PortError> {
+    if !heeded {
+        return Ok(Vec::new());
+    }
+    Ok(claims.zonal_shifts().await?.in_effect(now))
+}
+
+/// The shift away from a zone, by the zone's name.
+pub(crate) fn of_zone<'s>(shifted: &'s [ShiftedZone], zone: &str) -> Option<&'s ShiftedZone> {
+    shifted.iter().find(|shifted| shifted.zone == zone)
+}
+
+/// A shift, in words.
+pub(crate) fn words(shifted: &ShiftedZone) -> String {
+    let ShiftedZone { zone, zone_id, until } = shifted;
+    format!("a zonal shift away from {zone} ({zone_id}) is in effect until {until}")
+}
+
+/// What is said of zonal shifts to a pod that cannot be placed for these reasons: nothing where zones do not matter.
+pub(crate) fn told(shifted: &[ShiftedZone], reasons: &[Reason]) -> Option<String> {
+    let of_zones = |reason: &Reason| match reason {
+        Reason::Pod(fault) => matches!(fault, PodFault::Topology { .. } | PodFault::NoDomain { .. }),
+        Reason::NodePool { cause, .. } => matches!(cause, Cause::NoOffering { .. }),
+        Reason::NoNodePools => false,
+    };
+    let matters = !shifted.is_empty() && reasons.iter().any(of_zones);
+    matters.then(|| shifted.iter().map(words).collect::<Vec<_>>().join("; "))
+}
+
+/// The zones to shift away from by what ARC says now, and the ids of those whose name nobody knows.
+fn next(
+    stored: &StoredZonalShifts,
+    applied: &[ZonalShift],
+    names: &BTreeMap<String, String>,
+    now: Timestamp,
+) -> (Vec<ShiftedZone>, BTreeSet<String>) {
+    let mut zones: BTreeMap<&str, ShiftedZone> = BTreeMap::new();
+    let mut unknown = BTreeSet::new();
+    for ZonalShift { zone_id, until } in applied {
+        let present = stored.zones.iter().find(|zone| zone.zone_id == *zone_id);
+        let Some(zone) = present.map(|zone| &zone.zone).or_else(|| names.get(zone_id)).cloned() else {
+            unknown.insert(zone_id.clone());
+            continue;
+        };
+        let lasts = |duration| now.checked_add(duration).unwrap_or(Timestamp::MAX);
+        let until = until.unwrap_or_else(|| match present {
+            Some(present) if present.until >= lasts(RENEWED) => present.until.min(lasts(ENDLESS)),
+            _ => lasts(ENDLESS),
+        });
+        let shifted = ShiftedZone { zone_id: zone_id.clone(), zone, until };
+        let known = zones.entry(zone_id).or_insert_with(|| shifted.clone());
+        known.until = known.until.max(shifted.until);
+    }
+    (zones.into_values().filter(|zone| zone.until > now).collect(), unknown)
+}
+
+impl Sweeper {
+    /// Reads the zonal shifts and writes them down where they changed; tells NodePools, and has a plan made, when zones were
+    /// added or are free again. Gives the zones that are shifted away from now.
+    ///
+    /// When ARC cannot be read, each shift that is known holds until its end.
+    ///
+    /// # Errors
+    /// When the claims table cannot be read.
+    pub(crate) async fn heed_zonal_shifts(&self, report: &mut SweepReport) -> Result<Vec<ShiftedZone>, PortError> {
+        let Some(arc) = &self.zonal_shifts else { return Ok(Vec::new()) };
+        let now = self.context.now();
+        let mut stored = self.claims.zonal_shifts().await?;
+        match arc.applied().await {
+            Ok(applied) => {
+                let names = self.zone_names(&stored, &applied, report).await;
+                let (zones, unknown) = next(&stored, &applied, &names, now);
+                for zone in unknown {
+                    report
+                        .problems
+                        .push(format!("the zonal shift away from {zone} is not heeded: no such zone is known"));
+                }
+                if stored.zones != zones {
+                    stored.zones = zones;
+                    self.write_zonal_shifts(&mut stored, report).await;
+                }
+            }
+            Err(error) => {
+                let zones: Vec<String> = stored.in_effect(now).iter().map(words).collect();
+                self.context.log(&ZonalShiftsUnread { known: &zones, why: &error.to_string() });
+                report.problems.push(format!("zonal shifts: {error}"));
+            }
+        }
+        let shifted = stored.in_effect(now);
+        let present = shifted.iter().map(|zone| (zone.zone_id.clone(), zone.zone.clone())).collect();
+        if stored.told != present {
+            self.tell_zonal_shifts(&stored, &shifted, report).await;
+            stored.told = present;
+            self.write_zonal_shifts(&mut stored, report).await;
+        }
+        Ok(shifted)
+    }
+
+    /// The names of all zones by id; read only where a shift is about one whose name is not stored with it.
+    async fn zone_names(
+        &self,
+        stored: &StoredZonalShifts,
+        applied: &[ZonalShift],
+        report: &mut SweepReport,
+    ) -> BTreeMap<String, String> {
+        let known: BTreeSet<&str> = stored.zones.iter().map(|zone| zone.zone_id.as_str()).collect();
+        if applied.iter().all(|shift| known.contains(shift.zone_id.as_str())) {
+            return BTreeMap::new();
+        }
+        match self.catalog.current(self.claims.as_ref()).await {
+            Ok(catalog) => catalog.zones.iter().map(|zone| (zone.id.clone(), zone.name.clone())).collect(),
+            Err(error) => {
+                report.problems.push(format!("names of zones: {error}"));
+                BTreeMap::new()
+            }
+        }
+    }
+
+    async fn write_zonal_shifts(&self, stored: &mut StoredZonalShifts, report: &mut SweepReport) {
+        match self.claims.put_zonal_shifts(stored).await {
+            Ok(version) => stored.version = version,
+            // Another sweep, which saw the same.
+            Err(error) if error.kind == ErrorKind::Conflict => {}
+            Err(error) => report.problems.push(format!("zonal shifts: {error}")),
+        }
+    }
+
+    /// Has a plan made, and tells the NodePools concerned.
+    async fn tell_zonal_shifts(&self, stored: &StoredZonalShifts, shifted: &[ShiftedZone], report: &mut SweepReport) {
+        let zones: Vec<&str> = shifted.iter().map(|zone| zone.zone.as_str()).collect();
+        self.context.log(&ZonalShiftsChanged { zones });
+        if let Err(error) = self.queue.wake_planner(WakeSource::Lifecycle).await {
+            report.problems.push(format!("zonal shifts: {error}"));
+        }
+        let told = async {
+            let ((pools, _), (classes, _)) =
+                futures::try_join!(self.cluster.node_pools(), self.cluster.node_classes())?;
+            crate::events::publish(self.cluster.as_ref(), &events(&pools, &classes, &stored.told, shifted)).await
+        };
+        if let Err(error) = told.await {
+            self.context.log(&Failed { what: "publish events", why: &error.to_string() });
+        }
+    }
+}
+
+/// The events on NodePools that can launch into a zone of which `told` and what is in effect say different things.
+fn events(
+    pools: &[NodePool],
+    classes: &[EC2NodeClass],
+    told: &BTreeMap<String, String>,
+    shifted: &[ShiftedZone],
+) -> Vec<ObjectEvent> {
+    let mut events = Vec::new();
+    for pool in pools {
+        let class = classes.iter().find(|class| class.metadata.name.as_deref() == Some(&pool.template.node_class));
+        let Some(class) = class else { continue };
+        for begun in shifted.iter().filter(|zone| !told.contains_key(&zone.zone_id)) {
+            if reaches(pool, class, &begun.zone_id, &begun.zone) {
+                let message = format!("No node is launched in this zone for the NodePool: {}", words(begun));
+                events.push(pool_event(pool, true, "ZonalShiftActive", message));
+            }
+        }
+        for (id, zone) in told.iter().filter(|(id, _)| shifted.iter().all(|zone| zone.zone_id != **id)) {
+            if reaches(pool, class, id, zone) {
+                let message =
+                    format!("Nodes are launched in {zone} ({id}) for the NodePool again: the zonal shift is over");
+                events.push(pool_event(pool, false, "ZonalShiftCleared", message));
+            }
+        }
+    }
+    events
+}
+
+/// Whether a NodePool can launch into a zone: it allows the zone, and its EC2NodeClass has a subnet there.
+fn reaches(pool: &NodePool, class: &EC2NodeClass, id: &str, zone: &str) -> bool {
+    let subnets = class.status.iter().flat_map(|status| &status.subnets);
+    let allows = |key: &str, value: &str| {
+        pool.template.requirements.get(key).is_none_or(|requirement| requirement.has(value))
+            && pool.template.labels.get(key).is_none_or(|label| label == value)
+    };
+    subnets.into_iter().any(|subnet| subnet.zone == zone) && allows(labels::ZONE, zone) && allows(labels::ZONE_ID, id)
+}
+
+fn pool_event(pool: &NodePool, warning: bool, reason: &str, message: String) -> ObjectEvent {
+    ObjectEvent {
+        object: ObjectRef {
+            api_version: "karpenter.sh/v1".to_owned(),
+            kind: "NodePool".to_owned(),
+            namespace: String::new(),
+            name: pool.name.clone(),
+            uid: pool.uid.clone(),
+        },
+        warning,
+        reason: reason.to_owned(),
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn shift(zone_id: &str, until: Option<i64>) -> ZonalShift {
+        ZonalShift { zone_id: zone_id.into(), until: until.map(at) }
+    }
+
+    fn zone(name: &str, zone_id: &str, until: i64) -> ShiftedZone {
+        ShiftedZone { zone_id: zone_id.into(), zone: name.into(), until: at(until) }
+    }
+
+    fn names() -> BTreeMap<String, String> {
+        [("use1-az1", "us-east-1a"), ("use1-az2", "us-east-1b")].map(|(id, name)| (id.into(), name.into())).into()
+    }
+
+    fn known(zones: Vec<ShiftedZone>) -> StoredZonalShifts {
+        StoredZonalShifts { zones, ..StoredZonalShifts::default() }
+    }
+
+    #[test]
+    fn what_arc_says_replaces_what_was_known() {
+        let before = known(vec![zone("us-east-1a", "use1-az1", 900)]);
+        let (zones, unknown) = next(&before, &[shift("use1-az2", Some(500))], &names(), at(100));
+        assert_eq!(
+            zones,
+            [zone("us-east-1b", "use1-az2", 500)],
+            "the other was cancelled, although it would still last"
+        );
+        assert!(unknown.is_empty());
+        let (zones, _) = next(&before, &[shift("use1-az1", Some(2000))], &BTreeMap::new(), at(100));
+        assert_eq!(zones, [zone("us-east-1a", "use1-az1", 2000)], "extended, without any need of the catalog");
+        assert_eq!(next(&before, &[], &names(), at(100)), (Vec::new(), BTreeSet::new()));
+    }
+
+    #[test]
+    fn what_is_over_or_has_no_name_is_left_out() {
+        let applied = [shift("use1-az1", Some(100)), shift("use1-az9", Some(500))];
+        let (zones, unknown) = next(&known(Vec::new()), &applied, &names(), at(100));
+        assert!(zones.is_empty());
+        assert_eq!(unknown, ["use1-az9".to_owned()].into());
+    }
+
+    #[test]
+    fn of_two_shifts_away_from_a_zone_the_longer_one_counts() {
+        let applied = [shift("use1-az1", Some(700)), shift("use1-az1", Some(500))];
+        assert_eq!(next(&known(Vec::new()), &applied, &names(), at(0)).0, [zone("us-east-1a", "use1-az1", 700)]);
+    }
+
+    #[test]
+    fn one_without_end_lasts_an_hour_from_when_it_was_last_seen_and_is_seldom_written() {
+        let seen =
+            |before: Vec<ShiftedZone>, now| next(&known(before), &[shift("use1-az1", None)], &names(), at(now)).0;
+        let first = seen(Vec::new(), 0);
+        assert_eq!(first, [zone("us-east-1a", "use1-az1", 3600)]);
+        assert_eq!(seen(first.clone(), 900), first);
+        assert_eq!(seen(first, 901), [zone("us-east-1a", "use1-az1", 4501)]);
+        let ended_far_away = vec![zone("us-east-1a", "use1-az1", 90_000)];
+        assert_eq!(seen(ended_far_away, 0), [zone("us-east-1a", "use1-az1", 3600)]);
+    }
+
+    #[test]
+    fn pods_hear_of_shifts_only_where_zones_matter() {
+        let shifted = [zone("us-east-1a", "use1-az1", 900)];
+        let of_pool = |cause| Reason::NodePool { node_pool: "default".into(), cause };
+        let scarce = [of_pool(Cause::Deleting), of_pool(Cause::NoOffering { instance_types: vec!["m5.large".into()] })];
+        let said = told(&shifted, &scarce).unwrap();
+        assert_eq!(said, "a zonal shift away from us-east-1a (use1-az1) is in effect until 1970-01-01T00:15:00Z");
+        assert_eq!(told(&[], &scarce), None);
+        assert_eq!(told(&shifted, &[of_pool(Cause::NoTypeFits)]), None);
+    }
+}
