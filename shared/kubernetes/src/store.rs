@@ -21,6 +21,8 @@ const FEW: usize = 250;
 /// The API server sends what happened since a version at once. When nothing has come for so long, twice in a row, we are
 /// up to date; once may mean that we ourselves were held up. What comes later is not lost: the next watch resumes before it.
 const QUIET: Duration = Duration::from_millis(75);
+/// The first change gets longer: a busy API server takes a moment to find out what happened since.
+const FIRST: Duration = Duration::from_millis(300);
 /// After so long a list is quicker than the changes.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
 
@@ -121,12 +123,17 @@ impl<K: Kind> Store<K> {
         let seconds = u32::try_from(CATCH_UP_LIMIT.as_secs()).unwrap_or(u32::MAX);
         let mut changes = open::<K>(connection, version, seconds).await?;
         let mut quiet = 0;
+        let mut patience = FIRST;
         while quiet < 2 && Instant::now() < limit {
-            match timeout_at(Instant::now() + QUIET, next(&mut changes)).await {
-                Err(_) => quiet += 1,
+            match timeout_at(Instant::now() + patience, next(&mut changes)).await {
+                Err(_) => {
+                    quiet += 1;
+                    patience = QUIET;
+                }
                 Ok(None) => break,
                 Ok(Some(change)) => {
                     quiet = 0;
+                    patience = QUIET;
                     self.apply(&change?);
                 }
             }

@@ -153,6 +153,10 @@ pub struct PoolUsage {
     pub dollars_per_hour: f64,
     /// When it was last counted afresh from the claims.
     pub recounted: Option<Timestamp>,
+    /// Grows with each charge, so that what was read before another charge corrects nothing, even where the sums are the same
+    /// again.
+    #[serde(default)]
+    pub revision: u64,
 }
 
 #[cfg(test)]

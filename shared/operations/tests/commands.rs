@@ -9,9 +9,93 @@ use nodeless_model::claim::condition;
 use nodeless_model::{Phase, Quantity, ResourceList, Taint};
 use nodeless_ports::Claims;
 use nodeless_ports::claims::StoredCommand;
+use nodeless_ports::cluster::InvalidObject;
 
 fn events(town: &Town, reason: &str) -> usize {
     town.cluster.lock().events.iter().filter(|event| event.reason == reason).count()
+}
+
+/// The node drifts, and its replacement is on its way.
+async fn drift_until_waiting(town: &mut Town) {
+    drift(town);
+    town.queue_wake().await;
+    for _ in 0..60 {
+        town.tick().await;
+        if town.claims.commands().await.unwrap().iter().any(|command| command.summary.contains("Waiting")) {
+            return;
+        }
+    }
+    panic!("no command waits for its replacement");
+}
+
+fn tainted(town: &Town) -> usize {
+    town.cluster.lock().nodes.values().filter(|node| node.has_taint(&Taint::disrupted())).count()
+}
+
+#[tokio::test]
+async fn a_pause_gives_back_what_a_command_has_taken() {
+    let mut town = running_town(1).await;
+    let old = town.records().await[0].clone();
+    drift_until_waiting(&mut town).await;
+    assert_eq!(tainted(&town), 1);
+    town.cluster.lock().annotations.insert("nodeless.sh/pause-disruption".into(), "true".into());
+    watched(&mut town, 3).await;
+    assert!(town.claims.commands().await.unwrap().is_empty());
+    let claim = town.claims.get(&old.name).await.unwrap().unwrap();
+    assert_eq!(
+        (claim.phase, claim.status.command, tainted(&town), town.cluster.bound()),
+        (Phase::Initialized, None, 0, 1)
+    );
+    assert!(events(&town, "DisruptionBlocked") > 0);
+    town.cluster.lock().annotations.clear();
+    watched(&mut town, 12).await;
+    check_rest(&town, 1, 1, "after the pause").await;
+    check_drifted_away(&town, "after the pause").await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_understood_does_not_keep_nodes_tainted_for_ever() {
+    let mut town = running_town(1).await;
+    let old = town.records().await[0].clone();
+    drift_until_waiting(&mut town).await;
+    let odd = InvalidObject { kind: "Pod".into(), name: "default/odd".into(), message: "spec: odd".into() };
+    town.cluster.lock().invalid.push(odd);
+    watched(&mut town, 5).await;
+    let phase = async |town: &Town| town.claims.get(&old.name).await.unwrap().unwrap().phase;
+    assert_eq!((phase(&town).await, tainted(&town)), (Phase::Initialized, 1), "in doubt nothing is drained");
+    watched(&mut town, 7).await;
+    assert_eq!((phase(&town).await, tainted(&town)), (Phase::Initialized, 0), "the time is over");
+    assert!(town.claims.commands().await.unwrap().is_empty());
+    town.cluster.lock().invalid.clear();
+    watched(&mut town, 12).await;
+    check_rest(&town, 1, 1, "once everything is understood").await;
+    check_drifted_away(&town, "once everything is understood").await;
+}
+
+/// The API server's watch is behind: the node is there, and the view does not have it yet.
+#[tokio::test]
+async fn a_node_that_the_view_does_not_have_yet_is_not_launched_again() {
+    let mut town = Town::new().await;
+    town.cluster.add_pods([pod("web", 1500)]);
+    town.queue_wake().await;
+    while town.records().await.first().is_none_or(|claim| claim.phase < Phase::Registered) {
+        town.tick().await;
+    }
+    let seen = {
+        let mut state = town.cluster.lock();
+        let pod = state.pods.values_mut().next().unwrap();
+        (pod.node_name, pod.marked_unschedulable) = (None, true);
+        std::mem::take(&mut state.nodes)
+    };
+    let report = town.planner().run().await.unwrap();
+    assert_eq!((report.pods, report.placed, report.created.len()), (1, 1, 0), "{report:?}");
+    // A node that is missing for so long was deleted.
+    for _ in 0..3 {
+        town.clock.advance_to(town.clock.time().checked_add(std::time::Duration::from_secs(60)).unwrap());
+    }
+    let report = town.planner().run().await.unwrap();
+    assert_eq!((report.pods, report.placed, report.created.len()), (1, 0, 1), "{report:?}");
+    town.cluster.lock().nodes = seen;
 }
 
 #[tokio::test]
@@ -49,17 +133,7 @@ async fn a_drifted_node_is_tainted_replaced_and_drained_in_this_order() {
 #[tokio::test]
 async fn the_room_of_a_replacement_is_not_given_away_and_not_launched_twice() {
     let mut town = running_town(1).await;
-    drift(&town);
-    town.queue_wake().await;
-    let mut waiting = false;
-    for _ in 0..60 {
-        town.tick().await;
-        if town.claims.commands().await.unwrap().iter().any(|command| command.summary.contains("Waiting")) {
-            waiting = true;
-            break;
-        }
-    }
-    assert!(waiting, "no command waits for its replacement");
+    drift_until_waiting(&mut town).await;
     let report = town.planner().run().await.unwrap();
     assert_eq!((report.pods, report.placed, report.created.len()), (1, 1, 0), "the pod that has to move has a place");
     // Another pod comes that would fit there too: it gets a node of its own.

@@ -7,7 +7,7 @@ use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, ResourceList};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The limits of a NodePool, against which a new claim is charged in the same transaction.
@@ -213,6 +213,18 @@ pub trait Claims: Send + Sync {
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
     async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError>;
+
+    /// The names of the nodes that the last decision about disruption had no time to look at: the next begins with them.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn backlog(&self) -> Result<BTreeSet<String>, PortError>;
+
+    /// Writes these names in place of those that were there. They may be forgotten from `until` on.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn put_backlog(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError>;
 
     /// What the claims of each NodePool are charged.
     ///

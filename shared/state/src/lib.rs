@@ -9,19 +9,21 @@
 //! | `sk` | attributes |
 //! |---|---|
 //! | `nodeclaim#NAME` | `record` (deflated JSON), `version`, `uid`; `nodePool` and `phase` for people; `instanceId` once launched (index `instance`, keys alone) |
-//! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted` |
+//! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted`, `revision` |
 //! | `unavailable#TYPE#ZONE#CAPACITY` | `until`, `reason`, `expires` |
 //! | `budget#TYPE#ZONE#CAPACITY` | `size`, `until`, `expires` |
 //! | `catalog#current` | `catalogVersion`, `chunks` |
 //! | `catalog#VERSION#NNN` | `chunk` (bytes), `expires` once superseded |
 //! | `command#ID` | `encoded` (bytes), `version`, `summary` for people |
 //! | `churn#NODEPOOL` | `record` (JSON), `version`, `expires` |
+//! | `backlog` | `record` (deflated JSON: names of nodes), `expires` |
 //! | `decision#ID` | `record` (JSON), `expires` |
 //! | `launchcheck#EC2NODECLASS` | `record` (JSON), `expires` |
 //! | `lease#NAME` | `holder`, `fencing`, `expiresMilliseconds` |
 //! | `zonalshifts` | `record` (JSON), `version` |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod backlog;
 mod budgets;
 mod catalog;
 mod churn;

@@ -14,7 +14,7 @@ use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 /// The claims table of one cluster in DynamoDB.
@@ -197,6 +197,14 @@ impl Claims for DynamoClaims {
 
     async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError> {
         self.write_reset_budgets(budgets).await
+    }
+
+    async fn backlog(&self) -> Result<BTreeSet<String>, PortError> {
+        self.read_backlog().await
+    }
+
+    async fn put_backlog(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError> {
+        self.write_backlog(nodes, until).await
     }
 
     async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {

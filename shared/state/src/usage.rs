@@ -17,6 +17,7 @@ pub(crate) const MICRODOLLARS: &str = "microdollars";
 /// The name under which the limit on dollars is reported.
 const DOLLARS_LIMIT: &str = "dollars-per-hour";
 const RECOUNTED: &str = "recounted";
+const REVISION: &str = "revision";
 const RESOURCE_PREFIX: &str = "r:";
 
 /// A charge, or a difference of charges, as the table counts it: whole numbers by attribute.
@@ -119,6 +120,9 @@ impl DynamoClaims {
         if !conditions.is_empty() {
             update = update.condition_expression(conditions.join(" AND "));
         }
+        update =
+            update.expression_attribute_names("#revision", REVISION).expression_attribute_values(":one", number(1));
+        additions.push("#revision :one".to_owned());
         finish(update.update_expression(format!("ADD {}", additions.join(", "))))
     }
 
@@ -154,6 +158,16 @@ impl DynamoClaims {
             conditions.push(format!("({absent}#a{index} = :was{index})"));
             settings.push(format!("#a{index} = :is{index}"));
         }
+        // Charges that cancel each other out leave the sums as they were read, and yet they were made since.
+        let unchanged = if read.revision == 0 { "attribute_not_exists(#revision)" } else { "#revision = :read" };
+        conditions.push(unchanged.to_owned());
+        settings.push("#revision = :next".to_owned());
+        update = update
+            .expression_attribute_names("#revision", REVISION)
+            .expression_attribute_values(":next", number(read.revision + 1));
+        if read.revision != 0 {
+            update = update.expression_attribute_values(":read", number(read.revision));
+        }
         if let Some(at) = counted.recounted {
             settings.push(format!("{RECOUNTED} = :recounted"));
             update = update.expression_attribute_values(":recounted", text(at.to_string()));
@@ -173,6 +187,8 @@ fn decode_usage(item: &Item) -> Result<PoolUsage, PortError> {
     for (attribute, value) in item {
         if let Some(resource) = attribute.strip_prefix(RESOURCE_PREFIX) {
             usage.resources.set(resource, Quantity::from_milli(read_number(item, attribute)?));
+        } else if attribute == REVISION {
+            usage.revision = read_number(item, attribute)?;
         } else if attribute == MICRODOLLARS {
             usage.dollars_per_hour = to_dollars(read_number(item, attribute)?);
         } else if let (RECOUNTED, AttributeValue::S(at)) = (attribute.as_str(), value) {

@@ -205,11 +205,32 @@ async fn usage_is_corrected_only_if_nobody_changed_it() {
     let counted = PoolUsage { recounted: Some(Timestamp::UNIX_EPOCH), ..PoolUsage::default() };
     let refused = claims.correct_usage("default", &read, &counted).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
+
+    // One goes and another one like it comes: the sums are as they were read, and were not what was counted in between.
+    let read = claims.usage().await.unwrap().remove("default").unwrap();
+    let b = claims.get("b").await.unwrap().unwrap();
+    claims.delete(&b).await.unwrap();
+    claims.create(&claim("c", 1, 0.1), None).await.unwrap();
+    let refused = claims.correct_usage("default", &read, &counted).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Conflict);
+
     let read = claims.usage().await.unwrap().remove("default").unwrap();
     claims.correct_usage("default", &read, &counted).await.unwrap();
     let corrected = claims.usage().await.unwrap().remove("default").unwrap();
     assert!(corrected.resources.get("cpu").is_zero());
     assert_eq!(corrected.recounted, counted.recounted);
+}
+
+#[tokio::test]
+async fn the_backlog_is_replaced_as_a_whole() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    assert!(claims.backlog().await.unwrap().is_empty());
+    for names in [vec!["a", "b"], vec!["c"], vec![]] {
+        let names = names.into_iter().map(str::to_owned).collect();
+        claims.put_backlog(&names, Timestamp::MAX).await.unwrap();
+        assert_eq!(claims.backlog().await.unwrap(), names);
+    }
 }
 
 #[tokio::test]

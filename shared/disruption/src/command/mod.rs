@@ -23,8 +23,9 @@ pub use step::{CommandEffect, CommandStep, Outcome, Surroundings, step};
 use crate::VALIDATION_DELAY;
 use crate::decision::{Candidate, Command};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::NodeClaim;
+use nodeless_model::{NodeClaim, Phase};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The least time that replacements get to be ready for pods, as in Karpenter.
@@ -50,6 +51,13 @@ pub enum CommandPhase {
     /// It failed: its candidates are being released. Replacements that exist stay, as in Karpenter; consolidation removes
     /// those that turn out useless.
     RollingBack,
+}
+
+impl CommandPhase {
+    /// Whether it has touched something that can be given back.
+    const fn may_be_taken_back(self) -> bool {
+        matches!(self, Self::Tainting | Self::Launching | Self::Waiting | Self::Draining)
+    }
 }
 
 /// A command and how far it has come.
@@ -118,6 +126,18 @@ impl CommandRecord {
     #[must_use]
     pub fn roll_back(&self, why: impl Into<String>, now: Timestamp) -> Self {
         Self { phase: CommandPhase::RollingBack, since: now, failure: Some(why.into()), ..self.clone() }
+    }
+
+    /// When it is to be looked at again even if nobody says that something happened. Whoever taints nodes or sees them ready
+    /// says so, but of several such messages within a second the queue lets only the first through.
+    #[must_use]
+    pub fn next_look(&self, claims: &BTreeMap<String, NodeClaim>) -> Option<Duration> {
+        let is_ready = |made: &NodeClaim| claims.get(&made.name).is_some_and(|claim| claim.phase == Phase::Initialized);
+        match self.phase {
+            CommandPhase::Tainting => Some(Duration::from_secs(3)),
+            CommandPhase::Waiting if self.replacements.iter().any(is_ready) => Some(Duration::from_secs(10)),
+            _ => None,
+        }
     }
 
     /// Whether the pods of its candidates have to find a place now, because its replacements are there to take them.

@@ -5,7 +5,7 @@ use crate::decision::Candidate;
 use jiff::Timestamp;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, Phase};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// For how long a command without replacements may be carried out once it was validated.
 const STILL_RIGHT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -17,6 +17,11 @@ pub struct Surroundings<'a> {
     pub claims: &'a BTreeMap<String, NodeClaim>,
     /// All nodes, by name, and whether they carry the taint `karpenter.sh/disrupted`.
     pub tainted: &'a BTreeMap<String, bool>,
+    /// The NodePools whose nodes may not be disrupted by choice now, because somebody paused that.
+    pub paused: &'a BTreeSet<String>,
+    /// What keeps commands from going on for now: something of the cluster cannot be understood. They may still be taken
+    /// back, and are when their time is over.
+    pub doubt: Option<&'a str>,
 }
 
 /// What to do for a command now.
@@ -80,8 +85,16 @@ enum Standing {
 /// The next step of a command. Pure. A proposal only waits: see [`CommandRecord::confirm`].
 #[must_use]
 pub fn step(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> CommandStep {
+    if record.phase.may_be_taken_back()
+        && let Some(why) = paused(record, seen)
+    {
+        return to(record.roll_back(why, now));
+    }
     match record.phase {
         CommandPhase::Proposed => stay(record),
+        CommandPhase::Tainting | CommandPhase::Launching | CommandPhase::Waiting if seen.doubt.is_some() => {
+            too_late(record, now).map_or_else(|| stay(record), |why| to(record.roll_back(why, now)))
+        }
         CommandPhase::Tainting => tainting(record, seen, now),
         CommandPhase::Launching => launching(record, seen, now),
         CommandPhase::Waiting => waiting(record, seen, now),
@@ -155,9 +168,13 @@ fn draining(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
         return CommandStep { record: None, outcome: Some(Outcome::Done), ..stay(record) };
     }
     // A record that was left here may be old: what it was based on is looked at once more before each node.
-    let doubt = missing_replacement(record, seen).or_else(|| unready(record, seen)).or_else(|| outdated(record, now));
-    if let Some(why) = doubt {
+    let wrong = missing_replacement(record, seen).or_else(|| unready(record, seen)).or_else(|| outdated(record, now));
+    let wrong = wrong.or_else(|| seen.doubt.and_then(|_| too_late(record, now)));
+    if let Some(why) = wrong {
         return to(record.roll_back(why, now));
+    }
+    if seen.doubt.is_some() {
+        return stay(record);
     }
     let effects =
         left.iter().map(|candidate| CommandEffect::Terminate { claim: candidate.node_claim.clone() }).collect();
@@ -229,6 +246,13 @@ fn outdated(record: &CommandRecord, now: Timestamp) -> Option<String> {
     let age = std::time::Duration::try_from(now.duration_since(record.since)).unwrap_or_default();
     (record.replacements.is_empty() && age > STILL_RIGHT)
         .then(|| format!("it was left in the middle {} s ago, and may not be right any more", age.as_secs()))
+}
+
+/// Why candidates that have not begun to leave are to stay, if somebody paused disruption.
+fn paused(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
+    let staying = record.candidates().iter().filter(|candidate| standing(record, candidate, seen) != Standing::Lost);
+    let held = staying.map(|candidate| &candidate.node_pool).find(|pool| seen.paused.contains(*pool))?;
+    Some(format!("disruption of NodePool {held} was paused"))
 }
 
 fn too_late(record: &CommandRecord, now: Timestamp) -> Option<String> {

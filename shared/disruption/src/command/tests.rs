@@ -5,7 +5,7 @@ use crate::decision::Method;
 use nodeless_model::claim::{NodeClaimSpec, NodeClaimStatus, Termination, TerminationReason};
 use nodeless_model::{DisruptionReason, Phase};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -52,6 +52,8 @@ struct World {
     tainted: BTreeMap<String, bool>,
     record: Option<CommandRecord>,
     outcome: Option<Outcome>,
+    paused: BTreeSet<String>,
+    doubt: Option<&'static str>,
     /// Every effect that was run.
     done: Vec<CommandEffect>,
 }
@@ -68,6 +70,8 @@ impl World {
             tainted: names.map(|one| (one.node.clone(), false)).collect(),
             record: Some(record),
             outcome: None,
+            paused: BTreeSet::new(),
+            doubt: None,
             done: Vec::new(),
         }
     }
@@ -79,7 +83,9 @@ impl World {
     /// One step, cut off after so many effects. Says whether anything happened.
     fn advance(&mut self, now: Timestamp, cut: usize) -> bool {
         let Some(record) = self.record.clone() else { return false };
-        let next = step(&record, Surroundings { claims: &self.claims, tainted: &self.tainted }, now);
+        let (claims, tainted) = (&self.claims, &self.tainted);
+        let seen = Surroundings { claims, tainted, paused: &self.paused, doubt: self.doubt };
+        let next = step(&record, seen, now);
         self.record.clone_from(&next.record);
         self.outcome = next.outcome;
         for effect in next.effects.iter().take(cut) {
@@ -161,9 +167,63 @@ fn a_proposal_waits_fifteen_seconds_and_touches_nothing() {
     assert_eq!(record.ripe_in(at(0)), Duration::from_secs(15));
     assert_eq!(record.ripe_in(at(14)), Duration::from_secs(1));
     assert_eq!(record.ripe_in(at(15)), Duration::ZERO);
-    let (claims, tainted) = (BTreeMap::new(), BTreeMap::new());
-    let next = step(&record, Surroundings { claims: &claims, tainted: &tainted }, at(100));
+    let (claims, tainted, paused) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::from(["default".into()]));
+    let seen = Surroundings { claims: &claims, tainted: &tainted, paused: &paused, doubt: Some("a Pod is odd") };
+    let next = step(&record, seen, at(100));
     assert_eq!((next.record, next.effects.len()), (Some(record), 0));
+}
+
+#[test]
+fn a_pause_takes_back_what_has_not_begun_to_leave() {
+    for ready in [false, true] {
+        let mut world = World::new(2, 1);
+        world.settle(at(15));
+        if ready {
+            // One of the two was told to leave when its process died.
+            world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
+            world.advance(at(40), 0);
+            world.advance(at(40), 1);
+            assert_eq!(world.record().phase, CommandPhase::Draining);
+        }
+        world.paused.insert("other".into());
+        world.advance(at(41), 0);
+        assert_ne!(world.record().phase, CommandPhase::RollingBack);
+        world.paused.insert("default".into());
+        world.settle(at(42));
+        assert_eq!((world.record.as_ref(), world.outcome), (None, Some(Outcome::RolledBack)));
+        world.check_released();
+        let leaving = world.claims.values().filter(|claim| claim.phase.is_leaving()).count();
+        assert_eq!(leaving, usize::from(ready));
+    }
+}
+
+#[test]
+fn in_doubt_a_command_waits_and_is_taken_back_when_its_time_is_over() {
+    for ready in [false, true] {
+        let mut world = World::new(1, 1);
+        world.settle(at(15));
+        if ready {
+            world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
+            world.advance(at(40), 0);
+            assert_eq!(world.record().phase, CommandPhase::Draining);
+        }
+        world.doubt = Some("a Pod is odd");
+        let phase = world.record().phase;
+        world.settle(at(300));
+        assert_eq!(world.record().phase, phase, "it goes neither on nor back");
+        world.settle(at(15 + 600));
+        assert_eq!((world.record.as_ref(), world.outcome), (None, Some(Outcome::RolledBack)));
+        world.check_released();
+        assert!(world.claims.values().all(|claim| !claim.phase.is_leaving()));
+    }
+    // Without replacements it was not tainted, and is soon too old to be right.
+    let mut world = World::new(1, 0);
+    world.doubt = Some("a Pod is odd");
+    world.settle(at(20));
+    assert_eq!(world.record().phase, CommandPhase::Draining);
+    world.settle(at(60));
+    assert_eq!((world.record.as_ref(), world.outcome), (None, Some(Outcome::RolledBack)));
+    world.check_released();
 }
 
 #[test]

@@ -10,6 +10,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Outcome, Surroundings, step};
+use nodeless_disruption::pause::{Pause, pause};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
 use nodeless_model::object::ObjectEvent;
@@ -84,6 +85,10 @@ fn encode(record: &CommandRecord) -> Result<StoredCommand, PortError> {
 pub(super) struct Hands<'a> {
     claims: BTreeMap<String, NodeClaim>,
     tainted: BTreeMap<String, bool>,
+    /// The NodePools for which somebody paused disruption.
+    paused: BTreeSet<String>,
+    /// Why no command may go on, if something cannot be understood.
+    doubt: Option<&'a str>,
     judged: &'a [Judged],
     now: Timestamp,
     /// Claims that somebody has to look after now.
@@ -91,14 +96,37 @@ pub(super) struct Hands<'a> {
 }
 
 impl<'a> Hands<'a> {
-    pub(super) fn new(view: &ClusterView, records: &[NodeClaim], judged: &'a [Judged], now: Timestamp) -> Self {
+    pub(super) fn new(
+        view: &ClusterView,
+        records: &[NodeClaim],
+        judged: &'a [Judged],
+        doubt: Option<&'a str>,
+        now: Timestamp,
+    ) -> Self {
+        let holds = |annotations| !matches!(pause(annotations, now), Pause::None);
+        let everywhere = holds(&view.annotations);
+        let paused = judged.iter().filter(|one| everywhere || holds(&one.pool.disruption.annotations));
         Self {
+            paused: paused.map(|one| one.pool.name.clone()).collect(),
+            doubt,
             claims: records.iter().map(|claim| (claim.name.clone(), claim.clone())).collect(),
             tainted: view.nodes.iter().map(|node| (node.name.clone(), node.has_taint(&Taint::disrupted()))).collect(),
             judged,
             now,
             wake: Vec::new(),
         }
+    }
+}
+
+impl Hands<'_> {
+    /// The time of the plan.
+    pub(super) const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// How many claims were changed of which nobody was told yet.
+    pub(super) const fn changed(&self) -> usize {
+        self.wake.len()
     }
 }
 
@@ -150,8 +178,8 @@ impl Planner {
         events: &mut Vec<ObjectEvent>,
     ) {
         for _ in 0..STEPS {
-            let seen = Surroundings { claims: &hands.claims, tainted: &hands.tainted };
-            let next = step(&record, seen, hands.now);
+            let Hands { claims, tainted, paused, doubt, .. } = &*hands;
+            let next = step(&record, Surroundings { claims, tainted, paused, doubt: *doubt }, hands.now);
             events.extend(next.events);
             let Some(planned) = next.record else {
                 self.end(&record, next.outcome, hands.now, report).await;
@@ -162,6 +190,9 @@ impl Planner {
                 let Some(written) = self.put(&planned, report).await else { return };
                 record = written;
             } else if next.effects.is_empty() {
+                if let Some(wait) = record.next_look(&hands.claims) {
+                    report.wait_at_most(wait);
+                }
                 return;
             }
             for effect in &next.effects {
@@ -183,8 +214,9 @@ impl Planner {
     }
 
     /// Tells those who look after the claims that were changed for commands.
-    pub(super) async fn wake_changed(&self, hands: Hands<'_>) {
-        let messages: Vec<(String, Duration)> = hands.wake.into_iter().map(|name| (name, Duration::ZERO)).collect();
+    pub(super) async fn wake_changed(&self, hands: &mut Hands<'_>) {
+        let messages: Vec<(String, Duration)> =
+            std::mem::take(&mut hands.wake).into_iter().map(|name| (name, Duration::ZERO)).collect();
         if !messages.is_empty()
             && let Err(error) = self.queue.wake_claims(&messages).await
         {

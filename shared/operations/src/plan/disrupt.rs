@@ -19,8 +19,16 @@ use nodeless_model::{DisruptionReason, Pod, labels};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_telemetry::Metrics;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 use std::time::Duration;
+
+/// For how long a plan goes on with commands. A planner function has 40 s; many commands go on in the next plan.
+const AT_MOST: Duration = Duration::from_secs(15);
+/// For how long it is remembered which nodes a decision had no time for.
+const BACKLOG_FOR: Duration = Duration::from_hours(24);
+/// How many claims are told of together that they were changed: as many messages as one call to SQS takes.
+const TOGETHER: usize = 10;
 
 impl Planner {
     /// Decides which nodes go, writes that down as commands, and goes on with those that were decided long enough ago and
@@ -37,13 +45,21 @@ impl Planner {
         events: &mut Vec<ObjectEvent>,
         metrics: &mut Metrics,
     ) {
-        if let Some(why) = doubt(situation.view).or_else(|| commands.damaged.first().cloned()) {
-            self.context.log(&DisruptionSkipped { why: &why });
+        let unsure = doubt(situation.view);
+        let mut hands = Hands::new(situation.view, situation.records, judged, unsure.as_deref(), now);
+        if let Some(why) = unsure.as_ref().or(commands.damaged.first()) {
+            self.context.log(&DisruptionSkipped { why });
             report.problems.push(format!("no node is disrupted by choice: {why}"));
+            // Nodes that were tainted for a command must not stay so for as long as this takes.
+            for record in commands.records.iter().filter(|record| record.phase != CommandPhase::Proposed) {
+                self.advance(record.clone(), &mut hands, report, events).await;
+            }
+            self.wake_changed(&mut hands).await;
             return;
         }
         let options = self.disruption_options();
         let mut cluster = input(situation, judged, &commands.records, None);
+        cluster.not_looked_at = self.backlog(report).await;
         let mut decision = decide(&cluster, now, &options);
         // What was done within the last hour is read only where more would be done: an idle cluster pays nothing for it.
         let ripe = |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.ripe_in(now).is_zero();
@@ -55,6 +71,7 @@ impl Planner {
             cluster.stopped.clone_from(&breaker.stopped);
             decision = decide(&cluster, now, &options);
         }
+        self.note_backlog(&decision, cluster.not_looked_at, now, report).await;
         report.kept.clone_from(&decision.kept);
         if let Some(wait) = next_change(&decision, now) {
             report.wait_at_most(wait);
@@ -68,8 +85,44 @@ impl Planner {
             report.wait_at_most(record.ripe_in(now));
             self.propose(&record, report).await;
         }
-        self.go_on(situation, judged, &commands.records, &options, &mut breaker, names, now, report, events).await;
+        self.release_forgotten(&commands.records, &mut hands, report).await;
+        self.go_on(situation, judged, &commands.records, &options, &mut breaker, names, hands, report, events).await;
         self.tell_stopped(&breaker, judged, report, events, metrics);
+    }
+
+    /// The nodes that the last decision had no time for, whoever made it.
+    async fn backlog(&self, report: &mut PlanReport) -> BTreeSet<String> {
+        let known = self.backlog.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known {
+            return known;
+        }
+        match self.claims.backlog().await {
+            Ok(read) => read,
+            Err(error) => {
+                // Only the order of looking depends on it.
+                report.problems.push(format!("which nodes were not looked at last time is not known: {error}"));
+                BTreeSet::new()
+            }
+        }
+    }
+
+    /// Writes down which nodes a decision had no time for, where that has changed.
+    async fn note_backlog(
+        &self,
+        decision: &Decision,
+        before: BTreeSet<String>,
+        now: Timestamp,
+        report: &mut PlanReport,
+    ) {
+        // Consolidation, which alone has limited time, comes only where the other methods find nothing.
+        let looked = decision.commands.iter().all(|command| command.method.is_consolidation());
+        let after = if looked { &decision.not_looked_at } else { &before };
+        if *after != before
+            && let Err(error) = self.claims.put_backlog(after, now + BACKLOG_FOR).await
+        {
+            report.problems.push(format!("which nodes were not looked at was not written down: {error}"));
+        }
+        *self.backlog.lock().unwrap_or_else(PoisonError::into_inner) = Some(after.clone());
     }
 
     /// Writes down what was proposed, and why every other node stays, the nodes by reason.
@@ -105,13 +158,20 @@ impl Planner {
         options: &Options,
         breaker: &mut Breaker,
         names: &mut Names,
-        now: Timestamp,
+        mut hands: Hands<'_>,
         report: &mut PlanReport,
         events: &mut Vec<ObjectEvent>,
     ) {
-        let mut hands = Hands::new(situation.view, situation.records, judged, now);
-        self.release_forgotten(commands, &mut hands, report).await;
+        let now = hands.now();
         for record in commands {
+            if Duration::try_from(self.context.now().duration_since(now)).is_ok_and(|took| took > AT_MOST) {
+                // Those that are left are as they were; what was begun must be told before this process is ended.
+                self.plan_again().await;
+                break;
+            }
+            if hands.changed() >= TOGETHER {
+                self.wake_changed(&mut hands).await;
+            }
             if record.phase != CommandPhase::Proposed {
                 self.advance(record.clone(), &mut hands, report, events).await;
                 continue;
@@ -140,7 +200,7 @@ impl Planner {
                 }
             }
         }
-        self.wake_changed(hands).await;
+        self.wake_changed(&mut hands).await;
     }
 
     async fn confirm(

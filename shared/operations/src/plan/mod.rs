@@ -97,6 +97,8 @@ pub struct Planner {
     offers: OfferCache,
     /// What was published lately. Losing it does no harm.
     told: Mutex<Recent>,
+    /// The nodes that the last decision had no time for, once they were read. The table has them too.
+    backlog: Mutex<Option<BTreeSet<String>>>,
 }
 
 /// What came of a plan.
@@ -152,7 +154,7 @@ impl Planner {
         settings: PlanSettings,
     ) -> Self {
         let (catalog, offers, told) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
-        Self { context, claims, queue, cluster, catalog, settings, offers, told }
+        Self { context, claims, queue, cluster, catalog, settings, offers, told, backlog: Mutex::default() }
     }
 
     /// Waits until pods have stopped becoming pending, then plans once.
@@ -212,8 +214,8 @@ impl Planner {
         let records = self.prescribe(records, prescription).await;
 
         let buffers = buffers::reserve(&view);
-        let mut situation =
-            Situation::new(&view, &records).with_replaced(commands.replaced(&records)).with_shifted(&shifted);
+        let mut situation = Situation::new(&view, &records).with_unseen(started);
+        situation = situation.with_replaced(commands.replaced(&records)).with_shifted(&shifted);
         situation.virtual_pods = buffers.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
         let problem = situation.problem(&judged, started);
         let solution = solve(&problem, &self.settings.scheduling);

@@ -1,13 +1,17 @@
 //! The cluster and our claims, put together: which claim belongs to which node, and which pods need a place.
 
 use super::pools::Judged;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_lifecycle::drain::is_protected;
+use nodeless_model::claim::condition;
 use nodeless_model::{Node, NodeClaim, Phase, Pod, PodDisruptionBudget};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{BoundPods, Problem, VolumeTopology, existing_node};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// For how long a node that registered may be missing from the view: the next heartbeats read it anew.
+const BEHIND: SignedDuration = SignedDuration::from_mins(2);
 
 /// A node, its claim, or both, and the pods that are bound there.
 pub(super) struct Place<'a> {
@@ -58,6 +62,26 @@ impl<'a> Situation<'a> {
         });
         places.extend(on_the_way.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }));
         Self { view, records, places, virtual_pods: Vec::new(), replaced: BTreeSet::new(), shifted: &[] }
+    }
+
+    /// The same, where nodes that registered a moment ago and are not in the view count as nodes on their way. Claims are read
+    /// before the view, so these nodes are there unless somebody deleted them since: the view is behind, and pods that have
+    /// gone to them still look pending.
+    pub(super) fn with_unseen(mut self, now: Timestamp) -> Self {
+        let placed: BTreeSet<&str> =
+            self.places.iter().filter_map(|place| place.claim).map(|claim| claim.name.as_str()).collect();
+        let lately = |claim: &NodeClaim| {
+            let registered = claim.condition(condition::REGISTERED).map(|it| it.last_transition_time);
+            registered.is_some_and(|since| now.duration_since(since) < BEHIND)
+        };
+        let unseen = self.records.iter().filter(|claim| {
+            matches!(claim.phase, Phase::Registered | Phase::Initialized)
+                && !placed.contains(claim.name.as_str())
+                && lately(claim)
+        });
+        let unseen: Vec<_> = unseen.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }).collect();
+        self.places.extend(unseen);
+        self
     }
 
     /// The same, where commands are about to drain these claims.

@@ -12,7 +12,7 @@ use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
 };
 use nodeless_ports::{CatalogSource, Claims, LaunchCheck, PortError, StoredZonalShifts, ZonalShift, ZonalShifts};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,6 +114,15 @@ impl Claims for ChaoticClaims {
         self.chaos
             .write("claims reset launch budgets", subject, |()| true, self.inner.reset_launch_budgets(budgets))
             .await
+    }
+
+    async fn backlog(&self) -> Result<BTreeSet<String>, PortError> {
+        self.chaos.read("claims backlog", self.inner.backlog()).await
+    }
+
+    async fn put_backlog(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError> {
+        let call = self.inner.put_backlog(nodes, until);
+        self.chaos.write("claims put backlog", String::new(), |()| true, call).await
     }
 
     async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {

@@ -10,7 +10,7 @@ use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering, node_pool_of,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ struct Table {
     zonal_shifts: StoredZonalShifts,
     budgets: BTreeMap<OfferingKey, LaunchBudget>,
     launch_checks: BTreeMap<String, LaunchCheck>,
+    backlog: BTreeSet<String>,
     catalog: Option<(String, Vec<u8>)>,
     commands: BTreeMap<String, StoredCommand>,
     churn: BTreeMap<String, StoredChurn>,
@@ -44,6 +45,7 @@ struct Counted {
     resources: ResourceList,
     microdollars: i64,
     recounted: Option<Timestamp>,
+    revision: u64,
 }
 
 impl Counted {
@@ -52,15 +54,18 @@ impl Counted {
             resources: charge.resources.clone(),
             microdollars: microdollars(charge.dollars_per_hour),
             recounted: None,
+            revision: 1,
         }
     }
 
     fn add(&mut self, other: &Self) {
+        self.revision += other.revision;
         self.resources.add(&other.resources);
         self.microdollars += other.microdollars;
     }
 
     fn subtract(&mut self, other: &Self) {
+        self.revision += other.revision;
         self.resources.subtract(&other.resources);
         self.microdollars -= other.microdollars;
     }
@@ -70,7 +75,7 @@ impl Counted {
         let dollars_per_hour = self.microdollars as f64 / 1e6;
         let used = self.resources.iter().filter(|(_, quantity)| !quantity.is_zero());
         let resources = used.map(|(name, quantity)| (name.to_owned(), quantity)).collect();
-        PoolUsage { resources, dollars_per_hour, recounted: self.recounted }
+        PoolUsage { resources, dollars_per_hour, recounted: self.recounted, revision: self.revision }
     }
 
     /// The first limit that this and the amounts together would pass.
@@ -224,6 +229,7 @@ impl Claims for MemoryClaims {
                 resources: counted.resources.clone(),
                 microdollars: microdollars(counted.dollars_per_hour),
                 recounted: counted.recounted,
+                revision: read.revision + 1,
             };
             Ok(())
         })
@@ -295,6 +301,17 @@ impl Claims for MemoryClaims {
         self.faults.write("claims reset launch budgets", || {
             let by_offering = budgets.iter().map(|budget| (budget.offering.clone(), budget.clone()));
             self.lock().budgets.extend(by_offering);
+            Ok(())
+        })
+    }
+
+    async fn backlog(&self) -> Result<BTreeSet<String>, PortError> {
+        self.faults.read("claims backlog", || Ok(self.lock().backlog.clone()))
+    }
+
+    async fn put_backlog(&self, nodes: &BTreeSet<String>, _until: Timestamp) -> Result<(), PortError> {
+        self.faults.write("claims put backlog", || {
+            self.lock().backlog.clone_from(nodes);
             Ok(())
         })
     }
