@@ -9,7 +9,7 @@ use crate::simulation::Expected;
 use crate::{NOMINATION_WINDOW, pods};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;
-use nodeless_model::{ConsolidationPolicy, InstanceType, NillableDuration, Node, NodeClaim, labels};
+use nodeless_model::{ConsolidationPolicy, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, labels};
 use nodeless_scheduling::PoolOffer;
 use std::collections::HashMap;
 
@@ -155,6 +155,17 @@ pub(crate) fn quiet_until(
     // A time beyond the end of all time never comes.
     let until = SignedDuration::try_from(consolidate_after).ok().and_then(|duration| since.checked_add(duration).ok());
     Some((consolidate_after, until.unwrap_or(Timestamp::MAX)))
+}
+
+/// Since when a claim has been `Consolidatable`, if it is: since its pods have not changed for `consolidateAfter`. Those of
+/// NodePools with a fixed number of nodes, or whose `consolidateAfter` is `Never`, never are.
+#[must_use]
+pub fn consolidatable_since(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
+    if claim.phase != Phase::Initialized || pool.replicas.is_some() {
+        return None;
+    }
+    let (_, since) = quiet_until(claim, pool.disruption.consolidate_after)?;
+    (since <= now).then_some(since)
 }
 
 /// Until when the pods that a claim was made for may still be on their way.

@@ -17,7 +17,7 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
     for node in ours() {
         events.extend(pods::annotation_events(&node.pods, now));
     }
-    events.extend(ours().filter_map(|node| homeless(cluster, node)));
+    events.extend(ours().flat_map(|node| homeless(cluster, node)));
     for offer in &cluster.node_pools {
         events.extend(annotations(offer.pool, now).into_iter().map(|message| on_pool(offer.pool, message)));
     }
@@ -55,14 +55,17 @@ fn annotations(pool: &NodePool, now: Timestamp) -> Vec<String> {
 }
 
 /// A node whose NodePool does not exist stays until somebody deletes it or it expires.
-fn homeless(cluster: &Cluster<'_>, node: &ClusterNode<'_>) -> Option<ObjectEvent> {
-    let (node, name) = (node.node?, node.node_pool()?);
-    if cluster.node_pools.iter().any(|offer| offer.pool.name == name) {
-        return None;
+fn homeless(cluster: &Cluster<'_>, of: &ClusterNode<'_>) -> Vec<ObjectEvent> {
+    let (Some(node), Some(name)) = (of.node, of.node_pool()) else { return Vec::new() };
+    if of.is_leaving() || cluster.node_pools.iter().any(|offer| offer.pool.name == name) {
+        return Vec::new();
     }
     let message =
         format!("NodePool {name} does not exist, so the node is not disrupted by choice; create it or delete the node");
-    Some(event(reference("v1", "Node", "", &node.name, &node.uid), false, "DisruptionBlocked", message))
+    let on_claim = of.claim.map(|claim| reference("karpenter.sh/v1", "NodeClaim", "", &claim.name, ""));
+    let on_node = reference("v1", "Node", "", &node.name, &node.uid);
+    let objects = [on_node].into_iter().chain(on_claim);
+    objects.map(|object| event(object, false, "DisruptionBlocked", message.clone())).collect()
 }
 
 /// What is said on a PodDisruptionBudget that never allows an eviction.

@@ -36,6 +36,7 @@ mod static_capacity;
 mod static_drift;
 mod story;
 
+pub use candidates::consolidatable_since;
 pub use cluster::{Cluster, ClusterNode, NodeClassFacts, Options};
 pub use decide::{decide, revalidate};
 pub use decision::{

@@ -308,6 +308,54 @@ impl KeptReason {
         )
     }
 
+    /// The reason of the event that Node and NodeClaim get, as Karpenter's; none where it says nothing there: what passes by
+    /// itself, and what is said on the NodePool.
+    #[must_use]
+    pub const fn event_reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Nominated { .. }
+            | Self::PendingPod(_)
+            | Self::DoNotDisruptNode
+            | Self::DoNotDisruptPod(_)
+            | Self::PodDisruptionBudget { .. }
+            | Self::SeveralPodDisruptionBudgets(_)
+            | Self::Paused { .. }
+            | Self::Churn(_)
+            | Self::NoReplacementNow { .. }
+            | Self::DriftBlocked { .. } => Some("DisruptionBlocked"),
+            Self::ConsolidationNever
+            | Self::NotEmptyPolicy { .. }
+            | Self::PriceUnknown(_)
+            | Self::NoRoom(_)
+            | Self::NoPlace { .. }
+            | Self::NotCheaper { .. }
+            | Self::NoReplacement
+            | Self::WellUsed { .. }
+            | Self::TooLittle { .. }
+            | Self::SpotToSpotOff
+            | Self::SpotToSpotTypes { .. }
+            | Self::MinValues { .. }
+            | Self::Balanced { .. } => Some("Unconsolidatable"),
+            Self::InCommand(_)
+            | Self::Leaving
+            | Self::Foreign
+            | Self::Goes(_)
+            | Self::NotInitialized
+            // Said as bad input already.
+            | Self::NoNodePool(_)
+            | Self::Static(_)
+            | Self::TooRecent { .. }
+            | Self::MovingPod(_)
+            | Self::ConsolidationWaits
+            | Self::Receives(_)
+            | Self::NotLookedAt
+            | Self::StaticSurplus { .. }
+            | Self::Budget { .. }
+            | Self::Drifted(_)
+            | Self::DriftWaits(_) => None,
+        }
+    }
+
     /// What kind of reason it is, without names and numbers: to tell of many nodes at once.
     #[must_use]
     pub const fn heading(&self) -> &'static str {

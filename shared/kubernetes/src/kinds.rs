@@ -155,6 +155,17 @@ struct SlimClaimSpec {
 struct SlimClaimStatus {
     #[serde(rename = "providerID")]
     provider_id: Option<String>,
+    #[serde(default)]
+    conditions: Vec<SlimCondition>,
+}
+
+#[derive(Deserialize)]
+struct SlimCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    #[serde(default)]
+    reason: String,
 }
 
 impl Kind for NodeClaims {
@@ -181,6 +192,7 @@ impl Kind for NodeClaims {
             created: metadata.creation_timestamp.map(|time| time.0),
             expire_after: duration("expireAfter", spec.expire_after)?,
             termination_grace_period: duration("terminationGracePeriod", spec.termination_grace_period)?,
+            conditions: status.conditions.into_iter().map(|one| (one.kind, (one.status, one.reason))).collect(),
         })
     }
 }

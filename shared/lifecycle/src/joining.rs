@@ -1,5 +1,6 @@
 //! From launched through registered to initialised, and what is kept up after that.
 
+use crate::consistency::set_consistent;
 use crate::effect::{Effect, Step};
 use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
@@ -129,6 +130,7 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp, 
     if node.is_initialized() {
         step.claim.phase = Phase::Initialized;
         step.claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", now);
+        set_consistent(&mut step.claim, node, now);
         if !claim.spec.replaces.is_empty() {
             // A command waits for it before it drains what this replaces.
             step.effects.push(Effect::WakePlanner);

@@ -15,6 +15,7 @@
 
 pub mod adopt;
 pub mod collect;
+pub mod consistency;
 pub mod drain;
 pub mod effect;
 mod ending;
@@ -30,7 +31,7 @@ pub use effect::{Effect, LaunchResult, Learned, Step};
 pub use launch::{absorb, prepare, result_for};
 pub use observation::{Needs, NodeClassState, Observation, Seen};
 pub use settings::Settings;
-pub use step::{begin_termination, claim_event, step};
+pub use step::{begin_termination, claim_event, step, transitions};
 
 #[cfg(test)]
 mod tests;

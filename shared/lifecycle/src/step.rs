@@ -37,7 +37,8 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
 
 /// An event for each condition whose status changed, as Karpenter publishes them; that of a condition which was not there
 /// counts as unknown. `uid` is that of the NodeClaim object, empty when not known.
-pub(crate) fn transitions(before: &NodeClaim, after: &NodeClaim, uid: &str) -> Vec<ObjectEvent> {
+#[must_use]
+pub fn transitions(before: &NodeClaim, after: &NodeClaim, uid: &str) -> Vec<ObjectEvent> {
     let changed = after.status.conditions.iter().filter_map(|condition| {
         let old = before.condition(&condition.kind).map_or(ConditionStatus::Unknown, |old| old.status);
         if old == condition.status {

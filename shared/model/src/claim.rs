@@ -375,6 +375,8 @@ pub mod condition {
     pub const CONSOLIDATABLE: &str = "Consolidatable";
     /// It no longer is what its NodePool or EC2NodeClass describes.
     pub const DRIFTED: &str = "Drifted";
+    /// Its node has what its instance type promises.
+    pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
     /// It was chosen for disruption, and why.
     pub const DISRUPTION_REASON: &str = "DisruptionReason";
     /// Its node has no pods left that had to move.

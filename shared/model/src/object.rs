@@ -1,8 +1,10 @@
 //! What we read and write of Kubernetes objects beyond nodes and pods: NodeClaim objects, patches, events.
 
+use crate::claim::Condition;
 use crate::{Pod, StringMap, Taint};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A NodeClaim object in the cluster.
@@ -26,6 +28,21 @@ pub struct MirroredClaim {
     pub expire_after: Option<Duration>,
     /// How long its drain may take, `spec.terminationGracePeriod`; `None` means for ever.
     pub termination_grace_period: Option<Duration>,
+    /// Its conditions by type: status and reason.
+    pub conditions: BTreeMap<String, (String, String)>,
+}
+
+impl MirroredClaim {
+    /// Whether it shows these conditions and no others. Messages and times do not count.
+    #[must_use]
+    pub fn shows(&self, conditions: &[Condition]) -> bool {
+        let same = |one: &Condition| {
+            self.conditions
+                .get(&one.kind)
+                .is_some_and(|(status, reason)| status == one.status.as_str() && *reason == one.reason)
+        };
+        self.conditions.len() == conditions.len() && conditions.iter().all(same)
+    }
 }
 
 /// Changes to a node, applied on top of what others own.

@@ -1,4 +1,4 @@
-//! Publishing events about NodeClaims, which people find by the uid of the object.
+//! Publishing events about NodeClaims and Nodes, which people find by the uid of the object.
 
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_ports::{Cluster, PortError};
@@ -13,6 +13,10 @@ pub(crate) async fn publish(cluster: &dyn Cluster, events: &[ObjectEvent]) -> Re
     let mut events = events.to_vec();
     let names: BTreeSet<String> =
         events.iter().filter(|event| nameless(event)).map(|event| event.object.name.clone()).collect();
+    for event in events.iter_mut().filter(|event| event.object.kind == "Node" && event.object.uid.is_empty()) {
+        // As the kubelet does: `kubectl describe node` looks for both, the uid and the name in its place.
+        event.object.uid.clone_from(&event.object.name);
+    }
     let uids = uids(cluster, &names).await;
     if let Ok(uids) = &uids {
         for event in events.iter_mut().filter(|event| nameless(event)) {

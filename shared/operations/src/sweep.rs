@@ -1,5 +1,7 @@
 //! All claims compared with EC2 and the cluster, once a minute: whatever a lost message missed is found here.
 
+mod conditions;
+
 use crate::blocks;
 use crate::context::Context;
 use crate::events::on_node;
@@ -14,7 +16,7 @@ use nodeless_lifecycle::{
 };
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::object::{MirroredClaim, NodePatch};
+use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent};
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, ZonalShifts};
@@ -82,6 +84,12 @@ struct Read {
     pool_names: BTreeSet<String>,
 }
 
+impl Read {
+    fn mirror(&self, name: &str) -> Option<&MirroredClaim> {
+        self.mirrors.iter().find(|mirror| mirror.name == name)
+    }
+}
+
 impl Sweeper {
     /// Compares once.
     ///
@@ -138,7 +146,9 @@ impl Sweeper {
         self.end_blocks(&claims, now, &mut report).await;
         self.end_unsound(&claims, &shifted, now, &mut report).await;
         self.requeue(&claims, &read, now, &mut report).await;
+        let claims = self.check_consistency(claims, &read, now, &mut report).await;
         self.mirror_missing(&claims, &read, now, &mut report).await;
+        self.mirror_changed(&claims, &read, now, &mut report).await;
         self.recount(&claims, &usage, now, &mut report).await;
         self.measure(&claims, &report, metrics).await;
         Ok(report)
@@ -294,8 +304,13 @@ impl Sweeper {
                 Err(error) => report.problems.push(error.to_string()),
             }
         }
+        self.tell(&events).await;
+    }
+
+    /// Publishes events. Nothing depends on them.
+    async fn tell(&self, events: &[ObjectEvent]) {
         if !events.is_empty()
-            && let Err(error) = crate::events::publish(self.cluster.as_ref(), &events).await
+            && let Err(error) = crate::events::publish(self.cluster.as_ref(), events).await
         {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }

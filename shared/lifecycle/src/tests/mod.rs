@@ -81,7 +81,7 @@ fn launch_result(id: &str) -> LaunchResult {
 }
 
 /// A claim in any phase, as it would be at time 0, with the instance `i-1` from launched on.
-fn claim(phase: Phase) -> NodeClaim {
+pub(crate) fn claim(phase: Phase) -> NodeClaim {
     let mut claim = reserved();
     claim.phase = phase;
     if phase == Phase::Reserved {

@@ -4,6 +4,7 @@ use super::churn::Breaker;
 use super::commands::{Commands, Hands};
 use super::pools::Judged;
 use super::situation::Situation;
+use super::told::OnBoth;
 use super::{PlanReport, Planner};
 use crate::lines::DisruptionSkipped;
 use crate::names::Names;
@@ -77,10 +78,13 @@ impl Planner {
             report.wait_at_most(wait);
         }
         events.extend(decision.events.iter().cloned());
+        let said = OnBoth::new(situation);
+        events.extend(said.kept(&decision.kept));
         if !decision.commands.is_empty() {
             self.record_decision(&decision, now).await;
         }
         for command in decision.commands {
+            events.extend(said.candidates(&command, judged));
             let record = CommandRecord::propose(command);
             report.wait_at_most(record.ripe_in(now));
             self.propose(&record, report).await;
@@ -196,7 +200,7 @@ impl Planner {
                 },
                 Err(why) => {
                     self.drop_proposal(record, report).await;
-                    events.extend(rejected(record, &why));
+                    events.extend(OnBoth::new(situation).rejected(&record.command, &why));
                 }
             }
         }
@@ -218,18 +222,6 @@ impl Planner {
     }
 }
 
-/// What is said when a proposal to save money was not right any more, as in Karpenter.
-fn rejected(record: &CommandRecord, why: &str) -> Vec<ObjectEvent> {
-    if record.command.reason != DisruptionReason::Underutilized {
-        return Vec::new();
-    }
-    let text = format!("Consolidation was given up: {why}");
-    let event = |candidate: &nodeless_disruption::Candidate| {
-        nodeless_lifecycle::claim_event(&candidate.node_claim, "", false, "ConsolidationRejected", &text)
-    };
-    record.candidates().iter().map(event).collect()
-}
-
 /// When the first node that is kept for a while only may be looked at again, rounded up to whole seconds.
 fn next_change(decision: &Decision, now: Timestamp) -> Option<Duration> {
     let until = decision.kept.iter().flat_map(|kept| &kept.reasons).filter_map(|reason| match reason {
@@ -247,6 +239,16 @@ pub(super) fn doubt(view: &ClusterView) -> Option<String> {
     Some(format!("{} {} cannot be understood: {}", hidden.kind, hidden.name, hidden.message))
 }
 
+/// What nodes are compared with, by the name of the EC2NodeClass. A class without a hash was not resolved yet, so nothing can
+/// be measured against it.
+pub(super) fn class_facts(view: &ClusterView) -> BTreeMap<String, NodeClassFacts> {
+    let facts = view.node_classes.iter().map(|(name, class)| {
+        let hash = node_class::hash_annotations(class).remove(labels::EC2_NODE_CLASS_HASH).unwrap_or_default();
+        (name.clone(), NodeClassFacts { hash, image_ids: node_class::image_ids(class) })
+    });
+    facts.filter(|(_, facts)| !facts.hash.is_empty()).collect()
+}
+
 /// The cluster as decisions see it. A command that is validated again must not be in its own way: `without` names it.
 pub(super) fn input<'a>(
     situation: &'a Situation<'_>,
@@ -262,10 +264,6 @@ pub(super) fn input<'a>(
             record.candidates().iter().map(move |candidate| (candidate.node_claim.as_str(), id))
         })
         .collect();
-    let facts = situation.view.node_classes.iter().map(|(name, class)| {
-        let hash = node_class::hash_annotations(class).remove(labels::EC2_NODE_CLASS_HASH).unwrap_or_default();
-        (name.clone(), NodeClassFacts { hash, image_ids: node_class::image_ids(class) })
-    });
     Cluster {
         nodes: situation
             .places
@@ -278,8 +276,7 @@ pub(super) fn input<'a>(
             })
             .collect(),
         node_pools: judged.iter().map(Judged::offer).collect(),
-        // A class without a hash was not resolved yet, so nothing can be measured against it.
-        node_classes: facts.filter(|(_, facts)| !facts.hash.is_empty()).collect(),
+        node_classes: class_facts(situation.view),
         pending_pods: {
             let waiting = situation.view.pods.iter().filter(|pod| pod.awaits_node());
             // A node that a buffer needs is not empty.

@@ -14,6 +14,7 @@ mod overlays;
 mod pools;
 mod prescribed;
 mod situation;
+mod told;
 mod upkeep;
 
 use crate::context::Context;
@@ -196,11 +197,12 @@ impl Planner {
         let overlaid = self.offers.overlaid(&overlays, &pools::plain(&view, &types));
         self.write_overlay_status(&view, &overlaid, started).await;
         let judged = pools::judge(&view, &types, &overlaid, &usage, started);
-        self.write_pool_status(&view, &judged, started, &mut report).await;
+        let mut events = Vec::new();
+        self.write_pool_status(&view, &judged, started, &mut report, &mut events).await;
         let records = self.note_pod_events(records, &view, started, &mut report).await;
+        let records = self.note_drift(records, &view, &judged, started, &mut report, &mut events).await;
 
         let mut names = self.names(&records, &view, started);
-        let mut events = Vec::new();
         let prescription = Prescription {
             view: &view,
             judged: &judged,

@@ -1,6 +1,7 @@
 //! NodePools: whether they can be used, and their status.
 
-use super::conditions::condition;
+use super::conditions::{condition, transitions};
+use super::prescribed::pool_event;
 use super::{PlanReport, Planner};
 use crate::lines::{Failed, ObjectSkipped};
 use crate::node_class;
@@ -10,6 +11,7 @@ use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
 use nodeless_disruption::schedules::{self, SLEEP};
 use nodeless_lifecycle::NodeClassState;
 use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::object::ObjectEvent;
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{InstanceTypes, NodePool, ResourceList, labels};
 use nodeless_ports::cluster::ClusterView;
@@ -111,6 +113,7 @@ impl Planner {
         judged: &[Judged],
         now: Timestamp,
         report: &mut PlanReport,
+        events: &mut Vec<ObjectEvent>,
     ) {
         for one in judged {
             let name = &one.pool.name;
@@ -127,7 +130,10 @@ impl Planner {
             }
             if let Err(error) = self.cluster.write_node_pool_status(name, &status).await {
                 self.context.log(&Failed { what: "write the NodePool's status", why: &error.to_string() });
+                continue;
             }
+            let changed = transitions(&before.conditions, &status.conditions);
+            events.extend(changed.map(|(kind, text)| ObjectEvent { warning: false, ..pool_event(one, kind, text) }));
         }
     }
 }

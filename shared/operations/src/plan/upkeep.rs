@@ -1,20 +1,29 @@
 //! What is kept up from plan to plan: when pods last came and went, and what was said already.
 
+use super::disrupt::class_facts;
+use super::pools::Judged;
 use super::{PlanReport, Planner};
 use jiff::Timestamp;
+use nodeless_disruption::{Drift, DriftReason, drift};
+use nodeless_lifecycle::transitions;
+use nodeless_model::claim::{Condition, condition};
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{NodeClaim, Phase, Pod};
+use nodeless_model::{ConditionStatus, NodeClaim, Phase, Pod};
 use nodeless_ports::ErrorKind;
 use nodeless_ports::cluster::ClusterView;
+use nodeless_scheduling::PoolOffer;
 use sha2::{Digest as _, Sha256};
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// How long the same event is not published again.
 const QUIET: Duration = Duration::from_mins(5);
+/// How long it is not said again why a node cannot be consolidated, even if it is for another reason, as in Karpenter.
+const QUIET_ON_NODES: Duration = Duration::from_mins(15);
+/// How many events of one plan say why nodes stay, two for each node: those that are left come with the plans that follow.
+const STAYING: usize = 200;
 
-/// Events that were published a short while ago.
+/// Events that were published a short while ago, each with the time until which it is not said again.
 #[derive(Default)]
 pub(super) struct Recent {
     told: HashMap<ObjectEvent, Timestamp>,
@@ -23,17 +32,30 @@ pub(super) struct Recent {
 impl Recent {
     /// Those of the events that were not published lately.
     pub(super) fn fresh(&mut self, events: Vec<ObjectEvent>, now: Timestamp) -> Vec<ObjectEvent> {
-        self.told.retain(|_, at| Duration::try_from(now.duration_since(*at)).is_ok_and(|age| age < QUIET));
-        let mut fresh = Vec::new();
-        for event in events {
+        self.told.retain(|_, until| *until > now);
+        let mut staying = 0;
+        let mut is_fresh = |event: &ObjectEvent| {
+            let stays = says_why_a_node_stays(event);
+            // Why a node stays is full of numbers and names that change from plan to plan.
+            let message = if stays { String::new() } else { event.message.clone() };
+            let key = ObjectEvent { message, ..event.clone() };
             // One that is kept back stays as old as it is, so that what lasts is said again after a while.
-            if let Entry::Vacant(first) = self.told.entry(event) {
-                fresh.push(first.key().clone());
-                first.insert(now);
+            if self.told.contains_key(&key) || (stays && staying == STAYING) {
+                return false;
             }
-        }
-        fresh
+            staying += usize::from(stays);
+            let quiet = if event.reason == "Unconsolidatable" { QUIET_ON_NODES } else { QUIET };
+            self.told.insert(key, now.saturating_add(quiet).unwrap_or(Timestamp::MAX));
+            true
+        };
+        events.into_iter().filter(|event| is_fresh(event)).collect()
     }
+}
+
+fn says_why_a_node_stays(event: &ObjectEvent) -> bool {
+    !event.warning
+        && matches!(event.object.kind.as_str(), "Node" | "NodeClaim")
+        && matches!(event.reason.as_str(), "DisruptionBlocked" | "Unconsolidatable")
 }
 
 impl Planner {
@@ -82,6 +104,70 @@ impl Planner {
         }
         records
     }
+}
+
+impl Planner {
+    /// Notes on each claim how it drifted, or that it did not, as the condition `Drifted`: people read it, and those that
+    /// drifted first are replaced first. Gives the claims as they are then.
+    pub(super) async fn note_drift(
+        &self,
+        mut records: Vec<NodeClaim>,
+        view: &ClusterView,
+        judged: &[Judged],
+        now: Timestamp,
+        report: &mut PlanReport,
+        events: &mut Vec<ObjectEvent>,
+    ) -> Vec<NodeClaim> {
+        let facts = class_facts(view);
+        let offers: Vec<PoolOffer<'_>> = judged.iter().map(Judged::offer).collect();
+        for claim in &mut records {
+            if !matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized) {
+                continue;
+            }
+            let Some(offer) = offers.iter().find(|offer| offer.pool.name == claim.node_pool) else { continue };
+            let class = facts.get(&claim.node_class);
+            let found = drift(claim, offer, class, nodeless_api::hash::VERSION, now);
+            let Some(next) = with_drift(claim, found.as_ref(), class.is_some(), now) else { continue };
+            match self.claims.update(&next, None).await {
+                Ok(version) => {
+                    events.extend(transitions(claim, &next, ""));
+                    *claim = NodeClaim { version, ..next };
+                }
+                // Someone else writes it just now; the next plan notes it.
+                Err(error) if error.kind == ErrorKind::Conflict => {}
+                Err(error) => report.problems.push(format!("NodeClaim {}: {error}", claim.name)),
+            }
+        }
+        records
+    }
+}
+
+/// The claim with how it drifted, or without; nothing if it says so already. Where its EC2NodeClass is not `known`, nobody can
+/// say that the claim is like it again.
+fn with_drift(claim: &NodeClaim, drift: Option<&Drift>, known: bool, now: Timestamp) -> Option<NodeClaim> {
+    let present = claim.condition(condition::DRIFTED);
+    let mut next = claim.clone();
+    match (present, drift) {
+        (None, None) => return None,
+        (Some(present), None) if !known && of_class(present) => return None,
+        (Some(_), None) => next.clear_condition(condition::DRIFTED),
+        (present, Some(drift)) => {
+            let reason = drift.reason.as_str();
+            let same = |present: &Condition| {
+                present.status == ConditionStatus::True && present.reason == reason && present.message == drift.message
+            };
+            if present.is_some_and(same) {
+                return None;
+            }
+            next.set_condition(condition::DRIFTED, ConditionStatus::True, reason, &drift.message, now);
+        }
+    }
+    Some(next)
+}
+
+/// Whether a drift was found by comparing with the EC2NodeClass.
+fn of_class(present: &Condition) -> bool {
+    [DriftReason::NodeClassDrift, DriftReason::AMIDrift].iter().any(|reason| reason.as_str() == present.reason)
 }
 
 /// A hash of which pods these are.

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_model::claim::Condition;
 use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment};
 use nodeless_model::pod::PodPhase;
@@ -367,6 +368,8 @@ impl Cluster for TestCluster {
                 ..MirroredClaim::default()
             });
             mirror.provider_id = claim.provider_id();
+            let shown = |one: &Condition| (one.kind.clone(), (one.status.as_str().to_owned(), one.reason.clone()));
+            mirror.conditions = claim.status.conditions.iter().map(shown).collect();
             Ok(uid)
         })
     }

@@ -1,0 +1,68 @@
+//! Whether a node has what its instance type promises.
+
+use jiff::Timestamp;
+use nodeless_model::claim::condition;
+use nodeless_model::resources::format_quantity;
+use nodeless_model::{ConditionStatus, Node, NodeClaim};
+
+/// A node has to have so many hundredths of what was expected, as in Karpenter.
+const LEAST: i128 = 90;
+
+/// What a node lacks of the resources that its claim was made for, in words; nothing where all is well.
+#[must_use]
+pub fn inconsistency(claim: &NodeClaim, node: &Node) -> Option<String> {
+    let lacks = claim.spec.requests.iter().filter(|(_, wanted)| !wanted.is_zero()).filter_map(|(name, _)| {
+        let (expected, found) = (claim.status.capacity.get(name), node.capacity.get(name));
+        let least = i128::from(expected.milli()) * LEAST;
+        (i128::from(found.milli()) * 100 < least).then(|| {
+            let [expected, found] = [expected, found].map(|quantity| format_quantity(name, quantity));
+            format!("expected {expected} of resource {name}, but found {found}")
+        })
+    });
+    let lacks: Vec<String> = lacks.collect();
+    (!lacks.is_empty()).then(|| lacks.join("; "))
+}
+
+/// Sets the condition `ConsistentStateFound`, and says whether that changed it.
+pub fn set_consistent(claim: &mut NodeClaim, node: &Node, now: Timestamp) -> bool {
+    let (status, reason, message) = match inconsistency(claim, node) {
+        None => (ConditionStatus::True, condition::CONSISTENT_STATE_FOUND, String::new()),
+        Some(why) => (ConditionStatus::False, "ConsistencyCheckFailed", why),
+    };
+    let present = claim.condition(condition::CONSISTENT_STATE_FOUND);
+    if present.is_some_and(|present| present.status == status && present.message == message) {
+        return false;
+    }
+    claim.set_condition(condition::CONSISTENT_STATE_FOUND, status, reason, &message, now);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::{Quantity, ResourceList};
+
+    fn cpu(milli: i64) -> ResourceList {
+        ResourceList::from([("cpu", Quantity::from_milli(milli))])
+    }
+
+    #[test]
+    fn a_tenth_less_than_promised_is_well_and_more_is_not() {
+        let mut claim = crate::tests::claim(nodeless_model::Phase::Initialized);
+        claim.spec.requests = cpu(500);
+        claim.status.capacity = cpu(2000);
+        let node = |milli| Node { capacity: cpu(milli), ..Node::default() };
+        assert_eq!(inconsistency(&claim, &node(1800)), None);
+        let why = inconsistency(&claim, &node(1799)).unwrap();
+        assert_eq!(why, "expected 2 of resource cpu, but found 1799m");
+        // What no pod asked for may be missing.
+        claim.status.capacity.set("memory", Quantity::from_mebibytes(100));
+        assert_eq!(inconsistency(&claim, &node(2000)), None);
+
+        let at = |second| Timestamp::from_second(second).unwrap();
+        assert!(set_consistent(&mut claim, &node(1000), at(1)));
+        assert!(!set_consistent(&mut claim, &node(1000), at(2)));
+        assert!(set_consistent(&mut claim, &node(2000), at(3)));
+        assert!(claim.has_condition(condition::CONSISTENT_STATE_FOUND));
+    }
+}
