@@ -124,7 +124,7 @@ impl Field {
         let mut value = first;
         while value <= last {
             bits |= 1 << value;
-            value += step;
+            value = value.saturating_add(step);
         }
         Ok((bits, any && step == 1))
     }

@@ -319,6 +319,7 @@ impl KeptReason {
             | Self::DoNotDisruptPod(_)
             | Self::PodDisruptionBudget { .. }
             | Self::SeveralPodDisruptionBudgets(_)
+            | Self::ZonalShift { .. }
             | Self::Paused { .. }
             | Self::Churn(_)
             | Self::NoReplacementNow { .. }

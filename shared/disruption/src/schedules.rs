@@ -101,14 +101,19 @@ impl Nap {
     /// Until when it lasts, if it has begun.
     fn until(&self, now: Timestamp) -> Option<Timestamp> {
         let length = SignedDuration::try_from(self.length).ok()?;
-        let mut begun = None;
-        let mut next = self.start.next_after(now.checked_sub(length).unwrap_or(Timestamp::MIN));
-        // The latest that has begun counts: naps may overlap themselves.
-        while let Some(start) = next.filter(|start| *start <= now) {
-            begun = Some(start);
-            next = self.start.next_after(start);
+        // The latest that has begun counts: naps may overlap themselves. It is looked for further and further back.
+        let mut back = SignedDuration::from_mins(1);
+        loop {
+            back = back.min(length);
+            let begun = |after| self.start.next_after(after).filter(|start| *start <= now);
+            if let Some(first) = begun(now.checked_sub(back).unwrap_or(Timestamp::MIN)) {
+                return std::iter::successors(Some(first), |start| begun(*start)).last()?.checked_add(length).ok();
+            }
+            if back == length {
+                return None;
+            }
+            back = back.saturating_mul(2);
         }
-        begun?.checked_add(length).ok()
     }
 }
 
@@ -132,6 +137,13 @@ mod tests {
         ] {
             assert_eq!(asleep_by(schedule, at(now)).unwrap(), until.map(at), "{now}");
         }
+        // A nap may be long, and begin again while it lasts.
+        for schedule in ["* * * * * for 8760h", "0 0 1 1 * for 8760h; * * * * * for 8760h"] {
+            let until = asleep_by(schedule, at("2026-01-05T21:00:30Z")).unwrap();
+            assert_eq!(until, Some(at("2027-01-05T21:00:00Z")), "{schedule}");
+        }
+        let newyear = asleep_by("0 0 1 1 * for 8760h", at("2026-06-05T21:00:30Z")).unwrap();
+        assert_eq!(newyear, Some(at("2027-01-01T00:00:00Z")));
         // From one nap into the next.
         let all = asleep_by("0 20 * * * for 2h; 0 22 * * * for 1h", at("2026-01-05T21:00:00Z")).unwrap();
         assert_eq!(all, Some(at("2026-01-05T23:00:00Z")));

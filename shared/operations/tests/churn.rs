@@ -64,6 +64,17 @@ async fn drift_stops_after_so_many_evictions_and_goes_on_when_the_hour_is_over()
 }
 
 #[tokio::test]
+async fn replacing_what_was_changed_on_purpose_is_no_churn() {
+    let mut town = running_town(3, "1").await;
+    let later = town.clock.time().checked_add(std::time::Duration::from_secs(3600)).unwrap();
+    town.clock.advance_to(later);
+    town.minutes(1).await;
+    drift(&town);
+    town.minutes(20).await;
+    assert_eq!((replaced(&town).await, told(&town)), (3, 0));
+}
+
+#[tokio::test]
 async fn a_breaker_of_zero_is_none() {
     let mut town = running_town(3, "0").await;
     drift(&town);

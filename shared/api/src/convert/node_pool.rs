@@ -7,6 +7,7 @@ use model::node_pool::{
     Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, Disruption, DisruptionReason, NodeTemplate,
 };
 use nodeless_model as model;
+use std::num::IntErrorKind;
 
 /// The annotation that limits what a NodePool's nodes may cost together, in dollars per hour.
 pub(super) const DOLLARS_PER_HOUR: &str = "nodeless.sh/dollars-per-hour";
@@ -112,8 +113,13 @@ fn disruption(pool: &NodePool) -> Result<Disruption, FieldError> {
 
 fn budget(from: &nodepool::Budget, field: &str) -> Result<Budget, FieldError> {
     let number = |text: &str| {
-        text.parse::<u32>().map_err(|_| {
-            FieldError::new(format!("{field}.nodes"), format!("{:?} is neither a number nor a percentage", from.nodes))
+        text.parse::<u32>().or_else(|error| match error.kind() {
+            // More nodes than there will ever be.
+            IntErrorKind::PosOverflow => Ok(u32::MAX),
+            _ => {
+                let message = format!("{:?} is neither a number nor a percentage", from.nodes);
+                Err(FieldError::new(format!("{field}.nodes"), message))
+            }
         })
     };
     let nodes = match from.nodes.strip_suffix('%') {

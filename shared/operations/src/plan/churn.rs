@@ -5,12 +5,12 @@ use super::pools::Judged;
 use super::situation::Situation;
 use super::{PlanReport, Planner};
 use crate::lines::DisruptionStopped;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::Command;
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{NodeClaim, Pod, StringMap};
+use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap};
 use nodeless_ports::PortError;
 use nodeless_ports::claims::StoredChurn;
 use nodeless_telemetry::{Metric, Metrics};
@@ -42,6 +42,8 @@ struct Known {
 #[derive(Clone)]
 struct Occupied {
     node_pool: String,
+    /// When its claim was made.
+    since: Timestamp,
     /// How many pods have to move when it leaves.
     pods: u32,
     dollars: f64,
@@ -109,7 +111,7 @@ impl Planner {
         breaker: &mut Breaker,
         now: Timestamp,
     ) -> Result<(), PortError> {
-        for (pool, evictions) in breaker.evictions(command) {
+        for (pool, evictions) in breaker.evictions(command, now) {
             let Some(known) = breaker.pools.get_mut(&pool) else { continue };
             let entry = Entry { command: command.id.clone(), at: now, evictions, price: known.price() };
             known.churn.note(entry, now);
@@ -142,6 +144,7 @@ impl Breaker {
             let moving: Vec<&Pod> = reschedulable(&place.pods).collect();
             let node = Occupied {
                 node_pool: claim.node_pool.clone(),
+                since: claim.created,
                 pods: u32::try_from(moving.len()).unwrap_or(u32::MAX),
                 dollars: dollars(claim),
             };
@@ -194,10 +197,15 @@ impl Breaker {
         }
     }
 
-    /// How many pods a command evicts, by NodePool.
-    fn evictions(&self, command: &Command) -> BTreeMap<String, u32> {
+    /// How many pods a command evicts, by NodePool. Those of drifted nodes count only where the nodes are young: that is a
+    /// NodePool going round in circles. Otherwise somebody changed something and wants just this, as fast as budgets allow.
+    fn evictions(&self, command: &Command, now: Timestamp) -> BTreeMap<String, u32> {
+        let wanted = |node: &&Occupied| {
+            command.reason == DisruptionReason::Drifted
+                && now.duration_since(node.since) >= SignedDuration::from_hours(1)
+        };
         let mut evictions: BTreeMap<String, u32> = BTreeMap::new();
-        for node in self.going(command).filter(|node| node.pods > 0) {
+        for node in self.going(command).filter(|node| node.pods > 0 && !wanted(node)) {
             *evictions.entry(node.node_pool.clone()).or_default() += node.pods;
         }
         evictions
