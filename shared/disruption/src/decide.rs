@@ -4,6 +4,7 @@ use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup, unsettled};
 use crate::cluster::{Cluster, Options};
 use crate::decision::{Command, Decision, Kept, Method, Replacement};
+use crate::departures::Departures;
 use crate::drift::Drift;
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
@@ -17,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Decides which nodes go by choice, and says why each other node of ours stays.
 ///
 /// The methods come in Karpenter's order, and the first that finds something to do is the only one: empty nodes, all in
-/// one command as far as the budgets allow; drifted nodes of static NodePools; the first drifted node of the others that
-/// can be replaced; then consolidation, as many commands as do not get in each other's way.
+/// one command as far as the budgets allow; drifted nodes of static NodePools; the drifted nodes of the others, one by one as
+/// far as the budgets allow; then consolidation; of both as many commands as do not get in each other's way.
 #[must_use]
 pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decision {
     let mut budgets = Budgets::of(input, now);
@@ -50,7 +51,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
 
     let drifted = drifted::drifted(input, &eligible, options, now);
     if commands.is_empty() {
-        commands = replace_drifted(input, &drifted, &guards, &mut budgets, options, now, &mut kept);
+        commands = replace_drifted(input, &drifted, &expected, &guards, &mut budgets, options, now, &mut kept);
     } else {
         add(&mut kept, waiting(&drifted));
     }
@@ -59,15 +60,20 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         tell_drift(&drifted, &mut kept);
     }
 
-    let mut not_looked_at = BTreeSet::new();
+    let unseen = drifted.iter().map(|(one, _)| &one.node.name);
+    let unseen =
+        unseen.filter(|name| kept.get(*name).is_some_and(|reasons| reasons.contains(&KeptReason::NotLookedAt)));
+    let mut not_looked_at: BTreeSet<String> = unseen.cloned().collect();
     if commands.is_empty() {
         let found = consolidation::find(input, &full, &lookup, &expected, &mut budgets, options, now);
         for (node, reasons) in found.kept {
             kept.entry(node).or_default().extend(reasons);
         }
         commands = found.commands;
-        not_looked_at = found.not_looked_at;
+        not_looked_at.extend(found.not_looked_at);
     } else {
+        // Whatever waited for consolidation before still does.
+        not_looked_at.extend(input.not_looked_at.iter().cloned());
         for one in full {
             let reasons = kept.entry(one.node.name.clone()).or_default();
             if reasons.is_empty() {
@@ -87,10 +93,12 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     }
 }
 
-fn replace_drifted(
-    input: &Cluster<'_>,
-    drifted: &[(&Eligible<'_, '_>, Drift)],
-    guards: &Guards<'_>,
+#[expect(clippy::too_many_arguments, reason = "the decision's parts, which no struct would make clearer")]
+fn replace_drifted<'a>(
+    input: &Cluster<'a>,
+    drifted: &[(&Eligible<'_, 'a>, Drift)],
+    expected: &Expected<'a>,
+    guards: &Guards<'a>,
     budgets: &mut Budgets,
     options: &Options,
     now: Timestamp,
@@ -103,9 +111,13 @@ fn replace_drifted(
         add(kept, waiting(&others));
         return commands;
     }
-    let (command, reasons) = drifted::find(input, &others, guards, options, budgets, now);
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let mut departures = Departures::new(input, expected, guards, options, now);
+    let (commands, reasons) = drifted::find(&others, &mut departures, guards, budgets, now);
     add(kept, reasons);
-    command.into_iter().collect()
+    commands
 }
 
 /// Says of drifted nodes that a budget keeps how they drifted.
@@ -127,8 +139,9 @@ fn waiting(drifted: &[(&Eligible<'_, '_>, Drift)]) -> Vec<(String, KeptReason)> 
 /// What is left of a command on a fresh view of the cluster, at least [`crate::VALIDATION_DELAY`] after it was decided;
 /// `None` when nothing is left, and it has to be dropped.
 ///
-/// Of an emptiness command those nodes stay in it that are still empty. A drift command is replaced by what would be
-/// decided now for the same nodes. A consolidation command stands if all its nodes may still go, within the budgets, and
+/// The nodes of the command are looked at by themselves, whatever else could be done now. Of an emptiness command those nodes
+/// stay in it that are still empty, as far as the budgets allow. A drift command is replaced by what would be decided now for
+/// the same nodes. A consolidation command stands if all its nodes may still go, within the budgets, and
 /// their pods still need just the new nodes that it launches, for less; where its pods go is said afresh.
 ///
 /// The view must not list the command itself as the one that disrupts its nodes.
@@ -137,37 +150,49 @@ pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, option
     if command.method.is_consolidation() {
         return consolidation::still_right(command, input, now, options);
     }
-    let fresh = decide(input, now, options).commands;
-    let fresh: Vec<Command> = fresh.into_iter().filter(|fresh| fresh.method == command.method).collect();
-    if command.method == Method::Emptiness {
-        return emptied_still(command, &fresh, input, now);
-    }
-    let wanted: BTreeSet<&str> = command.candidates.iter().map(|one| one.node_claim.as_str()).collect();
-    let covers = |fresh: &Command| {
-        let still: BTreeSet<&str> = fresh.candidates.iter().map(|one| one.node_claim.as_str()).collect();
-        wanted.is_subset(&still)
+    let fresh = if command.method == Method::Emptiness {
+        emptied_still(command, input, now, options)
+    } else {
+        drifted_still(command, input, now, options)
     };
-    let fresh = fresh.into_iter().find(covers)?;
-    Some(Command { id: command.id.clone(), decided: command.decided, ..fresh })
+    Some(Command { id: command.id.clone(), decided: command.decided, ..fresh? })
 }
 
-fn emptied_still(command: &Command, fresh: &[Command], input: &Cluster<'_>, now: Timestamp) -> Option<Command> {
-    let still: BTreeSet<&str> =
-        fresh.iter().flat_map(|fresh| &fresh.candidates).map(|candidate| candidate.node_claim.as_str()).collect();
+/// The nodes of a command that may be disrupted by choice now.
+fn still_eligible<'c, 'a>(
+    command: &Command,
+    input: &'c Cluster<'a>,
+    lookup: &Lookup<'c, 'a>,
+    now: Timestamp,
+) -> Vec<Eligible<'c, 'a>> {
+    let concerned = |name: &str| command.candidates.iter().any(|candidate| candidate.node_claim == name);
+    let of_command = input.nodes.iter().filter(|node| node.claim.is_some_and(|claim| concerned(&claim.name)));
+    of_command.filter_map(|node| lookup.eligible(node, now).ok()).collect()
+}
+
+fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
+    let guards = Guards::of(input.disruption_budgets);
     let lookup = Lookup::of(input);
-    let mut left: Vec<Eligible<'_, '_>> = input
-        .nodes
-        .iter()
-        .filter_map(|node| lookup.eligible(node, now).ok())
-        .filter(|one| {
-            let name = one.claim.name.as_str();
-            still.contains(name) && command.candidates.iter().any(|candidate| candidate.node_claim == name)
-        })
-        .collect();
-    left.sort_by(|a, b| a.node.name.cmp(&b.node.name));
-    let again = (!left.is_empty())
-        .then(|| self::command(command.method, command.reason, &left, Vec::new(), command.decided))?;
-    Some(Command { id: command.id.clone(), ..again })
+    let expected = Expected::of(input, options);
+    let mut left = still_eligible(command, input, &lookup, now);
+    left.retain(|one| pods::is_empty(&one.of.pods) && unsettled(one, &expected, &guards, false, now).is_empty());
+    emptiness::find(left, &mut Budgets::of(input, now), now).0
+}
+
+/// All nodes of the command or none: what replaces them was decided for all.
+fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
+    let guards = Guards::of(input.disruption_budgets);
+    let lookup = Lookup::of(input);
+    let eligible = still_eligible(command, input, &lookup, now);
+    let drifted = drifted::drifted(input, &eligible, options, now);
+    if drifted.len() != command.candidates.len() {
+        return None;
+    }
+    let expected = Expected::of(input, options);
+    let (mut budgets, mut kept) = (Budgets::of(input, now), BTreeMap::new());
+    let found = replace_drifted(input, &drifted, &expected, &guards, &mut budgets, options, now, &mut kept);
+    let covers = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;
+    found.into_iter().find(covers)
 }
 
 /// A command that removes these nodes.

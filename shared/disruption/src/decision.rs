@@ -15,7 +15,7 @@ pub struct Decision {
     pub commands: Vec<Command>,
     /// Every node of ours that no command concerns, in the order of their names, and why it stays.
     pub kept: Vec<Kept>,
-    /// Nodes that consolidation did not look at because the decision would have been too much work
+    /// Nodes that drift or consolidation did not look at because the decision would have been too much work
     /// ([`crate::Options::most_work`]); the next one should begin with them.
     pub not_looked_at: BTreeSet<String>,
     /// What should be said on the objects concerned. Repeats itself with every decision: whoever publishes it leaves out
@@ -41,7 +41,8 @@ pub struct Command {
     pub savings_per_hour: f64,
     /// The pods that have to move, in the order of their names.
     pub evictions: Vec<PodRef>,
-    /// Where those of them are expected to go that need no new node, in the order of their names.
+    /// Where those of them are expected to go that need no new node, and pods that were on their way to the removed nodes, in
+    /// the order of their names.
     pub placements: Vec<PodPlacement>,
     /// By the rule of the policy `Balanced`: the share of the NodePool's price that is saved over the share of its pods that
     /// is disturbed, the least over the NodePools concerned. Only consolidation has one, and not where that is unknown.

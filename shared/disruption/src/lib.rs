@@ -18,6 +18,7 @@ mod consolidation;
 pub mod cron;
 mod decide;
 mod decision;
+mod departures;
 mod drift;
 mod drifted;
 mod emptiness;

@@ -4,7 +4,7 @@ use crate::packed::{Classes, fits};
 use nodeless_model::{
     CapacityType, DaemonSet, InstanceType, Offering, Requirement, Requirements, ResourceIndex, labels, resources,
 };
-use nodeless_scheduling::{Admission, PoolOffer, new_node_requirements, new_node_room};
+use nodeless_scheduling::{Admission, Launch, PoolOffer, new_node_requirements, new_node_room};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
@@ -22,9 +22,12 @@ pub(crate) struct Market<'a> {
     /// All that pods ask for, by resource: what the worths are balanced for.
     demand: Box<[i64]>,
     resources: ResourceIndex,
-    /// How many instances of each reservation this decision uses.
-    reserved: BTreeMap<String, u32>,
+    reserved: Reserved,
 }
+
+/// How many instances of each capacity reservation a decision uses.
+#[derive(Debug, Default)]
+pub(crate) struct Reserved(BTreeMap<String, u32>);
 
 /// What one NodePool can launch.
 struct Shelf {
@@ -81,7 +84,7 @@ impl<'a> Market<'a> {
             worth: HashMap::new(),
             demand,
             resources: resources.clone(),
-            reserved: BTreeMap::new(),
+            reserved: Reserved::default(),
         }
     }
 
@@ -99,34 +102,13 @@ impl<'a> Market<'a> {
     }
 
     /// Counts launches as made.
-    pub(crate) fn charge<'l>(&mut self, launches: impl Iterator<Item = &'l nodeless_scheduling::Launch>) {
-        for launch in launches {
-            if let Some(offer) = self.offers.iter_mut().find(|offer| offer.pool.name == launch.node_pool) {
-                offer.usage.resources.add(&launch.charge.resources);
-                offer.usage.dollars_per_hour += launch.charge.dollars_per_hour;
-            }
-            if let Some(id) = reservation(launch) {
-                *self.reserved.entry(id).or_default() += 1;
-            }
-        }
+    pub(crate) fn charge<'l>(&mut self, launches: impl Iterator<Item = &'l Launch>) {
+        self.reserved.charge(&mut self.offers, launches);
     }
 
     /// Whether launches need more of a reservation than this decision has left.
-    pub(crate) fn overdraws<'l>(&self, launches: impl Iterator<Item = &'l nodeless_scheduling::Launch>) -> bool {
-        let mut asked: BTreeMap<String, u32> = BTreeMap::new();
-        for id in launches.filter_map(reservation) {
-            *asked.entry(id).or_default() += 1;
-        }
-        asked.into_iter().any(|(id, asked)| {
-            let used = self.reserved.get(&id).copied().unwrap_or(0);
-            used > 0 && asked + used > self.remaining(&id)
-        })
-    }
-
-    fn remaining(&self, id: &str) -> u32 {
-        let kinds = self.offers.iter().flat_map(|offer| offer.instance_types.iter());
-        let held = kinds.flat_map(|kind| &kind.offerings).filter_map(|offering| offering.reservation.as_ref());
-        held.filter(|held| held.id == id).map(|held| held.remaining).min().unwrap_or(0)
+    pub(crate) fn overdraws<'l>(&self, launches: impl Iterator<Item = &'l Launch>) -> bool {
+        self.reserved.overdraws(&self.offers, launches)
     }
 
     /// The least that one new node, or two, would cost that hold a load of pods with these admissions; `None` where
@@ -239,6 +221,39 @@ impl<'a> Market<'a> {
     }
 }
 
+impl Reserved {
+    /// Counts launches as made: to the usage of their NodePools, and here what they use of reservations.
+    pub(crate) fn charge<'l>(&mut self, offers: &mut [PoolOffer<'_>], launches: impl Iterator<Item = &'l Launch>) {
+        for launch in launches {
+            if let Some(offer) = offers.iter_mut().find(|offer| offer.pool.name == launch.node_pool) {
+                offer.usage.resources.add(&launch.charge.resources);
+                offer.usage.dollars_per_hour += launch.charge.dollars_per_hour;
+            }
+            if let Some(id) = reservation(launch) {
+                *self.0.entry(id).or_default() += 1;
+            }
+        }
+    }
+
+    /// Whether launches need more of a reservation than is left beside what was counted.
+    pub(crate) fn overdraws<'l>(&self, offers: &[PoolOffer<'_>], launches: impl Iterator<Item = &'l Launch>) -> bool {
+        let mut asked: BTreeMap<String, u32> = BTreeMap::new();
+        for id in launches.filter_map(reservation) {
+            *asked.entry(id).or_default() += 1;
+        }
+        asked.into_iter().any(|(id, asked)| {
+            let used = self.0.get(&id).copied().unwrap_or(0);
+            used > 0 && asked + used > remaining(offers, &id)
+        })
+    }
+}
+
+fn remaining(offers: &[PoolOffer<'_>], id: &str) -> u32 {
+    let kinds = offers.iter().flat_map(|offer| offer.instance_types.iter());
+    let held = kinds.flat_map(|kind| &kind.offerings).filter_map(|offering| offering.reservation.as_ref());
+    held.filter(|held| held.id == id).map(|held| held.remaining).min().unwrap_or(0)
+}
+
 impl Shelf {
     fn new(offer: &PoolOffer<'_>, daemon_sets: &[DaemonSet], resources: &ResourceIndex) -> Self {
         let kinds = offer.instance_types.iter().enumerate().filter_map(|(place, kind)| {
@@ -275,7 +290,7 @@ impl Shelf {
 }
 
 /// The reservation that a launch uses.
-fn reservation(launch: &nodeless_scheduling::Launch) -> Option<String> {
+fn reservation(launch: &Launch) -> Option<String> {
     let id = launch.requirements.get(labels::CAPACITY_RESERVATION_ID).and_then(Requirement::single)?;
     (launch.offering.capacity_type == CapacityType::Reserved).then(|| id.to_owned())
 }

@@ -102,6 +102,12 @@ impl<'a> Guards<'a> {
         annotation.into_iter().chain(budget).collect()
     }
 
+    /// Whether a pod stays on its node until it is taken away by force: nobody knows when it will need another node.
+    pub(crate) fn holds(&self, pod: &Pod, now: Timestamp) -> bool {
+        protection(pod, now) == Protection::Active
+            || (is_evicted_by_us(pod) && self.covering(pod).any(|budget| budget.blocks_always))
+    }
+
     /// The budgets that cover a pod.
     pub(crate) fn covering(&self, pod: &Pod) -> impl Iterator<Item = &'a PodDisruptionBudget> {
         let of_namespace = self.0.get(pod.namespace.as_str()).into_iter().flatten().copied();

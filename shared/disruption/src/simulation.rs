@@ -38,6 +38,17 @@ impl<'k> Known<'k> {
             known.extend(placed.map(|to| (to.pod.as_str(), Some(to.node.as_str()))));
             known.extend(command.replacements.iter().flat_map(|one| &one.pods).map(|pod| (pod.as_str(), None)));
         }
+        if !known.is_empty() {
+            // Once the claim of a replacement is written, its room is not for others.
+            for node in cluster.nodes.iter().filter(|node| staying.contains(node.name())) {
+                let made = node.claim.filter(|claim| !claim.spec.replaces.is_empty());
+                for pod in made.into_iter().flat_map(|claim| &claim.spec.nominated_pods) {
+                    if let Some(home @ None) = known.get_mut(pod.as_str()) {
+                        *home = node_name(node);
+                    }
+                }
+            }
+        }
         Self(known)
     }
 
@@ -47,6 +58,11 @@ impl<'k> Known<'k> {
         }
         self.0.get(pod.key().as_str()).map(|node| node.map_or(Home::New, Home::Node))
     }
+}
+
+/// As long as the view, unlike [`ClusterNode::name`].
+fn node_name<'k>(node: &ClusterNode<'k>) -> Option<&'k str> {
+    node.node.map(|node| node.name.as_str()).or_else(|| node.claim.map(|claim| claim.name.as_str()))
 }
 
 impl<'a> Expected<'a> {
@@ -88,9 +104,23 @@ impl<'a> Expected<'a> {
         expected
     }
 
-    /// Takes the room of what is expected out of a problem, and counts the pods where they will be.
+    /// The pods that are on their way to a node: those that have to leave another, and those that wait.
+    pub(crate) fn coming_to(&self, node: &str) -> (Vec<&'a Pod>, Vec<&'a Pod>) {
+        let waiting = self.waiting.get(node).cloned().unwrap_or_default();
+        let all = self.by_node.get(node).into_iter().flatten().copied();
+        let leaving = all.filter(|pod| !waiting.iter().any(|one| std::ptr::eq(*one, *pod)));
+        (leaving.collect(), waiting)
+    }
+
+    /// Takes the room of what is expected out of a problem, and counts the pods where they will be and nowhere else.
     pub(crate) fn take_room(&self, problem: &mut Problem<'a>) {
+        if self.by_node.is_empty() {
+            return;
+        }
+        let moved: HashSet<(&str, &str)> =
+            self.by_node.values().flatten().map(|pod| (pod.namespace.as_str(), pod.name.as_str())).collect();
         for bound in &mut problem.bound_pods {
+            bound.pods.retain(|pod| !moved.contains(&(pod.namespace.as_str(), pod.name.as_str())));
             bound.pods.extend(self.by_node.get(bound.name).into_iter().flatten());
         }
         for node in &mut problem.nodes {

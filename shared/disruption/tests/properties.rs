@@ -250,7 +250,7 @@ fn unconfirmed(world: &World, decision: &Decision) -> Vec<String> {
     dropped.map(|command| format!("{command:#?}")).collect()
 }
 
-/// Pods whose command does not say where they go, as with drift, go where the scheduler puts them among the nodes that are
+/// Pods whose command does not say where they go, as with emptiness, go where the scheduler puts them among the nodes that are
 /// there. Gives those that fit nowhere.
 fn place_the_rest(world: &mut World, before: &World) -> Vec<String> {
     let here: BTreeSet<String> = world.places.iter().flat_map(|place| &place.pods).map(Pod::key).collect();

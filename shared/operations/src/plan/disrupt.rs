@@ -118,9 +118,7 @@ impl Planner {
         now: Timestamp,
         report: &mut PlanReport,
     ) {
-        // Consolidation, which alone has limited time, comes only where the other methods find nothing.
-        let looked = decision.commands.iter().all(|command| command.method.is_consolidation());
-        let after = if looked { &decision.not_looked_at } else { &before };
+        let after = &decision.not_looked_at;
         if *after != before
             && let Err(error) = self.claims.put_backlog(after, now + BACKLOG_FOR).await
         {

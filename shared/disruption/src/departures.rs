@@ -1,0 +1,181 @@
+//! What it takes to let nodes go whatever that costs, one after another: where their pods fit, and what has to be launched for
+//! the others.
+
+use crate::candidates::Eligible;
+use crate::cluster::{Cluster, Options};
+use crate::decision::{Command, Method, PodPlacement, Replacement};
+use crate::drift::Drift;
+use crate::market::Reserved;
+use crate::pods::Guards;
+use crate::reasons::KeptReason;
+use crate::simulation::{self, Expected};
+use crate::{decide, pods};
+use jiff::Timestamp;
+use nodeless_model::{DisruptionReason, Pod};
+use nodeless_scheduling::{ExistingNode, Launch, Problem, solve};
+use std::collections::{BTreeSet, HashSet};
+
+/// The cluster without the nodes that have gone so far, and with their pods where those go.
+///
+/// Pods that leave other nodes already, or wait, have the room where they are expected: a new node is empty until the pods
+/// come that it was launched for.
+pub(crate) struct Departures<'c, 'a> {
+    expected: &'c Expected<'a>,
+    guards: &'c Guards<'a>,
+    options: &'c Options,
+    now: Timestamp,
+    problem: Problem<'a>,
+    reserved: Reserved,
+    /// Nodes to which pods of those that have gone were sent.
+    receiving: BTreeSet<String>,
+    /// Pods that the scheduler may still look at.
+    work_left: u64,
+}
+
+/// What becomes of the pods of a node.
+struct Moves {
+    /// Pods by their place in the problem, and nodes by name.
+    placed: Vec<(usize, String)>,
+    launches: Vec<Launch>,
+}
+
+impl<'c, 'a> Departures<'c, 'a> {
+    pub(crate) fn new(
+        cluster: &Cluster<'a>,
+        expected: &'c Expected<'a>,
+        guards: &'c Guards<'a>,
+        options: &'c Options,
+        now: Timestamp,
+    ) -> Self {
+        let mut problem = simulation::problem(cluster, |_| true);
+        expected.take_room(&mut problem);
+        Self {
+            expected,
+            guards,
+            options,
+            now,
+            problem,
+            reserved: Reserved::default(),
+            receiving: BTreeSet::new(),
+            work_left: options.most_work,
+        }
+    }
+
+    /// Whether pods of a node that has gone were sent to this one.
+    pub(crate) fn receives(&self, node: &str) -> bool {
+        self.receiving.contains(node)
+    }
+
+    /// Lets a node go, or says why it has to stay.
+    pub(crate) fn leave(&mut self, one: &Eligible<'_, 'a>, drift: &Drift) -> Result<Command, KeptReason> {
+        let (own, of_node) = self.moving(one);
+        let place = self.problem.nodes.iter().position(|node| node.name == one.of.name());
+        let gone = place.map(|place| (place, self.problem.nodes.remove(place)));
+        self.problem.pods = own;
+        let moves = if of_node == 0 { Ok(Moves::none()) } else { self.moves(of_node, drift) };
+        let moves = match moves {
+            Ok(moves) if self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) => {
+                Err(KeptReason::DriftWaits(drift.clone()))
+            }
+            other => other,
+        };
+        match moves {
+            Ok(moves) => Ok(self.done(one, moves)),
+            Err(why) => {
+                if let Some((place, node)) = gone {
+                    self.problem.nodes.insert(place, node);
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// The pods that need another place when a node goes, and after them those that may stay pending; and how many the first
+    /// are. A pod that stays until it is taken away by force is none: nobody knows when that will be.
+    fn moving(&self, one: &Eligible<'_, 'a>) -> (Vec<&'a Pod>, usize) {
+        let by_name = |a: &&Pod, b: &&Pod| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
+        let (coming, mut waiting) = self.expected.coming_to(one.of.name());
+        let own = pods::reschedulable(&one.of.pods);
+        let mut moving: Vec<&Pod> = own.filter(|pod| !self.guards.holds(pod, self.now)).chain(coming).collect();
+        moving.sort_by(by_name);
+        waiting.sort_by(by_name);
+        let count = moving.len();
+        moving.append(&mut waiting);
+        (moving, count)
+    }
+
+    /// What becomes of the first `of_node` pods of the problem.
+    fn moves(&mut self, of_node: usize, drift: &Drift) -> Result<Moves, KeptReason> {
+        let unready = |node: &ExistingNode| node.node_claim.is_some() && !node.initialized;
+        let moves = self.ask(of_node, drift)?;
+        let names: HashSet<&str> =
+            self.problem.nodes.iter().filter(|node| unready(node)).map(|node| node.name.as_str()).collect();
+        let Some((pod, node)) = moves.placed.iter().find(|(_, node)| names.contains(node.as_str())) else {
+            return Ok(moves);
+        };
+        let why =
+            blocked(drift, self.problem.pods[*pod], format!("it would go to {node}, which is not initialised yet"));
+        // Nobody knows whether that node ever joins; what is ready now and new nodes of its own are as good.
+        let all = std::mem::take(&mut self.problem.nodes);
+        self.problem.nodes = all.iter().filter(|node| !unready(node)).cloned().collect();
+        let without = self.ask(of_node, drift);
+        self.problem.nodes = all;
+        without.map_err(|_| why)
+    }
+
+    fn ask(&mut self, of_node: usize, drift: &Drift) -> Result<Moves, KeptReason> {
+        let work: usize =
+            self.problem.nodes.len() + self.problem.bound_pods.iter().map(|on| on.pods.len()).sum::<usize>();
+        let work = u64::try_from(work + self.problem.pods.len()).unwrap_or(u64::MAX);
+        self.work_left = self.work_left.checked_sub(work).ok_or(KeptReason::NotLookedAt)?;
+        let solution = solve(&self.problem, &self.options.scheduling);
+        if let Some(stuck) = solution.unschedulable.iter().find(|stuck| stuck.pod < of_node) {
+            let why: Vec<String> = stuck.reasons.iter().map(ToString::to_string).collect();
+            return Err(blocked(drift, self.problem.pods[stuck.pod], why.join("; ")));
+        }
+        let placed = solution.placements.iter().filter(|to| to.pod < of_node);
+        let placed = placed.map(|to| (to.pod, self.problem.nodes[to.node].name.clone())).collect();
+        let launches = solution.launches.into_iter().filter(|launch| launch.pods.iter().any(|pod| *pod < of_node));
+        Ok(Moves { placed, launches: launches.collect() })
+    }
+
+    /// The command; from here on its node is gone, and its pods are where they go.
+    fn done(&mut self, one: &Eligible<'_, 'a>, moves: Moves) -> Command {
+        let own = std::mem::take(&mut self.problem.pods);
+        self.reserved.charge(&mut self.problem.node_pools, moves.launches.iter());
+        let mut placements = Vec::with_capacity(moves.placed.len());
+        for (pod, name) in moves.placed {
+            let pod = own[pod];
+            placements.push(PodPlacement { pod: pod.key(), node: name.clone() });
+            if let Some(node) = self.problem.nodes.iter_mut().find(|node| node.name == name) {
+                node.available.subtract(&pod.requests);
+                node.host_ports.extend(pod.host_ports.iter().cloned());
+            }
+            for bound in &mut self.problem.bound_pods {
+                bound.pods.retain(|there| !std::ptr::eq(*there, pod));
+                if bound.name == name {
+                    bound.pods.push(pod);
+                }
+            }
+            self.receiving.insert(name);
+        }
+        placements.sort();
+        let replacement = |mut launch: Launch| {
+            let pods = std::mem::take(&mut launch.pods);
+            Replacement { launch, pods: pods.into_iter().map(|pod| own[pod].key()).collect() }
+        };
+        let replacements = moves.launches.into_iter().map(replacement).collect();
+        let command = decide::command(Method::Drift, DisruptionReason::Drifted, &[*one], replacements, self.now);
+        Command { placements, ..command }
+    }
+}
+
+impl Moves {
+    const fn none() -> Self {
+        Self { placed: Vec::new(), launches: Vec::new() }
+    }
+}
+
+fn blocked(drift: &Drift, pod: &Pod, why: String) -> KeptReason {
+    KeptReason::DriftBlocked { drift: drift.clone(), pod: pod.key(), why }
+}
