@@ -5,11 +5,14 @@ mod support;
 
 use jiff::SignedDuration;
 use nodeless_controller::Controller;
+use nodeless_controller::simulate::{Action, Deed, Run, Scenario, Shift};
 use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
 use nodeless_simulation::kubernetes::{PatchOptions, PatchType};
 use nodeless_simulation::world::WorldOptions;
+use nodeless_telemetry::Null;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use support::{create, custom, list, picture, running, start_in, within};
 
 fn deployment(name: &str, replicas: usize, node_selector: &Value) -> Value {
@@ -124,4 +127,21 @@ fn a_shift_is_no_business_of_those_who_did_not_ask() {
     create(&controller, &DEPLOYMENTS, deployment("web", 1, &json!({})));
     wait(&mut controller, 120, "a node is launched", |it| !list(it, &NODES).is_empty());
     assert_eq!(events(&controller, "ZonalShiftActive"), 0);
+}
+
+/// Zones come and go while spot is taken back, calls fail and processes end; the invariants of every simulation hold.
+#[test]
+fn nothing_is_lost_when_all_else_goes_wrong_during_shifts() {
+    let shift = |after, zone: &str, lasts| Action {
+        after: SignedDuration::from_mins(after),
+        what: Deed::ZonalShift(Shift { zone: zone.to_owned(), lasts: SignedDuration::from_mins(lasts) }),
+    };
+    for seed in 0..2 {
+        let mut scenario = Scenario::built_in("turmoil").unwrap();
+        let (a, b) = (scenario.zones[0].clone(), scenario.zones[1].clone());
+        scenario.actions.extend([shift(5, &a, 15), shift(15, &b, 10), shift(45, &a, 600)]);
+        let report = Run::new(scenario, seed, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
+        assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
+        assert!(report.launched > 0 && report.plans.0 > 50, "the scenario has shrunk");
+    }
 }

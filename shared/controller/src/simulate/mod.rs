@@ -18,7 +18,7 @@ mod watch;
 pub use report::{Note, Report, Sample, Waits};
 pub use scenario::{
     Action, BUILT_IN, BadMachines, CallRates, Deed, FaultRates, Jobs, Machines, Named, Outage, Scale, Scenario,
-    ScenarioError, Shortage,
+    ScenarioError, Shift, Shortage,
 };
 
 use crate::{Controller, ControllerError, Schedule};
