@@ -28,6 +28,9 @@ fn a_faulty_scenario_is_named_with_its_field() {
     let faulty = run(nodeless().args(["simulate", "--scenario"]).arg(&path));
     assert_eq!(faulty.code, Some(1));
     assert!(faulty.stderr.contains("huors"), "{}", faulty.stderr);
+    let gate = run(nodeless().args(["simulate", "--feature-gates", "NodeRepare=true"]));
+    assert_eq!(gate.code, Some(2));
+    assert!(gate.stderr.contains("there is no feature gate NodeRepare"), "{}", gate.stderr);
     let missing = run(nodeless().args(["simulate", "--scenario", "no-such-scenario.yaml"]));
     assert_eq!(missing.code, Some(1));
     assert!(missing.stderr.contains("no-such-scenario.yaml"), "{}", missing.stderr);

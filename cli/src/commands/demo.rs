@@ -9,6 +9,7 @@ use crate::local::listen::Port;
 use crate::local::log::Recorder;
 use crate::local::{Controllers, LocalWorld, counted};
 use clap::Args;
+use nodeless_operations::gates::FeatureGates;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     // What cannot be had is said before the story begins.
     let open = if arguments.interactive { Some(Open::new().await?) } else { None };
     let log = Arc::new(Recorder::default());
-    let world = LocalWorld::start(CLUSTER, arguments.speed, &Controllers::Work(log.clone()))?;
+    let world = LocalWorld::start(CLUSTER, arguments.speed, &Controllers::Work(log.clone(), FeatureGates::default()))?;
     let mut open = match open {
         Some(open) => Some(open.serve(&world, arguments)?),
         None => None,

@@ -6,6 +6,7 @@ use crate::local::listen::Port;
 use crate::local::log::Quiet;
 use crate::local::{Controllers, LocalWorld, spoken};
 use clap::{Args, ValueEnum};
+use nodeless_operations::gates::FeatureGates;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,15 @@ pub(crate) struct Arguments {
     /// Leave nodeless out: only the control plane, the machines and AWS, for functions that run elsewhere
     #[arg(long)]
     no_controllers: bool,
+    /// Feature gates as Karpenter takes them, such as NodeRepair=true,SpotToSpotConsolidation=true
+    #[arg(
+        long,
+        value_name = "GATES",
+        default_value = "",
+        hide_default_value = true,
+        conflicts_with = "no_controllers"
+    )]
+    feature_gates: FeatureGates,
     /// What is printed once the world answers: text for people, or one line of JSON
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -51,7 +61,10 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     let urls = (kubernetes.url(), aws.url());
     let mut end = End::new()?;
     let log = Arc::new(Quiet::default());
-    let controllers = if arguments.no_controllers { Controllers::LeftOut(log) } else { Controllers::Work(log) };
+    let controllers = match arguments.no_controllers {
+        true => Controllers::LeftOut(log),
+        false => Controllers::Work(log, arguments.feature_gates),
+    };
     let world = LocalWorld::start(&arguments.cluster_name, arguments.speed, &controllers)?;
     world.serve(kubernetes, aws);
     let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.0)?;

@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::simulate::{html, text};
 use clap::Args;
 use nodeless_controller::simulate::{BUILT_IN, Run, Scenario};
+use nodeless_operations::gates::{FeatureGates, FeatureGatesError};
 use nodeless_telemetry::{Human, Level, Null, Sink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +39,10 @@ pub(crate) struct Arguments {
     /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: day, storm or turmoil
     #[arg(long, value_name = "FILE", default_value = "day")]
     scenario: String,
+    /// Feature gates as Karpenter takes them, such as NodeRepair=true,SpotToSpotConsolidation=true; they come on top of the
+    /// scenario's own
+    #[arg(long, value_name = "GATES", value_parser = gates)]
+    feature_gates: Option<String>,
     /// Write a page with charts, which needs nothing else, into this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -56,8 +61,17 @@ fn seeds(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
+/// Reads gates, and keeps them as they were written.
+fn gates(text: &str) -> Result<String, FeatureGatesError> {
+    text.parse::<FeatureGates>().map(|_| text.to_owned())
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
-    let scenario = scenario(&arguments.scenario)?;
+    let mut scenario = scenario(&arguments.scenario)?;
+    if let Some(gates) = &arguments.feature_gates {
+        // The last one counts of those with the same name.
+        scenario.feature_gates = format!("{},{gates}", scenario.feature_gates);
+    }
     match arguments.seeds {
         None => run_one(arguments, scenario),
         Some((from, to)) => run_many(arguments, &scenario, from, to),
@@ -105,7 +119,8 @@ fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> R
 
 /// The command that gives the same run again.
 fn replay(arguments: &Arguments, seed: u64, hours: u32) -> String {
-    format!("nodeless simulate --seed {seed} --hours {hours} --scenario {}", arguments.scenario)
+    let gates = arguments.feature_gates.as_ref().map(|gates| format!(" --feature-gates {gates}")).unwrap_or_default();
+    format!("nodeless simulate --seed {seed} --hours {hours} --scenario {}{gates}", arguments.scenario)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use drive::{Pace, Worker};
 use jiff::{SignedDuration, Timestamp};
 use listen::Port;
 use nodeless_controller::{Controller, Schedule};
+use nodeless_operations::gates::FeatureGates;
 use nodeless_simulation::ec2::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_simulation::kubernetes::resource::{NODES, PODS};
 use nodeless_simulation::kubernetes::{ApiServer, ListOptions, Resource};
@@ -33,10 +34,10 @@ pub(crate) struct LocalWorld {
     pub(crate) instance_types: usize,
 }
 
-/// Whether nodeless works in a world, and where it logs.
+/// Whether nodeless works in a world, and where it logs; with the feature gates that it goes by.
 pub(crate) enum Controllers {
     /// It does.
-    Work(Arc<dyn Sink>),
+    Work(Arc<dyn Sink>, FeatureGates),
     /// It does not; functions elsewhere do.
     LeftOut(Arc<dyn Sink>),
 }
@@ -54,8 +55,9 @@ impl LocalWorld {
         let instance_types = world.catalog().types.len();
         let (worker, claims, sink) = match controllers {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryClaims::default(), sink),
-            Controllers::Work(sink) => {
+            Controllers::Work(sink, gates) => {
                 let controller = Controller::new(world, Schedule::default(), sink.clone(), Faults::default());
+                let controller = controller.gated(*gates);
                 let claims = controller.claims().clone();
                 (Worker::Controller(Box::new(controller)), claims, sink)
             }

@@ -131,6 +131,14 @@ impl Controller {
         Self::set_up(world, schedule, sink, Faults::default(), Some(chaos), gates)
     }
 
+    /// The same, with what is behind feature gates switched on or off.
+    #[must_use]
+    pub fn gated(mut self, gates: FeatureGates) -> Self {
+        self.gates = gates;
+        self.forget();
+        self
+    }
+
     fn set_up(
         world: World,
         schedule: Schedule,
