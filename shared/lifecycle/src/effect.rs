@@ -35,6 +35,11 @@ pub enum Effect {
         /// The instances, in the order of their ids.
         instances: Vec<Instance>,
     },
+    /// Take this instance for that of a claim that leaves, so that it is terminated with it.
+    Take {
+        /// The instance.
+        instance: Box<Instance>,
+    },
     /// Add tags to an instance.
     TagInstance {
         /// The instance id.

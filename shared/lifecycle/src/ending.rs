@@ -7,6 +7,7 @@ use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
 use crate::step::{node_event, patience};
 use crate::time::elapsed;
+use crate::unlaunched;
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::object::NodePatch;
@@ -14,7 +15,7 @@ use nodeless_model::{ConditionStatus, InstanceState, Node, NodeClaim, Phase, Str
 use std::time::Duration;
 
 /// How often an instance that is being terminated is looked at, as in Karpenter.
-const TERMINATION_POLL: Duration = Duration::from_secs(5);
+pub(crate) const TERMINATION_POLL: Duration = Duration::from_secs(5);
 /// How often a claim is looked at whose instance has to outlast a zonal shift.
 const SHIFTED_POLL: Duration = Duration::from_mins(1);
 /// How long EC2 takes at least, as a rule, from being asked to terminate an instance until it is terminated.
@@ -172,10 +173,7 @@ fn move_pods(step: &mut Step, nodes: &[Node], pods: &[nodeless_model::Pod], plan
 /// A claim whose instance is being terminated.
 pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
-    let Some(launched) = &claim.status.instance else {
-        step.claim.phase = Phase::Gone;
-        return step.again();
-    };
+    let Some(launched) = &claim.status.instance else { return unlaunched::terminating(claim, seen, now, settings) };
     if let Some(shift) = &seen.zonal_shift {
         return step.hold(format!("the instance {} is not terminated now: {shift}", launched.id), SHIFTED_POLL);
     }

@@ -80,17 +80,19 @@ pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         return step.after(REFUSED_AGAIN);
     }
     if !answer_was_lost(claim) {
+        // From here on nobody forgets this claim before EC2 was asked what came of it.
+        step.claim.status.launch_asked = true;
         step.effects.push(Effect::Launch);
         return step.after(retry_delay(claim));
     }
     match &seen.launch_group {
         Seen::Unknown(why) => step.wait_for("the instances of its launch group", why, retry_delay(claim)),
-        Seen::Known(instances) if instances.is_empty() => {
+        Seen::Known(group) if group.instances.is_empty() => {
             let message = "an earlier launch with the same client token started no instance";
             leave(claim, seen, TerminationReason::InsufficientCapacity, message, now)
         }
-        Seen::Known(instances) => {
-            let mut instances = instances.clone();
+        Seen::Known(group) => {
+            let mut instances = group.instances.clone();
             instances.sort_by(|a, b| a.id.cmp(&b.id));
             step.effects.push(Effect::Recover { instances });
             step.after(retry_delay(claim))
@@ -125,6 +127,12 @@ pub fn result_for(
 pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings: &Settings) -> Step {
     let mut step = match result {
         LaunchResult::Launched { instance, learned } => launched(claim, instance, learned, now),
+        LaunchResult::NothingLaunched { failures, others_launched } if claim.phase != Phase::Reserved => {
+            let mut step = Step::stay(claim);
+            let known = claim.status.instance.is_some() || claim.phase == Phase::Gone;
+            step.claim.status.launch_denied |= !known && is_denied(failures, *others_launched);
+            step
+        }
         _ if claim.phase != Phase::Reserved => Step::stay(claim),
         LaunchResult::NothingLaunched { failures, others_launched } => {
             nothing_launched(claim, failures, *others_launched, now, settings)
@@ -179,6 +187,17 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     step.after(Duration::from_secs(5))
 }
 
+/// Why nobody would launch from an answer as it stands, so that somebody has to mend something first or try again.
+fn to_mend(failures: &[OfferingFailure], others_launched: bool) -> Option<&OfferingFailure> {
+    failures.iter().find(|failure| !failure.lacks_capacity).filter(|_| !others_launched)
+}
+
+/// Whether an answer without an instance for a claim means that there will be none: EC2 says why there are fewer than asked
+/// for. Without a reason it was found by its tag instead, where the rest may only be not listed yet.
+fn is_denied(failures: &[OfferingFailure], others_launched: bool) -> bool {
+    !failures.is_empty() && to_mend(failures, others_launched).is_none()
+}
+
 fn nothing_launched(
     claim: &NodeClaim,
     failures: &[OfferingFailure],
@@ -186,8 +205,7 @@ fn nothing_launched(
     now: Timestamp,
     settings: &Settings,
 ) -> Step {
-    let mend = failures.iter().find(|failure| !failure.lacks_capacity).filter(|_| !others_launched);
-    let mut step = match mend {
+    let mut step = match to_mend(failures, others_launched) {
         Some(failure) => {
             let again = if PASSING.contains(&failure.code.as_str()) { try_again } else { refused };
             let mut step = again(claim, &failure.code, &failure.message, now);
@@ -198,7 +216,9 @@ fn nothing_launched(
             let told = failures.first().map_or("EC2 had none of the offerings".to_owned(), |failure| {
                 format!("{} {} in {}: {}", failure.instance_type, failure.capacity_type, failure.zone, failure.message)
             });
-            no_capacity(claim, &told, now)
+            let mut step = no_capacity(claim, &told, now);
+            step.claim.status.launch_denied = is_denied(failures, others_launched);
+            step
         }
     };
     let lacking: Vec<OfferingFailure> = failures.iter().filter(|failure| failure.lacks_capacity).cloned().collect();

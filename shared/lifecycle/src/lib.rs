@@ -25,11 +25,12 @@ pub mod observation;
 pub mod settings;
 mod step;
 mod time;
+mod unlaunched;
 
 pub use collect::{Collection, World, collect};
 pub use effect::{Effect, LaunchResult, Learned, Step};
 pub use launch::{absorb, prepare, result_for};
-pub use observation::{Needs, NodeClassState, Observation, Seen};
+pub use observation::{Needs, NodeClassState, Observation, Seen, SeenGroup};
 pub use settings::Settings;
 pub use step::{begin_termination, claim_event, step, transitions};
 

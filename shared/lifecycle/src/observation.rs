@@ -56,6 +56,15 @@ pub enum NodeClassState {
     Terminating,
 }
 
+/// What there is of a launch group besides the claim itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SeenGroup {
+    /// The instances that carry its tag, other than terminated ones.
+    pub instances: Vec<Instance>,
+    /// The claims of its other members.
+    pub others: Vec<NodeClaim>,
+}
+
 /// What was read about one claim. What a phase does not [need](Needs) may be left unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
@@ -65,8 +74,8 @@ pub struct Observation {
     pub node_pool_exists: Seen<bool>,
     /// Its instance; `None` when EC2 does not know that id.
     pub instance: Seen<Option<Instance>>,
-    /// The instances that carry the tag of its launch group.
-    pub launch_group: Seen<Vec<Instance>>,
+    /// Its launch group.
+    pub launch_group: Seen<SeenGroup>,
     /// The nodes with its provider id.
     pub nodes: Seen<Vec<Node>>,
     /// The pods on these nodes.
@@ -90,7 +99,7 @@ pub struct Needs {
     pub node_pool: bool,
     /// The instance.
     pub instance: bool,
-    /// The instances of the launch group.
+    /// The launch group.
     pub launch_group: bool,
     /// The nodes.
     pub nodes: bool,
@@ -115,7 +124,11 @@ impl Needs {
             node_class: claim.phase == Phase::Reserved,
             node_pool: present,
             instance: launched && !matches!(claim.phase, Phase::Launched | Phase::Gone),
-            launch_group: claim.phase == Phase::Reserved && crate::launch::answer_was_lost(claim),
+            launch_group: match claim.phase {
+                Phase::Reserved => crate::launch::answer_was_lost(claim),
+                Phase::Terminating => crate::unlaunched::may_have_an_instance(claim),
+                _ => false,
+            },
             nodes: launched,
             pods: launched && claim.phase == Phase::Draining,
             volume_attachments: launched && claim.phase == Phase::Draining,

@@ -17,6 +17,9 @@ pub struct Settings {
     pub minimum_drain: Duration,
     /// How long EC2 may fail to list an instance that it has just launched.
     pub visible_after: Duration,
+    /// How long after the last step that could launch it an instance may come up, or begin to be listed by EC2: calls on
+    /// their way and EC2's own delays together.
+    pub launch_settles: Duration,
     /// How old an instance without a claim must be to count as an orphan.
     pub orphan_age: Duration,
     /// How long past the end of its grace period a pod may linger before it no longer holds up a drain.
@@ -34,6 +37,7 @@ impl Settings {
             unavailable_for: Duration::from_mins(3),
             minimum_drain: Duration::from_secs(5),
             visible_after: Duration::from_mins(2),
+            launch_settles: Duration::from_mins(1),
             orphan_age: Duration::from_secs(30),
             stuck_pod_after: Duration::from_mins(1),
         }

@@ -181,6 +181,10 @@ pub struct Charge {
 pub struct NodeClaimStatus {
     /// The instance, once launched.
     pub instance: Option<LaunchedInstance>,
+    /// Whether EC2 may have been asked for its instance: written before it is. As long as no answer is known there may be one.
+    pub launch_asked: bool,
+    /// Whether EC2 has answered that there is no instance for it, so that there will never be one.
+    pub launch_denied: bool,
     /// How many times a launch was tried in vain.
     pub launch_attempts: u32,
     /// How many of those launches EC2 accepted without starting anything. An accepted client token answers the same for

@@ -8,8 +8,9 @@ mod common;
 
 use common::{Town, check_drifted_away, check_rest, drift, pod, running_town, watched};
 use nodeless_model::Quantity;
+use nodeless_model::claim::TerminationReason;
 use nodeless_model::node_pool::ConsolidationPolicy;
-use nodeless_ports::Claims;
+use nodeless_ports::{Claims, Queue};
 
 /// Lives a story once undisturbed, which must write at least so often, and then once for each crash point. A crash may cost
 /// `spare` launches more than are needed.
@@ -144,6 +145,69 @@ async fn interrupt(town: &mut Town, when: &str) {
     rest_once(town, async |town| gone(town) && is_at_rest(town, 2, 2).await).await;
     check_rest(town, 2, 2, when).await;
     assert!(gone(town), "{when}: the interrupted instance runs");
+}
+
+/// What EC2 runs is what the NodePool is charged for, at every moment: the promise that its limits hold.
+async fn check_charged(town: &Town, when: &str) {
+    let alive = i64::try_from(town.cloud.alive().len()).unwrap();
+    let usage = town.claims.usage().await.unwrap();
+    let charged = usage.get("default").map_or(Quantity::default(), |usage| usage.resources.get("nodes"));
+    assert!(charged >= Quantity::from_units(alive), "{when}: {alive} instances, and {charged:?} are charged");
+}
+
+/// An empty town, into which pods come. They go again when somebody's answer gets lost, or in the end; and at the same moment
+/// all claims that have no instance yet are told to leave.
+async fn think_again(town: &mut Town, when: &str) {
+    town.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
+    town.queue_wake().await;
+    let mut told = false;
+    for tick in 0..240 {
+        let died = town.tick().await;
+        check_charged(town, when).await;
+        if !told && (died || tick == 60) {
+            told = true;
+            town.cluster.remove_all_pods();
+            for mut claim in town.records().await.into_iter().filter(|claim| claim.status.instance.is_none()) {
+                let now = town.clock.time();
+                nodeless_lifecycle::begin_termination(&mut claim, TerminationReason::Deleted, "by hand", now);
+                town.claims.update(&claim, None).await.unwrap();
+                town.queue.wake_claims(&[(claim.name, std::time::Duration::ZERO)]).await.unwrap();
+            }
+        }
+        if told && is_at_rest(town, 0, 0).await {
+            break;
+        }
+    }
+    check_rest(town, 0, 0, when).await;
+}
+
+#[tokio::test]
+async fn a_claim_that_leaves_takes_along_what_was_launched_for_it() {
+    at_every_write(30, 0, Town::new, think_again).await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_costs_no_instance_and_no_charge() {
+    let story = async |town: &mut Town, when: &str| {
+        town.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
+        town.queue_wake().await;
+        for _ in 0..120 {
+            town.tick().await;
+            check_charged(town, when).await;
+        }
+        check_rest(town, 3, 3, when).await;
+        assert_eq!(town.cloud.launched(), 3, "{when}");
+    };
+    let mut town = Town::new().await;
+    town.faults.revive();
+    story(&mut town, "undisturbed").await;
+    let (writes, _) = town.faults.revive();
+    for write in 0..writes {
+        let mut town = Town::new().await;
+        town.faults.revive();
+        town.faults.lose_answer_at(write);
+        story(&mut town, &format!("the answer to write {write} is lost")).await;
+    }
 }
 
 #[tokio::test]

@@ -488,5 +488,6 @@ async fn a_launch_that_ec2_refuses_is_told_on_the_class_and_not_tried_in_a_loop(
     // Its time is up five minutes later; what has been mended by then serves the next claim.
     town.faults.mend();
     town.until("the pod runs", |town| town.cluster.bound() == 1).await;
+    town.minutes(2).await;
     assert!(town.records().await.iter().all(|other| other.name != claim.name));
 }

@@ -170,13 +170,14 @@ fn a_lost_answer_is_recovered_from_the_groups_tag() {
     let claim = absorb(&reserved(), &lost, at(1), &settings()).claim;
     assert!(crate::Needs::of(&claim).launch_group && !crate::Needs::of(&reserved()).launch_group);
     let group = vec![instance("i-2", InstanceState::Running), instance("i-1", InstanceState::Running)];
-    let seen = Observation { launch_group: Seen::Known(group), ..all_is_well() };
+    let seen =
+        Observation { launch_group: Seen::Known(SeenGroup { instances: group, others: Vec::new() }), ..all_is_well() };
     let next = step(&claim, &seen, at(2), &settings());
     let Effect::Recover { instances } = &next.effects[0] else { panic!("{:?}", next.effects) };
     assert_eq!(instances[0].id, "i-1");
     assert!(!next.effects.contains(&Effect::Launch));
 
-    let empty = Observation { launch_group: Seen::Known(Vec::new()), ..all_is_well() };
+    let empty = Observation { launch_group: Seen::Known(SeenGroup::default()), ..all_is_well() };
     let next = step(&claim, &empty, at(2), &settings());
     assert_eq!(reason(&next.claim), Some(TerminationReason::InsufficientCapacity));
     let unknown = Observation { launch_group: Seen::default(), ..all_is_well() };

@@ -211,6 +211,7 @@ fn a_node_that_never_joined_is_not_drained() {
     let next = step(&leaving(Phase::Launched), &draining_with(vec![pod("a")]), at(1), &settings());
     assert_eq!(next.claim.phase, Phase::Terminating);
     let mut unlaunched = reserved();
+    unlaunched.status.launch_denied = true;
     begin_termination(&mut unlaunched, TerminationReason::LaunchTimeout, "", at(1));
     let next = step(&unlaunched, &Observation::default(), at(1), &settings());
     assert_eq!(next.claim.phase, Phase::Terminating);

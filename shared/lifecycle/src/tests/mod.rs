@@ -5,8 +5,9 @@ mod joining;
 mod launching;
 mod leaving;
 mod properties;
+mod unlaunched;
 
-use crate::{LaunchResult, Learned, NodeClassState, Observation, Seen, Settings, prepare};
+use crate::{LaunchResult, Learned, NodeClassState, Observation, Seen, SeenGroup, Settings, prepare};
 use jiff::Timestamp;
 use nodeless_model::claim::{LaunchGroup, LaunchedInstance, condition};
 use nodeless_model::node::NodeCondition;
@@ -168,7 +169,7 @@ fn all_is_well() -> Observation {
         node_class: Seen::Known(NodeClassState::Ready),
         node_pool_exists: Seen::Known(true),
         instance: Seen::Known(Some(tagged)),
-        launch_group: Seen::Known(Vec::new()),
+        launch_group: Seen::Known(SeenGroup::default()),
         nodes: Seen::Known(vec![ready_node()]),
         pods: Seen::Known(Vec::new()),
         volume_attachments: Seen::Known(Vec::new()),

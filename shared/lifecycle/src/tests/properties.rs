@@ -53,6 +53,17 @@ fn any_pod() -> impl Strategy<Value = Pod> {
     )
 }
 
+fn any_group() -> impl Strategy<Value = SeenGroup> {
+    let instances = prop::collection::vec(any_state(), 0..3).prop_map(|states| {
+        states.into_iter().enumerate().map(|(number, state)| instance(&format!("i-{}", number + 1), state)).collect()
+    });
+    (instances, any::<bool>(), any::<bool>()).prop_map(|(instances, alone, waits)| {
+        let mut other = claim(if waits { Phase::Reserved } else { Phase::Launched });
+        other.spec.launch_group.as_mut().unwrap().index = 0;
+        SeenGroup { instances, others: if alone { Vec::new() } else { vec![other] } }
+    })
+}
+
 fn any_observation() -> impl Strategy<Value = Observation> {
     let class = prop::sample::select(vec![
         NodeClassState::Ready,
@@ -66,7 +77,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
         seen(class),
         seen(any::<bool>()),
         seen(prop::option::of(any_state()).prop_map(|state| state.map(|state| instance("i-1", state)))),
-        seen(prop::collection::vec(any_state().prop_map(|state| instance("i-1", state)), 0..2)),
+        seen(any_group()),
         seen(prop::collection::vec(any_node(), 0..3)),
         seen(prop::collection::vec(any_pod(), 0..4)),
         seen(mirror),

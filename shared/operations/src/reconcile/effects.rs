@@ -37,6 +37,7 @@ impl Reconciler {
                     Ok(()) => {}
                     Err(error) => failed_eviction = Some(error),
                 },
+                Effect::Take { instance } => moved_on |= self.take(claim, instance, metrics).await?,
                 // The record has moved on and was mirrored as it is now.
                 Effect::MirrorClaim if moved_on => {}
                 other => self.run_effect(claim, other, metrics).await?,
@@ -84,7 +85,7 @@ impl Reconciler {
                 }
                 Ok(())
             }
-            Effect::Launch | Effect::Recover { .. } | Effect::Evict { .. } => Ok(()),
+            Effect::Launch | Effect::Recover { .. } | Effect::Take { .. } | Effect::Evict { .. } => Ok(()),
         }
     }
 

@@ -10,7 +10,7 @@ use nodeless_catalog::overlay::{self, Plain};
 use nodeless_launch::budget;
 use nodeless_lifecycle::{LaunchResult, absorb, result_for};
 use nodeless_model::instance::LaunchOutcome;
-use nodeless_model::{InstanceType, InstanceTypes, NodeClaim, Phase, labels};
+use nodeless_model::{Instance, InstanceType, InstanceTypes, NodeClaim, Phase, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::{Metric, Metrics};
@@ -65,6 +65,23 @@ impl Reconciler {
     ) -> Result<bool, PortError> {
         let types = self.offer(claim).await.map(|offer| offer.types).unwrap_or_default();
         self.settle_members(claim, outcome, &types, metrics).await
+    }
+
+    /// Writes an instance of its launch group on a claim that leaves without one. Says whether the record was written.
+    pub(super) async fn take(
+        &self,
+        claim: &NodeClaim,
+        instance: &Instance,
+        metrics: &mut Metrics,
+    ) -> Result<bool, PortError> {
+        if self.claims.find_by_instance(&instance.id).await?.is_some_and(|other| other.name != claim.name) {
+            return Ok(false);
+        }
+        // What it costs counts until it is gone; when the catalog cannot be read the claim is charged as before.
+        let types = self.offer(claim).await.map(|offer| offer.types).unwrap_or_default();
+        let learned = Box::new(learn(instance, &types));
+        let result = LaunchResult::Launched { instance: Box::new(instance.clone()), learned };
+        self.settle(claim, &result, metrics).await
     }
 
     /// A group is launched only once its first member is there, which the planner writes last: so a plan that was cut

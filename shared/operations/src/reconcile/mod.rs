@@ -232,6 +232,10 @@ impl Reconciler {
 fn changes_instances(effect: &Effect) -> bool {
     matches!(
         effect,
-        Effect::Launch | Effect::Recover { .. } | Effect::TagInstance { .. } | Effect::TerminateInstance { .. }
+        Effect::Launch
+            | Effect::Recover { .. }
+            | Effect::Take { .. }
+            | Effect::TagInstance { .. }
+            | Effect::TerminateInstance { .. }
     )
 }

@@ -3,7 +3,7 @@
 use super::Reconciler;
 use crate::node_class;
 use crate::zonal_shift;
-use nodeless_lifecycle::{Needs, NodeClassState, Observation, Seen};
+use nodeless_lifecycle::{Needs, NodeClassState, Observation, Seen, SeenGroup};
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::{Instance, Node, NodeClaim, Pod, labels};
 use nodeless_ports::{ErrorKind, PortError};
@@ -28,7 +28,7 @@ impl Reconciler {
         let (node_class, node_pool_exists, launch_group, nodes, mirror) = futures::join!(
             wanted(needs.node_class, self.node_class_state(claim)),
             wanted(needs.node_pool, self.node_pool_exists(claim)),
-            wanted(needs.launch_group, self.group_instances(claim)),
+            wanted(needs.launch_group, self.group(claim)),
             wanted(needs.nodes, self.nodes(claim)),
             wanted(needs.mirror, self.mirror(claim)),
         );
@@ -92,11 +92,16 @@ impl Reconciler {
         Ok(instances.into_iter().find(|instance| instance.id == launched.id))
     }
 
-    async fn group_instances(&self, claim: &NodeClaim) -> Result<Vec<Instance>, PortError> {
-        let Some(group) = &claim.spec.launch_group else { return Ok(Vec::new()) };
-        let mut all = self.cloud.all_instances().await?;
-        all.retain(|instance| instance.tags.get(labels::LAUNCH_GROUP_TAG) == Some(&group.id));
-        Ok(all)
+    /// The instances first and the claims last, so that none that was just recorded looks as if nobody had it.
+    async fn group(&self, claim: &NodeClaim) -> Result<SeenGroup, PortError> {
+        let Some(group) = &claim.spec.launch_group else { return Ok(SeenGroup::default()) };
+        let mut instances = self.cloud.all_instances().await?;
+        instances.retain(|instance| instance.tags.get(labels::LAUNCH_GROUP_TAG) == Some(&group.id));
+        let mut others = if group.size > 1 { self.claims.list().await? } else { Vec::new() };
+        others.retain(|other| {
+            other.name != claim.name && other.spec.launch_group.as_ref().is_some_and(|theirs| theirs.id == group.id)
+        });
+        Ok(SeenGroup { instances, others })
     }
 
     async fn nodes(&self, claim: &NodeClaim) -> Result<Vec<Node>, PortError> {

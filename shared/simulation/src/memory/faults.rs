@@ -14,6 +14,7 @@ pub struct Faults {
 struct State {
     writes: u64,
     death: Option<Death>,
+    lost: Option<u64>,
     dead: bool,
     outages: BTreeMap<String, ErrorKind>,
 }
@@ -32,12 +33,18 @@ impl Faults {
         state.death = Some(Death { at: write, done });
     }
 
+    /// The write with this number, counted as above, is done, but its answer is lost. The process goes on.
+    pub fn lose_answer_at(&self, write: u64) {
+        self.lock().lost = Some(write);
+    }
+
     /// Begins a new process. Gives the number of writes of the last one, and whether it died.
     pub fn revive(&self) -> (u64, bool) {
         let mut state = self.lock();
         let result = (state.writes, state.dead);
         state.writes = 0;
         state.death = None;
+        state.lost = None;
         state.dead = false;
         result
     }
@@ -73,15 +80,19 @@ impl Faults {
     /// The fault's, or the write's own.
     pub fn write<T>(&self, operation: &str, write: impl FnOnce() -> Result<T, PortError>) -> Result<T, PortError> {
         self.check(operation)?;
-        let death = {
+        let (death, lost) = {
             let mut state = self.lock();
             let number = state.writes;
             state.writes += 1;
             let death = state.death.filter(|death| death.at == number);
             state.dead |= death.is_some();
-            death
+            (death, state.lost == Some(number))
         };
         match death {
+            None if lost => {
+                let _answer_is_lost = write();
+                Err(PortError::new(ErrorKind::Unavailable, operation, "the answer was lost"))
+            }
             None => write(),
             Some(Death { done: true, .. }) => {
                 let _answer_is_lost = write();
