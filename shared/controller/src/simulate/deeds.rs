@@ -168,6 +168,11 @@ fn do_it(
             let silent: Vec<String> = chosen.into_iter().filter(|id| controller.world_mut().silence(id)).collect();
             Ok(format!("{} no longer answer", listed(&silent)))
         }
+        Deed::ImpairMachines(count) => {
+            let chosen = some_of(ids(controller, |_| true), *count, random);
+            let impaired: Vec<String> = chosen.into_iter().filter(|id| ec2.impair(id)).collect();
+            Ok(format!("{} fail their status checks", listed(&impaired)))
+        }
         Deed::NewImages(_) => {
             let version = controller.world().options().version.clone();
             ec2.change_account(|account| account.add_eks_images(&version, now));

@@ -173,6 +173,8 @@ pub enum Deed {
     KillMachines(u32),
     /// So many machines stop answering, chosen by chance, while EC2 goes on to run them.
     SilenceMachines(u32),
+    /// The EC2 status checks of so many machines fail from then on, chosen by chance.
+    ImpairMachines(u32),
     /// A new EKS image is published, so that nodes drift.
     NewImages(u32),
     /// EC2 lacks capacity of offerings for a time.
@@ -264,6 +266,8 @@ pub struct FaultRates {
     pub machine_failures_per_hour: f64,
     /// How often an hour a machine stops answering while EC2 goes on to run it.
     pub silent_machines_per_hour: f64,
+    /// How often an hour a machine begins to fail its EC2 status check.
+    pub impaired_machines_per_hour: f64,
     /// How often an hour a machine that is launched next does not come up.
     pub bad_machines_per_hour: f64,
     /// How often an hour a person deletes a NodeClaim.

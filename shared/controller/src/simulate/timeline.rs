@@ -114,13 +114,14 @@ impl Timeline {
 
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
-        let rates: [(&str, f64, Draw); 10] = [
+        let rates: [(&str, f64, Draw); 11] = [
             ("spot", faults.spot_interruptions_per_hour, |_, _| Deed::InterruptSpot(1)),
             ("rebalance", faults.rebalances_per_hour, |_, _| Deed::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
             ("outage", faults.outages_per_hour, outage),
             ("machine", faults.machine_failures_per_hour, |_, _| Deed::KillMachines(1)),
             ("silent machine", faults.silent_machines_per_hour, |_, _| Deed::SilenceMachines(1)),
+            ("impaired machine", faults.impaired_machines_per_hour, |_, _| Deed::ImpairMachines(1)),
             ("bad machine", faults.bad_machines_per_hour, bad_machines),
             ("claim", faults.deleted_claims_per_hour, |_, _| Deed::DeleteNodeClaims(1)),
             ("node", faults.deleted_nodes_per_hour, |_, _| Deed::DeleteNodes(1)),

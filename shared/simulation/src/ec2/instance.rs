@@ -144,6 +144,8 @@ pub struct Instance {
     pub stopped: Option<Timestamp>,
     /// Why it stands there: code and message.
     pub state_reason: Option<(String, String)>,
+    /// Since when it fails its instance status check, if it does.
+    pub impaired_since: Option<Timestamp>,
     /// Whether its kubelet ever joins the cluster. Only a scripted fault says no.
     pub joins: bool,
     /// Its tags.

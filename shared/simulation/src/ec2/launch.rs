@@ -332,6 +332,7 @@ impl State {
             state: InstanceState::Pending,
             stopped: None,
             state_reason: None,
+            impaired_since: None,
             joins: true,
             tags,
         };

@@ -194,6 +194,18 @@ impl Ec2 {
         self.lock().interrupt_spot(instance_id)
     }
 
+    /// The instance status check of a running instance fails from now on. Returns whether it passed until now.
+    pub fn impair(&self, instance_id: &str) -> bool {
+        let mut state = self.lock();
+        let now = state.now;
+        let Some(instance) = state.instances.get_mut(instance_id) else { return false };
+        let passed = instance.state == InstanceState::Running && instance.impaired_since.is_none();
+        if passed {
+            instance.impaired_since = Some(now);
+        }
+        passed
+    }
+
     /// EC2 recommends to replace a spot instance.
     ///
     /// # Errors

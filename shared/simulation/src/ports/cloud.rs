@@ -13,7 +13,7 @@ use nodeless_launch::fleet::{self, FleetPlan, lacks_capacity};
 use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::request::{FleetCall, create_fleet, launch_template_data};
 use nodeless_launch::template::{TemplateSpec, Variant, instance_tags};
-use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
+use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{CapacityType, NodeClaim, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
@@ -247,8 +247,22 @@ impl Cloud for MemoryCloud {
     }
 
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
-        // The simulated account's machines pass their checks, as its DescribeInstanceStatus says, and nothing is planned there.
-        Ok(Vec::new())
+        let mut request = Describe { max_results: Some(1000), ..Describe::default() };
+        let mut faults = Vec::new();
+        loop {
+            let page = self.ec2.describe_instance_status(&request);
+            let (page, next) = page.map_err(|error| failed("EC2 DescribeInstanceStatus", &error))?;
+            // Of the system below a machine, and of planned events, the simulated account knows nothing.
+            let failing = page.into_iter().filter_map(|instance| Some((instance.impaired_since?, instance.id)));
+            faults.extend(failing.map(|(since, id)| InstanceFault {
+                id,
+                kind: FaultKind::CheckFailed { check: "instance", since: Some(since) },
+            }));
+            if next.is_none() {
+                return Ok(faults);
+            }
+            request.next_token = next;
+        }
     }
 
     async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {

@@ -142,12 +142,19 @@ pub(super) fn instance_status(described: &Instance) -> Value {
         InstanceState::Running => "ok",
         InstanceState::ShuttingDown | InstanceState::Terminated => "not-applicable",
     };
+    let own = match described.impaired_since.filter(|_| described.state == InstanceState::Running) {
+        None => json!({ "status": status, "details": [] }),
+        Some(since) => json!({
+            "status": "impaired",
+            "details": [{ "name": "reachability", "status": "failed", "impairedSince": time(since) }],
+        }),
+    };
     json!({
         "instanceId": described.id,
         "availabilityZone": described.offering.zone,
         "availabilityZoneId": described.zone_id,
         "instanceState": state(described.state),
-        "instanceStatus": { "status": status, "details": [] },
+        "instanceStatus": own,
         "systemStatus": { "status": status, "details": [] },
     })
 }
