@@ -7,9 +7,15 @@
 mod common;
 
 use common::{Town, check_drifted_away, check_rest, drift, pod, running_town, watched};
-use nodeless_model::Quantity;
+use jiff::SignedDuration;
+use nodeless_disruption::schedules;
 use nodeless_model::claim::TerminationReason;
+use nodeless_model::instance::{FaultKind, InstanceFault};
+use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::ConsolidationPolicy;
+use nodeless_model::{NillableDuration, Quantity};
+use nodeless_operations::gates::FeatureGates;
+use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::{Claims, Queue};
 
 /// Lives a story once undisturbed, which must write at least so often, and then once for each crash point. A crash may cost
@@ -208,6 +214,91 @@ async fn a_lost_answer_costs_no_instance_and_no_charge() {
         town.faults.lose_answer_at(write);
         story(&mut town, &format!("the answer to write {write} is lost")).await;
     }
+}
+
+/// A town with two nodes in which unhealthy nodes are repaired; no budget lets the pods of the sick one go.
+async fn sick_town() -> Town {
+    let mut town = running_town(2).await;
+    let gates = FeatureGates { node_repair: true, ..FeatureGates::default() };
+    town.set(PlanSettings { gates, ..PlanSettings::default() });
+    let since = town.clock.time() - SignedDuration::from_mins(31);
+    let kernel = NodeCondition { kind: "KernelReady".into(), status: Some(false), since: Some(since) };
+    town.cluster.lock().nodes.values_mut().next().unwrap().conditions.push(kernel);
+    town
+}
+
+/// The node whose kernel is bad is replaced.
+async fn be_repaired(town: &mut Town, when: &str) {
+    let is_sick = |town: &Town| {
+        town.cluster.lock().nodes.values().any(|node| node.conditions.iter().any(|one| one.kind == "KernelReady"))
+    };
+    rest_once(town, async |town| !is_sick(town) && is_at_rest(town, 2, 2).await).await;
+    check_rest(town, 2, 2, when).await;
+    assert!(!is_sick(town), "{when}: the sick node stayed");
+}
+
+/// The status check of one machine fails.
+async fn fail_a_check(town: &mut Town, when: &str) {
+    let id = town.cloud.alive()[0].id.clone();
+    let since = town.clock.time() - SignedDuration::from_mins(3);
+    let kind = FaultKind::CheckFailed { check: "instance", since: Some(since) };
+    town.cloud.set_against(vec![InstanceFault { id: id.clone(), kind }]);
+    let gone = |town: &Town| town.cloud.alive().iter().all(|instance| instance.id != id);
+    rest_once(town, async |town| gone(town) && is_at_rest(town, 2, 2).await).await;
+    check_rest(town, 2, 2, when).await;
+    assert!(gone(town), "{when}: the machine that fails runs");
+}
+
+/// A town whose nodes have seven more minutes to live; those that come live for ever.
+async fn ageing_town() -> Town {
+    let mut town = Town::new().await;
+    let ten = std::time::Duration::from_mins(10);
+    town.cluster.lock().pools[0].template.expire_after = Some(NillableDuration::After(ten));
+    town.cluster.lock().respawn = true;
+    town.cluster.add_pods((0..2).map(|number| pod(&format!("web-{number}"), 3000)));
+    town.queue_wake().await;
+    town.until("pods run", |town| town.cluster.bound() == 2).await;
+    town.minutes(2).await;
+    town.cluster.lock().pools[0].template.expire_after = Some(NillableDuration::Never);
+    town
+}
+
+/// The nodes reach their age and are replaced.
+async fn expire(town: &mut Town, when: &str) {
+    let expires = |claim: &nodeless_model::NodeClaim| claim.spec.expire_after.is_some();
+    rest_once(town, async |town| !town.records().await.iter().any(expires) && is_at_rest(town, 2, 2).await).await;
+    check_rest(town, 2, 2, when).await;
+    assert!(!town.records().await.iter().any(expires), "{when}: an old node is still there");
+}
+
+/// The NodePool falls asleep in three minutes, and its nodes leave.
+async fn fall_asleep(town: &mut Town, when: &str) {
+    let start = town.clock.time() + SignedDuration::from_mins(3);
+    let at = start.to_zoned(jiff::tz::TimeZone::UTC);
+    let nap = format!("{} {} {} {} * for 3h", at.minute(), at.hour(), at.day(), at.month());
+    town.cluster.lock().pools[0].disruption.annotations.insert(schedules::SLEEP.into(), nap);
+    rest_once(town, async |town| is_at_rest(town, 0, 0).await).await;
+    check_rest(town, 0, 0, when).await;
+}
+
+#[tokio::test]
+async fn a_repair_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(20, 0, sick_town, be_repaired).await;
+}
+
+#[tokio::test]
+async fn a_failed_status_check_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(20, 0, async || running_town(2).await, fail_a_check).await;
+}
+
+#[tokio::test]
+async fn expiry_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(30, 0, ageing_town, expire).await;
+}
+
+#[tokio::test]
+async fn falling_asleep_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(15, 0, async || running_town(2).await, fall_asleep).await;
 }
 
 #[tokio::test]
