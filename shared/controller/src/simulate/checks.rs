@@ -1,5 +1,6 @@
 //! What must hold after every step.
 
+use super::order::Order;
 use super::scenario::Scenario;
 use super::watch::{condition as condition_of, text};
 use super::{Violation, budgets};
@@ -60,6 +61,7 @@ pub(super) struct Checker {
     sizes: BTreeMap<String, Vec<(Timestamp, usize)>>,
     pools: BTreeMap<String, Value>,
     launched: BTreeSet<String>,
+    order: Order,
     looked: Timestamp,
     pub(super) violations: Vec<Violation>,
 }
@@ -78,6 +80,7 @@ impl Checker {
             sizes: BTreeMap::new(),
             pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
             launched: BTreeSet::new(),
+            order: Order::default(),
             looked: controller.world().now(),
             violations: Vec::new(),
         }
@@ -111,6 +114,7 @@ impl Checker {
             self.claims_seen = revision;
             self.looked = now;
             let claims = controller.claims().snapshot();
+            self.violations.extend(self.order.look(&controller.claims().commands_now(), &claims, now));
             self.check_instances(controller, &claims, now);
             self.check_choices(controller, &claims, now);
         }
@@ -309,6 +313,9 @@ impl Checker {
         for (claim, reason) in leaving.iter().filter(|(claim, _)| !self.leaving.contains(&claim.name)) {
             // A plan works on what was true when it was made.
             let decided = claim.condition(condition::DISRUPTION_REASON).map_or(now, |it| it.last_transition_time);
+            if let Some(violation) = self.order.leaves(claim, now) {
+                wrong.push((violation.invariant, violation.detail));
+            }
             if let Some(what) = forbidden(controller, claim, decided) {
                 let detail = format!("node of claim {} leaves for {reason}, and {what}", claim.name);
                 wrong.push(("nothing is disrupted that asks not to be", detail));

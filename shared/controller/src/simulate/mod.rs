@@ -10,6 +10,7 @@ mod budgets;
 mod checks;
 mod deeds;
 mod durations;
+mod order;
 mod report;
 mod scenario;
 mod timeline;
@@ -314,3 +315,6 @@ fn node_class(controller: &Controller) -> Value {
         },
     })
 }
+
+#[cfg(test)]
+mod tests;

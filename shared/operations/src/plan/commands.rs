@@ -63,7 +63,11 @@ impl Commands {
     }
 }
 
-fn decode(stored: &StoredCommand) -> Result<CommandRecord, String> {
+/// Reads a command as it is stored.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn decode(stored: &StoredCommand) -> Result<CommandRecord, String> {
     let mut text = Vec::new();
     DeflateDecoder::new(stored.encoded.as_slice()).read_to_end(&mut text).map_err(|error| error.to_string())?;
     let mut record: CommandRecord = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
@@ -71,7 +75,11 @@ fn decode(stored: &StoredCommand) -> Result<CommandRecord, String> {
     Ok(record)
 }
 
-fn encode(record: &CommandRecord) -> Result<StoredCommand, PortError> {
+/// Writes a command as it is stored.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn encode(record: &CommandRecord) -> Result<StoredCommand, PortError> {
     let invalid = |why: &dyn std::fmt::Display| PortError::new(ErrorKind::Invalid, "encode command", why.to_string());
     let text = serde_json::to_vec(record).map_err(|error| invalid(&error))?;
     // Lists of instance types repeat themselves, and an item of the table is limited.

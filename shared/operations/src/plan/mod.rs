@@ -38,6 +38,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use upkeep::Recent;
 
+pub use commands::{decode as decode_command, encode as encode_command};
 pub use dry_disruption::{Disruption, DisruptionSettings};
 pub use dry_run::DryRun;
 

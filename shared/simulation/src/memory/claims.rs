@@ -114,6 +114,12 @@ impl MemoryClaims {
         self.lock().claims.values().cloned().collect()
     }
 
+    /// The commands as they are now, whatever faults there are.
+    #[must_use]
+    pub fn commands_now(&self) -> Vec<StoredCommand> {
+        self.lock().commands.values().cloned().collect()
+    }
+
     /// Grows with each write of a claim.
     #[must_use]
     pub fn revision(&self) -> u64 {

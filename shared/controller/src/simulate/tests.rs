@@ -1,0 +1,316 @@
+//! Each invariant can be broken: a sound world is damaged in one place, and the watchers must say so.
+
+use super::*;
+use crate::Outcome;
+use futures::FutureExt as _;
+use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_lifecycle::begin_termination;
+use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::{ConditionStatus, NodeClaim, Phase, labels};
+use nodeless_operations::PlanReport;
+use nodeless_operations::plan::encode_command;
+use nodeless_ports::Claims as _;
+use nodeless_simulation::chaos::{Effect, Witness as _};
+use nodeless_simulation::kubernetes::resource::{NODES, PODS};
+use nodeless_simulation::kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
+use nodeless_telemetry::Null;
+use std::collections::BTreeSet;
+
+const CALM: &str = r#"
+name: calm
+hours: 1
+zones: [us-east-1a]
+instanceFamilies: [m6i]
+objects:
+  - apiVersion: karpenter.sh/v1
+    kind: NodePool
+    metadata: { name: general }
+    spec:
+      template:
+        spec:
+          nodeClassRef: { group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }
+          requirements:
+            - { key: karpenter.sh/capacity-type, operator: In, values: [on-demand] }
+            - { key: karpenter.k8s.aws/instance-size, operator: In, values: [large] }
+      limits: { cpu: "12", nodes: "6" }
+      disruption:
+        consolidationPolicy: WhenEmpty
+        consolidateAfter: Never
+        budgets: [{ nodes: "1" }]
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata: { name: web }
+    spec:
+      replicas: 3
+      selector: { matchLabels: { app: web } }
+      template:
+        metadata: { labels: { app: web } }
+        spec:
+          containers:
+            - name: web
+              image: registry.k8s.io/pause:3.9
+              resources: { requests: { cpu: 1500m, memory: 1Gi } }
+  - apiVersion: policy/v1
+    kind: PodDisruptionBudget
+    metadata: { name: web }
+    spec: { maxUnavailable: 1, selector: { matchLabels: { app: web } } }
+"#;
+
+/// Three nodes with a pod each, five minutes old, and nothing wrong with them.
+fn calm() -> Run {
+    let mut run = Run::new(Scenario::parse(CALM).unwrap(), 1, None, Arc::new(Null)).unwrap();
+    let until = after(run.scenario.start, SignedDuration::from_mins(5));
+    run.advance(until).unwrap();
+    assert_eq!((claims(&run).len(), run.report.violations.len()), (3, 0), "{:?}", run.report.violations);
+    assert!(claims(&run).iter().all(|claim| claim.phase == Phase::Initialized));
+    run
+}
+
+fn claims(run: &Run) -> Vec<NodeClaim> {
+    run.controller.claims().snapshot()
+}
+
+fn write(run: &Run, claim: &NodeClaim) {
+    run.controller.claims().update(claim, None).now_or_never().unwrap().unwrap();
+}
+
+/// Looks at the world, and gives the invariants that were found broken, with the first detail.
+fn broken(run: &mut Run) -> BTreeSet<&'static str> {
+    run.checker.look(&run.controller);
+    let seen = run.watch.seen();
+    run.checker.violations.iter().chain(&seen.violations).map(|violation| violation.invariant).collect()
+}
+
+fn only(invariant: &'static str) -> BTreeSet<&'static str> {
+    BTreeSet::from([invariant])
+}
+
+fn patch(run: &Run, resource: &Resource, namespace: &str, name: &str, patch: &Value) {
+    let api = run.controller.world().api();
+    api.patch(resource, namespace, name, None, PatchType::Merge, patch, &PatchOptions::default()).unwrap();
+}
+
+fn pods(run: &Run) -> Vec<Arc<Value>> {
+    run.controller.world().api().list(&PODS, &ListOptions::default()).unwrap().items
+}
+
+/// A claim begins to leave by choice.
+fn leave(run: &Run, claim: &mut NodeClaim, reason: TerminationReason) {
+    begin_termination(claim, reason, "a test says so", run.controller.world().now());
+    write(run, claim);
+}
+
+#[test]
+fn two_claims_may_not_share_an_instance_and_none_may_change_it() {
+    let mut run = calm();
+    let mut claim = claims(&run).remove(0);
+    claim.status.instance = claims(&run)[1].status.instance.clone();
+    write(&run, &claim);
+    assert!(broken(&mut run).contains("at most one instance a claim"));
+    let told: Vec<&str> = run.checker.violations.iter().map(|violation| violation.detail.as_str()).collect();
+    assert!(told.iter().any(|detail| detail.contains("both have instance")), "{told:?}");
+    assert!(told.iter().any(|detail| detail.contains("and now has")), "{told:?}");
+}
+
+#[test]
+fn a_launch_group_may_not_have_more_instances_than_members() {
+    let mut run = calm();
+    for mut claim in claims(&run) {
+        claim.spec.launch_group.as_mut().unwrap().size = 1;
+        write(&run, &claim);
+    }
+    assert_eq!(broken(&mut run), only("at most one instance a claim"));
+}
+
+#[test]
+fn what_ec2_runs_may_not_pass_a_limit() {
+    for (limits, annotation) in [
+        (json!({ "cpu": "5" }), Value::Null),
+        (json!({ "nodes": "2" }), Value::Null),
+        (json!({}), json!({ "nodeless.sh/dollars-per-hour": "0.2" })),
+    ] {
+        let mut run = calm();
+        let pool = deeds::resource("NodePool").unwrap();
+        let change = json!({ "metadata": { "annotations": annotation }, "spec": { "limits": limits } });
+        patch(&run, &pool, "", "general", &change);
+        let mut claim = claims(&run).remove(0);
+        claim.status.looked_after = Some(run.controller.world().now());
+        write(&run, &claim);
+        assert_eq!(broken(&mut run), only("the limits of NodePools hold"), "{change}");
+    }
+}
+
+#[test]
+fn no_more_nodes_may_leave_by_choice_than_a_budget_allows() {
+    let mut run = calm();
+    let mut all = claims(&run);
+    leave(&run, &mut all[0], TerminationReason::Empty);
+    assert_eq!(broken(&mut run), BTreeSet::new(), "one may");
+    leave(&run, &mut all[1], TerminationReason::Empty);
+    assert_eq!(broken(&mut run), only("disruption budgets hold"));
+}
+
+#[test]
+fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
+    let asks = json!({ "metadata": { "annotations": { labels::DO_NOT_DISRUPT: "true" } } });
+    let mut run = calm();
+    let mut claim = claims(&run).remove(0);
+    patch(&run, &NODES, "", claim.status.node_name.as_ref().unwrap(), &asks);
+    leave(&run, &mut claim, TerminationReason::Underutilized);
+    assert_eq!(broken(&mut run), only("nothing is disrupted that asks not to be"), "a node");
+
+    let mut run = calm();
+    for pod in pods(&run) {
+        patch(&run, &PODS, "default", pod["metadata"]["name"].as_str().unwrap(), &asks);
+    }
+    let mut claim = claims(&run).remove(0);
+    leave(&run, &mut claim, TerminationReason::Drifted);
+    assert_eq!(broken(&mut run), only("nothing is disrupted that asks not to be"), "a pod");
+    run.checker.violations.clear();
+    let key = format!("default/{}", pods(&run)[0]["metadata"]["name"].as_str().unwrap());
+    run.watch.witness(&effect(&run, "cluster evict", key));
+    assert!(broken(&mut run).contains("nothing is disrupted that asks not to be"), "an eviction");
+}
+
+#[test]
+fn no_instance_may_be_without_a_claim_for_long() {
+    let mut run = calm();
+    let claim = claims(&run).remove(0);
+    run.controller.claims().delete(&claim).now_or_never().unwrap().unwrap();
+    assert_eq!(broken(&mut run), BTreeSet::new(), "not yet");
+    let later = after(run.controller.world().now(), SignedDuration::from_mins(11));
+    run.controller.world_mut().advance_to(later).unwrap();
+    assert_eq!(broken(&mut run), only("no instance is without a claim for more than ten minutes"));
+}
+
+fn effect(run: &Run, operation: &'static str, subject: String) -> Effect {
+    Effect { at: run.controller.world().now(), operation, subject, accepted: true }
+}
+
+#[test]
+fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
+    const BUDGET: &str = "no pod is evicted against its PodDisruptionBudget";
+    let key = |pod: &Value| format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+    let mut run = calm();
+    let all = pods(&run);
+    run.watch.witness(&effect(&run, "cluster evict", key(&all[0])));
+    assert_eq!(broken(&mut run), BTreeSet::new(), "all three are healthy");
+    // One pod is gone, and the next one may not follow.
+    let api = run.controller.world().api();
+    let options = DeleteOptions::default();
+    for pod in &all[..2] {
+        api.delete(&PODS, "default", pod["metadata"]["name"].as_str().unwrap(), &options).unwrap();
+    }
+    run.watch.witness(&effect(&run, "cluster evict", key(&all[2])));
+    assert_eq!(broken(&mut run), only(BUDGET), "an eviction");
+
+    let mut run = calm();
+    run.watch.witness(&effect(&run, "cluster delete pod", key(&pods(&run)[0])));
+    assert_eq!(broken(&mut run), only(BUDGET), "a deletion");
+
+    let mut run = calm();
+    let id = claims(&run)[0].status.instance.as_ref().unwrap().id.clone();
+    run.watch.witness(&effect(&run, "cloud terminate", id));
+    assert_eq!(broken(&mut run), only(BUDGET), "the end of its machine");
+}
+
+/// A pod that fits nowhere waits, and plans say what they say of it.
+fn with_a_pod_that_waits(report: &PlanReport, plans: u32) -> BTreeSet<&'static str> {
+    let mut run = calm();
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "giant" }, "spec": { "containers": [
+        { "name": "main", "image": "registry.k8s.io/pause:3.9", "resources": { "requests": { "cpu": "500" } } },
+    ] } });
+    deeds::apply(&run.controller, &pod).unwrap();
+    // Time passes in the world alone: the operations are this test.
+    for _ in 0..plans {
+        let later = after(run.controller.world().now(), SignedDuration::from_mins(2));
+        run.controller.world_mut().advance_to(later).unwrap();
+        run.checker.look(&run.controller);
+        let outcome = Outcome::Planned(Ok(report.clone()));
+        run.checker.take_outcomes(&[(later, outcome)], &run.controller);
+    }
+    broken(&mut run)
+}
+
+#[test]
+fn a_pod_that_waits_may_not_be_forgotten() {
+    let named = |reason: &str| vec![("default/giant".to_owned(), reason.to_owned())];
+    let silent = PlanReport::default();
+    // The first plan ends when the pod is seen for the first time, and counts as one that missed it.
+    assert_eq!(with_a_pod_that_waits(&silent, 2), BTreeSet::new(), "one more may miss it");
+    assert_eq!(with_a_pod_that_waits(&silent, 3), only("each pending pod has a claim or a reason within two plans"));
+    let refuses = PlanReport { unschedulable: named("it fits nowhere"), ..PlanReport::default() };
+    assert_eq!(with_a_pod_that_waits(&refuses, 40), BTreeSet::new());
+    let promises = PlanReport { placements: named("a node"), ..PlanReport::default() };
+    assert_eq!(with_a_pod_that_waits(&promises, 10), BTreeSet::new());
+    assert_eq!(with_a_pod_that_waits(&promises, 40), only("a pod that has a place comes to run"));
+}
+
+/// A command that has taken these claims, and its replacements, is stored.
+fn command(run: &Run, id: &str, taken: &[&NodeClaim], replacements: Vec<NodeClaim>) {
+    let candidates: Vec<Value> = taken
+        .iter()
+        .map(|claim| json!({ "node": claim.status.node_name, "nodeClaim": claim.name, "nodePool": claim.node_pool }))
+        .collect();
+    let now = run.controller.world().now();
+    let command = json!({
+        "id": id, "method": "Drift", "reason": "Drifted", "candidates": candidates, "replacements": [],
+        "savingsPerHour": 0.0, "evictions": [], "placements": [], "score": null, "decided": now,
+    });
+    let mut record = CommandRecord::propose(serde_json::from_value(command).unwrap());
+    record.phase = CommandPhase::Waiting;
+    record.replacements = replacements;
+    let stored = encode_command(&record).unwrap();
+    run.controller.claims().put_command(&stored).now_or_never().unwrap().unwrap();
+}
+
+#[test]
+fn no_node_may_be_in_two_commands() {
+    let mut run = calm();
+    let mut all = claims(&run);
+    command(&run, "first", &[&all[0], &all[1]], Vec::new());
+    all[0].status.command = Some("first".to_owned());
+    write(&run, &all[0]);
+    assert_eq!(broken(&mut run), BTreeSet::new());
+    command(&run, "second", &[&all[1], &all[2]], Vec::new());
+    write(&run, &all[2]);
+    assert_eq!(broken(&mut run), only("no node is in two commands"));
+}
+
+#[test]
+fn no_node_may_drain_before_its_replacement_is_ready() {
+    for ready in [true, false] {
+        let mut run = calm();
+        let mut all = claims(&run);
+        let replacement = all[2].clone();
+        command(&run, "first", &[&all[0]], vec![replacement]);
+        if !ready {
+            all[2].name = "general-other".to_owned();
+            let created = all[2].created;
+            all[2].set_condition(condition::INITIALIZED, ConditionStatus::False, "NotYet", "", created);
+            command(&run, "first-2", &[&all[0]], vec![all[2].clone()]);
+        }
+        let id = if ready { "first" } else { "first-2" };
+        all[0].status.command = Some(id.to_owned());
+        write(&run, &all[0]);
+        run.checker.look(&run.controller);
+        run.checker.violations.clear();
+        all[0] = claims(&run).remove(0);
+        leave(&run, &mut all[0], TerminationReason::Drifted);
+        let expected = if ready { BTreeSet::new() } else { only("no node drains before its replacements are ready") };
+        assert!(broken(&mut run).is_superset(&expected), "ready: {ready}: {:?}", run.checker.violations);
+        let told = run.checker.violations.iter().any(|it| it.invariant.starts_with("no node drains"));
+        assert_eq!(told, !ready, "{:?}", run.checker.violations);
+    }
+}
+
+#[test]
+fn a_world_that_never_rests_is_told() {
+    // Its nodes live for ten minutes each.
+    let class = "nodeClassRef: { group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }";
+    let yaml = CALM.replace(class, &format!("{class}\n          expireAfter: 10m"));
+    let scenario = Scenario::parse(&yaml).unwrap();
+    let report = Run::new(scenario, 1, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
+    let told: BTreeSet<&str> = report.violations.iter().map(|violation| violation.invariant).collect();
+    assert!(told.contains("a quiescent world comes to rest"), "{told:?}");
+}
