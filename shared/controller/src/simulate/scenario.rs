@@ -364,8 +364,9 @@ pub enum ScenarioError {
 }
 
 /// The scenarios that are built in, by name.
-pub const BUILT_IN: [(&str, &str); 3] = [
+pub const BUILT_IN: [(&str, &str); 4] = [
     ("day", include_str!("scenarios/day.yaml")),
+    ("shifts", include_str!("scenarios/shifts.yaml")),
     ("storm", include_str!("scenarios/storm.yaml")),
     ("turmoil", include_str!("scenarios/turmoil.yaml")),
 ];
@@ -379,7 +380,7 @@ impl Scenario {
         serde_saphyr::from_str(yaml).map_err(|error| ScenarioError::Form(error.to_string()))
     }
 
-    /// One of the built-in scenarios: `day`, `storm` or `turmoil`.
+    /// One of the built-in scenarios: `day`, `shifts`, `storm` or `turmoil`.
     ///
     /// # Errors
     /// When there is none of this name.
@@ -417,7 +418,7 @@ mod tests {
         let error = Scenario::parse("name: a\njobs: [{name: b, every: soon, spec: {}}]\n").unwrap_err().to_string();
         assert!(error.contains("soon"), "{error}");
         let error = Scenario::built_in("night").unwrap_err().to_string();
-        assert!(error.contains("day, storm"), "{error}");
+        assert!(error.contains("day, shifts, storm"), "{error}");
         let action = "name: a\nactions: [{after: 1h, interruptSpot: 2}, {after: 90m, outage: {of: cloud, for: 3m}}, {after: 2h, zonalShift: {zone: us-east-1b, for: 30m}}]\n";
         let actions = Scenario::parse(action).unwrap().actions;
         assert!(matches!(actions[0].what, Deed::InterruptSpot(2)));
