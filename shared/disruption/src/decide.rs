@@ -34,7 +34,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         }
     }
 
-    let expected = Expected::of(input, options);
+    let expected = Expected::of(input, options, now);
     let mut movable = Vec::new();
     for one in &eligible {
         let reasons = unsettled(one, &expected, &guards, options.explain, now);
@@ -173,7 +173,7 @@ fn still_eligible<'c, 'a>(
 fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
     let guards = Guards::of(input.disruption_budgets);
     let lookup = Lookup::of(input);
-    let expected = Expected::of(input, options);
+    let expected = Expected::of(input, options, now);
     let mut left = still_eligible(command, input, &lookup, now);
     left.retain(|one| pods::is_empty(&one.of.pods) && unsettled(one, &expected, &guards, false, now).is_empty());
     emptiness::find(left, &mut Budgets::of(input, now), now).0
@@ -188,7 +188,7 @@ fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     if drifted.len() != command.candidates.len() {
         return None;
     }
-    let expected = Expected::of(input, options);
+    let expected = Expected::of(input, options, now);
     let (mut budgets, mut kept) = (Budgets::of(input, now), BTreeMap::new());
     let found = replace_drifted(input, &drifted, &expected, &guards, &mut budgets, options, now, &mut kept);
     let covers = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;

@@ -1,8 +1,9 @@
 //! The cluster as a scheduling problem.
 
 use crate::cluster::{Cluster, ClusterNode, Options};
-use crate::pods;
+use crate::pods::{self, Guards};
 use crate::reasons::KeptReason;
+use jiff::Timestamp;
 use nodeless_model::Pod;
 use nodeless_scheduling::{BoundPods, ExistingNode, Problem, existing_node, solve};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -66,13 +67,15 @@ fn node_name<'k>(node: &ClusterNode<'k>) -> Option<&'k str> {
 }
 
 impl<'a> Expected<'a> {
-    pub(crate) fn of(cluster: &Cluster<'a>, options: &Options) -> Self {
+    pub(crate) fn of(cluster: &Cluster<'a>, options: &Options, now: Timestamp) -> Self {
         let mut expected = Self::default();
         let known = Known::of(cluster);
+        let guards = Guards::of(cluster.disruption_budgets);
         let mut moving: Vec<&'a Pod> = Vec::new();
-        for pod in
-            cluster.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| pods::reschedulable(&node.pods))
-        {
+        let leaving = cluster.nodes.iter().filter(|node| node.is_leaving());
+        // A pod that stays where it is, for as long as that may be, keeps no other node from going.
+        let leaving = leaving.flat_map(|node| pods::reschedulable(&node.pods)).filter(|pod| !guards.holds(pod, now));
+        for pod in leaving {
             match known.home(pod) {
                 Some(Home::Node(node)) => expected.by_node.entry(node.to_owned()).or_default().push(pod),
                 Some(Home::New) => {}

@@ -127,7 +127,7 @@ pub fn story(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Option
         pool.and_then(|pool| quiet_until(claim, pool.disruption.consolidate_after)).map(|(_, until)| until);
     if let Ok(one) = lookup.eligible(of, now) {
         told.drift = drifted::drift_of(cluster, &one, options, now).map(|drift| drift.to_string());
-        let expected = Expected::of(cluster, options);
+        let expected = Expected::of(cluster, options, now);
         told.elsewhere = consolidation::elsewhere(cluster, &one, &lookup, &expected, options, now);
     }
     Some(told)

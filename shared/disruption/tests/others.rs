@@ -103,6 +103,18 @@ fn drifted_nodes_of_a_static_pool_are_replaced_one_for_one() {
 }
 
 #[test]
+fn a_pod_that_does_not_want_to_go_keeps_no_other_node() {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand("c9.large", vec![pod("a", 500, 512)]).claim.phase = Phase::Draining;
+    world.on_demand("c9.large", Vec::new());
+    assert!(world.decide().commands.is_empty(), "the pod needs the room");
+    world.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    let decision = world.decide();
+    let going = decision.commands.iter().flat_map(|command| &command.candidates).map(|one| one.node.as_str());
+    assert_eq!(going.collect::<Vec<_>>(), ["node-00001"]);
+}
+
+#[test]
 fn a_node_expires_gently_where_that_is_wanted() {
     let mut world = World::new(vec![node_pool("default")]);
     world.on_demand("c9.large", vec![pod("a", 1500, 3000)]).claim.spec.expire_after = Some(Duration::from_secs(6000));

@@ -25,7 +25,7 @@ pub(crate) fn still_right(
 ) -> Option<Command> {
     let lookup = Lookup::of(cluster);
     let guards = Guards::of(cluster.disruption_budgets);
-    let expected = Expected::of(cluster, options);
+    let expected = Expected::of(cluster, options, now);
     let mut budgets = Budgets::of(cluster, now);
     let mut nodes = Vec::with_capacity(command.candidates.len());
     for candidate in &command.candidates {
