@@ -23,7 +23,7 @@ use nodeless_ports::{Claims, Queue};
 async fn at_every_write(least: u64, spare: usize, begin: impl AsyncFn() -> Town, live: impl AsyncFn(&mut Town, &str)) {
     let mut town = begin().await;
     town.faults.revive();
-    live(&mut town, "undisturbed").await;
+    Box::pin(live(&mut town, "undisturbed")).await;
     let launches = town.cloud.launched();
     let (writes, _) = town.faults.revive();
     assert!(writes >= least, "only {writes} writes: the story has shrunk");
@@ -33,7 +33,7 @@ async fn at_every_write(least: u64, spare: usize, begin: impl AsyncFn() -> Town,
             let mut town = begin().await;
             town.faults.revive();
             town.faults.die_at(write, done);
-            live(&mut town, &when).await;
+            Box::pin(live(&mut town, &when)).await;
             assert_eq!(town.deaths, 1, "{when}: it did not");
             let launched = town.cloud.launched();
             assert!(launched <= launches + spare, "{when}: {launched} launches, and {launches} do");
