@@ -147,6 +147,7 @@ fn commands_say_what_goes_what_comes_and_what_that_saves() {
             "placements",
             "pricePerHour",
             "savingsPerHour",
+            "staticLaunches",
             "statistics",
             "unschedulable"
         ]
@@ -210,7 +211,10 @@ fn every_other_node_says_exactly_why_it_stays() {
     assert_eq!(plan["commands"], json!([]), "{plan:#}");
     for (node, why) in [
         ("guarded", "PodDisruptionBudget default/strict allows no eviction of pod default/guarded"),
-        ("twice", "several PodDisruptionBudgets cover pod default/twice, so it cannot be evicted"),
+        (
+            "twice",
+            "PodDisruptionBudgets default/one and default/two cover pod default/twice, and a pod with several cannot be evicted",
+        ),
         ("kept", "pod default/kept-too is annotated karpenter.sh/do-not-disrupt"),
         ("fresh", "its pods changed less than consolidateAfter (30m) ago; that is over at 2026-01-10T12:15:00Z"),
         ("annotated", "it is annotated karpenter.sh/do-not-disrupt"),
@@ -252,6 +256,84 @@ fn budgets_and_policies_hold_nodes_and_are_named() {
         "metadata": { "name": "kube-system", "annotations": { "nodeless.sh/pause-disruption": "true" } }
     }));
     assert_eq!(kept(&objects.plan(0, &[]), "b"), "disruption is paused for the cluster");
+}
+
+#[test]
+fn a_drifted_node_says_where_its_pods_go_and_what_a_fixed_number_lacks_is_launched() {
+    let mut objects = Objects::new();
+    for name in ["drifted", "room"] {
+        let node = objects.node(name, "m5.2xlarge", "on-demand");
+        let provider_id = format!("aws:///us-east-1a/i-{name}");
+        node["spec"] = json!({ "providerID": provider_id });
+        let labels = node["metadata"]["labels"].clone();
+        let drifted = if name == "drifted" { "True" } else { "False" };
+        objects.0.push(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": { "name": format!("default-{name}"), "uid": name, "labels": labels },
+            "spec": { "nodeClassRef": { "name": "default" } },
+            "status": { "providerID": provider_id, "nodeName": name, "conditions": [
+                { "type": "Initialized", "status": "True", "lastTransitionTime": "2026-01-01T00:02:00Z" },
+                { "type": "Drifted", "status": drifted, "reason": "SubnetDrift", "lastTransitionTime": "2026-01-09T00:00:00Z" }
+            ] }
+        }));
+    }
+    objects.pod("web", Some("drifted"), "1");
+    objects.pod("own", Some("room"), "4")["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": "true" });
+    let mut fixed = objects.pool().clone();
+    fixed["metadata"]["name"] = json!("fixed");
+    fixed["spec"]["replicas"] = json!(2);
+    objects.0.push(fixed);
+    let plan = objects.plan(0, &[]);
+    let command = &plan["commands"][0];
+    assert_eq!((&command["method"], &command["replacements"]), (&json!("Drift"), &json!([])), "{plan:#}");
+    assert_eq!(command["placements"], json!([{ "pod": "default/web", "node": "room" }]));
+    let launches = &plan["staticLaunches"];
+    assert_eq!((&launches[0]["nodePool"], &launches[0]["short"]), (&json!("fixed"), &Value::Null));
+    assert_eq!(launches[0]["launches"].as_array().unwrap().len(), 2, "{launches:#}");
+    let text = objects.run(&[]).stdout;
+    assert!(text.contains("NodePool fixed launches 2 nodes to have its replicas"), "{text}");
+    assert!(text.contains("moves  1 pod to room"), "{text}");
+}
+
+/// How long processes that this one waited for used the processor, in seconds.
+fn seconds_of_children() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: f64 = fields[13..15].iter().map(|field| field.parse::<f64>().unwrap()).sum();
+    ticks / 100.0
+}
+
+#[test]
+#[ignore = "five thousand nodes: for release builds"]
+fn five_thousand_nodes_are_explained_within_a_gigabyte() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["disruption"]["consolidateAfter"] = json!("0s");
+    for number in 0..5_000 {
+        let name = format!("ip-{number}");
+        objects.node(&name, ["m5.4xlarge", "c5.4xlarge", "m5.2xlarge", "c5.2xlarge"][number % 4], "on-demand");
+        // Every third node is half empty.
+        let cpu = match (number % 4 < 2, number % 3 == 0) {
+            (true, true) => "380m",
+            (true, false) => "700m",
+            (false, true) => "180m",
+            (false, false) => "330m",
+        };
+        for pod in 0..20 {
+            objects.pod(&format!("web-{number}-{pod}"), Some(&name), cpu);
+        }
+    }
+    let before = seconds_of_children();
+    let plan = objects.plan(0, &[]);
+    let used = seconds_of_children() - before;
+    let goes: usize =
+        plan["commands"].as_array().unwrap().iter().map(|command| command["nodes"].as_array().unwrap().len()).sum();
+    let kept = plan["kept"].as_array().unwrap();
+    assert_eq!(goes + kept.len(), 5_000);
+    assert!(goes > 500, "{goes} nodes go");
+    assert!(kept.iter().all(|kept| !kept["reasons"].as_array().unwrap().is_empty()));
+    let peak = plan["statistics"]["peakMemoryBytes"].as_u64().unwrap();
+    assert!(peak < 1 << 30, "{} MiB", peak >> 20);
+    println!("{used:.1} s of processor time, {} MB, {goes} nodes go", peak / 1_000_000);
 }
 
 #[test]
@@ -352,7 +434,7 @@ fn bad_input_is_told_on_the_object_and_blocks_only_what_it_must() {
         assert!(pool.contains(told), "{told}: {pool}");
     }
     assert!(said(&plan, "PodDisruptionBudget", "never").contains("never allows an eviction"));
-    assert!(said(&plan, "PodDisruptionBudget", "single").contains("it wants as many pods as there are"));
+    assert!(said(&plan, "PodDisruptionBudget", "single").contains("It wants as many pods as there are"));
     assert!(said(&plan, "Pod", "odd").starts_with("InvalidDoNotDisruptAnnotation: "));
     assert!(
         kept(&plan, "unsold").contains(
@@ -534,7 +616,7 @@ fn text_tells_what_goes_what_comes_and_who_stays_why() {
         "     comes  nothing",
         "1 node stays",
         "  guarded: PodDisruptionBudget default/db allows no eviction of pod default/db",
-        "  PodDisruptionBudget default/db: DisruptionBlocked: it never allows an eviction",
+        "  PodDisruptionBudget default/db: DisruptionBlocked: It never allows an eviction",
     ] {
         assert!(ended.stdout.contains(line), "{line}\n{}", ended.stdout);
     }

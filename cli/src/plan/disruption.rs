@@ -2,7 +2,7 @@
 
 use super::report::{Launch, Placement};
 use jiff::Timestamp;
-use nodeless_disruption::{Command, Kept, KeptReason, Method, Story};
+use nodeless_disruption::{Command, Kept, KeptReason, Method, StaticChange, Story};
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{CapacityType, DisruptionReason};
@@ -20,10 +20,22 @@ pub(crate) struct DisruptionReport {
     pub(crate) commands: Vec<CommandReport>,
     /// Every other node, by name, and why it stays.
     pub(crate) kept: Vec<Kept>,
+    /// What NodePools with `replicas` launch whatever pods need.
+    pub(crate) static_launches: Vec<StaticReport>,
     /// What is said on the objects concerned.
     pub(crate) events: Vec<Event>,
     /// Dollars per hour: the sum over commands.
     pub(crate) savings_per_hour: f64,
+}
+
+/// What a NodePool with `replicas` lacks.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StaticReport {
+    pub(crate) node_pool: String,
+    pub(crate) launches: Vec<Launch>,
+    /// Why fewer are launched than are missing; null where they are not fewer.
+    pub(crate) short: Option<String>,
 }
 
 /// Nodes that go together, with what takes their place.
@@ -111,6 +123,7 @@ impl DisruptionReport {
             savings_per_hour: rounded(savings),
             commands,
             kept: found.kept,
+            static_launches: found.fixed.into_iter().map(StaticReport::from).collect(),
             events: found.events.into_iter().map(Event::from).collect(),
         }
     }
@@ -171,6 +184,13 @@ impl CommandReport {
             score: command.score,
             placements: command.placements.into_iter().map(placement).collect(),
         }
+    }
+}
+
+impl From<StaticChange> for StaticReport {
+    fn from(change: StaticChange) -> Self {
+        let launches = change.launches.iter().map(|launch| Launch::new(launch, Vec::new())).collect();
+        Self { node_pool: change.node_pool, launches, short: change.short }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which nodes would go and why each other one stays, as people read it.
 
-use super::disruption::{CommandReport, DisruptionReport, Event, Machine, NodeExplanation};
+use super::disruption::{CommandReport, DisruptionReport, Event, Machine, NodeExplanation, StaticReport};
 use super::report::{Launch, Offering, Report};
 use super::text::{SHOWN, alternatives, counted, dollars, shortened};
 use nodeless_disruption::{Kept, KeptReason, PodStory, Story};
@@ -25,6 +25,9 @@ pub(super) fn write(out: &mut String, report: &Report, disruption: &DisruptionRe
         let savings: f64 = untold.iter().map(|command| command.savings_per_hour).sum();
         let (commands, nodes) = (counted(untold.len(), "command"), counted(nodes, "node"));
         writeln!(out, "  and {commands} more, for {nodes}: {}; -o json tells of each\n", saving(savings))?;
+    }
+    for fixed in &disruption.static_launches {
+        write_fixed(out, fixed)?;
     }
     if !disruption.kept.is_empty() {
         kept(out, &disruption.kept)?;
@@ -91,6 +94,19 @@ fn write_command(out: &mut String, number: usize, command: &CommandReport) -> Re
         writeln!(out, "     comes  nothing")?;
     }
     writeln!(out, "     moves  {}\n", moves(command))
+}
+
+/// What a NodePool with a fixed number of nodes launches.
+fn write_fixed(out: &mut String, fixed: &StaticReport) -> Result {
+    let count = counted(fixed.launches.len(), "node");
+    writeln!(out, "  NodePool {} launches {count} to have its replicas, whatever pods need", fixed.node_pool)?;
+    for (launch, count) in alike(&fixed.launches) {
+        writeln!(out, "     comes  {count} x {}", offered(&launch.offering))?;
+    }
+    match &fixed.short {
+        Some(why) => writeln!(out, "     no more, because {why}\n"),
+        None => writeln!(out),
+    }
 }
 
 /// The nodes that go, those alike together.

@@ -11,6 +11,8 @@ const HEIGHT: f64 = 180.0;
 /// Room for the numbers at the left, and for the times below.
 const LEFT: f64 = 60.0;
 const BELOW: f64 = 22.0;
+/// Room at the right for half of the last time.
+const RIGHT: f64 = 36.0;
 /// The greatest number of notes that are shown.
 const NOTES: usize = 300;
 
@@ -63,6 +65,7 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
     out.push_str("<h2>Figures</h2>\n<table>\n");
     summary(report).iter().for_each(|(what, value)| row(&mut out, &[what, value]));
     out.push_str("</table>\n");
+    out.push_str("<p>Times are in UTC, with the day of the month.</p>\n");
     for (name, lines) in CHARTS {
         chart(&mut out, name, lines, &report.samples);
     }
@@ -91,14 +94,14 @@ fn chart(out: &mut String, name: &str, lines: &[Line], samples: &[Sample]) {
     let length = seconds(last).max(1.0);
     let values = lines.iter().flat_map(|line| samples.iter().map(line.value));
     let top = round_up(values.fold(0.0, f64::max));
-    let x = |sample: &Sample| LEFT + (WIDTH - LEFT) * seconds(sample) / length;
+    let x = |sample: &Sample| LEFT + (WIDTH - RIGHT - LEFT) * seconds(sample) / length;
     let y = |value: f64| (HEIGHT - BELOW) * (1.0 - value / top) + 4.0;
     let legend: Vec<String> =
-        lines.iter().map(|line| format!("<span class=\"{}\">{}</span>", line.class, line.name)).collect();
+        lines.iter().map(|line| format!("<span class=\"{}\">\u{2501} {}</span>", line.class, line.name)).collect();
     let _cannot_fail = write!(
         out,
         "<h2>{name}</h2>\n<p class=\"legend\">{}</p>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{name}\">\n",
-        legend.join(" ")
+        legend.join(" &nbsp; ")
     );
     for part in [0.0, 0.5, 1.0] {
         let at = y(top * part);

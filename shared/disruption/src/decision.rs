@@ -130,6 +130,8 @@ pub struct Kept {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandReport<'a> {
+    /// By which reasons name it.
+    pub id: &'a str,
     /// How it was found.
     pub method: Method,
     /// Why.
@@ -143,8 +145,9 @@ pub struct CommandReport<'a> {
     /// How many pods have to move.
     pub evictions: usize,
     /// As [`Command::score`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
+    /// As [`Command::placements`].
+    pub placements: &'a [PodPlacement],
 }
 
 /// A replacement as it is shown.
@@ -166,6 +169,7 @@ impl Command {
     #[must_use]
     pub fn report(&self) -> CommandReport<'_> {
         CommandReport {
+            id: &self.id,
             method: self.method,
             reason: self.reason,
             nodes: self.candidates.iter().map(|candidate| candidate.node.as_str()).collect(),
@@ -173,6 +177,7 @@ impl Command {
             savings_per_hour: self.savings_per_hour,
             evictions: self.evictions.len(),
             score: self.score,
+            placements: &self.placements,
         }
     }
 }

@@ -70,9 +70,9 @@ fn homeless(cluster: &Cluster<'_>, of: &ClusterNode<'_>) -> Vec<ObjectEvent> {
 
 /// What is said on a PodDisruptionBudget that never allows an eviction.
 const NEVER: &str =
-    "it never allows an eviction, so the nodes of its pods are not disrupted by choice; allow at least one disruption";
+    "It never allows an eviction, so the nodes of its pods are not disrupted by choice; allow at least one disruption";
 /// What is said on one that does not allow any now, and will not by waiting.
-const WANTS_ALL: &str = "it wants as many pods as there are, so it allows no eviction, and the nodes of its pods are not \
+const WANTS_ALL: &str = "It wants as many pods as there are, so it allows no eviction, and the nodes of its pods are not \
                          disrupted by choice; run more replicas, or allow at least one disruption";
 
 /// PodDisruptionBudgets that never allow an eviction, and pods with several.

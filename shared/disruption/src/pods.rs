@@ -117,14 +117,13 @@ impl<'a> Guards<'a> {
     fn blocking_budget(&self, pod: &Pod) -> Option<KeptReason> {
         let mut covering = self.covering(pod);
         let budget = covering.next()?;
-        if covering.next().is_some() {
-            return Some(KeptReason::SeveralPodDisruptionBudgets(pod.key()));
+        let name = |budget: &PodDisruptionBudget| format!("{}/{}", budget.namespace, budget.name);
+        if let Some(second) = covering.next() {
+            let budgets = [budget, second].into_iter().chain(covering).map(name).collect();
+            return Some(KeptReason::SeveralPodDisruptionBudgets { pod: pod.key(), budgets });
         }
         let passes = budget.disruptions_allowed > 0 || (budget.always_allows_unhealthy && pod.ready == Some(false));
-        (!passes).then(|| KeptReason::PodDisruptionBudget {
-            pod: pod.key(),
-            budget: format!("{}/{}", budget.namespace, budget.name),
-        })
+        (!passes).then(|| KeptReason::PodDisruptionBudget { pod: pod.key(), budget: name(budget) })
     }
 }
 

@@ -53,7 +53,12 @@ pub enum KeptReason {
         budget: String,
     },
     /// More than one PodDisruptionBudget covers one of its pods: the Eviction API refuses that.
-    SeveralPodDisruptionBudgets(String),
+    SeveralPodDisruptionBudgets {
+        /// The pod.
+        pod: String,
+        /// The budgets.
+        budgets: Vec<String>,
+    },
     /// `consolidateAfter` is `Never`.
     ConsolidationNever,
     /// Its pods changed less than `consolidateAfter` ago.
@@ -196,7 +201,7 @@ impl fmt::Display for KeptReason {
             Self::Goes(why) => write!(f, "{why}, so it goes"),
             Self::Foreign => f.write_str("it belongs to no NodePool"),
             Self::NotInitialized => f.write_str("it is not initialised yet"),
-            Self::Nominated { until } => write!(f, "pods may be on their way to it until {until}"),
+            Self::Nominated { until } => write!(f, "pods may be on their way to it until {until:.0}"),
             Self::PendingPod(pod) => write!(f, "pending pod {pod} fits there"),
             Self::DoNotDisruptNode => f.write_str("it is annotated karpenter.sh/do-not-disrupt"),
             Self::DoNotDisruptPod(pod) => write!(f, "pod {pod} is annotated karpenter.sh/do-not-disrupt"),
@@ -206,20 +211,26 @@ impl fmt::Display for KeptReason {
             Self::PodDisruptionBudget { pod, budget } => {
                 write!(f, "PodDisruptionBudget {budget} allows no eviction of pod {pod}")
             }
-            Self::SeveralPodDisruptionBudgets(pod) => {
-                write!(f, "several PodDisruptionBudgets cover pod {pod}, so it cannot be evicted")
+            Self::SeveralPodDisruptionBudgets { pod, budgets } => {
+                write!(
+                    f,
+                    "PodDisruptionBudgets {} cover pod {pod}, and a pod with several cannot be evicted",
+                    budgets.join(" and ")
+                )
             }
             Self::ConsolidationNever => f.write_str("consolidateAfter is Never"),
             Self::TooRecent { consolidate_after, until } => write!(
                 f,
-                "its pods changed less than consolidateAfter ({}) ago; that is over at {until}",
+                "its pods changed less than consolidateAfter ({}) ago; that is over at {until:.0}",
                 format_go_duration(*consolidate_after)
             ),
             Self::NotEmptyPolicy { pods } => {
                 write!(f, "it runs {pods}, and consolidationPolicy is WhenEmpty", pods = Pods(*pods))
             }
             Self::Paused { scope, until: None } => write!(f, "disruption is paused for {scope}"),
-            Self::Paused { scope, until: Some(until) } => write!(f, "disruption is paused for {scope} until {until}"),
+            Self::Paused { scope, until: Some(until) } => {
+                write!(f, "disruption is paused for {scope} until {until:.0}")
+            }
             Self::Churn(why) => f.write_str(why),
             Self::MovingPod(pod) => write!(f, "pod {pod}, which has to leave its node, is expected there"),
             Self::ConsolidationWaits => f.write_str("empty and drifted nodes go first"),
@@ -295,7 +306,7 @@ impl KeptReason {
             Self::DoNotDisruptNode
                 | Self::DoNotDisruptPod(_)
                 | Self::PodDisruptionBudget { .. }
-                | Self::SeveralPodDisruptionBudgets(_)
+                | Self::SeveralPodDisruptionBudgets { .. }
                 | Self::ZonalShift { .. }
                 | Self::NoNodePool(_)
                 | Self::Static(_)
@@ -318,7 +329,7 @@ impl KeptReason {
             | Self::DoNotDisruptNode
             | Self::DoNotDisruptPod(_)
             | Self::PodDisruptionBudget { .. }
-            | Self::SeveralPodDisruptionBudgets(_)
+            | Self::SeveralPodDisruptionBudgets { .. }
             | Self::ZonalShift { .. }
             | Self::Paused { .. }
             | Self::Churn(_)
@@ -374,7 +385,7 @@ impl KeptReason {
             Self::NoNodePool(_) => "their NodePool does not exist",
             Self::Static(_) => "of a NodePool with a fixed number of nodes",
             Self::PodDisruptionBudget { .. } => "a PodDisruptionBudget allows no eviction",
-            Self::SeveralPodDisruptionBudgets(_) => "several PodDisruptionBudgets cover a pod",
+            Self::SeveralPodDisruptionBudgets { .. } => "several PodDisruptionBudgets cover a pod",
             Self::ConsolidationNever => "consolidateAfter is Never",
             Self::TooRecent { .. } => "their pods changed less than consolidateAfter ago",
             Self::NotEmptyPolicy { .. } => "not empty, and consolidationPolicy is WhenEmpty",

@@ -224,7 +224,7 @@ fn bad_input_is_said_on_the_object_concerned() {
     said("NodePool", "default", "\"few\", which is ignored");
     said("NodePool", "default", "\"soon\" is not a duration");
     said("NodePool", "default", "budgets[1] admits no node for Drifted at any time");
-    said("PodDisruptionBudget", "never", "it never allows an eviction");
+    said("PodDisruptionBudget", "never", "It never allows an eviction");
     said("Pod", "b", "PodDisruptionBudgets one and two cover this pod");
     said("Node", "node-00001", "NodePool gone does not exist");
 }

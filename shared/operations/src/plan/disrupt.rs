@@ -12,14 +12,13 @@ use crate::node_class;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::{
-    Cluster, ClusterNode, Command, CommandReport, Decision, KeptReason, NodeClassFacts, Options, decide, revalidate,
+    Cluster, ClusterNode, Command, Decision, KeptReason, NodeClassFacts, Options, decide, revalidate,
 };
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{DisruptionReason, Pod, labels};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_telemetry::Metrics;
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -72,7 +71,7 @@ impl Planner {
             cluster.stopped.clone_from(&breaker.stopped);
             decision = decide(&cluster, now, &options);
         }
-        self.note_backlog(&decision, cluster.not_looked_at, now, report).await;
+        self.note_backlog(&decision, cluster.not_looked_at.clone(), now, report).await;
         report.kept.clone_from(&decision.kept);
         if let Some(wait) = next_change(&decision, now) {
             report.wait_at_most(wait);
@@ -81,7 +80,7 @@ impl Planner {
         let said = OnBoth::new(situation);
         events.extend(said.kept(&decision.kept));
         if !decision.commands.is_empty() {
-            self.record_decision(&decision, now).await;
+            self.record_decision(&decision, &cluster, &options, now).await;
         }
         for command in decision.commands {
             events.extend(said.candidates(&command, judged));
@@ -127,17 +126,14 @@ impl Planner {
         *self.backlog.lock().unwrap_or_else(PoisonError::into_inner) = Some(after.clone());
     }
 
-    /// Writes down what was proposed, and why every other node stays, the nodes by reason.
-    async fn record_decision(&self, decision: &Decision, now: Timestamp) {
-        let commands: Vec<CommandReport<'_>> = decision.commands.iter().map(Command::report).collect();
+    /// Writes down what was proposed, and why every other node stays, with all reasons: as `nodeless plan --disruption`.
+    async fn record_decision(&self, decision: &Decision, cluster: &Cluster<'_>, options: &Options, now: Timestamp) {
+        // To find all reasons takes longer, so it is done for what is written down only.
+        let explained = decide(cluster, now, &Options { explain: true, ..options.clone() });
         let subjects = decision.commands.iter().flat_map(|command| &command.candidates);
         let subjects: Vec<String> = subjects.map(|candidate| candidate.node_claim.clone()).collect();
-        let mut kept: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        for (node, reason) in decision.kept.iter().flat_map(|kept| kept.reasons.iter().map(|why| (&kept.node, why))) {
-            kept.entry(reason.to_string()).or_default().push(node);
-        }
         let summary = format!("{} nodes may go, {} stay", subjects.len(), decision.kept.len());
-        let detail = json!({ "commands": commands, "kept": kept, "notLookedAt": decision.not_looked_at }).to_string();
+        let detail = super::record::detail(&decision.commands, &explained.kept, &decision.not_looked_at);
         self.record("disruption-proposed", subjects, summary, detail, now).await;
     }
 

@@ -6,7 +6,9 @@ use super::situation::{Place, Situation};
 use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_disruption::schedules::retiring;
-use nodeless_disruption::{Cluster, Command, Kept, KeptReason, Options, Story, decide, expired, static_changes, story};
+use nodeless_disruption::{
+    Cluster, Command, Kept, KeptReason, Options, StaticChange, Story, decide, expired, static_changes, story,
+};
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::object::ObjectEvent;
 use nodeless_scheduling::Solution;
@@ -24,6 +26,8 @@ pub struct Disruption {
     pub kept: Vec<Kept>,
     /// Nodes of no NodePool, by name.
     pub foreign: BTreeSet<String>,
+    /// What NodePools with a fixed number of nodes launch whatever pods need.
+    pub fixed: Vec<StaticChange>,
     /// What is said on the objects concerned.
     pub events: Vec<ObjectEvent>,
     /// How many decisions were made.
@@ -61,6 +65,8 @@ impl DryRun {
             let decision = decide(&cluster, self.now, &options);
             found.decisions += 1;
             if round == 0 {
+                found.fixed = static_changes(&cluster, self.now, &options);
+                found.fixed.retain(|change| !change.launches.is_empty() || change.short.is_some());
                 found.events = decision.events;
                 first.clone_from(&decision.kept);
             }

@@ -13,6 +13,7 @@ mod dry_run;
 mod overlays;
 mod pools;
 mod prescribed;
+mod record;
 mod situation;
 mod told;
 mod upkeep;
