@@ -47,6 +47,12 @@ fn remains(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Set
     }
 }
 
+/// Whether pods may have come to a node: it was recognised, or joined without the taint that keeps them off until it is. The
+/// marks of recognition are put onto the node before the record says so, and a process may end in between.
+fn is_open_to_pods(node: &Node) -> bool {
+    node.is_registered() || !node.has_taint(&Taint::unregistered())
+}
+
 /// A claim whose node is being emptied.
 pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
@@ -62,11 +68,14 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         Ok(remains) => remains,
         Err(why) => return step.wait_for("its instance", &why, TERMINATION_POLL),
     };
-    let recognised = claim.has_condition(condition::REGISTERED);
+    let recognised = claim.has_condition(condition::REGISTERED) || nodes.iter().any(is_open_to_pods);
     let deserted = remains == Remains::Nothing && !nodes.iter().any(Node::is_ready);
     if !recognised || nodes.is_empty() || deserted {
         step.claim.phase = Phase::Terminating;
         return step.again();
+    }
+    if let [node] = nodes.as_slice() {
+        step.claim.status.node_name.get_or_insert_with(|| node.name.clone());
     }
     let started = *step.claim.status.drain_started.get_or_insert(now);
     if close_off(&mut step, nodes) {

@@ -208,7 +208,8 @@ fn a_node_whose_instance_is_gone_is_not_drained() {
 
 #[test]
 fn a_node_that_never_joined_is_not_drained() {
-    let next = step(&leaving(Phase::Launched), &draining_with(vec![pod("a")]), at(1), &settings());
+    let never = Observation { nodes: Seen::Known(vec![joined()]), ..draining_with(vec![pod("a")]) };
+    let next = step(&leaving(Phase::Launched), &never, at(1), &settings());
     assert_eq!(next.claim.phase, Phase::Terminating);
     let mut unlaunched = reserved();
     unlaunched.status.launch_denied = true;
@@ -219,6 +220,19 @@ fn a_node_that_never_joined_is_not_drained() {
     assert_eq!(next.claim.phase, Phase::Gone);
     let next = step(&next.claim, &Observation::default(), at(1), &settings());
     assert_eq!(next.effects, [Effect::RemoveMirror, Effect::DeleteRecord, Effect::WakePlanner]);
+}
+
+#[test]
+fn a_node_that_pods_came_to_is_drained_whatever_the_record_says() {
+    // Its marks were put onto it, and the process ended before the record said so.
+    let recognised = draining_with(vec![pod("a")]);
+    let untainted = Node { labels: joined().labels, ..closed() };
+    for seen in [recognised.clone(), Observation { nodes: Seen::Known(vec![untainted]), ..recognised }] {
+        let next = step(&leaving(Phase::Launched), &seen, at(1), &settings());
+        assert_eq!(next.claim.phase, Phase::Draining);
+        assert_eq!(next.claim.status.node_name.as_deref(), Some("node-1"));
+        assert!(next.effects.iter().any(|effect| matches!(effect, Effect::Evict { .. })), "{:?}", next.effects);
+    }
 }
 
 #[test]
