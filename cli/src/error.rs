@@ -56,6 +56,16 @@ pub(crate) enum CliError {
         "this build has no AWS SDK, and `catalog export` reads EC2; build it with `cargo build --release -p nodeless --features aws` (some minutes)"
     )]
     WithoutAws,
+    /// There is no such zone.
+    #[error(
+        "--zonal-shift {zone}: the catalog has no such zone, only {known}; give the catalog of its region with --catalog"
+    )]
+    UnknownZone {
+        /// What was asked for.
+        zone: String,
+        /// The zones that there are.
+        known: String,
+    },
     /// Nodes are explained only where it is asked which of them go.
     #[error("--explain {node}: this is a node; give --disruption too to hear why it goes or stays")]
     ExplainNode {

@@ -518,3 +518,23 @@ fn namespaces_are_selected_by_their_labels() {
     let with = planned(0, &[POOL, CLASS, &node("n", ""), bound, namespace, &pod("web", "1", away)]);
     assert_eq!(with["placements"], json!([]));
 }
+
+#[test]
+fn a_zonal_shift_keeps_launches_out_of_its_zone() {
+    let bound = "  nodeSelector: {topology.kubernetes.io/zone: us-east-1a}\n";
+    let input = documents(&[POOL, CLASS, &pod("free", "2", ""), &pod("bound", "2", bound)]);
+    let plan = |arguments: &[&str]| -> Value {
+        let ended = piped(&input, &[&["-o", "json"], arguments].concat());
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+    };
+    assert_eq!(plan(&[])["unschedulable"], json!([]));
+    for zone in ["us-east-1a", "use1-az6"] {
+        let plan = plan(&["--zonal-shift", zone]);
+        assert_eq!(plan["unschedulable"][0]["pod"], "default/bound", "{plan}");
+        let launches = plan["launches"].as_array().unwrap();
+        assert!(launches.len() == 1 && launches[0]["zone"] != "us-east-1a", "{plan}");
+    }
+    let ended = piped(&input, &["--zonal-shift", "us-east-9z"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("us-east-9z") && ended.stderr.contains("us-east-1a"), "{}", ended.stderr);
+}

@@ -58,6 +58,10 @@ pub(crate) struct Arguments {
     /// moment in the files; for a live cluster, now
     #[arg(long, value_name = "TIME")]
     at: Option<Timestamp>,
+    /// Plan as while the cluster is shifted away from this zone (ARC zonal shift), by name or id; may be given several times.
+    /// Neither exports nor the cluster tell of shifts
+    #[arg(long, value_name = "ZONE")]
+    zonal_shift: Vec<String>,
     /// Replace spot nodes by cheaper spot nodes too
     #[arg(long, requires = "disruption")]
     spot_to_spot: bool,
@@ -119,6 +123,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             ..Options::default()
         },
         explain: arguments.explain.clone(),
+        shifted: arguments.zonal_shift.clone(),
     };
     let output = match arguments.output {
         Form::Text => Output::Text,

@@ -15,8 +15,10 @@ use catalog::Given;
 use disruption::DisruptionReport;
 use explain::Asked;
 use jiff::Timestamp;
+use nodeless_catalog::Catalog;
 use nodeless_disruption::Command;
 use nodeless_operations::{DisruptionSettings, DryRun};
+use nodeless_ports::ShiftedZone;
 use nodeless_scheduling::{Options, Solution, solve};
 use nodeless_snapshot::Snapshot;
 use report::{DisruptionStatistics, Report, Told};
@@ -37,6 +39,8 @@ pub(crate) struct Input {
     pub(crate) options: Options,
     /// Pods and nodes of which all is to be said.
     pub(crate) explain: Vec<String>,
+    /// Zones that the cluster is shifted away from, by name or id.
+    pub(crate) shifted: Vec<String>,
     /// The moment to reckon by.
     pub(crate) at: Timestamp,
     /// With `--disruption`.
@@ -61,7 +65,8 @@ pub(crate) enum Output {
 
 /// Plans, prints the plan, and says whether all pods fit.
 pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
-    let Input { mut snapshot, catalog, options, explain, at, disruption } = input;
+    let Input { mut snapshot, catalog, options, explain, shifted, at, disruption } = input;
+    let shifted = shifted_zones(&shifted, &catalog.catalog)?;
     let faulty = tell_input(&snapshot);
     if faulty && snapshot.objects == 0 {
         return Err(CliError::Told);
@@ -69,8 +74,7 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     catalog.notes.iter().for_each(|note| eprintln!("warning: {note}"));
     let view = std::mem::take(&mut snapshot.view);
     let claims = std::mem::take(&mut snapshot.claims);
-    let prepare = if disruption.is_some() { DryRun::with_disruption } else { DryRun::new };
-    let dry_run = prepare(view, claims, &catalog.catalog, at);
+    let dry_run = DryRun::new(view, claims, &catalog.catalog, at, disruption.is_some(), shifted);
     dry_run.assumptions().iter().for_each(|assumption| eprintln!("warning: {assumption}"));
     for (pool, why) in dry_run.unusable() {
         eprintln!("warning: NodePool {pool} cannot be used: {why}");
@@ -125,6 +129,17 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
         (false, false) => ExitCode::from(SOME_DO_NOT_FIT),
         (false, true) => ExitCode::SUCCESS,
     })
+}
+
+/// The zones of these names or ids. Nobody says when their shifts end.
+fn shifted_zones(asked: &[String], catalog: &Catalog) -> Result<Vec<ShiftedZone>, CliError> {
+    let find = |asked: &String| {
+        let zone = catalog.zones.iter().find(|zone| zone.name == *asked || zone.id == *asked);
+        let known = || catalog.zones.iter().map(|zone| zone.name.clone()).collect::<Vec<_>>().join(", ");
+        let zone = zone.ok_or_else(|| CliError::UnknownZone { zone: asked.clone(), known: known() })?;
+        Ok(ShiftedZone { zone_id: zone.id.clone(), zone: zone.name.clone(), until: Timestamp::MAX })
+    };
+    asked.iter().map(find).collect()
 }
 
 /// Decides which nodes go, writes that into the report, and gives the commands.

@@ -205,7 +205,7 @@ impl fmt::Display for KeptReason {
             Self::PendingPod(pod) => write!(f, "pending pod {pod} fits there"),
             Self::DoNotDisruptNode => f.write_str("it is annotated karpenter.sh/do-not-disrupt"),
             Self::DoNotDisruptPod(pod) => write!(f, "pod {pod} is annotated karpenter.sh/do-not-disrupt"),
-            Self::ZonalShift { zone, until } => write!(f, "a zonal shift away from {zone} is in effect until {until}"),
+            Self::ZonalShift { zone, until } => f.write_str(&zonal_shift(zone, *until)),
             Self::NoNodePool(name) => write!(f, "its NodePool {name} does not exist"),
             Self::Static(name) => write!(f, "NodePool {name} keeps a fixed number of nodes"),
             Self::PodDisruptionBudget { pod, budget } => {
@@ -412,6 +412,12 @@ impl KeptReason {
             Self::DriftWaits(_) => "drifted, and others go first",
         }
     }
+}
+
+/// A zonal shift in words. One that ends at the end of time is one of which nobody knows when it ends.
+pub(crate) fn zonal_shift(zone: &str, until: Timestamp) -> String {
+    let end = if until == Timestamp::MAX { String::new() } else { format!(" until {until}") };
+    format!("a zonal shift away from {zone} is in effect{end}")
 }
 
 /// So many pods, for a sentence.

@@ -1,6 +1,7 @@
 //! Repair: nodes that have been unhealthy for too long are replaced by force, unless too many are at once.
 
 use crate::cluster::{Cluster, ClusterNode};
+use crate::reasons::zonal_shift;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::Node;
 use nodeless_model::node::NodeCondition;
@@ -98,9 +99,7 @@ fn one(
         Verdict::Wait
     } else if let Some((zone, until)) = cluster.shifted(of) {
         // What is wrong there is known and not the node's fault.
-        Verdict::Blocked(format!(
-            "a zonal shift away from {zone} is in effect until {until}: no node there is repaired"
-        ))
+        Verdict::Blocked(format!("{}: no node there is repaired", zonal_shift(zone, until)))
     } else if bad > most {
         Verdict::Blocked(format!(
             "{bad} of {total} nodes of NodePool {} are unhealthy, more than {MOST_UNHEALTHY_PERCENT}%: none is repaired",

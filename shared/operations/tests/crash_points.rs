@@ -189,7 +189,7 @@ async fn think_again(town: &mut Town, when: &str) {
 
 #[tokio::test]
 async fn a_claim_that_leaves_takes_along_what_was_launched_for_it() {
-    at_every_write(30, 0, Town::new, think_again).await;
+    Box::pin(at_every_write(30, 0, Town::new, think_again)).await;
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use super::round::{Round, takes_pods};
 use crate::candidates::{Eligible, Lookup, quiet_until};
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::packed::Obstacle;
+use crate::reasons::zonal_shift;
 use crate::simulation::Expected;
 use crate::story::{Elsewhere, OtherNode};
 use jiff::Timestamp;
@@ -53,7 +54,7 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
         return "it is cordoned".to_owned();
     }
     if let Some((zone, until)) = cluster.shifted(node) {
-        return format!("a zonal shift away from {zone} is in effect until {until}");
+        return zonal_shift(zone, until);
     }
     if let (Some(claim), false) = (node.claim, takes_pods(cluster, node, now)) {
         let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);

@@ -116,7 +116,7 @@ impl DryRun {
     }
 
     fn situation(&self) -> Situation<'_> {
-        let mut situation = Situation::new(&self.view, &self.records);
+        let mut situation = Situation::new(&self.view, &self.records).with_shifted(&self.shifted);
         situation.virtual_pods = self.virtual_pods.iter().collect();
         situation
     }

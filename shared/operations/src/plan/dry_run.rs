@@ -3,6 +3,7 @@
 use super::pools::{self, Judged};
 use super::situation::Situation;
 use super::{assume, buffers};
+use crate::offers::shortages;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nodeless_api::nodeclass::{AmiFamily, Subnet};
@@ -10,6 +11,7 @@ use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassSpec};
 use nodeless_catalog::{Catalog, UnavailableOfferings};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{InstanceType, InstanceTypes, NodeClaim, Pod, Quantity, StringMap, labels, resources};
+use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::Problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,33 +29,27 @@ pub struct DryRun {
     /// The virtual pods of CapacityBuffers.
     pub(super) virtual_pods: Vec<Pod>,
     pub(super) now: Timestamp,
+    pub(super) shifted: Vec<ShiftedZone>,
     assumptions: Vec<String>,
 }
 
 impl DryRun {
-    /// Prepares a plan. `now` is the moment to reckon ages by.
+    /// Prepares a plan. `now` is the moment to reckon ages by, `shifted` the zones that the cluster is shifted away from.
+    ///
+    /// With `disruption` it is for a plan that also says which nodes go: beyond what is filled in anyway, Nodes of NodePools
+    /// get the claims that are missing, and claims what their Node and instance type tell of them.
     #[must_use]
-    pub fn new(view: ClusterView, records: Vec<NodeClaim>, catalog: &Catalog, now: Timestamp) -> Self {
-        Self::prepare(view, records, catalog, now, false)
-    }
-
-    /// The same for a plan that also says which nodes go. Beyond what [`new`](Self::new) fills in, Nodes of NodePools get
-    /// the claims that are missing, and claims what their Node and instance type tell of them.
-    #[must_use]
-    pub fn with_disruption(view: ClusterView, records: Vec<NodeClaim>, catalog: &Catalog, now: Timestamp) -> Self {
-        Self::prepare(view, records, catalog, now, true)
-    }
-
-    fn prepare(
+    pub fn new(
         mut view: ClusterView,
         mut records: Vec<NodeClaim>,
         catalog: &Catalog,
         now: Timestamp,
         disruption: bool,
+        shifted: Vec<ShiftedZone>,
     ) -> Self {
         let mut assumptions = Vec::new();
         assume_node_classes(&mut view, catalog, &mut assumptions);
-        let types = crate::offers::instance_types(catalog, &view.node_classes, &UnavailableOfferings::default());
+        let types = crate::offers::instance_types(catalog, &view.node_classes, &shortages(&[], &shifted, now));
         let known = Known { types: &types, catalog };
         known.fill_nodes(&mut view, &mut assumptions);
         if disruption {
@@ -85,7 +81,7 @@ impl DryRun {
                 catalog.region
             ));
         }
-        Self { view, records, judged, virtual_pods, now, assumptions }
+        Self { view, records, judged, virtual_pods, now, shifted, assumptions }
     }
 
     /// What to solve.
