@@ -305,6 +305,23 @@ fn no_node_may_drain_before_its_replacement_is_ready() {
 }
 
 #[test]
+fn noting_that_a_claim_is_looked_after_is_no_effect() {
+    let run = calm();
+    let mut claim = claims(&run).remove(0);
+    let update = effect(&run, "claims update", claim.name.clone());
+    run.watch.witness(&update);
+    run.watch.seen().effects.clear();
+    claim.status.looked_after = Some(run.controller.world().now());
+    write(&run, &claim);
+    run.watch.witness(&update);
+    assert_eq!(run.watch.seen().effects, []);
+    let mut claim = claims(&run).remove(0);
+    leave(&run, &mut claim, TerminationReason::Drifted);
+    run.watch.witness(&update);
+    assert_eq!(run.watch.seen().effects, [update]);
+}
+
+#[test]
 fn a_world_that_never_rests_is_told() {
     // Its nodes live for ten minutes each.
     let class = "nodeClassRef: { group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }";

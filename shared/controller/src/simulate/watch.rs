@@ -2,8 +2,10 @@
 //! PodDisruptionBudgets, by a reckoning of its own.
 
 use super::Violation;
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodeless_model::{NodeClaim, claim::TerminationReason, labels};
+use nodeless_ports::Claims as _;
 use nodeless_simulation::chaos::{Effect, Witness};
 use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
 use nodeless_simulation::kubernetes::{ApiServer, ListOptions, Resource};
@@ -22,6 +24,8 @@ pub(super) struct Seen {
     pub(super) forced: u64,
     /// The latest effects on the world, without those that change nothing there.
     pub(super) effects: Vec<Effect>,
+    /// Claims as they were last written, without what is only noted about looking after them.
+    records: BTreeMap<String, NodeClaim>,
 }
 
 /// Sees each effect right after it happened.
@@ -66,6 +70,20 @@ impl Watch {
 
     fn list(&self, resource: &Resource, options: &ListOptions) -> Vec<Arc<Value>> {
         self.api.list(resource, options).map(|list| list.items).unwrap_or_default()
+    }
+
+    /// Whether the last write of a claim changed nothing but when it was looked after. A node that fell silent before it was
+    /// ready, and that must not be repaired because too many others are as sick, is waited for like that for ever.
+    fn is_only_noted(&self, name: &str) -> bool {
+        let Some(Ok(Some(mut claim))) = self.claims.get(name).now_or_never() else { return false };
+        claim.version = 0;
+        claim.status.looked_after = None;
+        let mut seen = self.seen();
+        if seen.records.get(name) == Some(&claim) {
+            return true;
+        }
+        seen.records.insert(name.to_owned(), claim);
+        false
     }
 
     /// The claim of the node that a pod is on.
@@ -195,6 +213,9 @@ impl Witness for Watch {
             "cluster delete pod" => self.deleted(effect),
             "cloud terminate" => self.terminated(effect),
             _ => {}
+        }
+        if effect.operation == "claims update" && self.is_only_noted(&effect.subject) {
+            return;
         }
         if effect.accepted && !QUIET.iter().any(|quiet| effect.operation.starts_with(quiet)) {
             let mut seen = self.seen();
