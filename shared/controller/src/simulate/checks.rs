@@ -62,6 +62,8 @@ pub(super) struct Checker {
     pools: BTreeMap<String, Value>,
     launched: BTreeSet<String>,
     order: Order,
+    /// The pods that claims were made for. What a plan says is looked at a little later, when a claim of it may have gone again.
+    nominated: BTreeMap<String, Vec<String>>,
     looked: Timestamp,
     pub(super) violations: Vec<Violation>,
 }
@@ -81,6 +83,7 @@ impl Checker {
             pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
             launched: BTreeSet::new(),
             order: Order::default(),
+            nominated: BTreeMap::new(),
             looked: controller.world().now(),
             violations: Vec::new(),
         }
@@ -114,6 +117,9 @@ impl Checker {
             self.claims_seen = revision;
             self.looked = now;
             let claims = controller.claims().snapshot();
+            for claim in claims.iter().filter(|claim| !claim.spec.nominated_pods.is_empty()) {
+                self.nominated.entry(claim.name.clone()).or_insert_with(|| claim.spec.nominated_pods.clone());
+            }
             self.violations.extend(self.order.look(&controller.claims().commands_now(), &claims, now));
             self.check_instances(controller, &claims, now);
             self.check_choices(controller, &claims, now);
@@ -192,8 +198,9 @@ impl Checker {
         let refused: BTreeSet<&str> = report.unschedulable.iter().map(|(pod, _)| pod.as_str()).collect();
         let placed: BTreeSet<&str> = report.placements.iter().map(|(pod, _)| pod.as_str()).collect();
         let claims = controller.claims().snapshot();
+        let names = claims.iter().map(|claim| &claim.name).chain(&report.created);
         let nominated: BTreeSet<&str> =
-            claims.iter().flat_map(|claim| claim.spec.nominated_pods.iter().map(String::as_str)).collect();
+            names.filter_map(|name| self.nominated.get(name)).flatten().map(String::as_str).collect();
         let mut forgotten = Vec::new();
         for pod in self.pending.values_mut() {
             if pod.marked.is_none_or(|marked| at.duration_since(marked) < SEEN_AFTER) {

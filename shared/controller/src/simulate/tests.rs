@@ -243,6 +243,8 @@ fn a_pod_that_waits_may_not_be_forgotten() {
     assert_eq!(with_a_pod_that_waits(&refuses, 40), BTreeSet::new());
     let promises = PlanReport { placements: named("a node"), ..PlanReport::default() };
     assert_eq!(with_a_pod_that_waits(&promises, 10), BTreeSet::new());
+    let fleeting = PlanReport { created: vec!["general-gone".to_owned()], ..PlanReport::default() };
+    assert!(!with_a_pod_that_waits(&fleeting, 3).is_empty(), "a claim that nobody saw with the pod");
     assert_eq!(with_a_pod_that_waits(&promises, 40), only("a pod that has a place comes to run"));
 }
 
