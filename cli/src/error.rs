@@ -129,7 +129,9 @@ pub(crate) enum CliError {
     #[error(transparent)]
     World(#[from] nodeless_simulation::world::WorldError),
     /// A scenario could not be read.
-    #[error("{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day or storm")]
+    #[error(
+        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day, shifts, storm or turmoil"
+    )]
     Scenario {
         /// The file.
         path: PathBuf,

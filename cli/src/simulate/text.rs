@@ -60,6 +60,7 @@ pub(crate) fn summary(report: &Report) -> Vec<(&'static str, String)> {
     vec![
         ("Spent on EC2", format!("${:.2}", report.dollars)),
         ("Pods that got a node", waits.pods.to_string()),
+        ("Pods that wait at the end", report.samples.last().map_or(0, |sample| sample.pending_pods).to_string()),
         (
             "From created to bound",
             format!(

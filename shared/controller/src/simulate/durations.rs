@@ -12,6 +12,6 @@ pub(super) fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SignedDu
 /// Reads one from text.
 pub(super) fn parse(text: &str) -> Result<SignedDuration, String> {
     let parsed: SignedDuration =
-        text.parse().map_err(|error| format!("{text} is no duration ({error}); write it like 90s or 1h30m"))?;
+        text.parse().map_err(|_| format!("{text} is no duration; write it like 90s or 1h30m"))?;
     if parsed.is_negative() { Err(format!("{text} is before the beginning")) } else { Ok(parsed) }
 }

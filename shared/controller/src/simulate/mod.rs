@@ -114,6 +114,15 @@ impl Run {
         };
         let timeline = Timeline::new(&scenario, seed, hours)?;
         let world = World::new(options)?;
+        let sold =
+            |family: &str| world.catalog().types.iter().any(|kind| kind.facts.name.split('.').next() == Some(family));
+        if let Some(unsold) = scenario.instance_families.iter().find(|family| !sold(family)) {
+            return Err(ScenarioError::Value {
+                field: "instanceFamilies".to_owned(),
+                why: format!("EC2 sells no family {unsold}; write it like m6i"),
+            }
+            .into());
+        }
         world.ec2().change_account(|account| {
             account.timing.start_up = machines.start_up;
             account.timing.visibility_delay = machines.visibility_delay;

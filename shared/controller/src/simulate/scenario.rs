@@ -143,14 +143,27 @@ pub struct Jobs {
 
 /// What somebody does at a time.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(try_from = "BTreeMap<String, Value>")]
 pub struct Action {
     /// How long after the beginning.
-    #[serde(deserialize_with = "durations::one")]
     pub after: SignedDuration,
     /// What is done.
-    #[serde(flatten)]
     pub what: Deed,
+}
+
+impl TryFrom<BTreeMap<String, Value>> for Action {
+    type Error = String;
+
+    fn try_from(mut fields: BTreeMap<String, Value>) -> Result<Self, String> {
+        let after = fields.remove("after").ok_or("an action says with after when it happens")?;
+        let after = durations::parse(after.as_str().unwrap_or(&after.to_string()))?;
+        if fields.len() != 1 {
+            let given: Vec<&str> = fields.keys().map(String::as_str).collect();
+            return Err(format!("an action is one thing that happens, beside after; these are {given:?}"));
+        }
+        let deed = Value::Object(fields.into_iter().collect());
+        Ok(Self { after, what: serde_json::from_value(deed).map_err(|error| error.to_string())? })
+    }
 }
 
 /// What somebody, or EC2, does.
@@ -419,6 +432,16 @@ mod tests {
         assert!(error.contains("soon"), "{error}");
         let error = Scenario::built_in("night").unwrap_err().to_string();
         assert!(error.contains("day, shifts, storm"), "{error}");
+        for (actions, told) in [
+            ("{after: 1h, interruptSpots: 2}", "unknown variant `interruptSpots`, expected one of `apply`"),
+            ("{after: 1h}", "an action is one thing"),
+            ("{interruptSpot: 2}", "an action says with after"),
+            ("{after: 1d, interruptSpot: 2}", "1d is no duration; write it like 90s or 1h30m"),
+            ("{after: 1h, shortage: {zoned: a, for: 1h}}", "unknown field `zoned`"),
+        ] {
+            let error = Scenario::parse(&format!("name: a\nactions: [{actions}]\n")).unwrap_err().to_string();
+            assert!(error.contains(told), "{told}: {error}");
+        }
         let action = "name: a\nactions: [{after: 1h, interruptSpot: 2}, {after: 90m, outage: {of: cloud, for: 3m}}, {after: 2h, zonalShift: {zone: us-east-1b, for: 30m}}]\n";
         let actions = Scenario::parse(action).unwrap().actions;
         assert!(matches!(actions[0].what, Deed::InterruptSpot(2)));

@@ -24,6 +24,16 @@ impl Timeline {
     pub(super) fn new(scenario: &Scenario, seed: u64, hours: u32) -> Result<Self, ScenarioError> {
         let mut timeline = Self::default();
         let end = after(scenario.start, SignedDuration::from_hours(i64::from(hours)));
+        let shares = scenario.scale.iter().map(|scale| ("scale", &scale.name, scale.jitter));
+        let shares = shares.chain(scenario.jobs.iter().map(|jobs| ("jobs", &jobs.name, jobs.jitter)));
+        for (what, name, jitter) in shares {
+            if !(0.0..=1.0).contains(&jitter) {
+                return Err(value(
+                    &format!("{what} {name}"),
+                    &format!("jitter is {jitter}; it is a share, from 0 to 1"),
+                ));
+            }
+        }
         for scale in &scenario.scale {
             timeline.add_scale(scenario, scale, &mut Random::of(seed, &format!("scale {}", scale.name)), end)?;
         }
