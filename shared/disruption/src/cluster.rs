@@ -2,7 +2,9 @@
 
 use crate::decision::Command;
 use jiff::Timestamp;
-use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, StringMap, Taint, labels};
+use nodeless_model::{
+    DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, Requirements, StringMap, Taint, labels,
+};
 use nodeless_scheduling::{PoolOffer, VolumeTopology};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,12 +59,28 @@ pub struct ClusterNode<'a> {
 }
 
 /// What an EC2NodeClass says of its nodes, as far as drift looks at it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeClassFacts {
     /// The hash of its static fields.
     pub hash: String,
-    /// The ids of the AMIs that its nodes may have. Empty while they are not known: then no AMI drifts.
-    pub image_ids: BTreeSet<String>,
+    /// The AMIs that its nodes may have; of those that are for a node the first is the one. Empty while they are not known:
+    /// then no AMI drifts.
+    pub images: Vec<ClassImage>,
+    /// The ids of the subnets that its nodes may be in. Empty while they are not known.
+    pub subnet_ids: BTreeSet<String>,
+    /// The ids of the security groups that its nodes have, all of them. Empty while they are not known.
+    pub security_group_ids: BTreeSet<String>,
+    /// The ids of the capacity reservations that its nodes may use.
+    pub reservation_ids: BTreeSet<String>,
+}
+
+/// An AMI of an EC2NodeClass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassImage {
+    /// The AMI's id.
+    pub id: String,
+    /// Which nodes it is for.
+    pub requirements: Requirements,
 }
 
 /// How decisions are made.

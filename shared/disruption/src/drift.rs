@@ -1,11 +1,12 @@
 //! Whether a node still is what its NodePool and EC2NodeClass describe.
 
-use crate::cluster::NodeClassFacts;
+use crate::cluster::{ClassImage, NodeClassFacts};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;
-use nodeless_model::{NodeClaim, StringMap, labels};
+use nodeless_model::{CapacityType, NodeClaim, Requirement, Requirements, StringMap, labels};
 use nodeless_scheduling::PoolOffer;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// How a node drifted.
@@ -28,8 +29,16 @@ pub enum DriftReason {
     InstanceTypeNotFound,
     /// The EC2NodeClass's static fields changed.
     NodeClassDrift,
-    /// The AMI is not one of the EC2NodeClass's any more.
+    /// The AMI is not the EC2NodeClass's for such nodes any more.
     AMIDrift,
+    /// The security groups are not the EC2NodeClass's any more.
+    SecurityGroupDrift,
+    /// The subnet is not one of the EC2NodeClass's any more.
+    SubnetDrift,
+    /// The capacity reservation is not one of the EC2NodeClass's any more.
+    CapacityReservationDrift,
+    /// The EC2NodeClass's placement group is another one now.
+    PlacementGroupDrift,
     /// Its condition `Drifted` says so, and nothing that is known here: see [`crate::Options::trust_conditions`].
     Told,
     /// It is about to expire, and its NodePool wants it replaced gently before ([`crate::expiration::GENTLE_BEFORE`]).
@@ -50,6 +59,10 @@ impl DriftReason {
             Self::InstanceTypeNotFound => "InstanceTypeNotFound",
             Self::NodeClassDrift => "NodeClassDrift",
             Self::AMIDrift => "AMIDrift",
+            Self::SecurityGroupDrift => "SecurityGroupDrift",
+            Self::SubnetDrift => "SubnetDrift",
+            Self::CapacityReservationDrift => "CapacityReservationDrift",
+            Self::PlacementGroupDrift => "PlacementGroupDrift",
             Self::Told => "Drifted",
             Self::ExpiresSoon => "ExpiresSoon",
             Self::RebalanceRecommended => "RebalanceRecommended",
@@ -102,13 +115,69 @@ pub fn drift(
     if hash_differs(annotations, class_hash, &class.hash, hash_version) {
         return found(DriftReason::NodeClassDrift, format!("EC2NodeClass {} changed", claim.node_class));
     }
-    let image =
-        claim.status.instance.as_ref().map(|instance| instance.image_id.as_str()).filter(|id| !id.is_empty())?;
-    if !class.image_ids.is_empty() && !class.image_ids.contains(image) {
-        let message = format!("AMI {image} is not one of those that EC2NodeClass {} selects", claim.node_class);
-        return found(DriftReason::AMIDrift, message);
+    let looks = [
+        (DriftReason::AMIDrift, other_image(claim, offer, class)),
+        (DriftReason::SecurityGroupDrift, other_security_groups(claim, class)),
+        (DriftReason::SubnetDrift, other_subnet(claim, class)),
+        (DriftReason::CapacityReservationDrift, other_reservation(claim, class)),
+        (DriftReason::PlacementGroupDrift, other_placement_group(claim, offer)),
+    ];
+    looks.into_iter().find_map(|(reason, message)| Some(Drift { reason, message: message? }))
+}
+
+fn other_image(claim: &NodeClaim, offer: &PoolOffer<'_>, class: &NodeClassFacts) -> Option<String> {
+    let instance = claim.status.instance.as_ref().filter(|instance| !instance.image_id.is_empty())?;
+    if class.images.is_empty() {
+        return None;
     }
-    None
+    let image = &instance.image_id;
+    let Some(kind) = offer.instance_types.iter().find(|kind| kind.name == instance.instance_type) else {
+        let selected = class.images.iter().any(|one| one.id == *image);
+        return (!selected).then(|| format!("AMI {image} is not one of those that {} selects", named(claim)));
+    };
+    let of_type = Requirements::from_labels(&kind.requirements.single_values());
+    let is_for = |one: &&ClassImage| of_type.first_incompatible(&one.requirements, |_| false).is_none();
+    // Where none is for the type, nothing could be launched instead.
+    let present = class.images.iter().find(is_for)?;
+    (present.id != *image)
+        .then(|| format!("its AMI is {image}, and that of {} for {} is {}", named(claim), kind.name, present.id))
+}
+
+fn other_security_groups(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String> {
+    let own: BTreeSet<&str> = claim.status.instance.as_ref()?.security_group_ids.iter().map(String::as_str).collect();
+    let wanted: BTreeSet<&str> = class.security_group_ids.iter().map(String::as_str).collect();
+    let listed = |ids: &BTreeSet<&str>| ids.iter().copied().collect::<Vec<_>>().join(", ");
+    (!own.is_empty() && !wanted.is_empty() && own != wanted)
+        .then(|| format!("its security groups are {}, and {} selects {}", listed(&own), named(claim), listed(&wanted)))
+}
+
+fn other_subnet(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String> {
+    let own = claim.status.instance.as_ref()?.subnet_id.as_ref()?;
+    (!class.subnet_ids.is_empty() && !class.subnet_ids.contains(own))
+        .then(|| format!("its subnet {own} is not one of those that {} selects", named(claim)))
+}
+
+/// An instance that EC2 matched with an open reservation is no reserved one.
+fn other_reservation(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String> {
+    let own = claim.status.instance.as_ref()?.reservation_id.as_ref()?;
+    let labels = claim.node_labels();
+    let reserved = labels.get(labels::CAPACITY_TYPE).is_some_and(|kind| kind == CapacityType::Reserved.as_str());
+    (reserved && !class.reservation_ids.contains(own))
+        .then(|| format!("its capacity reservation {own} is not one of those that {} selects", named(claim)))
+}
+
+/// Another selector is another EC2NodeClass; this is about a group that was made anew under the same name.
+fn other_placement_group(claim: &NodeClaim, offer: &PoolOffer<'_>) -> Option<String> {
+    let instance = claim.status.instance.as_ref()?;
+    let kind = offer.instance_types.iter().find(|kind| kind.name == instance.instance_type)?;
+    let present = kind.requirements.get(labels::PLACEMENT_GROUP_ID).and_then(Requirement::single)?;
+    let labels = claim.node_labels();
+    let own = labels.get(labels::PLACEMENT_GROUP_ID)?;
+    (own != present).then(|| format!("its placement group is {own}, and that of {} is {present}", named(claim)))
+}
+
+fn named(claim: &NodeClaim) -> String {
+    format!("EC2NodeClass {}", claim.node_class)
 }
 
 /// What the condition `Drifted` of a claim says, if it is true.
@@ -146,11 +215,9 @@ fn missing_offering(claim: &NodeClaim, offer: &PoolOffer<'_>, now: Timestamp) ->
     let Some(kind) = kind else {
         return Some(format!("instance type {} is no longer offered", instance.instance_type));
     };
-    let on_demand = nodeless_model::CapacityType::OnDemand;
     let sold = kind.offerings.iter().any(|offering| {
         let same_kind = offering.capacity_type == instance.capacity_type
-            || (instance.capacity_type == nodeless_model::CapacityType::Reserved
-                && offering.capacity_type == on_demand);
+            || (instance.capacity_type == CapacityType::Reserved && offering.capacity_type == CapacityType::OnDemand);
         offering.zone == instance.zone && same_kind
     });
     (!sold).then(|| {

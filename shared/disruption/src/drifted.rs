@@ -5,14 +5,18 @@ use crate::candidates::Eligible;
 use crate::cluster::{Cluster, Options};
 use crate::decision::Command;
 use crate::departures::Departures;
-use crate::drift::{self, Drift};
+use crate::drift::{self, Drift, DriftReason};
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::{expiration, pods, rebalance};
-use jiff::Timestamp;
-use nodeless_model::DisruptionReason;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;
+use nodeless_model::{DisruptionReason, NodeClaim};
 use std::collections::BTreeMap;
+
+/// How long a claim has to say that its capacity reservation is not selected any more. An instance whose reservation ended runs
+/// on outside it and has not drifted; that is found out once a minute.
+const CONFIRMATION: SignedDuration = SignedDuration::from_mins(3);
 
 /// The eligible nodes that drifted: those first that the last decision did not look at, then those without pods, and those
 /// that drifted first.
@@ -43,9 +47,18 @@ pub(crate) fn drift_of(
     let class = cluster.node_classes.get(&one.claim.node_class);
     let told = || drift::told(one.claim).filter(|_| options.trust_conditions);
     drift::drift(one.claim, one.offer, class, &options.hash_version, now)
+        .filter(|drift| drift.reason != DriftReason::CapacityReservationDrift || is_confirmed(one.claim, drift, now))
         .or_else(told)
         .or_else(|| rebalance::recommended(one.claim, one.offer.pool))
         .or_else(|| expiration::expires_soon(one.claim, one.offer.pool, now))
+}
+
+/// Whether the claim has said for long enough that it drifted so.
+fn is_confirmed(claim: &NodeClaim, drift: &Drift, now: Timestamp) -> bool {
+    let noted = claim.condition(condition::DRIFTED).filter(|_| claim.has_condition(condition::DRIFTED));
+    noted.is_some_and(|noted| {
+        noted.reason == drift.reason.as_str() && now.duration_since(noted.last_transition_time) >= CONFIRMATION
+    })
 }
 
 /// The commands that replace drifted nodes one by one, as far as the budgets allow, those without pods and those that drifted

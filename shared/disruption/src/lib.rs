@@ -38,7 +38,7 @@ mod static_drift;
 mod story;
 
 pub use candidates::consolidatable_since;
-pub use cluster::{Cluster, ClusterNode, NodeClassFacts, Options};
+pub use cluster::{ClassImage, Cluster, ClusterNode, NodeClassFacts, Options};
 pub use decide::{decide, revalidate};
 pub use decision::{
     Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport,

@@ -138,7 +138,10 @@ fn resources(cpu: i64) -> ResourceList {
 fn instance_type(name: &str, cpu: i64, price: f64) -> InstanceType {
     InstanceType {
         name: name.into(),
-        requirements: Requirements::from([(labels::INSTANCE_TYPE, Requirement::one_of([name]))]),
+        requirements: Requirements::from([
+            (labels::INSTANCE_TYPE, Requirement::one_of([name])),
+            (labels::ARCH, Requirement::one_of(["amd64"])),
+        ]),
         capacity: resources(cpu),
         overhead: Overhead::default(),
         offerings: vec![Offering {
@@ -192,6 +195,8 @@ fn node(index: usize) -> (Node, NodeClaim, Vec<Pod>) {
         image_id: "ami-1".into(),
         private_dns_name: None,
         reservation_id: None,
+        subnet_id: None,
+        security_group_ids: Vec::new(),
         launched: at(3010),
     });
     claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", at(3600));
@@ -451,7 +456,17 @@ fn a_drifted_node_stays_while_its_pods_cannot_move() {
 #[test]
 fn drift_has_a_reason() {
     let world = World::new(1).with(|world| {
-        let class = NodeClassFacts { hash: "class-1".into(), image_ids: ["ami-1".to_owned()].into() };
+        let image = |id: &str, arch: &str| ClassImage {
+            id: id.into(),
+            requirements: Requirements::from([(labels::ARCH, Requirement::one_of([arch]))]),
+        };
+        let class = NodeClassFacts {
+            hash: "class-1".into(),
+            images: vec![image("ami-arm", "arm64"), image("ami-1", "amd64"), image("ami-0", "amd64")],
+            subnet_ids: ["subnet-1".to_owned(), "subnet-2".to_owned()].into(),
+            security_group_ids: ["sg-1".to_owned(), "sg-2".to_owned()].into(),
+            reservation_ids: ["cr-1".to_owned()].into(),
+        };
         world.classes.insert("default".into(), class);
     });
     let reason = |change: &dyn Fn(&mut World)| {
@@ -489,7 +504,60 @@ fn drift_has_a_reason() {
     let other_image = |world: &mut World| {
         world.nodes[0].1.status.instance.as_mut().unwrap().image_id = "ami-0".into();
     };
-    assert_eq!(reason(&other_image), Some(DriftReason::AMIDrift));
+    assert_eq!(reason(&other_image), Some(DriftReason::AMIDrift), "the first that is for such nodes is the one");
+    let instance = |change: fn(&mut LaunchedInstance)| {
+        move |world: &mut World| change(world.nodes[0].1.status.instance.as_mut().unwrap())
+    };
+    assert_eq!(reason(&instance(|it| it.image_id = "ami-arm".into())), Some(DriftReason::AMIDrift));
+    let groups = |ids: &'static [&'static str]| {
+        move |world: &mut World| {
+            let instance = world.nodes[0].1.status.instance.as_mut().unwrap();
+            instance.security_group_ids = ids.iter().map(|id| (*id).to_owned()).collect();
+        }
+    };
+    assert_eq!(reason(&groups(&["sg-1", "sg-2"])), None);
+    assert_eq!(reason(&groups(&["sg-2"])), Some(DriftReason::SecurityGroupDrift));
+    assert_eq!(reason(&groups(&["sg-1", "sg-2", "sg-3"])), Some(DriftReason::SecurityGroupDrift));
+    assert_eq!(reason(&instance(|it| it.subnet_id = Some("subnet-2".into()))), None);
+    assert_eq!(reason(&instance(|it| it.subnet_id = Some("subnet-3".into()))), Some(DriftReason::SubnetDrift));
+    let reserved = |id: &'static str, kind: &'static str| {
+        move |world: &mut World| {
+            let claim = &mut world.nodes[0].1;
+            claim.status.labels.insert(labels::CAPACITY_TYPE.into(), kind.into());
+            claim.status.instance.as_mut().unwrap().reservation_id = Some(id.into());
+        }
+    };
+    assert_eq!(reason(&reserved("cr-1", "reserved")), None);
+    assert_eq!(reason(&reserved("cr-2", "reserved")), Some(DriftReason::CapacityReservationDrift));
+    assert_eq!(reason(&reserved("cr-2", "on-demand")), None, "EC2 matched it with an open reservation");
+    let grouped = |world: &mut World| {
+        world.nodes[0].1.status.labels.insert(labels::PLACEMENT_GROUP_ID.into(), "pg-1".into());
+        let mut kind = instance_type("m9.large", 2, 0.1);
+        kind.requirements.add(labels::PLACEMENT_GROUP_ID, Requirement::one_of(["pg-2"]));
+        world.types = vec![kind].into();
+    };
+    assert_eq!(reason(&grouped), Some(DriftReason::PlacementGroupDrift));
+}
+
+#[test]
+fn a_node_outside_the_reservations_of_its_class_goes_once_that_is_sure() {
+    let world = |noted: Option<i64>| {
+        World::new(1).with(|world| {
+            world.classes.insert("default".into(), NodeClassFacts { hash: "class-1".into(), ..Default::default() });
+            let (_, claim, pods) = &mut world.nodes[0];
+            *pods = vec![web()];
+            claim.status.labels.insert(labels::CAPACITY_TYPE.into(), "reserved".into());
+            claim.status.instance.as_mut().unwrap().reservation_id = Some("cr-2".into());
+            if let Some(since) = noted {
+                let reason = DriftReason::CapacityReservationDrift.as_str();
+                claim.set_condition(condition::DRIFTED, ConditionStatus::True, reason, "", at(7200 - since));
+            }
+        })
+    };
+    let drifts = |world: &World| world.decide().commands.iter().any(|command| command.method == Method::Drift);
+    assert!(!drifts(&world(None)));
+    assert!(!drifts(&world(Some(179))));
+    assert!(drifts(&world(Some(180))));
 }
 
 #[test]

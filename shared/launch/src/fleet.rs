@@ -269,6 +269,15 @@ fn subnet<'a>(subnets: &'a [Subnet], zone: &str) -> Option<&'a Subnet> {
 
 /// Whether an image can run on a candidate.
 fn fits(image: &Ami, candidate: &LaunchCandidate) -> bool {
+    let mut labels_of_type = candidate.labels.clone();
+    labels_of_type.insert(labels::ARCH.to_owned(), candidate.architecture.clone());
+    let offered = Requirements::from_labels(&labels_of_type);
+    image_requirements(image).is_some_and(|needed| offered.first_incompatible(&needed, |_| false).is_none())
+}
+
+/// Which nodes an image is for; `None` where that cannot be understood: it is for no node then.
+#[must_use]
+pub fn image_requirements(image: &Ami) -> Option<Requirements> {
     let terms: Vec<RequirementTerm> = image
         .requirements
         .iter()
@@ -282,12 +291,9 @@ fn fits(image: &Ami, candidate: &LaunchCandidate) -> bool {
         .collect();
     // An operator that is not known here excludes the image rather than let it match everything.
     if terms.len() != image.requirements.len() {
-        return false;
+        return None;
     }
-    let mut labels_of_type = candidate.labels.clone();
-    labels_of_type.insert(labels::ARCH.to_owned(), candidate.architecture.clone());
-    let offered = Requirements::from_labels(&labels_of_type);
-    Requirements::from_terms(&terms).is_ok_and(|needed| offered.first_incompatible(&needed, |_| false).is_none())
+    Requirements::from_terms(&terms).ok()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Records for instances that somebody else made, such as Karpenter, or whose record was lost.
 
+use crate::launch::sorted;
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::object::MirroredClaim;
@@ -77,6 +78,12 @@ pub fn adopted(
         },
     };
     set_conditions(&mut claim, now);
+    // What had drifted stays drifted, although its hashes were made another way and say nothing here.
+    if let Some((status, reason)) = mirror.and_then(|mirror| mirror.conditions.get(condition::DRIFTED))
+        && status == ConditionStatus::True.as_str()
+    {
+        claim.set_condition(condition::DRIFTED, ConditionStatus::True, reason, "adopted", now);
+    }
     Some(claim)
 }
 
@@ -174,6 +181,8 @@ fn launched(instance: &Instance) -> LaunchedInstance {
         image_id: instance.image_id.clone(),
         private_dns_name: instance.private_dns_name.clone(),
         reservation_id: instance.reservation_id.clone(),
+        subnet_id: instance.subnet_id.clone(),
+        security_group_ids: sorted(&instance.security_group_ids),
         launched: instance.launched,
     }
 }

@@ -162,11 +162,31 @@ fn not_initialised_because(claim: &NodeClaim, node: &Node) -> Option<(&'static s
     missing.map(|(name, _)| ("ResourceNotRegistered", format!("Resource {name} was requested but not registered")))
 }
 
+/// The hashes of a claim, and how they were made, that its node does not show.
+#[must_use]
+pub fn stale_hashes(claim: &NodeClaim, node: &Node) -> StringMap {
+    let keys = [
+        labels::NODE_POOL_HASH,
+        labels::NODE_POOL_HASH_VERSION,
+        labels::EC2_NODE_CLASS_HASH,
+        labels::EC2_NODE_CLASS_HASH_VERSION,
+    ];
+    let own = keys.into_iter().filter_map(|key| Some((key, claim.spec.annotations.get(key)?)));
+    let stale = own.filter(|(key, value)| node.annotations.get(*key) != Some(value));
+    stale.map(|(key, value)| (key.to_owned(), value.clone())).collect()
+}
+
 /// A claim whose node is ready for pods.
 pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
     tag(&mut step, seen, settings);
     for node in seen.nodes.known().into_iter().flatten() {
+        let annotations = stale_hashes(claim, node);
+        if !annotations.is_empty() {
+            // The node comes last: what it shows, its NodeClaim shows too.
+            let patch = NodePatch { annotations, ..NodePatch::default() };
+            step.effects.extend([Effect::MirrorClaim, patch_node(node, patch)]);
+        }
         let tainted = node.has_taint(&Taint::disrupted());
         match claim.status.command {
             Some(_) if !tainted => {

@@ -7,7 +7,7 @@ use crate::step::leave;
 use crate::time::{after, elapsed};
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance, TerminationReason, condition};
-use nodeless_model::instance::{LaunchOutcome, OfferingFailure};
+use nodeless_model::instance::{InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity};
 use std::time::Duration;
 
@@ -155,6 +155,33 @@ pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings
     step
 }
 
+/// In the order of their ids and each once, so that equal lists are equal.
+pub(crate) fn sorted(ids: &[String]) -> Vec<String> {
+    let mut ids = ids.to_vec();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+/// A claim that says of its instance what EC2 says now of the network and the reservation that it is in, which may change
+/// while it runs; nothing if it says so already. What EC2 leaves out stays as it is, but for the reservation.
+#[must_use]
+pub fn moved(claim: &NodeClaim, instance: &Instance) -> Option<NodeClaim> {
+    if claim.phase.is_leaving() || !matches!(instance.state, InstanceState::Pending | InstanceState::Running) {
+        return None;
+    }
+    let mut next = claim.clone();
+    let launched = next.status.instance.as_mut().filter(|launched| launched.id == instance.id)?;
+    if instance.subnet_id.is_some() {
+        launched.subnet_id.clone_from(&instance.subnet_id);
+    }
+    if !instance.security_group_ids.is_empty() {
+        launched.security_group_ids = sorted(&instance.security_group_ids);
+    }
+    launched.reservation_id.clone_from(&instance.reservation_id);
+    (next != *claim).then_some(next)
+}
+
 fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Timestamp) -> Step {
     let mut step = Step::stay(claim);
     if claim.status.instance.is_some() || claim.phase == Phase::Gone {
@@ -170,6 +197,8 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
         image_id: instance.image_id.clone(),
         private_dns_name: instance.private_dns_name.clone(),
         reservation_id: instance.reservation_id.clone(),
+        subnet_id: instance.subnet_id.clone(),
+        security_group_ids: sorted(&instance.security_group_ids),
         launched: instance.launched,
     });
     next.status.labels.clone_from(&learned.labels);

@@ -29,7 +29,8 @@ mod unlaunched;
 
 pub use collect::{Collection, World, collect};
 pub use effect::{Effect, LaunchResult, Learned, Step};
-pub use launch::{absorb, prepare, result_for};
+pub use joining::stale_hashes;
+pub use launch::{absorb, moved, prepare, result_for};
 pub use observation::{Needs, NodeClassState, Observation, Seen, SeenGroup};
 pub use settings::Settings;
 pub use step::{begin_termination, claim_event, step, transitions};

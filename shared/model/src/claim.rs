@@ -87,7 +87,7 @@ pub struct NodeClaim {
     pub created: Timestamp,
     /// Counts the writes of the record; a write is refused when another came before it. Zero before the first.
     pub version: u64,
-    /// What was decided. Never changes.
+    /// What was decided. Never changes, but for the hashes among the annotations when the way of hashing does.
     pub spec: NodeClaimSpec,
     /// Where it stands.
     pub phase: Phase,
@@ -240,6 +240,12 @@ pub struct LaunchedInstance {
     pub private_dns_name: Option<String>,
     /// The capacity reservation that it runs in.
     pub reservation_id: Option<String>,
+    /// The subnet, once known.
+    #[serde(default)]
+    pub subnet_id: Option<String>,
+    /// The security groups, in the order of their ids; empty while not known.
+    #[serde(default)]
+    pub security_group_ids: Vec<String>,
     /// When EC2 launched it.
     pub launched: Timestamp,
 }

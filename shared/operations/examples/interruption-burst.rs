@@ -87,6 +87,8 @@ async fn seed(town: &Town, count: usize) {
                     image_id: "ami-1".into(),
                     private_dns_name: Some(node.clone()),
                     reservation_id: None,
+                    subnet_id: None,
+                    security_group_ids: Vec::new(),
                     launched: at,
                 }),
                 node_name: Some(node.clone()),

@@ -9,6 +9,8 @@ use nodeless_catalog::node_class::{
     PlacementGroup, ReservationKind,
 };
 use nodeless_catalog::stored::{Catalog, NamedPlacementGroup};
+use nodeless_disruption::{ClassImage, NodeClassFacts};
+use nodeless_launch::fleet;
 use nodeless_lifecycle::NodeClassState;
 use nodeless_model::{Quantity, ResourceList};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,10 +194,20 @@ fn placement_group(catalog: &Catalog, selector: &nodeclass::PlacementGroupSelect
     Ok(PlacementGroup { id: group.id.clone(), strategy: group.strategy.clone() })
 }
 
-/// The ids of the AMIs that its nodes may have.
+/// What its nodes are compared with; nothing before it was resolved for the first time.
 #[must_use]
-pub fn image_ids(class: &EC2NodeClass) -> BTreeSet<String> {
-    class.status.iter().flat_map(|status| &status.amis).map(|ami| ami.id.clone()).collect()
+pub fn facts(class: &EC2NodeClass) -> Option<NodeClassFacts> {
+    let hash = present_hash(class)?;
+    let status = class.status.clone().unwrap_or_default();
+    let image =
+        |ami: &nodeclass::Ami| Some(ClassImage { id: ami.id.clone(), requirements: fleet::image_requirements(ami)? });
+    Some(NodeClassFacts {
+        hash,
+        images: status.amis.iter().filter_map(image).collect(),
+        subnet_ids: status.subnets.into_iter().map(|subnet| subnet.id).collect(),
+        security_group_ids: status.security_groups.into_iter().map(|group| group.id).collect(),
+        reservation_ids: status.capacity_reservations.into_iter().map(|reservation| reservation.id).collect(),
+    })
 }
 
 /// The annotations that a claim made from it carries, for drift.
@@ -207,4 +219,14 @@ pub fn hash_annotations(class: &EC2NodeClass) -> BTreeMap<String, String> {
         .filter(|(key, _)| [EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION].contains(&key.as_str()))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
+}
+
+/// The hash of its static fields, once it carries one that was made our way: right after a cluster is taken over it still has
+/// Karpenter's.
+#[must_use]
+pub fn present_hash(class: &EC2NodeClass) -> Option<String> {
+    use nodeless_model::labels::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
+    let mut present = hash_annotations(class);
+    let ours = present.get(EC2_NODE_CLASS_HASH_VERSION).is_some_and(|made| made == nodeless_api::hash::VERSION);
+    present.remove(EC2_NODE_CLASS_HASH).filter(|hash| ours && !hash.is_empty())
 }

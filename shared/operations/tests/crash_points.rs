@@ -21,7 +21,7 @@ use nodeless_ports::{Claims, Queue};
 /// Lives a story once undisturbed, which must write at least so often, and then once for each crash point. A crash may cost
 /// `spare` launches more than are needed.
 async fn at_every_write(least: u64, spare: usize, begin: impl AsyncFn() -> Town, live: impl AsyncFn(&mut Town, &str)) {
-    let mut town = begin().await;
+    let mut town = Box::pin(begin()).await;
     town.faults.revive();
     Box::pin(live(&mut town, "undisturbed")).await;
     let launches = town.cloud.launched();
@@ -30,7 +30,7 @@ async fn at_every_write(least: u64, spare: usize, begin: impl AsyncFn() -> Town,
     for write in 0..writes {
         for done in [false, true] {
             let when = format!("the process ends {} write {write}", if done { "after" } else { "before" });
-            let mut town = begin().await;
+            let mut town = Box::pin(begin()).await;
             town.faults.revive();
             town.faults.die_at(write, done);
             Box::pin(live(&mut town, &when)).await;

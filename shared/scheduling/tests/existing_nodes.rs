@@ -50,6 +50,8 @@ fn launched() -> LaunchedInstance {
         image_id: "ami-1".into(),
         private_dns_name: None,
         reservation_id: None,
+        subnet_id: None,
+        security_group_ids: Vec::new(),
         launched: jiff::Timestamp::UNIX_EPOCH,
     }
 }

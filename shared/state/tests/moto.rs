@@ -89,6 +89,8 @@ fn instance(id: &str) -> LaunchedInstance {
         image_id: "ami-1".into(),
         private_dns_name: None,
         reservation_id: None,
+        subnet_id: None,
+        security_group_ids: Vec::new(),
         launched: Timestamp::UNIX_EPOCH,
     }
 }

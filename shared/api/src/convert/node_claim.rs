@@ -257,6 +257,8 @@ fn instance(
         image_id: image_id.unwrap_or_default(),
         private_dns_name: None,
         reservation_id: claim.status.labels.get(labels::CAPACITY_RESERVATION_ID).cloned(),
+        subnet_id: None,
+        security_group_ids: Vec::new(),
         launched: launched.unwrap_or(claim.created),
     })
 }

@@ -197,6 +197,8 @@ impl World {
             image_id: "ami-1".into(),
             private_dns_name: None,
             reservation_id: None,
+            subnet_id: None,
+            security_group_ids: Vec::new(),
             launched: at(3010),
         });
         let mut spec = NodeClaimSpec { taints: pool.template.taints.clone(), ..NodeClaimSpec::default() };

@@ -153,3 +153,22 @@ fn a_taint_that_nobody_will_act_on_is_taken_off() {
     assert_eq!(patch.remove_taints, [Taint::disrupted()]);
     assert_eq!(patch.remove_labels, [labels::EXCLUDE_FROM_LOAD_BALANCERS]);
 }
+
+#[test]
+fn hashes_that_changed_come_to_the_node_claim_and_then_to_the_node() {
+    let mut claim = claim(Phase::Initialized);
+    let mut node = ready_node();
+    node.labels.insert(labels::INITIALIZED.into(), "true".into());
+    node.annotations.insert(labels::NODE_POOL_HASH.into(), "17".into());
+    node.annotations.insert("team".into(), "a".into());
+    claim.spec.annotations.insert(labels::NODE_POOL_HASH.into(), "1".into());
+    claim.spec.annotations.insert("team".into(), "b".into());
+    let next = step(&claim, &with_nodes(vec![node.clone()]), at(30), &settings());
+    let place = |wanted: fn(&Effect) -> bool| next.effects.iter().position(wanted).unwrap();
+    let mirrored = place(|effect| matches!(effect, Effect::MirrorClaim));
+    assert!(mirrored < place(|effect| matches!(effect, Effect::PatchNode { .. })), "{:?}", next.effects);
+    let expected = StringMap::from([(labels::NODE_POOL_HASH.to_owned(), "1".to_owned())]);
+    assert_eq!(patch(&next.effects).unwrap().annotations, expected);
+    node.annotations.extend(expected);
+    assert!(patch(&step(&claim, &with_nodes(vec![node]), at(31), &settings()).effects).is_none());
+}

@@ -184,3 +184,24 @@ fn a_lost_answer_is_recovered_from_the_groups_tag() {
     let next = step(&claim, &unknown, at(2), &settings());
     assert!(next.effects.is_empty() && next.claim == claim);
 }
+
+#[test]
+fn what_ec2_says_of_the_network_of_an_instance_is_noted_while_it_runs() {
+    let mut claim = claim(Phase::Initialized);
+    claim.status.instance.as_mut().unwrap().reservation_id = Some("cr-1".into());
+    let mut found = instance("i-1", InstanceState::Running);
+    claim.status.instance.as_mut().unwrap().id.clone_from(&found.id);
+    (found.subnet_id, found.security_group_ids) = (Some("subnet-1".into()), vec!["sg-2".into(), "sg-1".into()]);
+    let next = crate::moved(&claim, &found).unwrap();
+    let launched = next.status.instance.clone().unwrap();
+    assert_eq!(
+        (launched.subnet_id.as_deref(), &launched.security_group_ids[..]),
+        (Some("subnet-1"), &["sg-1".to_owned(), "sg-2".to_owned()][..])
+    );
+    assert_eq!(launched.reservation_id, None, "it ran on after the end of its reservation");
+    assert_eq!(crate::moved(&next, &found), None);
+    // Of an instance that ends EC2 says less and less.
+    let ending =
+        Instance { subnet_id: None, security_group_ids: Vec::new(), state: InstanceState::ShuttingDown, ..found };
+    assert_eq!(crate::moved(&next, &ending), None);
+}

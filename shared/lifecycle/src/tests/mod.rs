@@ -98,6 +98,8 @@ pub(crate) fn claim(phase: Phase) -> NodeClaim {
         image_id: one.image_id,
         private_dns_name: None,
         reservation_id: None,
+        subnet_id: None,
+        security_group_ids: Vec::new(),
         launched: at(0),
     });
     claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", at(0));

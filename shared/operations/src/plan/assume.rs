@@ -221,6 +221,8 @@ fn complete_instance(claim: &mut NodeClaim, node: &mut Node) -> bool {
             image_id: String::new(),
             private_dns_name: None,
             reservation_id: label(labels::CAPACITY_RESERVATION_ID),
+            subnet_id: None,
+            security_group_ids: Vec::new(),
             launched: claim.created,
         });
     }

@@ -16,7 +16,7 @@ use nodeless_disruption::{
 };
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{DisruptionReason, Pod, labels};
+use nodeless_model::{DisruptionReason, Pod};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_telemetry::Metrics;
 use std::collections::{BTreeMap, BTreeSet};
@@ -233,14 +233,11 @@ pub(super) fn doubt(view: &ClusterView) -> Option<String> {
     Some(format!("{} {} cannot be understood: {}", hidden.kind, hidden.name, hidden.message))
 }
 
-/// What nodes are compared with, by the name of the EC2NodeClass. A class without a hash was not resolved yet, so nothing can
-/// be measured against it.
+/// What nodes are compared with, by the name of the EC2NodeClass. A class without a hash of ours was not resolved yet, so
+/// nothing can be measured against it.
 pub(super) fn class_facts(view: &ClusterView) -> BTreeMap<String, NodeClassFacts> {
-    let facts = view.node_classes.iter().map(|(name, class)| {
-        let hash = node_class::hash_annotations(class).remove(labels::EC2_NODE_CLASS_HASH).unwrap_or_default();
-        (name.clone(), NodeClassFacts { hash, image_ids: node_class::image_ids(class) })
-    });
-    facts.filter(|(_, facts)| !facts.hash.is_empty()).collect()
+    let classes = view.node_classes.iter();
+    classes.filter_map(|(name, class)| Some((name.clone(), node_class::facts(class)?))).collect()
 }
 
 /// The cluster as decisions see it. A command that is validated again must not be in its own way: `without` names it.

@@ -10,6 +10,7 @@ mod conditions;
 mod disrupt;
 mod dry_disruption;
 mod dry_run;
+mod hashes;
 mod overlays;
 mod pools;
 mod prescribed;
@@ -202,6 +203,7 @@ impl Planner {
         let mut events = Vec::new();
         self.write_pool_status(&view, &judged, started, &mut report, &mut events).await;
         let records = self.note_pod_events(records, &view, started, &mut report).await;
+        let records = self.note_hashes(records, &view, &judged, &mut report).await;
         let records = self.note_drift(records, &view, &judged, started, &mut report, &mut events).await;
 
         let mut names = self.names(&records, &view, started);

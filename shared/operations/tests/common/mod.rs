@@ -4,7 +4,7 @@
 
 mod cloud;
 mod cluster;
-mod watched;
+pub mod watched;
 
 pub use cloud::TestCloud;
 pub use cluster::{TestCluster, node_pool};
