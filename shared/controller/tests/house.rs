@@ -74,7 +74,18 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
         .filter(|event| event["involvedObject"]["uid"] == *uid)
         .map(|event| event["reason"].as_str().unwrap().to_owned())
         .collect();
-    let expected = ["Initialized", "Launched", "Ready", "Registered"].map(str::to_owned);
+    // How it came to be, and then why it stays.
+    let expected = [
+        "ConsistentStateFound",
+        "Consolidatable",
+        "DisruptionBlocked",
+        "Initialized",
+        "Launched",
+        "Ready",
+        "Registered",
+        "Unconsolidatable",
+    ]
+    .map(str::to_owned);
     assert_eq!(told, BTreeSet::from(expected), "what `kubectl describe nodeclaim` shows");
 
     controller.take_outcomes();
