@@ -1,42 +1,12 @@
 //! What the pods of a node say about its disruption.
 
-use jiff::{SignedDuration, Timestamp};
-use nodeless_model::duration::parse_go_duration;
+use jiff::Timestamp;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::pod::Protection;
 use nodeless_model::{Pod, PodDisruptionBudget, Taint, labels};
 
 use crate::reasons::KeptReason;
 use std::collections::HashMap;
-
-/// What the annotation do-not-disrupt of a pod says at a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Protection {
-    /// Nothing, or no longer.
-    None,
-    /// The pod may not be disrupted.
-    Active,
-    /// The annotation cannot be read and so protects nothing.
-    Invalid,
-}
-
-/// What the annotation do-not-disrupt of a pod says. `true` protects for ever; a duration protects from the pod's start,
-/// and a pod that has not started is protected.
-pub(crate) fn protection(pod: &Pod, now: Timestamp) -> Protection {
-    let Some(value) = pod.annotations.get(labels::DO_NOT_DISRUPT) else { return Protection::None };
-    match value.as_str() {
-        "true" => return Protection::Active,
-        "false" => return Protection::None,
-        _ => {}
-    }
-    let Some(duration) = parse_go_duration(value).ok().filter(|duration| !duration.is_zero()) else {
-        return Protection::Invalid;
-    };
-    let end = pod.start_time.and_then(|start| start.checked_add(SignedDuration::try_from(duration).ok()?).ok());
-    match (pod.start_time, end) {
-        (Some(_), Some(end)) if end <= now => Protection::None,
-        _ => Protection::Active,
-    }
-}
 
 /// What it costs to evict a pod: one, more or less by its deletion cost and priority, between -10 and 10.
 pub(crate) fn eviction_cost(pod: &Pod) -> f64 {
@@ -81,7 +51,7 @@ impl<'a> Guards<'a> {
     pub(crate) fn first_blocking(&self, pods: &[&Pod], now: Timestamp) -> Option<KeptReason> {
         let active = || pods.iter().copied().filter(|pod| pod.is_active());
         let name = |pod: &&Pod| (pod.namespace.clone(), pod.name.clone());
-        if let Some(pod) = active().filter(|pod| protection(pod, now) == Protection::Active).min_by_key(name) {
+        if let Some(pod) = active().filter(|pod| pod.protection(now) == Protection::Active).min_by_key(name) {
             return Some(KeptReason::DoNotDisruptPod(pod.key()));
         }
         if self.0.is_empty() {
@@ -97,14 +67,14 @@ impl<'a> Guards<'a> {
         if !pod.is_active() {
             return Vec::new();
         }
-        let annotation = (protection(pod, now) == Protection::Active).then(|| KeptReason::DoNotDisruptPod(pod.key()));
+        let annotation = (pod.protection(now) == Protection::Active).then(|| KeptReason::DoNotDisruptPod(pod.key()));
         let budget = is_evicted_by_us(pod).then(|| self.blocking_budget(pod)).flatten();
         annotation.into_iter().chain(budget).collect()
     }
 
     /// Whether a pod stays on its node until it is taken away by force: nobody knows when it will need another node.
     pub(crate) fn holds(&self, pod: &Pod, now: Timestamp) -> bool {
-        protection(pod, now) == Protection::Active
+        pod.protection(now) == Protection::Active
             || (is_evicted_by_us(pod) && self.covering(pod).any(|budget| budget.blocks_always))
     }
 
@@ -135,7 +105,7 @@ fn is_evicted_by_us(pod: &Pod) -> bool {
 
 /// Warnings about annotations that cannot be read.
 pub(crate) fn annotation_events(pods: &[&Pod], now: Timestamp) -> Vec<ObjectEvent> {
-    let invalid = pods.iter().filter(|pod| pod.is_active() && protection(pod, now) == Protection::Invalid);
+    let invalid = pods.iter().filter(|pod| pod.is_active() && pod.protection(now) == Protection::Invalid);
     invalid
         .map(|pod| ObjectEvent {
             object: ObjectRef {

@@ -2,10 +2,11 @@
 
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::decision::Candidate;
-use crate::pods::{self, Protection};
+use crate::pods;
 use crate::{pause, schedules};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::pod::HostPort;
+use nodeless_model::pod::Protection;
 use nodeless_model::taint::TolerationOperator;
 use nodeless_model::{DaemonSet, NodePool, Pod, ResourceList, Toleration};
 use nodeless_scheduling::{Launch, PoolOffer, Problem, solve};
@@ -105,7 +106,7 @@ pub(crate) fn launches(
 fn surplus(present: &[&ClusterNode<'_>], count: usize, now: Timestamp) -> Vec<Candidate> {
     let rank = |node: &ClusterNode<'_>| {
         let launched = node.claim.is_some_and(|claim| claim.status.instance.is_some());
-        let protected = node.pods.iter().any(|pod| pod.is_active() && pods::protection(pod, now) == Protection::Active);
+        let protected = node.pods.iter().any(|pod| pod.is_active() && pod.protection(now) == Protection::Active);
         let empty = !protected && pods::reschedulable(&node.pods).next().is_none();
         let cost: f64 = pods::reschedulable(&node.pods).map(pods::eviction_cost).sum::<f64>();
         (launched, !empty, protected, cost * lifetime_left(node, now))

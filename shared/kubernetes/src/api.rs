@@ -59,11 +59,18 @@ pub(crate) fn decode<T: DeserializeOwned>(operation: &str, text: &str) -> Result
 }
 
 impl Connection {
-    /// Reads one object as it is; `None` when there is none.
+    /// Reads one object as it is; `None` when the API server says that there is none of this name. That it does not know the
+    /// path is another answer: a definition that is not served for a moment must not look like objects that were deleted.
     pub(crate) async fn get(&self, operation: &str, path: &str) -> Result<Option<Value>, CallError> {
         match self.read(operation, built(operation, Request::get(path).body(Vec::new()))?).await {
             Ok(text) => decode(operation, &text).map(Some),
-            Err(failed) if failed.is(404) => Ok(None),
+            Err(failed) if failed.names_missing_object() => Ok(None),
+            Err(failed) if failed.is(404) => {
+                let message = format!(
+                    "the API server does not serve {path}; if that lasts, install the definitions of infra/crds"
+                );
+                Err(CallError::other(ErrorKind::Unavailable, operation, message))
+            }
             Err(failed) => Err(failed),
         }
     }

@@ -24,6 +24,13 @@ impl CallError {
         self.status.as_ref().is_some_and(|status| status.code == code)
     }
 
+    /// Whether the API server answered that the object that was named does not exist. A path that it does not serve is
+    /// answered with the same code, but names no object.
+    pub(crate) fn names_missing_object(&self) -> bool {
+        let named = |status: &Status| status.details.as_ref().is_some_and(|details| !details.name.is_empty());
+        self.status.as_ref().is_some_and(|status| status.code == 404 && status.reason == "NotFound" && named(status))
+    }
+
     /// A failure that is no answer of the API server.
     pub(crate) fn other(kind: ErrorKind, operation: &str, message: impl Into<String>) -> Self {
         Self { error: PortError::new(kind, operation, message), status: None }

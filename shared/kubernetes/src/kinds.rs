@@ -182,6 +182,7 @@ impl Kind for NodeClaims {
             None => Ok(None),
         };
         let record_uid = metadata.annotations.and_then(|mut annotations| annotations.remove(model::labels::RECORD_UID));
+        let owners = metadata.owner_references.unwrap_or_default();
         Ok(MirroredClaim {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
@@ -189,6 +190,8 @@ impl Kind for NodeClaims {
             finalizers: metadata.finalizers.unwrap_or_default(),
             provider_id: status.provider_id.filter(|id| !id.is_empty()),
             record_uid,
+            node_pool: metadata.labels.and_then(|mut labels| labels.remove(model::labels::NODE_POOL)),
+            owner: owners.into_iter().find(|owner| owner.kind == "NodePool").map(|owner| owner.uid),
             created: metadata.creation_timestamp.map(|time| time.0),
             expire_after: duration("expireAfter", spec.expire_after)?,
             termination_grace_period: duration("terminationGracePeriod", spec.termination_grace_period)?,
@@ -207,6 +210,8 @@ mod tests {
         let object = serde_json::json!({
             "metadata": {
                 "name": "default-abcde", "uid": "u", "finalizers": ["karpenter.sh/termination"],
+                "labels": { "karpenter.sh/nodepool": "default" },
+                "ownerReferences": [{ "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": "p" }],
                 "deletionTimestamp": "2026-01-02T03:04:05Z",
                 "annotations": { "nodeless.sh/record-uid": "r" }
             },
@@ -215,6 +220,7 @@ mod tests {
         });
         let claim = NodeClaims::reduce(serde_json::from_value(object).unwrap()).unwrap();
         assert_eq!((claim.name.as_str(), claim.record_uid.as_deref()), ("default-abcde", Some("r")));
+        assert_eq!((claim.node_pool.as_deref(), claim.owner.as_deref()), (Some("default"), Some("p")));
         assert_eq!(claim.provider_id.as_deref(), Some("aws:///us-east-1a/i-1"));
         assert!(claim.deletion_timestamp.is_some());
         assert_eq!((claim.expire_after, claim.termination_grace_period), (None, Some(Duration::from_secs(3600))));

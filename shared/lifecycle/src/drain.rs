@@ -1,11 +1,12 @@
 //! Which pods of a leaving node to evict now, by Karpenter's rules.
 
 use crate::settings::Settings;
-use crate::time::{after, elapsed};
+use crate::time::elapsed;
 use jiff::Timestamp;
 use nodeless_model::object::PodRef;
+use nodeless_model::pod::Protection;
 use nodeless_model::taint::first_untolerated;
-use nodeless_model::{Pod, Taint, duration, labels};
+use nodeless_model::{Pod, Taint};
 use std::time::Duration;
 
 /// What to do with the pods of one node now.
@@ -41,7 +42,7 @@ pub fn drain(pods: &[Pod], deadline: Option<Timestamp>, now: Timestamp, settings
             plan.delete.push((PodRef::from(pod), grace));
         } else if pod.is_terminating() || Some(group(pod)) != turn {
             // On its way out, or not its turn yet.
-        } else if is_protected(pod, now) {
+        } else if pod.protection(now) == Protection::Active {
             plan.protected.push(pod.key());
         } else {
             plan.evict.push(PodRef::from(pod));
@@ -76,16 +77,4 @@ fn forced_grace(pod: &Pod, deadline: Timestamp, now: Timestamp) -> Option<u32> {
         return None;
     }
     Some(u32::try_from(elapsed(now, deadline).as_secs()).unwrap_or(u32::MAX).max(1))
-}
-
-/// Whether a pod asks not to be disrupted: for ever with `true`, or for so long since it started. What is neither is
-/// ignored, as in Karpenter.
-#[must_use]
-pub fn is_protected(pod: &Pod, now: Timestamp) -> bool {
-    match pod.annotations.get(labels::DO_NOT_DISRUPT).map(String::as_str) {
-        None => false,
-        Some("true") => true,
-        Some(text) => duration::parse_go_duration(text)
-            .is_ok_and(|wanted| pod.start_time.or(pod.created).is_none_or(|start| now < after(start, wanted))),
-    }
 }

@@ -14,8 +14,8 @@ pub struct Step {
     pub claim: NodeClaim,
     /// What it is charged from now on, when that changes; to be written together with the record.
     pub charge: Option<Charge>,
-    /// What to do then, in this order. When one fails, those after it wait for the next step, except that one eviction
-    /// that fails does not keep the next from being tried.
+    /// What to do then, in this order. When one fails, those after it wait for the next step, except that a pod that cannot be
+    /// evicted or deleted does not keep the next from being tried, and that nothing waits for tags.
     pub effects: Vec<Effect>,
     /// When to look again; zero means at once, `None` that nothing is expected to happen by itself.
     pub requeue: Option<Duration>,
@@ -30,7 +30,7 @@ pub struct Step {
 pub enum Effect {
     /// Launch the claim's group under its client token; the answer goes to [`absorb`](crate::absorb()).
     Launch,
-    /// Take these instances, found by the tag of the launch group, for the lost answer to the launch.
+    /// Give these instances, found by the tag of the launch group and taken by no claim, to members of the group that have none.
     Recover {
         /// The instances, in the order of their ids.
         instances: Vec<Instance>,

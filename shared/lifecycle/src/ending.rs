@@ -5,12 +5,12 @@ use crate::effect::{Effect, Step};
 use crate::joining::patch_node;
 use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
-use crate::step::{node_event, patience};
+use crate::step::{claim_event, node_event, patience};
 use crate::time::elapsed;
 use crate::unlaunched;
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
-use nodeless_model::object::NodePatch;
+use nodeless_model::object::{NodePatch, ObjectEvent};
 use nodeless_model::{ConditionStatus, InstanceState, Node, NodeClaim, Phase, StringMap, Taint, TaintEffect, labels};
 use std::time::Duration;
 
@@ -77,6 +77,9 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     if let [node] = nodes.as_slice() {
         step.claim.status.node_name.get_or_insert_with(|| node.name.clone());
     }
+    if claim.status.drain_started.is_none() {
+        step.events.extend(expiring(claim, seen, nodes));
+    }
     let started = *step.claim.status.drain_started.get_or_insert(now);
     if close_off(&mut step, nodes) {
         return step.again();
@@ -95,6 +98,17 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     }
     step.claim.set_condition(condition::DRAINED, ConditionStatus::True, "Drained", "", now);
     detach(step, seen, nodes, deadline.is_some_and(|deadline| now >= deadline), going_on_for, now)
+}
+
+/// Tells on NodeClaim and Node when the drain ends by force, if it does.
+fn expiring(claim: &NodeClaim, seen: &Observation, nodes: &[Node]) -> Vec<ObjectEvent> {
+    let Some(deadline) = claim.status.termination.as_ref().and_then(|termination| termination.deadline) else {
+        return Vec::new();
+    };
+    let (reason, text) = ("TerminationGracePeriodExpiring", format!("All pods will be deleted by {deadline}"));
+    let uid = seen.mirror.known().and_then(Option::as_ref).map_or("", |mirror| &mirror.uid);
+    let on_claim = claim_event(&claim.name, uid, true, reason, &text);
+    nodes.iter().map(|node| node_event(node, true, reason, &text)).chain([on_claim]).collect()
 }
 
 /// Waits for the volumes of pods that have left, unless there is no time left for that.

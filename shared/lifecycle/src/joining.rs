@@ -114,9 +114,8 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
 }
 
 /// A claim whose node has joined but was not ready for pods yet.
-pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
     let mut step = Step::stay(claim);
-    tag(&mut step, seen, settings);
     let delay = joining_delay(claim, now);
     let nodes = match &seen.nodes {
         Seen::Known(nodes) => nodes,
@@ -177,9 +176,8 @@ pub fn stale_hashes(claim: &NodeClaim, node: &Node) -> StringMap {
 }
 
 /// A claim whose node is ready for pods.
-pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation, settings: &Settings) -> Step {
+pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
     let mut step = Step::stay(claim);
-    tag(&mut step, seen, settings);
     for node in seen.nodes.known().into_iter().flatten() {
         let annotations = stale_hashes(claim, node);
         if !annotations.is_empty() {
@@ -211,7 +209,7 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation, settings: &Sett
 }
 
 /// Tags the instance with its node and claim, once it has a node. A `Name` that the user chose is left alone.
-fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
+pub(crate) fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
     let Some(Some(instance)) = seen.instance.known().filter(|_| seen.zonal_shift.is_none()) else { return };
     let tags = missing_tags(&step.claim, instance, settings);
     if !tags.is_empty() {

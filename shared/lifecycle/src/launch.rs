@@ -5,6 +5,7 @@ use crate::observation::{NodeClassState, Observation, Seen};
 use crate::settings::Settings;
 use crate::step::leave;
 use crate::time::{after, elapsed};
+use crate::unlaunched;
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance, TerminationReason, condition};
 use nodeless_model::instance::{InstanceState, LaunchOutcome, OfferingFailure};
@@ -27,6 +28,8 @@ const PASSING: [&str; 7] = [
 const REFUSALS: u32 = 3;
 /// How soon a claim whose launch was refused sees that its EC2NodeClass is not ready any more.
 const REFUSED_AGAIN: Duration = Duration::from_secs(20);
+/// How soon the instances of a launch whose answer was lost are looked for again.
+const RECOVER_AGAIN: Duration = Duration::from_secs(10);
 /// The longest message that a condition carries, in characters, as in Karpenter.
 const MESSAGE_LENGTH: usize = 300;
 
@@ -87,15 +90,17 @@ pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     }
     match &seen.launch_group {
         Seen::Unknown(why) => step.wait_for("the instances of its launch group", why, retry_delay(claim)),
-        Seen::Known(group) if group.instances.is_empty() => {
-            let message = "an earlier launch with the same client token started no instance";
-            leave(claim, seen, TerminationReason::InsufficientCapacity, message, now)
-        }
         Seen::Known(group) => {
-            let mut instances = group.instances.clone();
-            instances.sort_by(|a, b| a.id.cmp(&b.id));
-            step.effects.push(Effect::Recover { instances });
-            step.after(retry_delay(claim))
+            let left = unlaunched::left_over(group).into_iter().filter(|instance| instance.is_alive());
+            let instances: Vec<Instance> = left.cloned().collect();
+            if !instances.is_empty() {
+                step.effects.push(Effect::Recover { instances });
+            } else if elapsed(since, now) >= settings.visible_after {
+                let message = "an earlier launch with the same client token started no instance";
+                return leave(claim, seen, TerminationReason::InsufficientCapacity, message, now);
+            }
+            // EC2 lists an instance a while after it was launched.
+            step.after(RECOVER_AGAIN)
         }
     }
 }

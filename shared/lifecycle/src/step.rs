@@ -19,8 +19,8 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
         None => match claim.phase {
             Phase::Reserved => launch::reserved(claim, seen, now, settings),
             Phase::Launched => joining::launched(claim, seen, now, settings),
-            Phase::Registered => joining::registered(claim, seen, now, settings),
-            Phase::Initialized => joining::initialized(claim, seen, settings),
+            Phase::Registered => joining::registered(claim, seen, now),
+            Phase::Initialized => joining::initialized(claim, seen),
             Phase::Draining => ending::draining(claim, seen, now, settings),
             Phase::Terminating => ending::terminating(claim, seen, now, settings),
             Phase::Gone => ending::gone(claim, seen),
@@ -31,6 +31,10 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
     next.events.extend(transitions(claim, &next.claim, uid));
     if next.claim != *claim && next.claim.phase != Phase::Gone && !next.effects.contains(&Effect::MirrorClaim) {
         next.effects.push(Effect::MirrorClaim);
+    }
+    if matches!(claim.phase, Phase::Registered | Phase::Initialized) && !next.claim.phase.is_leaving() {
+        // Last, since nothing waits for tags.
+        joining::tag(&mut next, seen, settings);
     }
     next
 }
@@ -76,7 +80,7 @@ fn reason_to_leave(
     if let Some(node) = seen.nodes.known().into_iter().flatten().find(|node| node.deletion_timestamp.is_some()) {
         return Some((Deleted, format!("the Node {} was deleted", node.name)));
     }
-    if seen.node_pool_exists == Seen::Known(false) {
+    if seen.node_pool_exists == Seen::Known(false) && goes_with_its_pool(seen) {
         return Some((NodePoolDeleted, format!("the NodePool {} was deleted", claim.node_pool)));
     }
     if let Some(limit) = claim.spec.expire_after
@@ -105,6 +109,15 @@ fn reason_to_leave(
     }
 }
 
+/// Whether the claim is deleted with its NodePool, as its owner. After `kubectl delete nodepool --cascade=orphan` it is not.
+fn goes_with_its_pool(seen: &Observation) -> bool {
+    match &seen.mirror {
+        Seen::Known(Some(mirror)) => mirror.owner.is_some(),
+        Seen::Known(None) => true,
+        Seen::Unknown(_) => false,
+    }
+}
+
 /// Begins to leave. The effects of leaving follow in the next step, once this one is written.
 pub(crate) fn leave(
     claim: &NodeClaim,
@@ -125,10 +138,6 @@ pub(crate) fn leave(
         _ => ("DisruptionTerminating", false),
     };
     step.events.push(claim_event(&claim.name, uid, warning, name, &format!("Disrupting NodeClaim: {message}")));
-    if let Some(deadline) = step.claim.status.termination.as_ref().and_then(|termination| termination.deadline) {
-        let text = format!("All pods will be deleted by {deadline}");
-        step.events.push(claim_event(&claim.name, uid, true, "TerminationGracePeriodExpiring", &text));
-    }
     if claim.status.instance.is_some() {
         step.effects.push(Effect::WakePlanner);
     }

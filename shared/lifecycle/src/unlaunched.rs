@@ -53,8 +53,8 @@ fn gone(mut step: Step) -> Step {
     step.again()
 }
 
-/// The instance of the group that no claim has and that is this one's, when those without one take what is left in turn.
-fn left_for<'a>(claim: &NodeClaim, group: &'a SeenGroup) -> Option<&'a Instance> {
+/// The instances of the group that the other members have not on record, other than terminated ones, in the order of their ids.
+pub(crate) fn left_over(group: &SeenGroup) -> Vec<&Instance> {
     let taken: BTreeSet<&str> =
         group.others.iter().filter_map(|other| other.status.instance.as_ref()).map(|it| it.id.as_str()).collect();
     let mut left: Vec<&Instance> = group
@@ -63,6 +63,12 @@ fn left_for<'a>(claim: &NodeClaim, group: &'a SeenGroup) -> Option<&'a Instance>
         .filter(|instance| instance.state != InstanceState::Terminated && !taken.contains(instance.id.as_str()))
         .collect();
     left.sort_by(|a, b| a.id.cmp(&b.id));
+    left
+}
+
+/// The instance of the group that no claim has and that is this one's, when those without one take what is left in turn.
+fn left_for<'a>(claim: &NodeClaim, group: &'a SeenGroup) -> Option<&'a Instance> {
+    let left = left_over(group);
     let place = |claim: &NodeClaim| claim.spec.launch_group.as_ref().map_or(0, |group| group.index);
     let lacks = |other: &&NodeClaim| {
         other.status.instance.is_none() && other.phase != Phase::Gone && !other.status.launch_denied

@@ -22,6 +22,10 @@ pub struct MirroredClaim {
     pub provider_id: Option<String>,
     /// Whether it carries the annotation by which we know our mirrors: the uid of our record.
     pub record_uid: Option<String>,
+    /// The NodePool of its label `karpenter.sh/nodepool`. One that a person made for a single node has none.
+    pub node_pool: Option<String>,
+    /// The uid of the NodePool that owns it, with which it is deleted. `kubectl delete --cascade=orphan` takes the owner away.
+    pub owner: Option<String>,
     /// When the object was created.
     pub created: Option<Timestamp>,
     /// The age at which its node is replaced, `spec.expireAfter`; `None` means never.

@@ -1,8 +1,9 @@
 //! Pods, reduced to what scheduling, disruption and draining look at.
 
+use crate::duration::parse_go_duration;
 use crate::requirement::RequirementTerm;
-use crate::{LabelSelector, ResourceList, StringMap, Toleration};
-use jiff::Timestamp;
+use crate::{LabelSelector, ResourceList, StringMap, Toleration, labels};
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// A pod.
@@ -89,6 +90,17 @@ pub enum PodPhase {
     Failed,
     /// The node does not answer.
     Unknown,
+}
+
+/// What a pod's annotation `karpenter.sh/do-not-disrupt` says at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Nothing, or no longer.
+    None,
+    /// The pod may not be disrupted.
+    Active,
+    /// The annotation cannot be read and so protects nothing.
+    Invalid,
 }
 
 /// Something with a weight from 1 to 100.
@@ -231,6 +243,26 @@ impl Pod {
         (self.is_active() || (successor_waits && !self.is_terminal()))
             && !self.is_owned_by_daemon_set()
             && !self.is_owned_by_node()
+    }
+
+    /// What its annotation `karpenter.sh/do-not-disrupt` says, as in Karpenter: `true` protects for ever; a duration protects
+    /// from the pod's start, and a pod that has not started is protected.
+    #[must_use]
+    pub fn protection(&self, now: Timestamp) -> Protection {
+        let Some(value) = self.annotations.get(labels::DO_NOT_DISRUPT) else { return Protection::None };
+        match value.as_str() {
+            "true" => return Protection::Active,
+            "false" => return Protection::None,
+            _ => {}
+        }
+        let Some(duration) = parse_go_duration(value).ok().filter(|duration| !duration.is_zero()) else {
+            return Protection::Invalid;
+        };
+        let end = self.start_time.and_then(|start| start.checked_add(SignedDuration::try_from(duration).ok()?).ok());
+        match end {
+            Some(end) if end <= now => Protection::None,
+            _ => Protection::Active,
+        }
     }
 
     /// Whether the cluster itself depends on it.

@@ -33,6 +33,11 @@ const UNSEEN: Duration = Duration::from_secs(30);
 const MIRRORS: usize = 100;
 /// How many claims one sweep writes because their instances' network or reservation changed.
 const MOVED: usize = 400;
+/// What is said of a NodeClaim object without a NodePool.
+const UNSERVED: &str = "nothing is launched for a NodeClaim without a NodePool: delete it and create a NodePool, with \
+                        spec.replicas if its nodes are to stay whatever pods need";
+/// How often that is said, in minutes: sweeps come once a minute.
+const TOLD_EVERY: u64 = 30;
 /// Differences in dollars per hour below this come from adding up in another order.
 const ROUNDING: f64 = 1e-6;
 
@@ -152,6 +157,7 @@ impl Sweeper {
         let claims = self.check_consistency(claims, &read, now, &mut report).await;
         self.mirror_missing(&claims, &read, now, &mut report).await;
         self.mirror_changed(&claims, &read, now, &mut report).await;
+        self.tell_unserved(&read, now).await;
         self.recount(&claims, &usage, now, &mut report).await;
         self.measure(&claims, &report, metrics).await;
         Ok(report)
@@ -341,6 +347,14 @@ impl Sweeper {
         }
     }
 
+    /// Tells people of the NodeClaim objects that they made without a NodePool: nothing is launched for them.
+    async fn tell_unserved(&self, read: &Read, now: Timestamp) {
+        let unserved = read.mirrors.iter().filter(|mirror| is_unserved(mirror, now));
+        let events: Vec<ObjectEvent> =
+            unserved.map(|mirror| claim_event(&mirror.name, &mirror.uid, true, "NotSupported", UNSERVED)).collect();
+        self.tell(&events).await;
+    }
+
     /// Has those claims looked at that have something to do, or that were forgotten on their way in or out.
     async fn requeue(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
         let due: Vec<(String, Duration)> = claims
@@ -444,6 +458,14 @@ fn outlasts_a_shift(collection: &Collection, instances: &[Instance], shifted: &[
 fn is_shifted(claims: &[NodeClaim], name: &str, shifted: &[ShiftedZone]) -> bool {
     let launched = claims.iter().find(|claim| claim.name == name).and_then(|claim| claim.status.instance.as_ref());
     launched.is_some_and(|instance| zonal_shift::of_zone(shifted, &instance.zone).is_some())
+}
+
+/// Whether a NodeClaim object is one that a person made for a single node, and is due to be told of: nobody remembers when that
+/// was done last, so it goes by its age.
+fn is_unserved(mirror: &MirroredClaim, now: Timestamp) -> bool {
+    let ours = mirror.record_uid.is_some() || mirror.provider_id.is_some();
+    let minutes = mirror.created.map_or(0, |created| age(created, now).as_secs() / 60);
+    mirror.node_pool.is_none() && !ours && mirror.deletion_timestamp.is_none() && minutes % TOLD_EVERY == 0
 }
 
 fn age(since: Timestamp, now: Timestamp) -> Duration {

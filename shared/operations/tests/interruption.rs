@@ -7,6 +7,7 @@ use common::{Town, pod};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_ports::{Claims, Clock, ErrorKind};
+use nodeless_telemetry::Metric;
 
 async fn running_town(pods: usize) -> (Town, Vec<NodeClaim>) {
     let mut town = Town::new().await;
@@ -68,6 +69,10 @@ async fn each_message_of_a_batch_has_a_result_of_its_own() {
     assert_eq!(results[6], Ok(Vec::new()));
     assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
     assert_eq!(phase(&town, &claims[1]).await, Phase::Draining);
+    let counted = || town.sink.totals().get(Metric::Interruptions).to_vec();
+    assert_eq!(counted(), [2.0], "those that were told to leave, and none of others");
+    town.interrupter().run(&stopping(&claims[1])).await.unwrap();
+    assert_eq!(counted(), [2.0], "it leaves already");
     let state = town.cluster.lock();
     for reason in ["SpotRebalanceRecommendation", "SpotInterrupted", "InstanceStopping", "TerminatingOnInterruption"] {
         for kind in ["Node", "NodeClaim"] {
@@ -116,6 +121,10 @@ async fn a_node_in_a_capacity_block_leaves_forty_minutes_before_the_end() {
     let mut reserved = claims[0].clone();
     reserved.status.instance.as_mut().unwrap().reservation_id = Some("cr-1".into());
     town.claims.update(&reserved, None).await.unwrap();
+    let id = reserved.status.instance.unwrap().id;
+    let mut instance = town.cloud.running().into_iter().find(|instance| instance.id == id).unwrap();
+    instance.reservation_id = Some("cr-1".into());
+    town.cloud.put(instance);
     let end_in = |minutes: i64| {
         let end = town.clock.now() + jiff::SignedDuration::from_mins(minutes);
         let mut state = town.cluster.lock();

@@ -12,6 +12,7 @@ use nodeless_model::{
 };
 use nodeless_ports::cluster::BufferView;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 fn overlay(name: &str, instance_type: &str, price: PriceChange) -> NodeOverlay {
     NodeOverlay {
@@ -122,7 +123,7 @@ async fn a_buffer_gets_a_node_keeps_it_and_is_refilled() {
     let report = town.planner().run().await.unwrap();
     assert_eq!((report.pods, report.placed, report.unschedulable.len()), (0, 0, 0), "virtual pods are no pods");
     assert_eq!(report.created.len(), 1);
-    assert_eq!(report.next, Some(std::time::Duration::from_secs(30)), "a buffer is looked at again soon");
+    assert_eq!(report.next, Some(Duration::from_secs(30)), "a buffer is looked at again soon");
     let claims = town.records().await;
     assert!(claims[0].spec.nominated_pods.is_empty());
     let status = town.cluster.lock().buffers[0].status.clone();
@@ -153,6 +154,24 @@ async fn a_buffer_gets_a_node_keeps_it_and_is_refilled() {
     town.cluster.lock().buffers.clear();
     town.until("what nobody needs goes", |town| town.cloud.alive().len() == 1).await;
     assert_eq!(town.cluster.bound(), 1);
+}
+
+#[tokio::test]
+async fn plans_that_ask_for_the_next_are_one_chain() {
+    let town = Town::new().await;
+    town.cluster.lock().buffers = vec![buffer(2, 1500)];
+    let after = |seconds| town.clock.advance_to(town.clock.time().checked_add(Duration::from_secs(seconds)).unwrap());
+    town.planner().run().await.unwrap();
+    after(10);
+    let report = town.planner().run().await.unwrap();
+    assert!(report.next.is_some());
+    after(20);
+    assert!(town.queue.take_plan().is_some(), "thirty seconds after the first");
+    after(15);
+    assert_eq!(town.queue.take_plan(), None, "the second did not begin a chain of its own");
+    town.planner().run().await.unwrap();
+    after(30);
+    assert!(town.queue.take_plan().is_some(), "the chain goes on");
 }
 
 #[tokio::test]

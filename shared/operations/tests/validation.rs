@@ -87,6 +87,7 @@ async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_an
     assert_eq!(told(&town), (ConditionStatus::Unknown, "AwaitingDryRun".to_owned()));
     assert_eq!(town.queue.take_node_classes(), ["default"]);
     let _refreshed = town.queue.take_plan();
+    town.clock.advance_to(town.clock.time() + SignedDuration::from_secs(1));
     assert!(functions.validator.run("default").await.unwrap());
     assert_eq!(told(&town), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
     assert!(town.queue.take_plan().is_some(), "pods may wait for the class");

@@ -59,6 +59,7 @@ async fn pods_wait_for_a_zone_and_hear_why_until_the_shift_is_over() {
     assert_eq!((town.faults.revive().0, told(&town, "ZonalShiftActive").len()), (0, 0));
 
     town.zonal_shifts.cancel(ZONE);
+    town.clock.advance_to(after(&town, 1));
     town.sweeper().run().await.unwrap();
     assert!(town.queue.take_plan().is_some());
     assert_eq!(told(&town, "ZonalShiftCleared").len(), 1);

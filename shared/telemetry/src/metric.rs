@@ -106,7 +106,8 @@ metrics! {
     NodeCount: Count, Last;
     /// What the instances of all claims cost in an hour, in dollars.
     HourlySpendDollars: None, Last;
-    /// Instances that EC2 announced to take back.
+    /// Claims that were told to leave because EC2 takes their instance, once each. The log line `interruption-received` has
+    /// the kind.
     Interruptions: Count, Sum;
     /// One for each sweep: its absence is an alarm.
     Heartbeat: Count, Sum;

@@ -2,7 +2,7 @@
 
 use super::{World, node, pod};
 use nodeless_model::{PriceChange, labels};
-use nodeless_ports::Cluster as _;
+use nodeless_ports::{Cluster as _, ErrorKind};
 use nodeless_simulation::kubernetes::Resource;
 use nodeless_simulation::kubernetes::resource::{
     CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS,
@@ -181,4 +181,17 @@ async fn one_object_is_got_by_name() {
     assert!(cluster.node_pool("none").await.unwrap().is_none());
     assert!(cluster.mirrored_claim("none").await.unwrap().is_none());
     assert_eq!(listed(&world).len(), 3, "no list");
+}
+
+#[tokio::test]
+async fn a_definition_that_is_not_served_hides_objects_and_deletes_none() {
+    let cluster = World::bare().await.cluster();
+    for error in [
+        cluster.node_pool("default").await.unwrap_err(),
+        cluster.mirrored_claim("default-a").await.unwrap_err(),
+        cluster.node_class("default").await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        assert!(error.message.contains("infra/crds"), "{error}");
+    }
 }

@@ -144,6 +144,26 @@ fn a_claim_at_rest_asks_for_nothing() {
 }
 
 #[test]
+fn tags_come_last_so_that_nothing_waits_for_them() {
+    let bare = || Seen::Known(Some(instance("i-1", InstanceState::Running)));
+    let mut uninitialised = ready_node();
+    uninitialised.labels.remove(labels::INITIALIZED);
+    let joining = Observation { instance: bare(), ..with_nodes(vec![uninitialised]) };
+    let mut taken = claim(Phase::Initialized);
+    taken.status.command = Some("command".into());
+    for (claim, seen) in [
+        (claim(Phase::Registered), joining),
+        (claim(Phase::Registered), Observation { instance: bare(), ..all_is_well() }),
+        (taken, Observation { instance: bare(), ..all_is_well() }),
+    ] {
+        let effects = step(&claim, &seen, at(30), &settings()).effects;
+        let tags: Vec<usize> =
+            (0..effects.len()).filter(|index| matches!(effects[*index], Effect::TagInstance { .. })).collect();
+        assert!(effects.len() > 1 && tags == [effects.len() - 1], "{effects:?}");
+    }
+}
+
+#[test]
 fn a_taint_that_nobody_will_act_on_is_taken_off() {
     let mut node = ready_node();
     node.taints = vec![Taint::disrupted()];

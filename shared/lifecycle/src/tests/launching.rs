@@ -178,7 +178,9 @@ fn a_lost_answer_is_recovered_from_the_groups_tag() {
     assert!(!next.effects.contains(&Effect::Launch));
 
     let empty = Observation { launch_group: Seen::Known(SeenGroup::default()), ..all_is_well() };
-    let next = step(&claim, &empty, at(2), &settings());
+    let next = step(&claim, &empty, at(119), &settings());
+    assert!(next.claim == claim && next.effects.is_empty() && next.requeue.is_some(), "EC2 may not list it yet");
+    let next = step(&claim, &empty, at(120), &settings());
     assert_eq!(reason(&next.claim), Some(TerminationReason::InsufficientCapacity));
     let unknown = Observation { launch_group: Seen::default(), ..all_is_well() };
     let next = step(&claim, &unknown, at(2), &settings());

@@ -1,5 +1,5 @@
 use super::*;
-use crate::drain::{Drain, drain, is_protected};
+use crate::drain::{Drain, drain};
 use crate::{Effect, begin_termination, step};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::{PodRef, VolumeAttachment};
@@ -30,6 +30,7 @@ fn draining_with(pods: Vec<Pod>) -> Observation {
 fn reasons_to_leave() {
     use TerminationReason::{Deleted, Expired, InstanceMissing, Interrupted, NodePoolDeleted};
     let deleted_mirror = MirroredClaim { deletion_timestamp: Some(at(1)), ..mirror() };
+    let orphan = MirroredClaim { owner: None, ..mirror() };
     let deleted_node = Node { deletion_timestamp: Some(at(1)), ..ready_node() };
     let not_ready = Node { conditions: Vec::new(), ..ready_node() };
     let in_state = |state| Seen::Known(Some(instance("i-1", state)));
@@ -40,6 +41,8 @@ fn reasons_to_leave() {
         (Observation { mirror: Seen::Known(Some(deleted_mirror)), ..well() }, 1, Some(Deleted)),
         (Observation { nodes: Seen::Known(vec![deleted_node]), ..well() }, 1, Some(Deleted)),
         (Observation { node_pool_exists: Seen::Known(false), ..well() }, 1, Some(NodePoolDeleted)),
+        (Observation { node_pool_exists: Seen::Known(false), mirror: Seen::Known(Some(orphan)), ..well() }, 1, None),
+        (Observation { node_pool_exists: Seen::Known(false), mirror: Seen::default(), ..well() }, 1, None),
         (Observation { instance: in_state(InstanceState::Terminated), ..well() }, 1, Some(InstanceMissing)),
         (Observation { instance: in_state(InstanceState::ShuttingDown), ..well() }, 1, Some(InstanceMissing)),
         (Observation { instance: in_state(InstanceState::Stopping), ..well() }, 1, Some(Interrupted)),
@@ -147,10 +150,17 @@ fn do_not_disrupt_holds_a_pod_until_its_time_or_the_deadline() {
         ..pod("a")
     };
     for (value, now, protected) in
-        [("true", 1 << 30, true), ("30m", 1799, true), ("30m", 1800, false), ("soon", 1, false), ("false", 1, false)]
+        [("true", 1 << 30, true), ("30m", 1799, true), ("30m", 1800, false), ("soon", 1, false), ("0s", 0, false)]
     {
-        assert_eq!(is_protected(&annotated(value), at(now)), protected, "{value} at {now}");
+        let plan = drain(&[annotated(value)], None, at(now), &settings());
+        assert_eq!((plan.protected.len() == 1, plan.evict.len() == 1), (protected, !protected), "{value} at {now}");
     }
+    let created_only = Pod { start_time: None, created: Some(at(0)), ..annotated("30m") };
+    assert_eq!(
+        drain(&[created_only], None, at(7200), &settings()).protected.len(),
+        1,
+        "its time begins with its start"
+    );
     let plan = drain(&[annotated("true")], Some(at(3600)), at(3570), &settings());
     assert_eq!((plan.protected.len(), plan.delete.len()), (1, 0), "thirty seconds of its own are still left");
     let plan = drain(&[annotated("true")], Some(at(3600)), at(3571), &settings());
@@ -204,6 +214,22 @@ fn a_node_whose_instance_is_gone_is_not_drained() {
     let next = step(&leaving(Phase::Draining), &seen, at(1), &settings());
     assert_eq!(next.claim.phase, Phase::Terminating);
     assert!(!next.effects.iter().any(|effect| matches!(effect, Effect::Evict { .. })));
+}
+
+#[test]
+fn it_is_told_once_when_a_drain_ends_by_force_whoever_began_it() {
+    let mut claim = claim(Phase::Initialized);
+    claim.spec.termination_grace_period = Some(minutes(60));
+    assert!(begin_termination(&mut claim, TerminationReason::Drifted, "drift", at(0)));
+    let seen = draining_with(vec![pod("a")]);
+    let told = |step: &crate::Step| {
+        let expiring = step.events.iter().filter(|event| event.reason == "TerminationGracePeriodExpiring");
+        expiring.map(|event| (event.object.kind.clone(), event.message.clone())).collect::<Vec<_>>()
+    };
+    let next = step(&claim, &seen, at(1), &settings());
+    let text = format!("All pods will be deleted by {}", at(3600));
+    assert_eq!(told(&next), [("Node".to_owned(), text.clone()), ("NodeClaim".to_owned(), text)]);
+    assert_eq!(told(&step(&next.claim, &seen, at(2), &settings())), []);
 }
 
 #[test]

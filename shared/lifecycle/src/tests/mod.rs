@@ -143,6 +143,7 @@ fn mirror() -> MirroredClaim {
         uid: "mirror-uid".into(),
         record_uid: Some("uid".into()),
         provider_id: Some("aws:///us-east-1a/i-1".into()),
+        owner: Some("pool-uid".into()),
         ..MirroredClaim::default()
     }
 }

@@ -74,7 +74,6 @@ impl Interrupter {
             results.push(Ok(Vec::new()));
             match parse(event) {
                 Ok(Ok(found)) => {
-                    metrics.count(Metric::Interruptions, found.instances.len());
                     let list = if found.kind.is_urgent() { &mut urgent } else { &mut others };
                     list.extend(found.instances.into_iter().map(|instance| (message, found.kind, instance)));
                 }
@@ -88,6 +87,7 @@ impl Interrupter {
         }
         let mut news = self.act(urgent, &mut results).await;
         news.extend(self.act(others, &mut results).await);
+        metrics.count(Metric::Interruptions, news.iter().filter(|one| one.leaves && one.news).count());
         self.publish(&news).await;
         self.context.flush(&metrics);
         results

@@ -142,20 +142,15 @@ pub fn parse(text: &str) -> Result<Result<Interruption, Ignored>, ParseInterrupt
     }
 }
 
-/// The instances among the entities of a Health event.
+/// The instances among the entities of a Health event, which may have none.
 fn affected(event: &Value) -> Result<Vec<String>, ParseInterruptionError> {
-    let entities = event.pointer("/detail/affectedEntities").and_then(Value::as_array);
-    let entities = entities.ok_or_else(|| field("/detail/affectedEntities", "is no list"))?;
-    let mut instances = Vec::new();
-    for (index, entity) in entities.iter().enumerate() {
-        let path = format!("/detail/affectedEntities/{index}/entityValue");
-        let value = entity.get("entityValue").and_then(Value::as_str).ok_or_else(|| field(&path, "is no text"))?;
-        // EC2 entities may also be volumes, hosts and so on.
-        if value.starts_with("i-") {
-            instances.push(value.to_owned());
-        }
-    }
-    Ok(instances)
+    let entities = match event.pointer("/detail/affectedEntities") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(entities) => entities.as_array().ok_or_else(|| field("/detail/affectedEntities", "is no list"))?,
+    };
+    // EC2 entities may also be volumes, hosts and so on, and some have no value.
+    let values = entities.iter().filter_map(|entity| entity.get("entityValue")?.as_str());
+    Ok(values.filter(|value| value.starts_with("i-")).map(str::to_owned).collect())
 }
 
 fn string<'a>(event: &'a Value, path: &str) -> Result<&'a str, ParseInterruptionError> {
@@ -193,7 +188,7 @@ mod tests {
         let state = |state: &str| json!({ "instance-id": "i-1", "state": state });
         let change = "EC2 Instance State-change Notification";
         let health = json!({ "service": "EC2", "eventTypeCategory": "scheduledChange",
-            "affectedEntities": [{ "entityValue": "i-1" }, { "entityValue": "vol-1" }] });
+            "affectedEntities": [{ "entityArn": "arn" }, { "entityValue": "i-1" }, { "entityValue": "vol-1" }] });
         for (kind, text) in [
             (SpotInterruption, event("aws.ec2", "EC2 Spot Instance Interruption Warning", instance.clone())),
             (Rebalance, event("aws.ec2", "EC2 Instance Rebalance Recommendation", instance.clone())),
@@ -215,8 +210,10 @@ mod tests {
         let issue = json!({ "service": "EC2", "eventTypeCategory": "issue", "affectedEntities": [] });
         let volumes = json!({ "service": "EC2", "eventTypeCategory": "scheduledChange",
             "affectedEntities": [{ "entityValue": "vol-1" }] });
+        let bare = json!({ "service": "EC2", "eventTypeCategory": "scheduledChange" });
         for (text, why) in [
             (event("aws.ec2", "EC2 Instance State-change Notification", running), "starting"),
+            (event("aws.health", "AWS Health Event", bare), "names no instance"),
             (event("aws.health", "AWS Health Event", other), "another service"),
             (event("aws.health", "AWS Health Event", issue), "no scheduled change"),
             (event("aws.health", "AWS Health Event", volumes), "names no instance"),
@@ -241,7 +238,7 @@ mod tests {
                 event(
                     "aws.health",
                     "AWS Health Event",
-                    json!({ "service": "EC2", "eventTypeCategory": "scheduledChange" }),
+                    json!({ "service": "EC2", "eventTypeCategory": "scheduledChange", "affectedEntities": "i-1" }),
                 ),
                 "field detail.affectedEntities is no list",
             ),

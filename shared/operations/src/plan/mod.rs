@@ -103,6 +103,9 @@ pub struct Planner {
     told: Mutex<Recent>,
     /// The nodes that the last decision had no time for, once they were read. The table has them too.
     backlog: Mutex<Option<BTreeSet<String>>>,
+    /// When the plan comes that was asked for last. Each plan of a chain asks for the next, so without this every heartbeat would
+    /// begin another chain. Losing it begins one, which ends as soon as the plans of another come first.
+    awaited: Mutex<Option<Timestamp>>,
 }
 
 /// What came of a plan.
@@ -158,7 +161,8 @@ impl Planner {
         settings: PlanSettings,
     ) -> Self {
         let (catalog, offers, told) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
-        Self { context, claims, queue, cluster, catalog, settings, offers, told, backlog: Mutex::default() }
+        let (backlog, awaited) = (Mutex::default(), Mutex::default());
+        Self { context, claims, queue, cluster, catalog, settings, offers, told, backlog, awaited }
     }
 
     /// Waits until pods have stopped becoming pending, then plans once.
@@ -283,12 +287,19 @@ impl Planner {
         });
     }
 
-    /// Asks for the plan that will have something to do even if nothing happens meanwhile, unless the heartbeat comes first.
+    /// Asks for the plan that will have something to do even if nothing happens meanwhile, unless the heartbeat or one that was
+    /// asked for already comes first.
     async fn plan_later(&self, report: &PlanReport) {
-        if let Some(delay) = report.next.filter(|delay| *delay < HEARTBEAT)
-            && let Err(error) = self.queue.wake_planner_after(delay).await
-        {
-            self.context.log(&Failed { what: "ask for the next plan", why: &error.to_string() });
+        let Some(delay) = report.next.filter(|delay| *delay < HEARTBEAT) else { return };
+        let now = self.context.now();
+        let due = now.checked_add(delay).unwrap_or(Timestamp::MAX);
+        let awaited = *self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
+        if awaited.is_some_and(|awaited| awaited > now && awaited <= due) {
+            return;
+        }
+        match self.queue.wake_planner_after(delay).await {
+            Ok(()) => *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some(due),
+            Err(error) => self.context.log(&Failed { what: "ask for the next plan", why: &error.to_string() }),
         }
     }
 

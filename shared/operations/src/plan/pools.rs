@@ -6,7 +6,7 @@ use super::{PlanReport, Planner};
 use crate::lines::{Failed, ObjectSkipped};
 use crate::node_class;
 use jiff::Timestamp;
-use nodeless_api::{NodePoolStatus, Quantity};
+use nodeless_api::{Condition, NodePoolStatus, Quantity};
 use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
 use nodeless_disruption::schedules::{self, SLEEP};
 use nodeless_lifecycle::NodeClassState;
@@ -158,7 +158,15 @@ fn status(view: &ClusterView, judged: &Judged, before: &NodePoolStatus, now: Tim
     };
     let valid = judged.valid.clone().map_err(|why| ("NodePoolValidationFailed", why));
     let told = [("ValidationSucceeded", valid), ("NodeClassReady", judged.class_ready.clone()), ("Ready", ready)];
-    let conditions =
-        told.into_iter().map(|(kind, holds)| condition(kind, holds.map(|()| kind), &before.conditions, now));
-    NodePoolStatus { resources, nodes, conditions: conditions.collect(), ..NodePoolStatus::default() }
+    // What others say of a NodePool stays, such as Karpenter's NodeRegistrationHealthy with the generation that it is about.
+    let others: Vec<Condition> =
+        before.conditions.iter().filter(|old| told.iter().all(|(kind, _)| *kind != old.type_)).cloned().collect();
+    let ours = told.into_iter().map(|(kind, holds)| condition(kind, holds.map(|()| kind), &before.conditions, now));
+    let conditions = ours.chain(others).collect();
+    NodePoolStatus {
+        resources,
+        nodes,
+        conditions,
+        node_class_observed_generation: before.node_class_observed_generation,
+    }
 }

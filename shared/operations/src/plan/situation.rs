@@ -2,8 +2,8 @@
 
 use super::pools::Judged;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_lifecycle::drain::is_protected;
 use nodeless_model::claim::condition;
+use nodeless_model::pod::Protection;
 use nodeless_model::{Node, NodeClaim, Phase, Pod, PodDisruptionBudget};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
@@ -105,7 +105,9 @@ impl<'a> Situation<'a> {
         let waiting = self.view.pods.iter().filter(|pod| waits(pod));
         let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| &place.pods).copied();
         let moving = moving.filter(|pod| {
-            pod.is_reschedulable() && !is_protected(pod, now) && !is_blocked(pod, &self.view.disruption_budgets)
+            pod.is_reschedulable()
+                && pod.protection(now) != Protection::Active
+                && !is_blocked(pod, &self.view.disruption_budgets)
         });
         let real = waiting.chain(moving);
         let mut problem = Problem {

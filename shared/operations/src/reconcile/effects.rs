@@ -6,7 +6,7 @@ use crate::validate::KEEP;
 use nodeless_launch::node_class::check;
 use nodeless_lifecycle::Effect;
 use nodeless_model::NodeClaim;
-use nodeless_model::instance::{LaunchOutcome, OfferingFailure};
+use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{ObjectEvent, ObjectRef, PodRef};
 use nodeless_ports::claims::UnavailableOffering;
 use nodeless_ports::cluster::Eviction;
@@ -16,7 +16,7 @@ use nodeless_telemetry::{Metric, Metrics};
 use std::time::Duration;
 
 impl Reconciler {
-    /// Runs effects in their order up to the first that fails. Says whether the record has moved on meanwhile, so that
+    /// Runs effects in their order up to the first that fails and that others wait for. Says whether the record has moved on meanwhile, so that
     /// the claim has to be looked at afresh.
     pub(super) async fn run_effects(
         &self,
@@ -25,25 +25,29 @@ impl Reconciler {
         metrics: &mut Metrics,
     ) -> Result<bool, PortError> {
         let mut moved_on = false;
-        let mut failed_eviction = None;
+        let mut failed_pod = None;
         for effect in effects {
             match effect {
                 Effect::Launch => moved_on |= self.launch(claim, metrics).await?,
-                Effect::Recover { instances } => {
-                    let outcome = LaunchOutcome { instances: instances.clone(), failures: Vec::new() };
-                    moved_on |= self.settle_group(claim, &outcome, metrics).await?;
+                Effect::Recover { instances } => moved_on |= self.recover(claim, instances, metrics).await?,
+                // One pod that is held, by a webhook say, holds up no other.
+                Effect::Evict { .. } | Effect::DeletePod { .. } => {
+                    failed_pod = self.run_effect(claim, effect, metrics).await.err().or(failed_pod);
                 }
-                Effect::Evict { pod, node } => match self.evict(claim, pod, node, metrics).await {
-                    Ok(()) => {}
-                    Err(error) => failed_eviction = Some(error),
-                },
+                // Tried again with the next sweep: without its tags a node works all the same.
+                Effect::TagInstance { .. } => {
+                    if let Err(error) = self.run_effect(claim, effect, metrics).await {
+                        metrics.count(Metric::ReconcileErrors, 1);
+                        self.context.log(&Failed { what: "tag the instance", why: &error.to_string() });
+                    }
+                }
                 Effect::Take { instance } => moved_on |= self.take(claim, instance, metrics).await?,
                 // The record has moved on and was mirrored as it is now.
                 Effect::MirrorClaim if moved_on => {}
                 other => self.run_effect(claim, other, metrics).await?,
             }
         }
-        failed_eviction.map_or(Ok(moved_on), Err)
+        failed_pod.map_or(Ok(moved_on), Err)
     }
 
     pub(super) async fn run_effect(
@@ -85,7 +89,8 @@ impl Reconciler {
                 }
                 Ok(())
             }
-            Effect::Launch | Effect::Recover { .. } | Effect::Take { .. } | Effect::Evict { .. } => Ok(()),
+            Effect::Evict { pod, node } => self.evict(claim, pod, node, metrics).await,
+            Effect::Launch | Effect::Recover { .. } | Effect::Take { .. } => Ok(()),
         }
     }
 
@@ -118,7 +123,7 @@ impl Reconciler {
         self.queue.check_node_class(node_class, Duration::ZERO).await
     }
 
-    /// The NodeClaim object follows the record. When it cannot, the claim goes on: the sweep mirrors it later.
+    /// The NodeClaim object follows the record. When it cannot, the claim goes on: the sweep sees later what it does not show.
     pub(super) async fn mirror_record(&self, claim: &NodeClaim) -> Result<(), PortError> {
         if let Err(error) = self.cluster.mirror_claim(claim).await {
             self.context.log(&Failed { what: "mirror the NodeClaim", why: &error.to_string() });

@@ -56,15 +56,34 @@ impl Reconciler {
         }
     }
 
-    /// Gives the members of a group the instances that were found by its tag.
-    pub(super) async fn settle_group(
+    /// Gives the members of a group that have no instance those that were found by its tag, which nobody has. Not by index as
+    /// after an answer: instances that ended meanwhile, or are not listed yet, would shift it. A member for which there is none
+    /// waits.
+    pub(super) async fn recover(
         &self,
         claim: &NodeClaim,
-        outcome: &LaunchOutcome,
+        instances: &[Instance],
         metrics: &mut Metrics,
     ) -> Result<bool, PortError> {
         let types = self.offer(claim).await.map(|offer| offer.types).unwrap_or_default();
-        self.settle_members(claim, outcome, &types, metrics).await
+        let mut members = self.waiting_members(claim).await?;
+        members.push(claim.clone());
+        members.sort_by_key(|member| member.spec.launch_group.as_ref().map_or(0, |group| group.index));
+        let mut moved_on = false;
+        for (member, instance) in members.iter().zip(instances) {
+            if self.claims.find_by_instance(&instance.id).await?.is_some() {
+                continue;
+            }
+            let learned = Box::new(learn(instance, &types));
+            let result = LaunchResult::Launched { instance: Box::new(instance.clone()), learned };
+            if self.settle(member, &result, metrics).await? {
+                moved_on = true;
+                if member.name != claim.name {
+                    self.queue.wake_claims(&[(member.name.clone(), Duration::from_secs(3))]).await?;
+                }
+            }
+        }
+        Ok(moved_on)
     }
 
     /// Writes an instance of its launch group on a claim that leaves without one. Says whether the record was written.

@@ -43,6 +43,8 @@ pub struct ClusterState {
     pub status_writes: usize,
     /// Pods that a budget protects.
     pub protected: BTreeSet<String>,
+    /// Pods whose deletion a webhook refuses.
+    pub held: BTreeSet<String>,
     /// Whether a controller makes a new pod for each one that is evicted.
     pub respawn: bool,
     /// Instances that never join.
@@ -337,7 +339,12 @@ impl Cluster for TestCluster {
 
     async fn delete_pod(&self, pod: &PodRef, _grace_seconds: u32) -> Result<(), PortError> {
         self.faults.write("Kubernetes delete Pod", || {
-            self.lock().remove(&format!("{}/{}", pod.namespace, pod.name));
+            let mut state = self.lock();
+            let key = format!("{}/{}", pod.namespace, pod.name);
+            if state.held.contains(&key) {
+                return Err(PortError::new(ErrorKind::Denied, "Kubernetes delete Pod", "a webhook forbids it"));
+            }
+            state.remove(&key);
             Ok(())
         })
     }
@@ -364,6 +371,8 @@ impl Cluster for TestCluster {
                 uid: uid.clone(),
                 finalizers: vec![labels::TERMINATION_FINALIZER.to_owned()],
                 record_uid: Some(claim.uid.clone()),
+                node_pool: Some(claim.node_pool.clone()),
+                owner: Some(format!("uid-{}", claim.node_pool)),
                 created: Some(now),
                 ..MirroredClaim::default()
             });

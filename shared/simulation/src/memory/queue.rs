@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Clock, PortError, Queue};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ const LONGEST_DELAY: Duration = Duration::from_mins(15);
 
 /// The plan queue and the claims queue of one cluster. Clones share them.
 ///
-/// The plan queue holds one wake-up at a time, since a second one would say nothing new. The claims queue holds each claim
-/// once for each moment at which it is due.
+/// Wake-ups of the planner that wait are answered by one plan, and SQS drops a second one of the same source and second, even
+/// when the first was answered already. The claims queue holds each claim, and each plan that is due later, once for each moment
+/// at which it is due.
 #[derive(Clone)]
 pub struct MemoryQueue {
     state: Arc<Mutex<State>>,
@@ -26,8 +27,10 @@ pub struct MemoryQueue {
 #[derive(Debug, Default)]
 struct State {
     planner: Option<WakeSource>,
-    /// When the planner is to be woken later; the earliest counts.
-    planner_later: Option<Timestamp>,
+    /// The second of each source's last wake-up, by which SQS knows the next one again.
+    planner_seconds: HashMap<WakeSource, i64>,
+    /// When the planner is to be woken later.
+    planner_later: BTreeSet<Timestamp>,
     claims: BTreeSet<(Timestamp, String)>,
     node_classes: BTreeSet<(Timestamp, String)>,
 }
@@ -44,7 +47,9 @@ impl MemoryQueue {
     pub fn take_plan(&self) -> Option<WakeSource> {
         let now = self.clock.now();
         let mut state = self.lock();
-        let later = state.planner_later.take_if(|at| *at <= now).map(|_| WakeSource::Planner);
+        let waiting = state.planner_later.len();
+        state.planner_later.retain(|at| *at > now);
+        let later = (state.planner_later.len() < waiting).then_some(WakeSource::Planner);
         state.planner.take().or(later)
     }
 
@@ -65,7 +70,11 @@ impl MemoryQueue {
     pub fn next_due(&self) -> Option<Timestamp> {
         let state = self.lock();
         let later = [&state.claims, &state.node_classes].into_iter().filter_map(|due| Some(due.first()?.0));
-        if state.planner.is_some() { Some(self.clock.now()) } else { later.chain(state.planner_later).min() }
+        if state.planner.is_some() {
+            Some(self.clock.now())
+        } else {
+            later.chain(state.planner_later.first().copied()).min()
+        }
     }
 
     /// Loses all messages.
@@ -94,7 +103,11 @@ fn take_due(waiting: &mut BTreeSet<(Timestamp, String)>, now: Timestamp) -> Vec<
 impl Queue for MemoryQueue {
     async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
         self.faults.write("queue wake planner", || {
-            self.lock().planner = Some(source);
+            let second = self.clock.now().as_second();
+            let mut state = self.lock();
+            if state.planner_seconds.insert(source, second) != Some(second) {
+                state.planner = Some(source);
+            }
             Ok(())
         })
     }
@@ -102,8 +115,7 @@ impl Queue for MemoryQueue {
     async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
         self.faults.write("queue wake planner later", || {
             let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-            let mut state = self.lock();
-            state.planner_later = Some(state.planner_later.map_or(at, |present| present.min(at)));
+            self.lock().planner_later.insert(at);
             Ok(())
         })
     }

@@ -100,3 +100,21 @@ async fn messages_come_when_they_are_due() {
     assert_eq!(queue.next_due(), Some(clock.time()));
     assert_eq!((queue.take_plan(), queue.take_plan()), (Some(WakeSource::Lifecycle), None));
 }
+
+#[tokio::test]
+async fn wake_ups_of_one_second_and_source_are_one_and_delayed_ones_are_each_their_own() {
+    let clock = WorldClock::new(Timestamp::UNIX_EPOCH);
+    let queue = MemoryQueue::new(Arc::new(clock.clone()), Faults::default());
+    queue.wake_planner(WakeSource::Webhook).await.unwrap();
+    assert!(queue.take_plan().is_some());
+    queue.wake_planner(WakeSource::Webhook).await.unwrap();
+    assert_eq!(queue.take_plan(), None, "the same id again");
+    queue.wake_planner_after(Duration::from_secs(30)).await.unwrap();
+    queue.wake_planner_after(Duration::from_secs(40)).await.unwrap();
+    for (second, due) in [(1, false), (30, true), (31, false), (40, true), (41, false)] {
+        clock.advance_to(Timestamp::from_second(second).unwrap());
+        assert_eq!(queue.take_plan().is_some(), due, "{second}");
+    }
+    queue.wake_planner(WakeSource::Webhook).await.unwrap();
+    assert!(queue.take_plan().is_some());
+}

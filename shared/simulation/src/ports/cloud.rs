@@ -311,7 +311,11 @@ pub(super) fn delete_template(ec2: &Ec2, id: &str) -> Result<(), PortError> {
 /// An instance in the port's words.
 fn model(instance: ec2::Instance) -> Instance {
     let offering = instance.offering;
-    let capacity_type = match (offering.capacity_type, &instance.capacity_reservation_id) {
+    // One that an open reservation took in by itself is on demand.
+    let preference = instance.data.other.get("CapacityReservationSpecification");
+    let preference = preference.and_then(|specification| specification.get("CapacityReservationPreference")?.as_str());
+    let reservation_id = instance.capacity_reservation_id.filter(|_| preference == Some("capacity-reservations-only"));
+    let capacity_type = match (offering.capacity_type, &reservation_id) {
         (ec2::CapacityType::Spot, _) => CapacityType::Spot,
         (ec2::CapacityType::OnDemand, Some(_)) => CapacityType::Reserved,
         (ec2::CapacityType::OnDemand, None) => CapacityType::OnDemand,
@@ -332,7 +336,7 @@ fn model(instance: ec2::Instance) -> Instance {
         subnet_id: Some(instance.subnet_id),
         security_group_ids: instance.security_group_ids,
         private_dns_name: Some(instance.private_dns_name),
-        reservation_id: instance.capacity_reservation_id,
+        reservation_id,
         launched: instance.launched,
         tags: instance.tags,
     }

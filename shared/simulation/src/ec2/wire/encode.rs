@@ -83,6 +83,7 @@ pub(super) fn instance(account: &Account, described: &Instance) -> Value {
         "instanceLifecycle": spot.then_some("spot"),
         "spotInstanceRequestId": described.spot_request_id,
         "capacityReservationId": described.capacity_reservation_id,
+        "capacityReservationSpecification": data.other.get("CapacityReservationSpecification").cloned().map(to_wire),
         "tagSet": tag_set(&described.tags),
         "iamInstanceProfile": described.instance_profile.as_ref().map(|(arn, id)| json!({ "arn": arn, "id": id })),
         "metadataOptions": data.other.get("MetadataOptions").cloned().map(to_wire),

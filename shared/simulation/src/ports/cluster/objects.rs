@@ -160,12 +160,15 @@ fn mirrored(object: &Value) -> Result<MirroredClaim, String> {
         Some(Err(error)) => Err(format!("spec.{field}: {error}")),
         None => Ok(None),
     };
+    let owners = metadata.owner_references.unwrap_or_default();
     Ok(MirroredClaim {
         name: metadata.name.unwrap_or_default(),
         uid: metadata.uid.unwrap_or_default(),
         deletion_timestamp: metadata.deletion_timestamp.map(|time| time.0),
         finalizers: metadata.finalizers.unwrap_or_default(),
         provider_id: status.provider_id.filter(|id| !id.is_empty()),
+        node_pool: metadata.labels.and_then(|mut labels| labels.remove(labels::NODE_POOL)),
+        owner: owners.into_iter().find(|owner| owner.kind == "NodePool").map(|owner| owner.uid),
         record_uid: metadata.annotations.and_then(|mut annotations| annotations.remove(labels::RECORD_UID)),
         created: metadata.creation_timestamp.map(|time| time.0),
         expire_after: duration("expireAfter", spec.expire_after)?,

@@ -1,0 +1,209 @@
+//! Claims one at a time, where one thing fails and the rest has to go on.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Town, pod, running_town};
+use nodeless_lifecycle::{LaunchResult, Settings, absorb, begin_termination, prepare};
+use nodeless_model::claim::{Condition, LaunchGroup, TerminationReason, condition};
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::{
+    CapacityType, Instance, InstanceState, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Pod, labels,
+};
+use nodeless_ports::{Claims, Clock, ErrorKind};
+use std::time::Duration;
+
+/// The only claim, and whether its NodeClaim object shows all its conditions.
+async fn only(town: &Town) -> (NodeClaim, bool) {
+    let claim = town.records().await.remove(0);
+    let state = town.cluster.lock();
+    let shown = |one: &Condition| {
+        let found = state.mirrors.get(&claim.name).and_then(|mirror| mirror.conditions.get(&one.kind));
+        found.is_some_and(|(status, reason)| status == one.status.as_str() && *reason == one.reason)
+    };
+    let all = claim.status.conditions.iter().all(shown);
+    drop(state);
+    (claim, all)
+}
+
+#[tokio::test]
+async fn what_the_nodeclaim_object_missed_is_made_up_for() {
+    let mut town = Town::new().await;
+    town.cluster.add_pods([pod("web", 3000)]);
+    town.queue_wake().await;
+    town.cluster.lock().mute.insert("i-0001".into());
+    town.until("it is launched", |town| !town.cluster.lock().mirrors.is_empty()).await;
+    town.faults.break_down("Kubernetes apply NodeClaim", ErrorKind::Unavailable);
+    town.cluster.lock().mute.clear();
+    town.minutes(2).await;
+    let (claim, equal) = only(&town).await;
+    assert_eq!((claim.phase, equal), (Phase::Initialized, false));
+    town.faults.mend();
+    town.minutes(2).await;
+    assert!(only(&town).await.1);
+}
+
+#[tokio::test]
+async fn a_write_of_ours_that_looks_like_anothers_is_mirrored_all_the_same() {
+    let mut town = running_town(1).await;
+    let (mut claim, _) = only(&town).await;
+    // The record is written, the answer lost, and the repeated call refused: no effect of that step was run.
+    claim.set_condition(
+        condition::DRIFTED,
+        nodeless_model::ConditionStatus::True,
+        "NodePoolDrifted",
+        "",
+        town.clock.now(),
+    );
+    town.claims.update(&claim, None).await.unwrap();
+    assert!(!only(&town).await.1);
+    town.minutes(2).await;
+    assert!(only(&town).await.1);
+}
+
+#[tokio::test]
+async fn a_recommendation_shows_on_the_nodeclaim_object() {
+    let mut town = running_town(1).await;
+    let (claim, _) = only(&town).await;
+    let instance = claim.status.instance.unwrap().id;
+    let event = format!(
+        r#"{{"source":"aws.ec2","detail-type":"EC2 Instance Rebalance Recommendation","detail":{{"instance-id":"{instance}"}}}}"#
+    );
+    town.interrupter().run(&event).await.unwrap();
+    assert!(!only(&town).await.1);
+    town.minutes(2).await;
+    let (claim, equal) = only(&town).await;
+    assert!(claim.has_condition(condition::REBALANCE_RECOMMENDED) && equal);
+}
+
+#[tokio::test]
+async fn a_node_works_although_its_instance_may_not_be_tagged() {
+    let mut town = Town::new().await;
+    town.faults.break_down("EC2 CreateTags", ErrorKind::Denied);
+    town.cluster.add_pods([pod("web", 3000)]);
+    town.queue_wake().await;
+    town.minutes(3).await;
+    let (claim, equal) = only(&town).await;
+    assert_eq!((claim.phase, equal), (Phase::Initialized, true));
+    assert!(town.cluster.lock().nodes.values().all(|node| node.is_initialized()));
+    let done = town.reconciler().run(&claim.name).await.unwrap();
+    assert_eq!(done.requeued, None, "not in a loop: the sweep tries again");
+    assert!(town.sink.take().iter().any(|line| line.to_string().contains("tag the instance")));
+    town.faults.mend();
+    town.minutes(2).await;
+    assert!(town.cloud.running()[0].tags.contains_key(labels::NODE_CLAIM_TAG));
+}
+
+#[tokio::test]
+async fn a_pod_whose_deletion_is_refused_holds_up_no_other() {
+    let town = running_town(1).await;
+    let (mut claim, _) = only(&town).await;
+    let node = claim.status.node_name.clone();
+    let bound = |name: &str, grace| Pod {
+        node_name: node.clone(),
+        marked_unschedulable: false,
+        termination_grace_period_seconds: Some(grace),
+        ..pod(name, 10)
+    };
+    town.cluster.lock().respawn = false;
+    town.cluster.remove_all_pods();
+    town.cluster.add_pods([bound("held", 7200), bound("late", 7200), bound("plain", 1)]);
+    town.cluster.lock().held.insert("default/held".into());
+    claim.spec.termination_grace_period = Some(Duration::from_mins(60));
+    assert!(begin_termination(&mut claim, TerminationReason::Drifted, "drift", town.clock.now()));
+    town.claims.update(&claim, None).await.unwrap();
+    let done = town.reconciler().run(&claim.name).await.unwrap();
+    assert!(done.waits_for.iter().any(|why| why.contains("a webhook forbids it")), "{done:?}");
+    assert!(done.requeued.is_some());
+    let left: Vec<String> = town.cluster.lock().pods.keys().cloned().collect();
+    assert_eq!(left, ["default/held"]);
+}
+
+#[tokio::test]
+async fn a_nodeclaim_without_a_nodepool_is_told_that_nothing_is_launched_for_it() {
+    let mut town = running_town(1).await;
+    let mine = MirroredClaim {
+        name: "mine".into(),
+        uid: "mine-uid".into(),
+        created: Some(town.clock.now()),
+        ..MirroredClaim::default()
+    };
+    town.cluster.lock().mirrors.insert("mine".into(), mine);
+    town.minutes(10).await;
+    let state = town.cluster.lock();
+    let told: Vec<_> = state.events.iter().filter(|event| event.reason == "NotSupported").collect();
+    let [event] = &told[..] else { panic!("once, and not of claims of ours: {told:?}") };
+    assert_eq!((event.object.name.as_str(), event.object.uid.as_str()), ("mine", "mine-uid"));
+    assert!(event.message.contains("create a NodePool"), "{}", event.message);
+    assert!(state.mirrors.contains_key("mine"), "it is not ours to delete");
+}
+
+/// The members of a launch group whose answer was lost: EC2 has said that it knows their client token.
+async fn lost_group(town: &Town) -> Vec<String> {
+    let lost =
+        LaunchResult::Failed { code: "IdempotentParameterMismatch".into(), message: String::new(), retryable: false };
+    let mut names = Vec::new();
+    for index in 0..3 {
+        let mut claim = NodeClaim {
+            name: format!("default-{index}"),
+            uid: format!("uid-{index}"),
+            node_pool: "default".into(),
+            node_class: "default".into(),
+            created: town.clock.now(),
+            version: 0,
+            spec: NodeClaimSpec {
+                launch_group: Some(LaunchGroup { id: "group".into(), index, size: 3 }),
+                ..NodeClaimSpec::default()
+            },
+            phase: Phase::Reserved,
+            status: NodeClaimStatus::default(),
+        };
+        prepare(&mut claim);
+        let claim = absorb(&claim, &lost, town.clock.now(), &Settings::new(common::CLUSTER)).claim;
+        town.claims.create(&claim, None).await.unwrap();
+        names.push(claim.name);
+    }
+    names
+}
+
+fn of_group(town: &Town, id: &str, state: InstanceState) -> Instance {
+    let tags =
+        [(labels::NODE_POOL, "default"), (labels::EC2_NODE_CLASS, "default"), (labels::LAUNCH_GROUP_TAG, "group")];
+    Instance {
+        id: id.into(),
+        state,
+        instance_type: "m6i.large".into(),
+        zone: "us-east-1a".into(),
+        capacity_type: CapacityType::OnDemand,
+        image_id: "ami-1".into(),
+        subnet_id: None,
+        security_group_ids: Vec::new(),
+        private_dns_name: None,
+        reservation_id: None,
+        launched: town.clock.now(),
+        tags: tags.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+    }
+}
+
+#[tokio::test]
+async fn instances_of_a_lost_answer_are_found_although_some_ended_and_some_are_listed_late() {
+    let town = Town::new().await;
+    let names = lost_group(&town).await;
+    town.cloud.put(of_group(&town, "i-a", InstanceState::Terminated));
+    town.cloud.put(of_group(&town, "i-b", InstanceState::Running));
+    let instance_of = async |name: &String| {
+        let claim = town.claims.get(name).await.unwrap().unwrap();
+        claim.status.instance.map(|instance| instance.id)
+    };
+    town.reconciler().run(&names[2]).await.unwrap();
+    assert_eq!(instance_of(&names[0]).await.as_deref(), Some("i-b"), "whoever looks, the first that waits gets it");
+    let done = town.reconciler().run(&names[1]).await.unwrap();
+    assert_eq!((done.phase, done.requeued.is_some()), (Some(Phase::Reserved), true), "EC2 may list another later");
+    town.cloud.put(of_group(&town, "i-c", InstanceState::Running));
+    town.reconciler().run(&names[2]).await.unwrap();
+    assert_eq!(instance_of(&names[1]).await.as_deref(), Some("i-c"));
+    assert_eq!(instance_of(&names[0]).await.as_deref(), Some("i-b"));
+    town.clock.advance_to(town.clock.time().checked_add(Duration::from_mins(2)).unwrap());
+    let done = town.reconciler().run(&names[2]).await.unwrap();
+    assert_eq!(done.phase, None, "there is none for it");
+}
