@@ -1,0 +1,98 @@
+//! What an attempt at a plan teaches the next.
+
+use super::{Binding, CAREFUL, Engine};
+use crate::assigning;
+use crate::groups::{GroupId, Kind};
+use crate::topology::{Domain, Target};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// What earlier attempts at a plan have shown.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// How many pods of a class found room where they were bound for, where not all did.
+    pub(super) most: HashMap<Binding, u32>,
+    /// Classes that are left out, because what they rely on never came about.
+    pub(super) left_out: HashSet<usize>,
+    pub(super) attempts: u32,
+}
+
+/// After so many attempts, what still relies on something that did not come about is left out.
+const MOST_ATTEMPTS: u32 = 6;
+
+impl Engine<'_, '_> {
+    /// What another attempt has to know, if pods rely on others that found no room in the end.
+    pub(super) fn lesson(&mut self) -> Option<Known> {
+        let failed: Vec<(Binding, u32)> = self
+            .outcomes
+            .iter()
+            .filter(|(_, outcome)| outcome.failed)
+            .map(|(binding, outcome)| (binding.clone(), outcome.placed))
+            .collect();
+        if failed.is_empty() {
+            return None;
+        }
+        let placed: BTreeSet<(usize, Target)> = self
+            .outcomes
+            .iter()
+            .filter(|(_, outcome)| outcome.placed > 0)
+            .map(|((_, class, target), _)| (*class, target.clone()))
+            .collect();
+        let missing: BTreeSet<usize> = failed.iter().map(|((_, class, _), _)| *class).collect();
+        let adrift: Vec<usize> = placed
+            .into_iter()
+            .filter(|(class, target)| self.is_adrift(*class, target, &missing))
+            .map(|(class, _)| class)
+            .collect();
+        if adrift.is_empty() {
+            return None;
+        }
+        let mut known = self.known.clone();
+        known.attempts += 1;
+        // What is bound one by one goes by what has come about, which is something else each time.
+        for (binding, placed) in failed.into_iter().filter(|((level, _, _), _)| *level != CAREFUL) {
+            let most = known.most.entry(binding).or_insert(placed);
+            *most = placed.min(*most);
+        }
+        if known.attempts > MOST_ATTEMPTS {
+            known.left_out.extend(adrift);
+        }
+        Some(known)
+    }
+
+    /// Whether pods of a class are where they are only because of pods that are missing now.
+    fn is_adrift(&mut self, class: usize, target: &[(usize, Domain)], missing: &BTreeSet<usize>) -> bool {
+        let last = self.classes.list[class].levels.len().saturating_sub(1);
+        let prospects = self.prospects(class, last);
+        let eligible = self.eligible(class, last, &prospects);
+        let of_class = &self.classes.list[class];
+        let Some(level) = of_class.level(last) else { return false };
+        let relies = |group: usize| missing.iter().any(|missing| self.classes.list[*missing].is_selected_by(group));
+        level.bounded.iter().any(|&group| {
+            let here = self.topology.matching(group, assigning::domain_of(target, self.topology.key(group)));
+            relies(group)
+                && match self.topology.kind(group) {
+                    Kind::Affinity => {
+                        here <= self.followers(group, target) && self.topology.matches_beyond(group, target)
+                    }
+                    Kind::Anti => false,
+                    Kind::Spread { max_skew, min_domains } => {
+                        let known = eligible.iter().find(|(one, _)| *one == group);
+                        let least = known.map_or(0, |(_, known)| self.topology.least(group, known, min_domains));
+                        here > least.saturating_add(max_skew)
+                    }
+                }
+        })
+    }
+
+    /// How many of the pods that an affinity counts in a domain are there because of it.
+    fn followers(&self, group: GroupId, target: &[(usize, Domain)]) -> u32 {
+        let domain = |target: &[(usize, Domain)]| assigning::domain_of(target, self.topology.key(group));
+        let follow = |class: usize| {
+            let class = &self.classes.list[class];
+            class.required.contains(&group) && class.is_selected_by(group)
+        };
+        let here =
+            self.outcomes.iter().filter(|((_, class, place), _)| follow(*class) && domain(place) == domain(target));
+        here.map(|(_, outcome)| outcome.placed).sum()
+    }
+}

@@ -1,0 +1,245 @@
+//! Nodes that exist, while they are being filled.
+
+use super::Engine;
+use crate::classes::{AlternativeId, Class, Classes};
+use crate::constraints;
+use crate::dense::{self, Amounts};
+use crate::existing::ExistingNode;
+use crate::hosts::HostCounts;
+use crate::packing::Unit;
+use crate::problem::Problem;
+use crate::topology::{self, Topology};
+use crate::volumes::AttachedVolumes;
+use nodeless_model::pod::HostPort;
+use nodeless_model::{Pod, ResourceIndex, ResourceList};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// An existing node while it is being filled.
+pub(super) struct Node<'p> {
+    /// Its place in the problem.
+    pub(super) index: usize,
+    pub(super) node: &'p ExistingNode,
+    room: Amounts,
+    ports: Vec<HostPort>,
+    hosts: HostCounts,
+    volumes: AttachedVolumes,
+    /// Classes, and how many of their waiting pods it was launched for.
+    nominated: Vec<(usize, u32)>,
+    /// What these ask for together.
+    held: Amounts,
+}
+
+/// The nodes of a problem, in the order in which they are filled.
+pub(super) fn of<'a, 'p>(
+    input: &'p Problem<'a>,
+    resources: &ResourceIndex,
+    classes: &Classes<'_>,
+    topology: &mut Topology<'a>,
+) -> Vec<Node<'p>> {
+    let mut nodes: Vec<Node<'p>> = input
+        .nodes
+        .iter()
+        .enumerate()
+        .map(|(index, node)| Node {
+            index,
+            node,
+            room: resources.amounts(&node.available),
+            ports: node.host_ports.clone(),
+            hosts: HostCounts::default(),
+            volumes: AttachedVolumes::default(),
+            nominated: Vec::new(),
+            held: resources.amounts(&ResourceList::new()),
+        })
+        .collect();
+    count_hosts(input, topology, &mut nodes);
+    count_volumes(input, &mut nodes);
+    nominate(input, classes, &mut nodes);
+    nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
+    nodes
+}
+
+impl Engine<'_, '_> {
+    /// How many pods of a class existing nodes hold.
+    pub(super) fn room(&mut self, class: usize, level: usize, alternatives: &[AlternativeId]) -> u32 {
+        let pending = self.pending[class];
+        let mut room = 0;
+        for &alternative in alternatives {
+            self.allow(alternative);
+            let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
+            let of_class = &self.classes.list[class];
+            for (node, _) in self.nodes.iter().zip(allowed).filter(|(_, allowed)| **allowed) {
+                room += node.times(self.input, (class, of_class), level, &self.topology, pending - room);
+                if room >= pending {
+                    return room;
+                }
+            }
+        }
+        room
+    }
+
+    /// Works out to which nodes an alternative may go.
+    pub(super) fn allow(&mut self, alternative: AlternativeId) {
+        if self.allowed.len() <= alternative {
+            self.allowed.resize(alternative + 1, None);
+        }
+        self.allowed[alternative].get_or_insert_with(|| {
+            let alternative = &self.classes.alternatives[alternative];
+            self.nodes.iter().map(|node| may_go_to(alternative, node.node)).collect()
+        });
+    }
+
+    /// Fills the nodes that exist, in their order.
+    pub(super) fn fill_existing(&mut self, level: usize, unit: &mut Unit) {
+        if self.nodes.is_empty() {
+            return;
+        }
+        for &alternative in &unit.alternatives {
+            self.allow(alternative);
+            let class = &self.classes.list[unit.class];
+            // Nodes that were launched for these pods come first.
+            for first in [true, false] {
+                let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
+                for (node, _) in self.nodes.iter_mut().zip(allowed).filter(|(_, allowed)| **allowed) {
+                    if unit.pending == 0 {
+                        return;
+                    }
+                    let most = if first { node.nominated(unit.class).min(unit.pending) } else { unit.pending };
+                    if most == 0 {
+                        continue;
+                    }
+                    let times = node.times(self.input, (unit.class, class), level, &self.topology, most);
+                    if times > 0 {
+                        node.put(self.input, (unit.class, class), level, times);
+                        self.topology.record_host(&class.selected_hosts, times);
+                        unit.pending -= times;
+                        self.placed.push((unit.class, node.index, times));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives up the room that is held for pods that did not go where they were expected.
+    pub(super) fn release(&mut self, level: usize, units: &mut [Unit]) {
+        let mut any = false;
+        for node in self.nodes.iter_mut().filter(|node| !node.nominated.is_empty()) {
+            any = true;
+            node.nominated.clear();
+            node.held.fill(0);
+        }
+        if any {
+            units.iter_mut().filter(|unit| unit.pending > 0).for_each(|unit| self.fill_existing(level, unit));
+        }
+    }
+}
+
+/// Counts what runs on existing nodes for the groups over the host name.
+fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>, nodes: &mut [Node<'_>]) {
+    if topology.groups.list.is_empty() {
+        return;
+    }
+    let places: HashMap<&str, usize> =
+        input.nodes.iter().enumerate().map(|(place, node)| (node.name.as_str(), place)).collect();
+    let pending = topology::pending_names(input);
+    for bound in &input.bound_pods {
+        let Some(&place) = places.get(bound.name) else { continue };
+        for pod in topology::counted_pods(bound, &pending) {
+            let signature = topology.groups.signature(pod);
+            let over_hosts = |groups: &[usize]| -> Vec<usize> {
+                groups.iter().copied().filter(|group| topology.key(*group).is_none()).collect()
+            };
+            let selected: Vec<usize> = over_hosts(&topology.groups.selected[signature])
+                .into_iter()
+                .filter(|group| topology::counts_node(&topology.groups.list[*group].filter, bound))
+                .collect();
+            let owned = over_hosts(topology.groups.owned_by_bound(pod));
+            nodes[place].hosts.add_bound(&selected, &owned);
+        }
+    }
+}
+
+/// Counts the volumes that are attached to existing nodes with a limit.
+fn count_volumes(input: &Problem<'_>, nodes: &mut [Node<'_>]) {
+    if input.volume_limits.is_empty() {
+        return;
+    }
+    let pods: HashMap<&str, &[&Pod]> = input.bound_pods.iter().map(|node| (node.name, &node.pods[..])).collect();
+    for node in nodes {
+        let name = node.node.name.as_str();
+        node.volumes = AttachedVolumes::of(input, name, pods.get(name).copied().unwrap_or_default());
+    }
+}
+
+/// Counts for each node the pods that it was launched for and that wait.
+fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [Node<'_>]) {
+    if nodes.iter().all(|node| node.node.nominated.is_empty()) {
+        return;
+    }
+    let mut class_of: HashMap<(&str, &str), usize> = HashMap::new();
+    for (index, class) in classes.list.iter().enumerate() {
+        let names = class.pods.iter().map(|pod| (input.pods[*pod].namespace.as_str(), input.pods[*pod].name.as_str()));
+        class_of.extend(names.map(|name| (name, index)));
+    }
+    for node in nodes {
+        for pod in &node.node.nominated {
+            // A pod goes to one node, should two have been launched for it.
+            let Some(class) = pod.split_once('/').and_then(|name| class_of.remove(&name)) else { continue };
+            match node.nominated.iter_mut().find(|(known, _)| *known == class) {
+                Some((_, count)) => *count += 1,
+                None => node.nominated.push((class, 1)),
+            }
+            dense::add(&mut node.held, &classes.list[class].requests, 1);
+        }
+    }
+}
+
+impl Node<'_> {
+    /// How many pods of a class it was launched for that wait.
+    pub(super) fn nominated(&self, class: usize) -> u32 {
+        self.nominated.iter().find(|(known, _)| *known == class).map_or(0, |(_, count)| *count)
+    }
+
+    /// How many pods of a class fit beside what is there and what is expected, at most `most`.
+    pub(super) fn times(
+        &self,
+        input: &Problem<'_>,
+        (index, class): (usize, &Class<'_>),
+        level: usize,
+        topology: &Topology<'_>,
+        most: u32,
+    ) -> u32 {
+        let most = most.min(class.most_per_node());
+        let times = if self.nominated.is_empty() {
+            dense::times_fitting(&class.requests, &self.room, most)
+        } else {
+            let mut room = self.room.clone();
+            dense::take(&mut room, &self.held, 1);
+            dense::add(&mut room, &class.requests, self.nominated(index));
+            dense::times_fitting(&class.requests, &room, most)
+        };
+        // Pods of a class mount the same claims, so what one attaches serves all.
+        if times == 0 || !class.ports_free(&self.ports) || !self.volumes.have_room(input, class.example) {
+            return 0;
+        }
+        if class.is_related() { times.min(self.hosts.room(class, level, topology)) } else { times }
+    }
+
+    pub(super) fn put(&mut self, input: &Problem<'_>, (index, class): (usize, &Class<'_>), level: usize, times: u32) {
+        self.volumes.put(input, class.example);
+        dense::take(&mut self.room, &class.requests, times);
+        if let Some((_, count)) = self.nominated.iter_mut().find(|(known, _)| *known == index) {
+            let expected = times.min(*count);
+            *count -= expected;
+            dense::take(&mut self.held, &class.requests, expected);
+        }
+        self.ports.extend(class.host_ports.iter().cloned());
+        self.hosts.add(class, level, times);
+        self.hosts.drop_wishes();
+    }
+}
+
+fn may_go_to(alternative: &constraints::Alternative, node: &ExistingNode) -> bool {
+    alternative.first_repelling(&node.taints).is_none()
+        && constraints::covers(&node.requirements, &alternative.requirements)
+}

@@ -1,0 +1,92 @@
+//! From what was packed to a solution, with reasons for what was left out.
+
+use super::Engine;
+use crate::packing::Bin;
+use crate::solution::{Placement, Solution, Unschedulable};
+use crate::{against, explain, launch};
+
+impl Engine<'_, '_> {
+    pub(super) fn finish(mut self) -> (Solution, bool) {
+        let mut solution = Solution::default();
+        let mut queues: Vec<std::vec::IntoIter<usize>> =
+            self.classes.list.iter_mut().map(|class| std::mem::take(&mut class.pods).into_iter()).collect();
+        for (class, node, times) in &self.placed {
+            let pods = queues[*class].by_ref().take(*times as usize);
+            solution.placements.extend(pods.map(|pod| Placement { pod, node: *node }));
+        }
+        let pods: Vec<Vec<Vec<usize>>> =
+            self.bins.iter().map(|bins| bins.iter().map(|bin| draw(&mut queues, bin)).collect()).collect();
+        let limited = self.explain(queues, &mut solution);
+        for ((pool, bins), pods) in self.pools.iter_mut().zip(&self.bins).zip(pods) {
+            // What no node was planned for is not to be used by accident.
+            if !pool.reservations.is_empty() {
+                pool.reservations.close();
+                pool.reprice();
+            }
+            solution.launches.extend(launch::launches(pool, bins, pods, &self.resources, self.options));
+        }
+        solution.placements.sort_unstable();
+        solution.unschedulable.sort_by_key(|pod| pod.pod);
+        (solution, limited)
+    }
+
+    /// Says why what is pending found no place, and returns whether limits are among the reasons.
+    fn explain(&mut self, queues: Vec<std::vec::IntoIter<usize>>, solution: &mut Solution) -> bool {
+        let mut limited = false;
+        for (index, queue) in queues.into_iter().enumerate() {
+            if self.pending[index] == 0 {
+                continue;
+            }
+            let why = self.why(index);
+            limited |= why.limited;
+            solution.unschedulable.extend(queue.map(|pod| Unschedulable { pod, reasons: why.reasons.clone() }));
+        }
+        limited
+    }
+
+    fn why(&mut self, index: usize) -> explain::Explanation {
+        let last = self.classes.list[index].levels.len().saturating_sub(1);
+        let bound = self.classes.list[index].level(last).is_some_and(|level| !level.keys.is_empty());
+        let mut alternatives =
+            self.classes.list[index].level(last).map(|level| level.alternatives.clone()).unwrap_or_default();
+        if bound {
+            let prospects = self.prospects(index, last);
+            let eligible = self.eligible(index, last, &prospects);
+            let class = &self.classes.list[index];
+            if let Some(fault) = class.level(last).and_then(|level| against::by_absence(level, &self.topology)) {
+                return explain::Explanation::of_pod(fault);
+            }
+            if let Some(level) = class.level(last)
+                && !prospects.is_empty()
+            {
+                match against::by_domains(class, level, &prospects, &eligible, &self.topology) {
+                    Ok(open) => alternatives = open,
+                    Err(fault) => return explain::Explanation::of_pod(fault),
+                }
+            }
+        }
+        let class = &self.classes.list[index];
+        let explainer = explain::Explainer {
+            input: self.input,
+            pools: &self.pools,
+            classes: &self.classes,
+            resources: &self.resources,
+            options: self.options,
+        };
+        let why = explainer.explain(class, &alternatives);
+        // Where nothing of the node itself is in the way, other pods are.
+        match against::by_hosts(class, last, &self.topology) {
+            Some(fault) if why.unexplained => explain::Explanation::of_pod(fault),
+            _ => why,
+        }
+    }
+}
+
+/// Takes the pods of a node from the queues of their classes.
+fn draw(queues: &mut [std::vec::IntoIter<usize>], bin: &Bin) -> Vec<usize> {
+    let mut pods = Vec::new();
+    for (class, count) in &bin.contents {
+        pods.extend(queues[*class].by_ref().take(*count as usize));
+    }
+    pods
+}
