@@ -54,6 +54,15 @@ impl Budgets {
         budgets
     }
 
+    /// Budgets that allow so many nodes of each NodePool.
+    pub(crate) fn even(cluster: &Cluster<'_>, nodes: u32) -> Self {
+        let all = Allowed { nodes, budget: None };
+        let allowed: BTreeMap<DisruptionReason, Allowed> = REASONS.into_iter().map(|reason| (reason, all)).collect();
+        let of_pool = || PoolBudget { allowed: allowed.clone(), disrupting: 0 };
+        let pools = cluster.node_pools.iter().map(|offer| (offer.pool.name.clone(), of_pool()));
+        Self { pools: pools.collect(), events: Vec::new() }
+    }
+
     /// Takes a node of a NodePool from its budget, or says why it cannot be taken.
     pub(crate) fn take(&mut self, node_pool: &str, reason: DisruptionReason) -> Result<(), KeptReason> {
         self.check(node_pool, reason)?;

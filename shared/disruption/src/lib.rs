@@ -32,6 +32,7 @@ mod reasons;
 pub mod rebalance;
 pub mod repair;
 pub mod schedules;
+mod settling;
 mod simulation;
 mod static_capacity;
 mod static_drift;
@@ -46,6 +47,7 @@ pub use decision::{
 pub use drift::{Drift, DriftReason, drift};
 pub use expiration::{Expired, expired};
 pub use reasons::{KeptReason, NoRoom};
+pub use settling::settle;
 pub use static_capacity::{StaticChange, static_changes};
 pub use story::{BudgetStory, Elsewhere, OtherNode, PodStory, Story, story};
 

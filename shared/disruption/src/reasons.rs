@@ -126,6 +126,14 @@ pub enum KeptReason {
         /// Dollars per hour that would have to be saved.
         least: f64,
     },
+    /// What would replace it is of a NodePool of lower weight, because the limits of its own leave no room for another
+    /// node.
+    LighterNodePool {
+        /// Its NodePool.
+        node_pool: String,
+        /// The other.
+        lighter: String,
+    },
     /// It is a spot node, and spot nodes are not replaced by spot nodes.
     SpotToSpotOff,
     /// It is a spot node, and too few cheaper types could replace it.
@@ -260,6 +268,11 @@ impl fmt::Display for KeptReason {
                     "only ${saving:.4} an hour could be saved, and ${least:.4} is the least worth moving pods for"
                 )
             }
+            Self::LighterNodePool { node_pool, lighter } => write!(
+                f,
+                "only NodePool {lighter} could launch what would replace it, and NodePool {node_pool} comes first by its \
+                 weight"
+            ),
             Self::SpotToSpotOff => {
                 f.write_str("spot nodes are not replaced by spot nodes, because that is switched off")
             }
@@ -340,6 +353,7 @@ impl KeptReason {
             | Self::PriceUnknown(_)
             | Self::NoRoom(_)
             | Self::NoPlace { .. }
+            | Self::LighterNodePool { .. }
             | Self::NotCheaper { .. }
             | Self::NoReplacement
             | Self::WellUsed { .. }
@@ -401,6 +415,7 @@ impl KeptReason {
             Self::NoReplacement => "no instance type would hold their pods",
             Self::WellUsed { .. } => "well used",
             Self::TooLittle { .. } => "too little to save",
+            Self::LighterNodePool { .. } => "only a NodePool of lower weight could replace them",
             Self::SpotToSpotOff | Self::SpotToSpotTypes { .. } => "spot is not replaced by spot",
             Self::MinValues { .. } => "too few cheaper instance types for minValues",
             Self::Balanced { .. } => "the saving is not worth the disruption",

@@ -47,6 +47,7 @@ mod remedy;
 mod reservations;
 mod ruled_out;
 mod solution;
+mod together;
 mod topology;
 mod valuation;
 mod values;
@@ -59,3 +60,4 @@ pub use problem::{BoundPods, MinValuesPolicy, Options, PoolOffer, PreferencePoli
 pub use reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
 pub use ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
 pub use solution::{ChosenOffering, Launch, Placement, PricedType, Solution, Unschedulable};
+pub use together::launch_together;

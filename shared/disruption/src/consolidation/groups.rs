@@ -121,7 +121,7 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), KeptRe
         asked(b).cmp(asked(a)).then_with(|| name(a).cmp(&name(b)))
     });
     let moves = round.packed.place(&movers, false);
-    let found = round.ask(&movers, &moves, scope, true).and_then(|verdict| accept(round, places, verdict));
+    let found = round.ask(&movers, &moves, scope, true).and_then(|verdict| accept(round, places, &movers, verdict));
     match found {
         Ok(verdict) => {
             if !agrees(&moves, &verdict) {

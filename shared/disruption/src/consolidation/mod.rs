@@ -31,6 +31,7 @@ use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use jiff::Timestamp;
 use nodeless_model::{CapacityType, DisruptionReason};
+use nodeless_scheduling::{Launch, Problem};
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,6 +101,28 @@ pub(crate) fn find<'c, 'a>(
     single::run(&mut round, budgets);
     round.finish(&mut found);
     found
+}
+
+/// Finds what could be consolidated of nodes that are only planned, whatever their NodePools' policies and own budgets.
+/// `beside` has the nodes that exist and what runs there, `launches` what the nodes are planned as; of each
+/// NodePool at most `budget` nodes go.
+pub(crate) fn find_planned<'c, 'a>(
+    cluster: &'c Cluster<'a>,
+    eligible: &[Eligible<'c, 'a>],
+    beside: &Problem<'a>,
+    launches: &[Launch],
+    budget: u32,
+    options: &Options,
+) -> Vec<Command> {
+    let mut budgets = Budgets::even(cluster, budget);
+    let mut round = Round::planned(cluster, eligible, beside, options);
+    round.market.charge(launches.iter());
+    removal::run(&mut round, &mut budgets);
+    groups::run(&mut round, &mut budgets);
+    single::run(&mut round, &mut budgets);
+    let mut found = Found::default();
+    round.finish(&mut found);
+    found.commands
 }
 
 /// Whether it is known what a node costs.

@@ -40,8 +40,8 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
 }
 
 fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason> {
+    round.approve(&[place], round.candidates[place].price)?;
     let candidate = &round.candidates[place];
-    round.totals.approve(&[candidate], candidate.price)?;
     let (movers, scope) = (candidate.movers.clone(), candidate.scope);
     round.close(place);
     let moves = round.packed.place(&movers, true);

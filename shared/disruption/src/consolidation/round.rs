@@ -12,8 +12,8 @@ use crate::reasons::KeptReason;
 use crate::simulation::{self, Expected};
 use crate::{pods, schedules};
 use jiff::Timestamp;
-use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, ResourceIndex, ResourceList};
-use nodeless_scheduling::{ExistingNode, Problem};
+use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, NodePool, ResourceIndex, ResourceList};
+use nodeless_scheduling::{BoundPods, ExistingNode, PoolOffer, Problem};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -23,7 +23,10 @@ pub(super) struct Round<'c, 'a, 'o> {
     pub(super) now: Timestamp,
     pub(super) packed: Packed<'a>,
     pub(super) market: Market<'a>,
-    pub(super) totals: Totals,
+    totals: Totals,
+    /// Whether the nodes are only planned: then moving pods disturbs nobody, and what is launched need not be cheaper
+    /// whatever EC2 picks.
+    pub(super) planned: bool,
     /// In the order in which they are looked at.
     pub(super) candidates: Vec<Candidate<'c, 'a>>,
     /// The candidate of each node of the row.
@@ -42,8 +45,49 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         options: &'o Options,
         now: Timestamp,
     ) -> Self {
+        let price = |place: usize| cluster.nodes[place].claim.map_or(0.0, |claim| lookup.price(claim));
+        let offers = cluster.node_pools.iter().filter(|offer| may_launch(offer.pool, now)).cloned().collect();
+        let row = |candidates: &[Candidate<'_, 'a>]| problem(cluster, expected, candidates, now);
+        let round = Self::over((cluster, &[]), eligible, offers, row, options, now);
+        Self { totals: Totals::of(cluster, price), ..round }
+    }
+
+    /// One look at nodes that are only planned. `beside` has the nodes that exist, with what runs there.
+    pub(super) fn planned(
+        cluster: &'c Cluster<'a>,
+        eligible: &[Eligible<'c, 'a>],
+        beside: &Problem<'a>,
+        options: &'o Options,
+    ) -> Self {
+        let now = Timestamp::MAX;
+        let offers = cluster.node_pools.iter().filter(|offer| launches(offer.pool)).cloned().collect();
+        let row = |candidates: &[Candidate<'_, 'a>]| {
+            let mut row = problem(cluster, &Expected::default(), candidates, now);
+            // What exists stays in any case.
+            let planned = std::mem::replace(&mut row.nodes, beside.nodes.clone());
+            row.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+            row.nodes.extend(planned);
+            row.bound_pods.extend(beside.bound_pods.iter().cloned());
+            row
+        };
+        let round = Self::over((cluster, &beside.bound_pods), eligible, offers, row, options, now);
+        Self { planned: true, ..round }
+    }
+
+    /// One look at nodes of a cluster, and beside it at nodes with other pods.
+    fn over(
+        (cluster, beside): (&'c Cluster<'a>, &[BoundPods<'a>]),
+        eligible: &[Eligible<'c, 'a>],
+        offers: Vec<PoolOffer<'a>>,
+        row: impl FnOnce(&[Candidate<'_, 'a>]) -> Problem<'a>,
+        options: &'o Options,
+        now: Timestamp,
+    ) -> Self {
         let resources = ResourceIndex::of(eligible.iter().flat_map(|one| requests(one.of)));
-        let repelling = Repelling::of(cluster.nodes.iter().flat_map(|node| node.pods.iter().copied()));
+        let repelling = {
+            let of_cluster = cluster.nodes.iter().flat_map(|node| &node.pods);
+            Repelling::of(of_cluster.chain(beside.iter().flat_map(|node| &node.pods)).copied())
+        };
         let mut classes = Classes::default();
         let mut candidates: Vec<Candidate<'c, 'a>> =
             eligible.iter().map(|one| candidate(one, cluster, &mut classes, &resources, &repelling)).collect();
@@ -54,7 +98,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
                 .then_with(|| (b.price / b.cost).total_cmp(&(a.price / a.cost)))
                 .then_with(|| a.one.node.name.cmp(&b.one.node.name))
         });
-        let problem = problem(cluster, expected, &candidates, now);
+        let problem = row(&candidates);
         let leaves: HashMap<&str, usize> =
             problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.as_str(), leaf)).collect();
         let mut by_leaf = vec![None; problem.nodes.len()];
@@ -69,18 +113,17 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             }
         }
         let demand = demand(&candidates, &classes, &resources);
-        let offers = cluster.node_pools.iter().filter(|offer| may_launch(offer.pool, now)).cloned().collect();
         let market = Market::new(offers, cluster.daemon_sets, &resources, demand);
         let packed = Packed::new(problem, classes, resources);
         for candidate in &mut candidates {
             let scopes = candidate.movers.iter().map(|mover| packed.scope(mover));
             candidate.scope = scopes.max().unwrap_or(Scope::Small);
         }
-        let price = |place: usize| cluster.nodes[place].claim.map_or(0.0, |claim| lookup.price(claim));
         Self {
             options,
             now,
-            totals: Totals::of(cluster, price),
+            totals: Totals::default(),
+            planned: false,
             packed,
             market,
             candidates,
@@ -88,6 +131,15 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             commands: Vec::new(),
             work_left: options.most_work,
         }
+    }
+
+    /// Whether every NodePool with the policy `Balanced` approves of a command.
+    pub(super) fn approve(&self, places: &[usize], savings: f64) -> Result<(), KeptReason> {
+        if self.planned {
+            return Ok(());
+        }
+        let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
+        self.totals.approve(&candidates, savings)
     }
 
     /// Takes work from what is left, or says that it is too much.
@@ -178,8 +230,13 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
 }
 
 /// Whether a NodePool may launch nodes now.
-fn may_launch(pool: &nodeless_model::NodePool, now: Timestamp) -> bool {
-    pool.ready.is_ok() && !pool.deleting && pool.replicas.is_none() && schedules::asleep(pool, now).is_none()
+fn may_launch(pool: &NodePool, now: Timestamp) -> bool {
+    launches(pool) && schedules::asleep(pool, now).is_none()
+}
+
+/// Whether a NodePool launches nodes at all.
+const fn launches(pool: &NodePool) -> bool {
+    pool.ready.is_ok() && !pool.deleting && pool.replicas.is_none()
 }
 
 fn requests<'n, 'a>(node: &'n ClusterNode<'a>) -> impl Iterator<Item = &'a ResourceList> + use<'n, 'a> {

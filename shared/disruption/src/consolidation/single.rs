@@ -8,6 +8,7 @@ use crate::budgets::Budgets;
 use crate::packed::{Mover, Moves, Scope};
 use crate::reasons::KeptReason;
 use nodeless_model::{CapacityType, DisruptionReason};
+use nodeless_scheduling::Launch;
 
 /// Looks at every node that is left.
 pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
@@ -65,7 +66,7 @@ fn decide<'a>(
 ) -> Result<(), KeptReason> {
     let found = worth_asking(round, place, movers, moves)
         .and_then(|()| round.ask(movers, moves, scope, true))
-        .and_then(|verdict| accept(round, &[place], verdict));
+        .and_then(|verdict| accept(round, &[place], movers, verdict));
     match found {
         Ok(verdict) => {
             if !agrees(moves, &verdict) {
@@ -112,21 +113,25 @@ fn worth_asking(
     if price - bound.price < least {
         return Err(KeptReason::TooLittle { saving: price - bound.price, least });
     }
-    let candidate = &round.candidates[place];
-    round.totals.approve(&[candidate], price - bound.price)
+    round.approve(&[place], price - bound.price)
 }
 
 /// Whether what the scheduler would launch is cheaper by enough, whatever EC2 picks; with only that in it.
-pub(super) fn accept(round: &Round<'_, '_, '_>, places: &[usize], mut verdict: Verdict) -> Result<Verdict, KeptReason> {
+pub(super) fn accept(
+    round: &Round<'_, '_, '_>,
+    places: &[usize],
+    movers: &[Mover<'_>],
+    mut verdict: Verdict,
+) -> Result<Verdict, KeptReason> {
     let candidates: Vec<_> = places.iter().map(|place| &round.candidates[*place]).collect();
     let removed: f64 = candidates.iter().map(|candidate| candidate.price).sum();
     if !verdict.launches.is_empty() {
-        verdict.launches = replacement::cheaper(
-            &candidates,
-            std::mem::take(&mut verdict.launches),
-            &round.market.offers,
-            round.options.spot_to_spot,
-        )?;
+        lighter(round, places, movers, &verdict.launches)?;
+        let launches = verdict.launches.clone();
+        let cheaper = replacement::cheaper(&candidates, launches, &round.market.offers, round.options.spot_to_spot)?;
+        if !round.planned {
+            verdict.launches = cheaper;
+        }
     }
     if round.market.overdraws(verdict.launches.iter()) {
         return Err(KeptReason::ConsolidationWaits);
@@ -140,6 +145,34 @@ pub(super) fn accept(round: &Round<'_, '_, '_>, places: &[usize], mut verdict: V
             return Err(KeptReason::TooLittle { saving, least });
         }
     }
-    round.totals.approve(&candidates, saving)?;
+    round.approve(places, saving)?;
     Ok(verdict)
+}
+
+/// Refuses launches of a NodePool for pods whose own NodePool comes before it by its weight and could launch nodes, were
+/// it not for its limits: that is where users want these pods.
+fn lighter(
+    round: &Round<'_, '_, '_>,
+    places: &[usize],
+    movers: &[Mover<'_>],
+    launches: &[Launch],
+) -> Result<(), KeptReason> {
+    let offers = &round.market.offers;
+    for place in places {
+        let candidate = &round.candidates[*place];
+        let own = candidate.one.offer.pool;
+        if !offers.iter().any(|offer| offer.pool.name == own.name) {
+            continue;
+        }
+        let lighter = launches.iter().find(|launch| {
+            let pool = offers.iter().find(|offer| offer.pool.name == launch.node_pool).map(|offer| offer.pool);
+            let of_candidate = |pod: &usize| candidate.movers.iter().any(|own| std::ptr::eq(own.pod, movers[*pod].pod));
+            pool.is_some_and(|pool| pool.weight < own.weight) && launch.pods.iter().any(of_candidate)
+        });
+        if let Some(launch) = lighter {
+            let (node_pool, lighter) = (own.name.clone(), launch.node_pool.clone());
+            return Err(KeptReason::LighterNodePool { node_pool, lighter });
+        }
+    }
+    Ok(())
 }
