@@ -9,6 +9,8 @@ use nodeless_ports::claims::StoredCommand;
 use nodeless_ports::{ErrorKind, PortError};
 
 const PREFIX: &str = "command#";
+/// The most bytes of the sentence for people, which names every node. The record itself has them all.
+const SUMMARY_BYTES: usize = 4_000;
 
 impl DynamoClaims {
     pub(crate) async fn read_commands(&self) -> Result<Vec<StoredCommand>, PortError> {
@@ -21,7 +23,7 @@ impl DynamoClaims {
         let version = command.version + 1;
         let mut item = self.key(&key(&command.id));
         item.insert("version".to_owned(), number(version));
-        item.insert("summary".to_owned(), text(&command.summary));
+        item.insert("summary".to_owned(), text(summary(command)));
         item.insert("encoded".to_owned(), AttributeValue::B(Blob::new(command.encoded.clone())));
         let put = self.client.put_item().table_name(&self.table).set_item(Some(item));
         let put = if command.version == 0 {
@@ -51,6 +53,13 @@ fn key(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
+/// The sentence for people, cut where it would take the room of the record.
+fn summary(command: &StoredCommand) -> String {
+    let end = command.summary.floor_char_boundary(SUMMARY_BYTES);
+    let more = if end < command.summary.len() { "…" } else { "" };
+    format!("{}{more}", &command.summary[..end])
+}
+
 fn decode(item: &Item) -> Result<StoredCommand, PortError> {
     let id = read_text(item, "sk")?.trim_start_matches(PREFIX).to_owned();
     let Some(AttributeValue::B(encoded)) = item.get("encoded") else {
@@ -65,4 +74,22 @@ fn decode(item: &Item) -> Result<StoredCommand, PortError> {
         encoded: encoded.as_ref().to_vec(),
         id,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_ports::claims::COMMAND_BYTES;
+
+    #[test]
+    fn the_largest_command_fits_into_an_item_however_many_nodes_it_names() {
+        let names: Vec<String> = (0..20_000).map(|number| format!("general-{number:05}é")).collect();
+        let command =
+            StoredCommand { id: "c".into(), version: 0, summary: names.join(", "), encoded: vec![0; COMMAND_BYTES] };
+        command.check_size("put").unwrap();
+        let told = summary(&command);
+        assert!(told.ends_with('…') && told.len() + command.encoded.len() < 400_000, "{}", told.len());
+        let short = StoredCommand { summary: "two nodes go".into(), ..command };
+        assert_eq!(summary(&short), short.summary);
+    }
 }
