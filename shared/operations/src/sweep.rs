@@ -465,7 +465,7 @@ fn is_shifted(claims: &[NodeClaim], name: &str, shifted: &[ShiftedZone]) -> bool
 fn is_unserved(mirror: &MirroredClaim, now: Timestamp) -> bool {
     let ours = mirror.record_uid.is_some() || mirror.provider_id.is_some();
     let minutes = mirror.created.map_or(0, |created| age(created, now).as_secs() / 60);
-    mirror.node_pool.is_none() && !ours && mirror.deletion_timestamp.is_none() && minutes % TOLD_EVERY == 0
+    mirror.node_pool.is_none() && !ours && mirror.deletion_timestamp.is_none() && minutes.is_multiple_of(TOLD_EVERY)
 }
 
 fn age(since: Timestamp, now: Timestamp) -> Duration {
