@@ -1,6 +1,6 @@
 //! Instances, from EC2's words into ours.
 
-use aws_sdk_ec2::types::{self, InstanceLifecycleType, InstanceStateName, StatusType};
+use aws_sdk_ec2::types::{self, CapacityReservationPreference, InstanceLifecycleType, InstanceStateName, StatusType};
 use jiff::Timestamp;
 use nodeless_model::CapacityType;
 use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState};
@@ -32,7 +32,7 @@ pub(crate) fn read(instance: &types::Instance) -> Result<Instance, PortError> {
         subnet_id: instance.subnet_id().map(str::to_owned),
         security_group_ids: instance.security_groups().iter().filter_map(|g| g.group_id().map(str::to_owned)).collect(),
         private_dns_name: instance.private_dns_name().filter(|name| !name.is_empty()).map(str::to_owned),
-        reservation_id: instance.capacity_reservation_id().map(str::to_owned),
+        reservation_id: reservation(instance).map(str::to_owned),
         launched: Timestamp::new(launched.secs(), 0).map_err(|_| missing("launch time within range"))?,
         tags: instance
             .tags()
@@ -69,9 +69,17 @@ pub(crate) fn read_faults(status: &types::InstanceStatus) -> Vec<InstanceFault> 
 fn capacity_type(instance: &types::Instance) -> CapacityType {
     match instance.instance_lifecycle() {
         Some(InstanceLifecycleType::Spot) => CapacityType::Spot,
-        _ if instance.capacity_reservation_id().is_some() => CapacityType::Reserved,
+        _ if reservation(instance).is_some() => CapacityType::Reserved,
         _ => CapacityType::OnDemand,
     }
+}
+
+/// The reservation that an instance was launched for. One that an open reservation took in by itself is paid for as any other
+/// and stays on-demand, as in Karpenter.
+fn reservation(instance: &types::Instance) -> Option<&str> {
+    let specification = instance.capacity_reservation_specification()?;
+    let only = Some(&CapacityReservationPreference::CapacityReservationsOnly);
+    instance.capacity_reservation_id().filter(|_| specification.capacity_reservation_preference() == only)
 }
 
 fn read_state(state: &InstanceStateName) -> Option<InstanceState> {
@@ -84,4 +92,31 @@ fn read_state(state: &InstanceStateName) -> Option<InstanceState> {
         InstanceStateName::Terminated => InstanceState::Terminated,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aws_sdk_ec2::types::CapacityReservationSpecificationResponse;
+
+    #[test]
+    fn only_an_instance_that_was_launched_for_a_reservation_is_reserved() {
+        use CapacityReservationPreference::{CapacityReservationsOnly, Open};
+        for (id, preference, expected) in [
+            (Some("cr-1"), Some(CapacityReservationsOnly), CapacityType::Reserved),
+            (Some("cr-1"), Some(Open), CapacityType::OnDemand),
+            (Some("cr-1"), None, CapacityType::OnDemand),
+            (None, Some(CapacityReservationsOnly), CapacityType::OnDemand),
+        ] {
+            let specification = preference.clone().map(|preference| {
+                CapacityReservationSpecificationResponse::builder().capacity_reservation_preference(preference).build()
+            });
+            let instance = types::Instance::builder()
+                .set_capacity_reservation_id(id.map(str::to_owned))
+                .set_capacity_reservation_specification(specification)
+                .build();
+            assert_eq!(capacity_type(&instance), expected, "{id:?} {preference:?}");
+            assert_eq!(reservation(&instance).is_some(), expected == CapacityType::Reserved);
+        }
+    }
 }
