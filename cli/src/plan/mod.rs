@@ -16,7 +16,7 @@ use disruption::DisruptionReport;
 use explain::Asked;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
-use nodeless_disruption::Command;
+use nodeless_disruption::{Command, settle};
 use nodeless_operations::{DisruptionSettings, DryRun};
 use nodeless_ports::ShiftedZone;
 use nodeless_scheduling::{Options, Solution, solve};
@@ -82,7 +82,7 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
 
     let problem = dry_run.problem();
     let started = Instant::now();
-    let solution = solve(&problem, &options);
+    let solution = settle(&problem, solve(&problem, &options), &options);
     let elapsed = started.elapsed();
     let nodes = if disruption.is_some() { dry_run.node_names() } else { BTreeMap::new() };
     let asked = explain::resolve(&explain, dry_run.view(), &snapshot.held, &nodes)?;

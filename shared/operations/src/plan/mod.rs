@@ -27,7 +27,7 @@ use crate::offers::{CatalogCache, CatalogError, OfferCache};
 use crate::zonal_shift;
 use commands::Commands;
 use jiff::Timestamp;
-use nodeless_disruption::Kept;
+use nodeless_disruption::{Kept, settle};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Claims, Cluster, PortError, Queue};
@@ -228,7 +228,8 @@ impl Planner {
         situation = situation.with_replaced(commands.replaced(&records)).with_shifted(&shifted);
         situation.virtual_pods = buffers.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
         let problem = situation.problem(&judged, started);
-        let solution = solve(&problem, &self.settings.scheduling);
+        let options = &self.settings.scheduling;
+        let solution = settle(&problem, solve(&problem, options), options);
         let first_virtual = problem.pods.len() - buffers::count(&buffers);
         let real = Real { problem: &problem, pods: first_virtual };
         report.pods = first_virtual;
