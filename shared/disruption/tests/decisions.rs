@@ -437,7 +437,11 @@ fn a_drifted_node_stays_while_its_pods_cannot_move() {
     });
     assert!(world.kept().ends_with("PodDisruptionBudget default/web allows no eviction of pod default/web"));
     let world = world.with(|world| world.budgets.push(pdb("all")));
-    assert!(world.kept().ends_with("cover pod default/web, and a pod with several cannot be evicted"), "{}", world.kept());
+    assert!(
+        world.kept().ends_with("cover pod default/web, and a pod with several cannot be evicted"),
+        "{}",
+        world.kept()
+    );
     let world = world.with(|world| world.nodes[0].1.spec.termination_grace_period = Some(Duration::from_secs(60)));
     assert_eq!(world.going(), ["node-0"]);
 
