@@ -93,16 +93,19 @@ pub struct Server {
     _process: Process,
 }
 
-/// Starts moto, an emulator of AWS. `None` when it is not installed.
+/// Starts moto, an emulator of AWS, with a DynamoDB whose transactions are serializable
+/// (`tests/tools/serve_moto.py`). `None` when it is not installed.
 ///
 /// # Panics
 /// When it does not answer within a minute.
 #[must_use]
 pub fn moto() -> Option<Server> {
-    let program = tool("moto_server")?;
+    // The interpreter of the environment in which moto is installed; pipx and the like put links into PATH.
+    let server = tool("moto_server")?;
+    let python = server.canonicalize().unwrap_or(server).with_file_name("python");
     let port = free_port();
-    let mut command = Command::new(program);
-    command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+    let mut command = Command::new(python);
+    command.arg(workspace().join("tests/tools/serve_moto.py")).arg(port.to_string());
     Some(serve(&mut command, port))
 }
 
