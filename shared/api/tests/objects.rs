@@ -281,6 +281,41 @@ fn a_claim_made_by_karpenter_is_adopted_and_mirrored_again() {
 }
 
 #[test]
+fn the_marks_of_a_mirror_are_read_from_its_object() {
+    let read = |object: Value| {
+        let slim: slim::NodeClaim = serde_json::from_value(object).unwrap();
+        model::object::MirroredClaim::try_from(&slim)
+    };
+    let claim = read(json!({
+        "metadata": {
+            "name": "default-abcde", "uid": "u", "finalizers": ["karpenter.sh/termination"],
+            "labels": { "karpenter.sh/nodepool": "default" },
+            "ownerReferences": [{ "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": "p" }],
+            "deletionTimestamp": "2026-01-02T03:04:05Z",
+            "annotations": { "nodeless.sh/record-uid": "r" }
+        },
+        "spec": { "expireAfter": "Never", "terminationGracePeriod": "1h" },
+        "status": {
+            "providerID": "aws:///us-east-1a/i-1",
+            "conditions": [{ "type": "Ready", "status": "False", "reason": "NotInitialized", "message": "m" }]
+        }
+    }))
+    .unwrap();
+    assert_eq!((claim.name.as_str(), claim.record_uid.as_deref()), ("default-abcde", Some("r")));
+    assert_eq!((claim.node_pool.as_deref(), claim.owner.as_deref()), (Some("default"), Some("p")));
+    assert_eq!(claim.provider_id.as_deref(), Some("aws:///us-east-1a/i-1"));
+    assert_eq!(claim.finalizers, ["karpenter.sh/termination"]);
+    assert!(claim.deletion_timestamp.is_some());
+    assert_eq!((claim.expire_after, claim.termination_grace_period), (None, Some(Duration::from_secs(3600))));
+    assert_eq!(claim.conditions["Ready"], ("False".to_owned(), "NotInitialized".to_owned()));
+    let faulty = read(json!({ "metadata": { "name": "a" }, "spec": { "expireAfter": "soon" } }));
+    assert!(faulty.unwrap_err().to_string().starts_with("NodeClaim a: spec.expireAfter: "));
+    let fresh =
+        read(json!({ "metadata": { "name": "a", "uid": "u" }, "spec": {}, "status": { "providerID": "" } })).unwrap();
+    assert_eq!((fresh.record_uid, fresh.provider_id), (None, None));
+}
+
+#[test]
 fn one_faulty_object_does_not_spoil_a_list() {
     use nodeless_api::DeserializeGuard;
     let good = serde_json::to_value(pool("default")).unwrap();

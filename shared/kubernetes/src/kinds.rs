@@ -2,9 +2,8 @@
 
 use crate::api;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, slim};
-use nodeless_model::{self as model, NillableDuration};
+use nodeless_model as model;
 use nodeless_ports::cluster::MirroredClaim;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 /// A kind of object that is listed, watched and kept.
@@ -60,6 +59,8 @@ converted!(
     None,
     slim::PodDisruptionBudget => model::PodDisruptionBudget
 );
+// Only the mirror's own marks are read: the record says the rest.
+converted!(NodeClaims, "NodeClaim", api::NODE_CLAIMS, None, slim::NodeClaim => MirroredClaim);
 
 /// A kind with a status that we write: kept with what the status says, so that it is written only when it changes.
 macro_rules! with_status {
@@ -128,105 +129,5 @@ impl Kind for NodeClasses {
 
     fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
         Ok(object)
-    }
-}
-
-/// The kind NodeClaim, of which only the mirror's own marks are read: the record says the rest.
-pub(crate) struct NodeClaims;
-
-/// A NodeClaim object, as far as we look at it.
-#[derive(Deserialize)]
-pub(crate) struct SlimClaim {
-    metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    #[serde(default)]
-    spec: SlimClaimSpec,
-    #[serde(default)]
-    status: SlimClaimStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SlimClaimSpec {
-    expire_after: Option<String>,
-    termination_grace_period: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct SlimClaimStatus {
-    #[serde(rename = "providerID")]
-    provider_id: Option<String>,
-    #[serde(default)]
-    conditions: Vec<SlimCondition>,
-}
-
-#[derive(Deserialize)]
-struct SlimCondition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    #[serde(default)]
-    reason: String,
-}
-
-impl Kind for NodeClaims {
-    type Slim = SlimClaim;
-    type Model = MirroredClaim;
-    const NAME: &'static str = "NodeClaim";
-    const PATH: &'static str = api::NODE_CLAIMS;
-
-    fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
-        let SlimClaim { metadata, spec, status } = object;
-        let duration = |field: &str, text: Option<String>| match text.map(|text| text.parse::<NillableDuration>()) {
-            Some(Ok(duration)) => Ok(duration.duration()),
-            Some(Err(error)) => Err(format!("spec.{field}: {error}")),
-            None => Ok(None),
-        };
-        let record_uid = metadata.annotations.and_then(|mut annotations| annotations.remove(model::labels::RECORD_UID));
-        let owners = metadata.owner_references.unwrap_or_default();
-        Ok(MirroredClaim {
-            name: metadata.name.unwrap_or_default(),
-            uid: metadata.uid.unwrap_or_default(),
-            deletion_timestamp: metadata.deletion_timestamp.map(|time| time.0),
-            finalizers: metadata.finalizers.unwrap_or_default(),
-            provider_id: status.provider_id.filter(|id| !id.is_empty()),
-            record_uid,
-            node_pool: metadata.labels.and_then(|mut labels| labels.remove(model::labels::NODE_POOL)),
-            owner: owners.into_iter().find(|owner| owner.kind == "NodePool").map(|owner| owner.uid),
-            created: metadata.creation_timestamp.map(|time| time.0),
-            expire_after: duration("expireAfter", spec.expire_after)?,
-            termination_grace_period: duration("terminationGracePeriod", spec.termination_grace_period)?,
-            conditions: status.conditions.into_iter().map(|one| (one.kind, (one.status, one.reason))).collect(),
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn reads_the_marks_of_a_mirror() {
-        let object = serde_json::json!({
-            "metadata": {
-                "name": "default-abcde", "uid": "u", "finalizers": ["karpenter.sh/termination"],
-                "labels": { "karpenter.sh/nodepool": "default" },
-                "ownerReferences": [{ "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": "p" }],
-                "deletionTimestamp": "2026-01-02T03:04:05Z",
-                "annotations": { "nodeless.sh/record-uid": "r" }
-            },
-            "spec": { "expireAfter": "Never", "terminationGracePeriod": "1h" },
-            "status": { "providerID": "aws:///us-east-1a/i-1" }
-        });
-        let claim = NodeClaims::reduce(serde_json::from_value(object).unwrap()).unwrap();
-        assert_eq!((claim.name.as_str(), claim.record_uid.as_deref()), ("default-abcde", Some("r")));
-        assert_eq!((claim.node_pool.as_deref(), claim.owner.as_deref()), (Some("default"), Some("p")));
-        assert_eq!(claim.provider_id.as_deref(), Some("aws:///us-east-1a/i-1"));
-        assert!(claim.deletion_timestamp.is_some());
-        assert_eq!((claim.expire_after, claim.termination_grace_period), (None, Some(Duration::from_secs(3600))));
-        let faulty = serde_json::json!({ "metadata": { "name": "a" }, "spec": { "expireAfter": "soon" } });
-        assert!(NodeClaims::reduce(serde_json::from_value(faulty).unwrap()).unwrap_err().contains("spec.expireAfter"));
-        let fresh = serde_json::json!({ "metadata": { "name": "a", "uid": "u" }, "spec": {} });
-        assert_eq!(NodeClaims::reduce(serde_json::from_value(fresh).unwrap()).unwrap().record_uid, None);
     }
 }

@@ -3,11 +3,12 @@
 use super::{ConvertError, FieldError, duration, nillable_duration, quantities, requirements, resource_list, taints};
 use crate::common::{Condition, ConditionStatus, NodeClassReference, Requirement};
 use crate::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
-use crate::{NodePool, labels};
+use crate::{NodePool, labels, slim};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use model::claim::{self, CapacityType, Charge, LaunchedInstance, Phase, Termination, TerminationReason, condition};
 use model::duration::format_go_duration;
+use model::object::MirroredClaim;
 use nodeless_model as model;
 
 /// The object that mirrors a claim: `kubectl get nodeclaims` shows it, and its deletion asks for the claim's.
@@ -35,6 +36,40 @@ pub fn mirror(claim: &model::NodeClaim, pool: Option<&NodePool>) -> NodeClaim {
         ..ObjectMeta::default()
     };
     NodeClaim { metadata, spec: spec(claim), status: Some(status(claim)) }
+}
+
+impl TryFrom<&slim::NodeClaim> for MirroredClaim {
+    type Error = ConvertError;
+
+    fn try_from(object: &slim::NodeClaim) -> Result<Self, ConvertError> {
+        let slim::NodeClaim { metadata, spec, status } = object;
+        let lasts = |text: &Option<String>, field: &str| {
+            let duration = text.as_deref().map(|text| nillable_duration(text, field)).transpose();
+            let named =
+                |error: FieldError| error.of(format!("NodeClaim {}", metadata.name.as_deref().unwrap_or_default()));
+            Ok(duration.map_err(named)?.and_then(model::NillableDuration::duration))
+        };
+        let text = |map: &Option<_>, key| map.as_ref().and_then(|map: &model::StringMap| map.get(key)).cloned();
+        let mut owners = metadata.owner_references.iter().flatten();
+        Ok(Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            deletion_timestamp: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+            finalizers: metadata.finalizers.clone().unwrap_or_default(),
+            provider_id: status.provider_id.clone().filter(|id| !id.is_empty()),
+            record_uid: text(&metadata.annotations, model::labels::RECORD_UID),
+            node_pool: text(&metadata.labels, model::labels::NODE_POOL),
+            owner: owners.find(|owner| owner.kind == "NodePool").map(|owner| owner.uid.clone()),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            expire_after: lasts(&spec.expire_after, "spec.expireAfter")?,
+            termination_grace_period: lasts(&spec.termination_grace_period, "spec.terminationGracePeriod")?,
+            conditions: status
+                .conditions
+                .iter()
+                .map(|one| (one.kind.clone(), (one.status.clone(), one.reason.clone())))
+                .collect(),
+        })
+    }
 }
 
 fn owner(pool: &NodePool) -> Option<OwnerReference> {

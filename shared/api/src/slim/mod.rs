@@ -6,11 +6,13 @@
 
 mod meta;
 mod node;
+mod node_claim;
 mod pod;
 mod storage;
 mod workload;
 
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeTaint};
+pub use node_claim::{NodeClaim, NodeClaimCondition, NodeClaimSpec, NodeClaimStatus};
 pub use pod::{
     Container, ContainerPort, ContainerStatus, EphemeralVolume, Named, Pod, PodCondition, PodResources, PodSpec,
     PodStatus, Volume, VolumeClaimSource,

@@ -9,12 +9,9 @@ use crate::kubernetes::server::LabelSelector;
 use crate::kubernetes::{ApiServer, DeleteOptions, ListOptions, Resource, Status, UpdateOptions};
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, slim};
 use nodeless_model::node_pool::NodePool;
-use nodeless_model::{
-    CapacityBuffer, DaemonSet, NillableDuration, Node, NodeOverlay, Pod, PodDisruptionBudget, labels,
-};
+use nodeless_model::{CapacityBuffer, DaemonSet, Node, NodeOverlay, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{InvalidObject, MirroredClaim};
 use nodeless_ports::{ErrorKind, PortError};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::{Arc, LazyLock};
@@ -99,7 +96,7 @@ pub(super) static ALL_CSI_NODES: Kind<slim::CsiNode> =
 pub(super) static ALL_NODE_CLASSES: Kind<EC2NodeClass> =
     Kind { resource: || NODE_CLASSES.clone(), reduce: whole::<EC2NodeClass>, fields: "" };
 pub(super) static ALL_NODE_CLAIMS: Kind<MirroredClaim> =
-    Kind { resource: || NODE_CLAIMS.clone(), reduce: mirrored, fields: "" };
+    Kind { resource: || NODE_CLAIMS.clone(), reduce: converted::<slim::NodeClaim, MirroredClaim>, fields: "" };
 pub(super) static ALL_VOLUME_ATTACHMENTS: Kind<slim::VolumeAttachment> =
     Kind { resource: || VOLUME_ATTACHMENTS, reduce: whole::<slim::VolumeAttachment>, fields: "" };
 
@@ -117,64 +114,6 @@ fn overlay(object: &Value) -> Result<(NodeOverlay, NodeOverlayStatus), String> {
 fn buffer(object: &Value) -> Result<(CapacityBuffer, CapacityBufferStatus), String> {
     let buffer = converted::<nodeless_api::CapacityBuffer, CapacityBuffer>(object)?;
     Ok((buffer, whole::<nodeless_api::CapacityBuffer>(object)?.status.unwrap_or_default()))
-}
-
-/// A NodeClaim object, as far as we look at it: the record says the rest.
-#[derive(Deserialize)]
-struct SlimClaim {
-    metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    #[serde(default)]
-    spec: SlimClaimSpec,
-    #[serde(default)]
-    status: SlimClaimStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SlimClaimSpec {
-    expire_after: Option<String>,
-    termination_grace_period: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct SlimClaimStatus {
-    #[serde(rename = "providerID")]
-    provider_id: Option<String>,
-    #[serde(default)]
-    conditions: Vec<SlimCondition>,
-}
-
-#[derive(Deserialize)]
-struct SlimCondition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    #[serde(default)]
-    reason: String,
-}
-
-fn mirrored(object: &Value) -> Result<MirroredClaim, String> {
-    let SlimClaim { metadata, spec, status } = whole(object)?;
-    let duration = |field: &str, text: Option<String>| match text.map(|text| text.parse::<NillableDuration>()) {
-        Some(Ok(duration)) => Ok(duration.duration()),
-        Some(Err(error)) => Err(format!("spec.{field}: {error}")),
-        None => Ok(None),
-    };
-    let owners = metadata.owner_references.unwrap_or_default();
-    Ok(MirroredClaim {
-        name: metadata.name.unwrap_or_default(),
-        uid: metadata.uid.unwrap_or_default(),
-        deletion_timestamp: metadata.deletion_timestamp.map(|time| time.0),
-        finalizers: metadata.finalizers.unwrap_or_default(),
-        provider_id: status.provider_id.filter(|id| !id.is_empty()),
-        node_pool: metadata.labels.and_then(|mut labels| labels.remove(labels::NODE_POOL)),
-        owner: owners.into_iter().find(|owner| owner.kind == "NodePool").map(|owner| owner.uid),
-        record_uid: metadata.annotations.and_then(|mut annotations| annotations.remove(labels::RECORD_UID)),
-        created: metadata.creation_timestamp.map(|time| time.0),
-        expire_after: duration("expireAfter", spec.expire_after)?,
-        termination_grace_period: duration("terminationGracePeriod", spec.termination_grace_period)?,
-        conditions: status.conditions.into_iter().map(|one| (one.kind, (one.status, one.reason))).collect(),
-    })
 }
 
 /// All objects of a kind, and those that cannot be understood.
