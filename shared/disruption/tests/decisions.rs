@@ -116,6 +116,7 @@ fn node_pool() -> NodePool {
     NodePool {
         name: "default".into(),
         uid: "pool".into(),
+        generation: 1,
         template: NodeTemplate { node_class: "default".into(), ..NodeTemplate::default() },
         disruption: Disruption::default(),
         limits: ResourceList::new(),

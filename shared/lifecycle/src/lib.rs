@@ -22,6 +22,7 @@ mod ending;
 mod joining;
 mod launch;
 pub mod observation;
+pub mod registration_health;
 pub mod settings;
 mod step;
 mod time;
@@ -32,6 +33,7 @@ pub use effect::{Effect, LaunchResult, Learned, Step};
 pub use joining::stale_hashes;
 pub use launch::{absorb, moved, prepare, result_for};
 pub use observation::{Needs, NodeClassState, Observation, Seen, SeenGroup};
+pub use registration_health::{Registration, RegistrationHealth};
 pub use settings::Settings;
 pub use step::{begin_termination, claim_event, step, transitions};
 

@@ -12,6 +12,8 @@ pub struct NodePool {
     pub name: String,
     /// The unique id.
     pub uid: String,
+    /// Counts the changes of what it prescribes; zero where that is not known.
+    pub generation: i64,
     /// What its nodes look like.
     pub template: NodeTemplate,
     /// When its nodes may be disrupted.

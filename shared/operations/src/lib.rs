@@ -26,6 +26,7 @@ mod offers;
 pub mod plan;
 pub mod reconcile;
 pub mod refresh;
+mod registrations;
 pub mod sweep;
 pub mod validate;
 mod zonal_shift;

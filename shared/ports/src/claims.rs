@@ -111,6 +111,19 @@ pub struct StoredChurn {
     pub expires: Timestamp,
 }
 
+/// What came of the last launches of a NodePool, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRegistrations {
+    /// The NodePool.
+    pub node_pool: String,
+    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    pub version: u64,
+    /// The record as its owner encoded it.
+    pub encoded: String,
+    /// From when on it may be forgotten.
+    pub expires: Timestamp,
+}
+
 /// Why something was decided, for people; kept for a while and then forgotten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -348,6 +361,25 @@ pub trait Claims: Send + Sync {
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
     async fn put_churn(&self, churn: &StoredChurn) -> Result<u64, PortError>;
+
+    /// What came of the last launches of each NodePool, in the order of their names, read consistently.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn registrations(&self) -> Result<Vec<StoredRegistrations>, PortError>;
+
+    /// What came of the last launches of one NodePool, read consistently.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn registrations_of(&self, node_pool: &str) -> Result<Option<StoredRegistrations>, PortError>;
+
+    /// Writes what came of the last launches of a NodePool if the table still holds the version that was read (none where that
+    /// is zero), and returns the new version.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
+    async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError>;
 
     /// Writes down why something was decided; forgotten after `keep`.
     ///

@@ -217,6 +217,7 @@ fn node_pool() -> NodePool {
     NodePool {
         name: "default".into(),
         uid: "uid".into(),
+        generation: 1,
         template: NodeTemplate { node_class: "default".into(), ..NodeTemplate::default() },
         disruption: Disruption::default(),
         limits: ResourceList::new(),

@@ -16,6 +16,7 @@
 //! | `catalog#VERSION#NNN` | `chunk` (bytes), `expires` once superseded |
 //! | `command#ID` | `encoded` (bytes), `version`, `summary` for people |
 //! | `churn#NODEPOOL` | `record` (JSON), `version`, `expires` |
+//! | `registrations#NODEPOOL` | `record` (JSON), `version`, `expires` |
 //! | `backlog` | `record` (deflated JSON: names of nodes), `expires` |
 //! | `decision#ID` | `record` (JSON), `expires` |
 //! | `launchcheck#EC2NODECLASS` | `record` (JSON), `expires` |
@@ -26,13 +27,13 @@
 mod backlog;
 mod budgets;
 mod catalog;
-mod churn;
 mod claims;
 mod commands;
 mod decisions;
 mod items;
 mod launch_checks;
 mod leases;
+mod pool_records;
 mod queue;
 mod table;
 mod unavailable;

@@ -11,7 +11,8 @@ use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
+    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
+    UnavailableOffering,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -245,6 +246,18 @@ impl Claims for DynamoClaims {
 
     async fn put_churn(&self, churn: &StoredChurn) -> Result<u64, PortError> {
         self.write_churn(churn).await
+    }
+
+    async fn registrations(&self) -> Result<Vec<StoredRegistrations>, PortError> {
+        self.read_registrations().await
+    }
+
+    async fn registrations_of(&self, node_pool: &str) -> Result<Option<StoredRegistrations>, PortError> {
+        self.read_registrations_of(node_pool).await
+    }
+
+    async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError> {
+        self.write_registrations(registrations).await
     }
 
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {

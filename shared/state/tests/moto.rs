@@ -15,7 +15,8 @@ use nodeless_model::claim::{Charge, LaunchedInstance};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, MOST_CREATED, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
+    Created, Decision, LaunchBudget, MOST_CREATED, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
+    UnavailableOffering,
 };
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, LaunchAnswer, LaunchCheck, Queue, Refusal, ShiftedZone, StoredZonalShifts};
@@ -386,6 +387,32 @@ async fn churn_is_written_only_over_the_version_that_was_read() {
     assert_eq!(told, [("a", 1, r#"{"entries":[]}"#), ("b", 2, r#"{"entries":[]}"#)]);
     // One that has expired may be deleted before it is written again.
     assert_eq!(claims.put_churn(&churn("c", 7)).await.unwrap(), 8);
+}
+
+#[tokio::test]
+async fn what_came_of_launches_is_written_only_over_the_version_that_was_read() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    assert_eq!((claims.registrations().await.unwrap(), claims.registrations_of("a").await.unwrap()), (vec![], None));
+    let stored = |node_pool: &str, version, encoded: &str| StoredRegistrations {
+        node_pool: node_pool.into(),
+        version,
+        encoded: encoded.into(),
+        expires: Timestamp::from_second(1_800_000_000).unwrap(),
+    };
+    for pool in ["ab", "a"] {
+        assert_eq!(claims.put_registrations(&stored(pool, 0, "first")).await.unwrap(), 1);
+        let again = claims.put_registrations(&stored(pool, 0, "other")).await;
+        assert_eq!(again.unwrap_err().kind, ErrorKind::Conflict);
+    }
+    assert_eq!(claims.put_registrations(&stored("a", 1, "second")).await.unwrap(), 2);
+    assert_eq!(claims.put_registrations(&stored("a", 1, "other")).await.unwrap_err().kind, ErrorKind::Conflict);
+    let told = |one: &StoredRegistrations| (one.node_pool.clone(), one.version, one.encoded.clone());
+    let read = claims.registrations().await.unwrap();
+    let (a, ab) = (("a".to_owned(), 2, "second".to_owned()), ("ab".to_owned(), 1, "first".to_owned()));
+    assert_eq!(read.iter().map(told).collect::<Vec<_>>(), [a.clone(), ab]);
+    assert_eq!(claims.registrations_of("a").await.unwrap().as_ref().map(told), Some(a));
+    assert_eq!(claims.churn().await.unwrap(), [], "each kind has its own items");
 }
 
 #[tokio::test]

@@ -31,6 +31,7 @@ fn convert(pool: &NodePool) -> Result<model::NodePool, FieldError> {
     Ok(model::NodePool {
         name: pool.metadata.name.clone().unwrap_or_default(),
         uid: pool.metadata.uid.clone().unwrap_or_default(),
+        generation: pool.metadata.generation.unwrap_or_default(),
         template: template(pool)?,
         disruption: disruption(pool)?,
         limits: spec

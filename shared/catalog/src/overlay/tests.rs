@@ -37,6 +37,7 @@ fn pool(name: &str, labels: &[(&str, &str)]) -> NodePool {
     NodePool {
         name: name.into(),
         uid: String::new(),
+        generation: 1,
         template: NodeTemplate { node_class: "default".into(), labels, ..NodeTemplate::default() },
         disruption: Disruption::default(),
         limits: ResourceList::new(),

@@ -84,6 +84,7 @@ pub fn node_pool(name: &str) -> NodePool {
     NodePool {
         name: name.into(),
         uid: format!("uid-{name}"),
+        generation: 1,
         template: NodeTemplate { node_class: "default".into(), requirements: on_demand, ..NodeTemplate::default() },
         disruption,
         limits: ResourceList::new(),

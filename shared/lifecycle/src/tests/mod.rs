@@ -5,6 +5,7 @@ mod joining;
 mod launching;
 mod leaving;
 mod properties;
+mod registration_health;
 mod unlaunched;
 
 use crate::{LaunchResult, Learned, NodeClassState, Observation, Seen, SeenGroup, Settings, prepare};

@@ -16,6 +16,18 @@ pub(super) fn condition(
         Ok(reason) => (ConditionStatus::True, reason, String::new()),
         Err((reason, message)) => (ConditionStatus::False, reason, message),
     };
+    told(kind, status, reason, message, before, now)
+}
+
+/// A condition of any status. Its time is that of the present one unless the status changes.
+pub(super) fn told(
+    kind: &str,
+    status: ConditionStatus,
+    reason: &str,
+    message: String,
+    before: &[Condition],
+    now: Timestamp,
+) -> Condition {
     let same = before.iter().find(|old| old.type_ == kind && old.status == status);
     Condition {
         type_: kind.to_owned(),

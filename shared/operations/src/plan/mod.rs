@@ -15,6 +15,7 @@ mod overlays;
 mod pools;
 mod prescribed;
 mod record;
+mod registrations;
 mod situation;
 mod told;
 mod upkeep;
@@ -184,12 +185,14 @@ impl Planner {
         let started = self.context.now();
         let catalog = self.catalog.current(self.claims.as_ref()).await?;
         // Claims before the cluster: a node that joins in between is then known by its claim.
-        let (records, usage, unavailable, launch_budgets, shifted) = futures::try_join!(
+        let (records, usage, unavailable, launch_budgets, shifted, registrations) = futures::try_join!(
             self.claims.list(),
             self.claims.usage(),
             self.claims.unavailable(started),
             self.claims.launch_budgets(started),
             zonal_shift::in_effect(self.claims.as_ref(), self.settings.zonal_shift, started),
+            // A plan can do without.
+            async { Ok(self.claims.registrations().await) },
         )?;
         // Commands after claims: one that a claim says has taken it, and that is not there now, has ended.
         let (view, commands) = futures::try_join!(self.cluster.view(), self.claims.commands())?;
@@ -205,7 +208,8 @@ impl Planner {
         self.write_overlay_status(&view, &overlaid, started).await;
         let judged = pools::judge(&view, &types, &overlaid, &usage, started);
         let mut events = Vec::new();
-        self.write_pool_status(&view, &judged, started, &mut report, &mut events).await;
+        let joining = self.judge_registrations(registrations, &view, &judged, started, &mut report).await;
+        self.write_pool_status(&view, &judged, &joining, started, &mut report, &mut events).await;
         let records = self.note_pod_events(records, &view, started, &mut report).await;
         let records = self.note_hashes(records, &view, &judged, &mut report).await;
         let records = self.note_drift(records, &view, &judged, started, &mut report, &mut events).await;

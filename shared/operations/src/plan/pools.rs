@@ -1,15 +1,17 @@
 //! NodePools: whether they can be used, and their status.
 
-use super::conditions::{condition, transitions};
+use super::conditions::{condition, told, transitions};
 use super::prescribed::pool_event;
+use super::registrations::{HEALTHY, Registrations};
 use super::{PlanReport, Planner};
 use crate::lines::{Failed, ObjectSkipped};
 use crate::node_class;
 use jiff::Timestamp;
-use nodeless_api::{Condition, NodePoolStatus, Quantity};
+use nodeless_api::{Condition, ConditionStatus, NodePoolStatus, Quantity};
 use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
 use nodeless_disruption::schedules::{self, SLEEP};
 use nodeless_lifecycle::NodeClassState;
+use nodeless_lifecycle::registration_health::Judgement;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::resources::format_quantity;
@@ -111,6 +113,7 @@ impl Planner {
         &self,
         view: &ClusterView,
         judged: &[Judged],
+        registrations: &BTreeMap<String, Registrations>,
         now: Timestamp,
         report: &mut PlanReport,
         events: &mut Vec<ObjectEvent>,
@@ -124,7 +127,7 @@ impl Planner {
                 report.problems.push(format!("NodePool {name} is left out: {why}"));
             }
             let before = view.node_pool_statuses.get(name).cloned().unwrap_or_default();
-            let status = status(view, one, &before, now);
+            let status = status(view, one, registrations.get(name), &before, now);
             if before == status {
                 continue;
             }
@@ -138,7 +141,13 @@ impl Planner {
     }
 }
 
-fn status(view: &ClusterView, judged: &Judged, before: &NodePoolStatus, now: Timestamp) -> NodePoolStatus {
+fn status(
+    view: &ClusterView,
+    judged: &Judged,
+    registrations: Option<&Registrations>,
+    before: &NodePoolStatus,
+    now: Timestamp,
+) -> NodePoolStatus {
     let pool = &judged.pool;
     let mut total = ResourceList::new();
     let mut nodes = 0_i64;
@@ -157,16 +166,29 @@ fn status(view: &ClusterView, judged: &Judged, before: &NodePoolStatus, now: Tim
         _ => Ok(()),
     };
     let valid = judged.valid.clone().map_err(|why| ("NodePoolValidationFailed", why));
-    let told = [("ValidationSucceeded", valid), ("NodeClassReady", judged.class_ready.clone()), ("Ready", ready)];
-    // What others say of a NodePool stays, such as Karpenter's NodeRegistrationHealthy with the generation that it is about.
-    let others: Vec<Condition> =
-        before.conditions.iter().filter(|old| told.iter().all(|(kind, _)| *kind != old.type_)).cloned().collect();
-    let ours = told.into_iter().map(|(kind, holds)| condition(kind, holds.map(|()| kind), &before.conditions, now));
-    let conditions = ours.chain(others).collect();
+    let ours = [("ValidationSucceeded", valid), ("NodeClassReady", judged.class_ready.clone()), ("Ready", ready)];
+    let ours = ours.into_iter().map(|(kind, holds)| condition(kind, holds.map(|()| kind), &before.conditions, now));
+    let joining = registrations.map(|registrations| joining(registrations, &before.conditions, now));
+    let mut conditions: Vec<Condition> = ours.chain(joining).collect();
+    // What others say of a NodePool stays, and what cannot be judged now.
+    let said: Vec<String> = conditions.iter().map(|condition| condition.type_.clone()).collect();
+    conditions.extend(before.conditions.iter().filter(|old| !said.contains(&old.type_)).cloned());
+    let of_class = registrations.map(|registrations| registrations.described.node_class);
     NodePoolStatus {
         resources,
         nodes,
         conditions,
-        node_class_observed_generation: before.node_class_observed_generation,
+        node_class_observed_generation: of_class.or(before.node_class_observed_generation),
     }
+}
+
+/// Whether the NodePool's machines join, in Karpenter's words, and the generation of the NodePool that this is about.
+fn joining(registrations: &Registrations, before: &[Condition], now: Timestamp) -> Condition {
+    let (status, reason, message) = match &registrations.judgement {
+        Judgement::Healthy => (ConditionStatus::True, HEALTHY, ""),
+        Judgement::Unhealthy { reason, message } => (ConditionStatus::False, reason.as_str(), message.as_str()),
+        Judgement::Unknown => (ConditionStatus::Unknown, "AwaitingReconciliation", "object is awaiting reconciliation"),
+    };
+    let condition = told(HEALTHY, status, reason, message.to_owned(), before, now);
+    Condition { observed_generation: Some(registrations.described.node_pool), ..condition }
 }

@@ -7,7 +7,8 @@ mod observe;
 use crate::context::Context;
 use crate::lines::{ClaimStepped, ClaimWaits, Failed};
 use crate::offers::CatalogCache;
-use nodeless_lifecycle::{Effect, Needs, Settings, Step, step};
+use crate::registrations;
+use nodeless_lifecycle::{Effect, Needs, Registration, Settings, Step, step};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue};
 use nodeless_telemetry::{Metric, Metrics};
@@ -168,6 +169,9 @@ impl Reconciler {
         let mut written = step.claim.clone();
         if *before == written && step.charge.is_none() {
             return Ok(Some(written));
+        }
+        if let Some(came_to) = Registration::of(before, &written) {
+            registrations::note(self.claims.as_ref(), &self.context, before, came_to).await?;
         }
         match self.claims.update(&written, step.charge.as_ref()).await {
             Ok(version) => written.version = version,

@@ -69,6 +69,7 @@ pub fn node_pool(mix: &Mix, spot: bool) -> NodePool {
     NodePool {
         name: "default".into(),
         uid: "uid".into(),
+        generation: 1,
         template: NodeTemplate { node_class: "default".into(), requirements, ..NodeTemplate::default() },
         disruption: Disruption::default(),
         limits: ResourceList::new(),

@@ -90,6 +90,7 @@ pub fn node_pool(name: &str) -> NodePool {
     NodePool {
         name: name.into(),
         uid: format!("uid-{name}"),
+        generation: 1,
         template: NodeTemplate {
             node_class: "default".into(),
             requirements: Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand"]))]),

@@ -9,7 +9,8 @@ use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering,
+    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
+    UnavailableOffering,
 };
 use nodeless_ports::{CatalogSource, Claims, LaunchCheck, PortError, StoredZonalShifts, ZonalShift, ZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,6 +154,19 @@ impl Claims for ChaoticClaims {
 
     async fn put_churn(&self, churn: &StoredChurn) -> Result<u64, PortError> {
         self.chaos.write("claims put churn", churn.node_pool.clone(), |_| true, self.inner.put_churn(churn)).await
+    }
+
+    async fn registrations(&self) -> Result<Vec<StoredRegistrations>, PortError> {
+        self.chaos.read("claims registrations", self.inner.registrations()).await
+    }
+
+    async fn registrations_of(&self, node_pool: &str) -> Result<Option<StoredRegistrations>, PortError> {
+        self.chaos.read("claims registrations", self.inner.registrations_of(node_pool)).await
+    }
+
+    async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError> {
+        let call = self.inner.put_registrations(registrations);
+        self.chaos.write("claims put registrations", registrations.node_pool.clone(), |_| true, call).await
     }
 
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {

@@ -7,7 +7,8 @@ use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, UnavailableOffering, node_pool_of,
+    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
+    UnavailableOffering, node_pool_of,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,7 @@ struct Table {
     catalog: Option<(String, Vec<u8>)>,
     commands: BTreeMap<String, StoredCommand>,
     churn: BTreeMap<String, StoredChurn>,
+    registrations: BTreeMap<String, StoredRegistrations>,
     decisions: BTreeMap<String, Decision>,
     leases: BTreeMap<String, Lease>,
     /// Counts the writes of claims.
@@ -393,6 +395,28 @@ impl Claims for MemoryClaims {
             }
             let version = churn.version + 1;
             table.churn.insert(churn.node_pool.clone(), StoredChurn { version, ..churn.clone() });
+            Ok(version)
+        })
+    }
+
+    async fn registrations(&self) -> Result<Vec<StoredRegistrations>, PortError> {
+        self.faults.read("claims registrations", || Ok(self.lock().registrations.values().cloned().collect()))
+    }
+
+    async fn registrations_of(&self, node_pool: &str) -> Result<Option<StoredRegistrations>, PortError> {
+        self.faults.read("claims registrations", || Ok(self.lock().registrations.get(node_pool).cloned()))
+    }
+
+    async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put registrations";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            let name = &registrations.node_pool;
+            if table.registrations.get(name).map_or(0, |present| present.version) != registrations.version {
+                return Err(conflict(OPERATION, name));
+            }
+            let version = registrations.version + 1;
+            table.registrations.insert(name.clone(), StoredRegistrations { version, ..registrations.clone() });
             Ok(version)
         })
     }

@@ -1,0 +1,175 @@
+//! Whether the machines that a NodePool launches join the cluster, judged by what came of the last few: the condition
+//! `NodeRegistrationHealthy` of NodePools.
+//!
+//! As Karpenter does it, with its numbers; but Karpenter remembers in memory, and this is a value that is kept in a table. So
+//! whoever writes it must be able to say the same thing twice: each claim counts once.
+
+use jiff::Timestamp;
+use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::{NodeClaim, Phase};
+use serde::{Deserialize, Serialize};
+
+/// How many results are remembered.
+const REMEMBERED: usize = 4;
+/// How many failures among them make a NodePool unhealthy: half of [`REMEMBERED`].
+const TOO_MANY: usize = 2;
+
+/// What came of the last launches of a NodePool as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RegistrationHealth {
+    /// What the results are about.
+    of: Described,
+    /// Claims that were made before this are of another template, and say nothing of this one.
+    since: Option<Timestamp>,
+    /// The results, the oldest first.
+    results: Vec<Remembered>,
+}
+
+/// A NodePool and its EC2NodeClass as they were at one time. When either changes, what came of earlier launches means nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Described {
+    /// The uid of the NodePool: one of the same name that was made anew is another.
+    pub node_pool_uid: String,
+    /// The generation of the NodePool.
+    pub node_pool: i64,
+    /// The generation of its EC2NodeClass.
+    pub node_class: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Remembered {
+    /// The claim's uid; empty for what was taken over from a condition.
+    claim: String,
+    came_to: Registration,
+}
+
+/// What came of a launch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Registration {
+    /// The node joined and was recognised.
+    Joined,
+    /// There was no node in time.
+    Failed {
+        /// One word why.
+        reason: String,
+        /// One sentence why.
+        message: String,
+    },
+}
+
+/// Whether the machines of a NodePool join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// Too little is known.
+    Unknown,
+    /// They do.
+    Healthy,
+    /// Too many of the last ones did not.
+    Unhealthy {
+        /// One word why the last one that failed did.
+        reason: String,
+        /// One sentence why.
+        message: String,
+    },
+}
+
+impl Registration {
+    /// What a step of a claim says about its NodePool: nothing, unless its node has joined by it or was given up for not having
+    /// come in time. That EC2 has no capacity or that somebody deletes the claim says nothing.
+    #[must_use]
+    pub fn of(before: &NodeClaim, after: &NodeClaim) -> Option<Self> {
+        if before.phase == Phase::Launched && after.phase == Phase::Registered {
+            return Some(Self::Joined);
+        }
+        if before.phase.is_leaving() {
+            return None;
+        }
+        match after.status.termination.as_ref()?.reason {
+            TerminationReason::RegistrationTimeout => Some(Self::Failed {
+                reason: "RegistrationFailed".to_owned(),
+                message: "Failed to register node".to_owned(),
+            }),
+            TerminationReason::LaunchTimeout => {
+                let launched = before.condition(condition::LAUNCHED);
+                let (reason, message) = launched.map_or(("LaunchFailed", ""), |one| (&one.reason, &one.message));
+                Some(Self::Failed { reason: reason.to_owned(), message: message.to_owned() })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl RegistrationHealth {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn unknown(of: Described) -> Self {
+        Self { of, since: None, results: Vec::new() }
+    }
+
+    /// What a condition said that somebody else wrote of the same NodePool: as much as it takes to come to the same judgement.
+    #[must_use]
+    pub fn taken_over(of: Described, judgement: Judgement) -> Self {
+        let results = match judgement {
+            Judgement::Unknown => Vec::new(),
+            Judgement::Healthy => vec![Registration::Joined],
+            Judgement::Unhealthy { reason, message } => vec![Registration::Failed { reason, message }; TOO_MANY],
+        };
+        let remembered = |came_to| Remembered { claim: String::new(), came_to };
+        Self { of, since: None, results: results.into_iter().map(remembered).collect() }
+    }
+
+    /// What is known of the NodePool as it is described now: all of this, or nothing where it has changed since. What becomes of
+    /// claims that were made before `now` counts no more then.
+    #[must_use]
+    pub fn about(self, now_described: Described, now: Timestamp) -> Self {
+        if self.of == now_described {
+            return self;
+        }
+        Self { of: now_described, since: Some(now), results: Vec::new() }
+    }
+
+    /// Remembers what came of a claim, once however often it is said; the last that is said of a claim holds. Says whether that
+    /// changed anything that matters.
+    #[must_use]
+    pub fn push(&mut self, claim: &NodeClaim, came_to: Registration) -> bool {
+        if self.since.is_some_and(|since| claim.created < since) {
+            return false;
+        }
+        if let Some(said) = self.results.iter_mut().find(|said| said.claim == claim.uid) {
+            let news = said.came_to != came_to;
+            said.came_to = came_to;
+            return news;
+        }
+        let joined = |one: &Remembered| one.came_to == Registration::Joined;
+        if came_to == Registration::Joined && self.results.len() == REMEMBERED && self.results.iter().all(joined) {
+            // One more that is well changes nothing, so a hundred nodes that join at once have nothing to write.
+            return false;
+        }
+        self.results.push(Remembered { claim: claim.uid.clone(), came_to });
+        let over = self.results.len().saturating_sub(REMEMBERED);
+        self.results.drain(..over);
+        true
+    }
+
+    /// Whether the NodePool's machines join.
+    #[must_use]
+    pub fn judge(&self) -> Judgement {
+        let mut failures = self.results.iter().rev().filter_map(|one| match &one.came_to {
+            Registration::Failed { reason, message } => Some((reason, message)),
+            Registration::Joined => None,
+        });
+        let last = failures.next();
+        let count = failures.count() + usize::from(last.is_some());
+        match last {
+            Some((reason, message)) if count >= TOO_MANY => {
+                Judgement::Unhealthy { reason: reason.clone(), message: message.clone() }
+            }
+            _ if count == self.results.len() => Judgement::Unknown,
+            _ => Judgement::Healthy,
+        }
+    }
+}

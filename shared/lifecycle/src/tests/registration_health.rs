@@ -1,0 +1,142 @@
+use super::*;
+use crate::registration_health::{Described, Judgement, Registration, RegistrationHealth};
+use crate::{Observation, begin_termination, step};
+use nodeless_model::claim::TerminationReason;
+use proptest::prelude::*;
+
+fn described(node_pool: i64, node_class: i64) -> Described {
+    Described { node_pool_uid: "pool".into(), node_pool, node_class }
+}
+
+fn made(uid: &str, created: i64) -> NodeClaim {
+    NodeClaim { uid: uid.into(), created: at(created), ..reserved() }
+}
+
+fn failed(message: &str) -> Registration {
+    Registration::Failed { reason: "RegistrationFailed".into(), message: message.into() }
+}
+
+fn unhealthy(message: &str) -> Judgement {
+    Judgement::Unhealthy { reason: "RegistrationFailed".into(), message: message.into() }
+}
+
+/// The judgement after each of some results, `x` for one that failed.
+fn judged(results: &str) -> Vec<Judgement> {
+    let mut health = RegistrationHealth::unknown(described(1, 1));
+    let one = |(index, result): (usize, char)| {
+        let came_to = if result == 'x' { failed("late") } else { Registration::Joined };
+        let _ = health.push(&made(&format!("claim-{index}"), 0), came_to);
+        health.judge()
+    };
+    results.chars().enumerate().map(one).collect()
+}
+
+#[test]
+fn two_failures_of_the_last_four_are_too_many() {
+    use Judgement::{Healthy, Unknown};
+    let bad = || unhealthy("late");
+    assert_eq!(RegistrationHealth::unknown(described(1, 1)).judge(), Unknown);
+    assert_eq!(judged("xx"), [Unknown, bad()]);
+    assert_eq!(judged("oxx"), [Healthy, Healthy, bad()]);
+    // A failure is forgotten when four others have followed it.
+    assert_eq!(judged("xxoooxo"), [Unknown, bad(), bad(), bad(), Healthy, Healthy, Healthy]);
+    assert_eq!(judged("oooooxoox")[5..], [Healthy, Healthy, Healthy, bad()]);
+}
+
+#[test]
+fn each_claim_counts_once_and_the_last_that_is_said_of_it_holds() {
+    let mut health = RegistrationHealth::unknown(described(1, 1));
+    assert!(health.push(&made("a", 0), failed("late")));
+    assert!(!health.push(&made("a", 0), failed("late")), "a process that died says it again");
+    assert_eq!(health.judge(), Judgement::Unknown);
+    assert!(health.push(&made("a", 0), Registration::Joined), "it came at the last moment after all");
+    assert_eq!(health.judge(), Judgement::Healthy);
+    assert!(health.push(&made("b", 0), failed("b")) && health.push(&made("c", 0), failed("c")));
+    assert_eq!(health.judge(), unhealthy("c"), "the latest says why");
+}
+
+#[test]
+fn what_joins_where_all_join_is_not_written() {
+    let mut health = RegistrationHealth::unknown(described(1, 1));
+    let writes = (0..100).filter(|number| health.push(&made(&number.to_string(), 0), Registration::Joined));
+    assert_eq!(writes.count(), 4);
+}
+
+#[test]
+fn a_change_of_either_object_begins_anew_and_older_claims_say_nothing() {
+    for changed in [described(2, 1), described(1, 2), Described { node_pool_uid: "another".into(), ..described(1, 1) }]
+    {
+        let mut health = RegistrationHealth::taken_over(described(1, 1), unhealthy("no"));
+        assert_eq!(health.judge(), unhealthy("no"));
+        health = health.about(described(1, 1), at(50));
+        assert_eq!(health.judge(), unhealthy("no"), "nothing has changed");
+        health = health.about(changed.clone(), at(100)).about(changed.clone(), at(200));
+        assert_eq!(health.judge(), Judgement::Unknown);
+        assert!(!health.push(&made("old", 99), failed("")), "{changed:?}");
+        assert!(health.push(&made("new", 100), Registration::Joined));
+        assert_eq!(health.judge(), Judgement::Healthy);
+        let json = serde_json::to_string(&health).unwrap();
+        assert_eq!(serde_json::from_str::<RegistrationHealth>(&json).unwrap(), health);
+    }
+}
+
+#[test]
+fn what_was_taken_over_is_judged_alike_and_outlived() {
+    for judgement in [Judgement::Unknown, Judgement::Healthy, unhealthy("no")] {
+        assert_eq!(RegistrationHealth::taken_over(described(1, 1), judgement.clone()).judge(), judgement);
+    }
+    let mut health = RegistrationHealth::taken_over(described(1, 1), unhealthy("no"));
+    for (uid, healthy) in [("a", false), ("b", false), ("c", true)] {
+        assert!(health.push(&made(uid, 0), Registration::Joined));
+        assert_eq!(health.judge() == Judgement::Healthy, healthy, "{uid}");
+    }
+}
+
+#[test]
+fn steps_that_join_or_give_up_say_something_and_no_others() {
+    let up = claim(Phase::Launched);
+    let joined = NodeClaim { phase: Phase::Registered, ..up.clone() };
+    assert_eq!(Registration::of(&up, &joined), Some(Registration::Joined));
+    assert_eq!(Registration::of(&joined, &joined), None);
+    // Adopted, or on to being initialised.
+    assert_eq!(Registration::of(&joined, &NodeClaim { phase: Phase::Initialized, ..joined.clone() }), None);
+    let leaving = |before: &NodeClaim, reason| {
+        let mut after = before.clone();
+        assert!(begin_termination(&mut after, reason, "", at(1)));
+        (Registration::of(before, &after), Registration::of(&after, &NodeClaim { phase: Phase::Gone, ..after.clone() }))
+    };
+    assert_eq!(leaving(&up, TerminationReason::RegistrationTimeout), (Some(failed("Failed to register node")), None));
+    let mut refused = reserved();
+    refused.set_condition(condition::LAUNCHED, ConditionStatus::False, "UnauthorizedOperation", "may not", at(1));
+    let why = Registration::Failed { reason: "UnauthorizedOperation".into(), message: "may not".into() };
+    assert_eq!(leaving(&refused, TerminationReason::LaunchTimeout), (Some(why), None));
+    for reason in [TerminationReason::InsufficientCapacity, TerminationReason::Deleted, TerminationReason::Interrupted]
+    {
+        assert_eq!(leaving(&up, reason), (None, None));
+    }
+}
+
+#[test]
+fn a_node_that_never_comes_is_a_failure_by_the_step_itself() {
+    let up = claim(Phase::Launched);
+    let seen = Observation { nodes: Seen::Known(Vec::new()), ..Observation::default() };
+    let next = step(&up, &seen, at(2000), &settings()).claim;
+    assert_eq!(Registration::of(&up, &next), Some(failed("Failed to register node")));
+}
+
+proptest! {
+    /// However often results are repeated while they are remembered, they count as if each was said once.
+    #[test]
+    fn repeating_changes_nothing(results in prop::collection::vec((any::<bool>(), 0_usize..3), 0..12)) {
+        let (mut once, mut often) = (RegistrationHealth::unknown(described(1, 1)), RegistrationHealth::unknown(described(1, 1)));
+        for (index, (joins, again)) in results.iter().enumerate() {
+            let came_to = || if *joins { Registration::Joined } else { failed(&index.to_string()) };
+            let subject = made(&index.to_string(), 0);
+            let _ = once.push(&subject, came_to());
+            for _ in 0..=*again {
+                let _ = often.push(&subject, came_to());
+            }
+            prop_assert_eq!(&once, &often);
+        }
+    }
+}

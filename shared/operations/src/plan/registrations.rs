@@ -1,0 +1,102 @@
+//! Whether the machines that each NodePool launches join the cluster: its condition `NodeRegistrationHealthy`.
+
+use super::pools::Judged;
+use super::{PlanReport, Planner};
+use crate::registrations::{decode, encode};
+use jiff::Timestamp;
+use nodeless_api::{ConditionStatus, NodePoolStatus};
+use nodeless_lifecycle::RegistrationHealth;
+use nodeless_lifecycle::registration_health::{Described, Judgement};
+use nodeless_ports::claims::StoredRegistrations;
+use nodeless_ports::cluster::ClusterView;
+use nodeless_ports::{ErrorKind, PortError};
+use std::collections::BTreeMap;
+
+/// The condition.
+pub(super) const HEALTHY: &str = "NodeRegistrationHealthy";
+
+/// What a NodePool's condition says from now on, and of what.
+pub(super) struct Registrations {
+    pub(super) described: Described,
+    pub(super) judgement: Judgement,
+}
+
+impl Planner {
+    /// Judges by what came of the last launches. Where a NodePool or its EC2NodeClass has changed, that begins anew, which is
+    /// written down before anything is launched from what they say now. A NodePool that is left out cannot be judged now: its
+    /// condition stays as it is.
+    pub(super) async fn judge_registrations(
+        &self,
+        stored: Result<Vec<StoredRegistrations>, PortError>,
+        view: &ClusterView,
+        judged: &[Judged],
+        now: Timestamp,
+        report: &mut PlanReport,
+    ) -> BTreeMap<String, Registrations> {
+        let mut known = BTreeMap::new();
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(error) => {
+                report.problems.push(format!("whether the nodes of NodePools join is not known: {error}"));
+                return known;
+            }
+        };
+        for one in judged {
+            let name = &one.pool.name;
+            let Some(described) = described(view, one) else { continue };
+            let present = stored.iter().find(|stored| stored.node_pool == *name);
+            let before = present.and_then(|stored| match decode(stored) {
+                Ok(health) => Some(health),
+                Err(why) => {
+                    report.problems.push(format!("{why}; what is known of the NodePool's nodes begins anew"));
+                    None
+                }
+            });
+            let status = view.node_pool_statuses.get(name);
+            let after = match before.clone() {
+                Some(health) => health.about(described.clone(), now),
+                None => RegistrationHealth::taken_over(described.clone(), said(status, &described)),
+            };
+            if before.as_ref() != Some(&after) {
+                let version = present.map_or(0, |stored| stored.version);
+                let written = match encode(name, version, &after, now) {
+                    Ok(record) => self.claims.put_registrations(&record).await,
+                    Err(error) => Err(error),
+                };
+                match written {
+                    Ok(_) => {}
+                    // Lifecycle notes something just now; the next plan looks again.
+                    Err(error) if error.kind == ErrorKind::Conflict => continue,
+                    Err(error) => {
+                        report.problems.push(format!("whether the nodes of NodePool {name} join: {error}"));
+                        continue;
+                    }
+                }
+            }
+            known.insert(name.clone(), Registrations { described, judgement: after.judge() });
+        }
+        known
+    }
+}
+
+fn described(view: &ClusterView, judged: &Judged) -> Option<Described> {
+    let class = view.node_classes.get(&judged.pool.template.node_class)?;
+    Some(Described {
+        node_pool_uid: judged.pool.uid.clone(),
+        node_pool: judged.pool.generation,
+        node_class: class.metadata.generation.unwrap_or_default(),
+    })
+}
+
+/// What the condition says of the NodePool as it is now, whoever wrote it: Karpenter, or a planner whose record has expired.
+fn said(status: Option<&NodePoolStatus>, described: &Described) -> Judgement {
+    let of_now = status.filter(|status| status.node_class_observed_generation == Some(described.node_class));
+    let condition = of_now.and_then(|status| status.conditions.iter().find(|condition| condition.type_ == HEALTHY));
+    match condition.filter(|condition| condition.observed_generation == Some(described.node_pool)) {
+        Some(condition) if condition.status == ConditionStatus::True => Judgement::Healthy,
+        Some(condition) if condition.status == ConditionStatus::False => {
+            Judgement::Unhealthy { reason: condition.reason.clone(), message: condition.message.clone() }
+        }
+        _ => Judgement::Unknown,
+    }
+}

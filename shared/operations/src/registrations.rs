@@ -1,0 +1,76 @@
+//! What came of the last launches of each NodePool, kept in the claims table: lifecycle notes it, the planner judges by it.
+
+use crate::context::Context;
+use crate::lines::Failed;
+use jiff::Timestamp;
+use nodeless_lifecycle::{Registration, RegistrationHealth};
+use nodeless_model::NodeClaim;
+use nodeless_ports::claims::StoredRegistrations;
+use nodeless_ports::{Claims, ErrorKind, PortError};
+use std::time::Duration;
+
+/// For how long it is remembered of a NodePool where nothing changes. After that its condition says as much.
+const KEEP: Duration = Duration::from_hours(30 * 24);
+/// How often a write is tried that others come before: those of claims that end at the same moment.
+const ATTEMPTS: u32 = 8;
+
+/// Notes what came of a claim, before that is written on the claim: so it is never forgotten, and whoever has to repeat it says
+/// the same of the same claim, which counts once.
+///
+/// # Errors
+/// When the table cannot be read or written; the claim's step has to wait then.
+pub(crate) async fn note(
+    claims: &dyn Claims,
+    context: &Context,
+    claim: &NodeClaim,
+    came_to: Registration,
+) -> Result<(), PortError> {
+    let mut attempt = 1;
+    loop {
+        // The planner makes the record, before it makes the first claim.
+        let Some(stored) = claims.registrations_of(&claim.node_pool).await? else { return Ok(()) };
+        let mut health = match decode(&stored) {
+            Ok(health) => health,
+            Err(why) => {
+                // The planner begins another.
+                context.log(&Failed { what: "note whether nodes join", why: &why });
+                return Ok(());
+            }
+        };
+        if !health.push(claim, came_to.clone()) {
+            return Ok(());
+        }
+        let written =
+            claims.put_registrations(&encode(&claim.node_pool, stored.version, &health, context.now())?).await;
+        match written {
+            Err(error) if error.kind == ErrorKind::Conflict && attempt < ATTEMPTS => attempt += 1,
+            other => return other.map(drop),
+        }
+    }
+}
+
+/// What is known of a NodePool's launches, as it is stored over that version.
+///
+/// # Errors
+/// When it cannot be encoded.
+pub(crate) fn encode(
+    node_pool: &str,
+    version: u64,
+    health: &RegistrationHealth,
+    now: Timestamp,
+) -> Result<StoredRegistrations, PortError> {
+    let encoded = serde_json::to_string(health)
+        .map_err(|error| PortError::new(ErrorKind::Invalid, "encode registrations", error.to_string()))?;
+    let expires = now.saturating_add(KEEP).unwrap_or(Timestamp::MAX);
+    Ok(StoredRegistrations { node_pool: node_pool.to_owned(), version, encoded, expires })
+}
+
+/// What is known of a NodePool's launches.
+///
+/// # Errors
+/// In words, when it is nothing that this version writes.
+pub(crate) fn decode(stored: &StoredRegistrations) -> Result<RegistrationHealth, String> {
+    serde_json::from_str(&stored.encoded).map_err(|error| {
+        format!("the item registrations#{} of the claims table cannot be understood: {error}", stored.node_pool)
+    })
+}
