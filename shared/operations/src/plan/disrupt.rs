@@ -19,14 +19,11 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_model::{DisruptionReason, Pod};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_telemetry::Metrics;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// For how long a plan goes on with commands. A planner function has 40 s; many commands go on in the next plan.
 const AT_MOST: Duration = Duration::from_secs(15);
-/// For how long it is remembered which nodes a decision had no time for.
-const BACKLOG_FOR: Duration = Duration::from_hours(24);
 /// How many claims are told of together that they were changed: as many messages as one call to SQS takes.
 const TOGETHER: usize = 10;
 
@@ -59,7 +56,8 @@ impl Planner {
         }
         let options = self.disruption_options();
         let mut cluster = input(situation, judged, &commands.records, None);
-        cluster.not_looked_at = self.backlog(report).await;
+        let backlog = self.backlog(report).await;
+        cluster.not_looked_at = backlog.clone().unwrap_or_default();
         let mut decision = decide(&cluster, now, &options);
         // What was done within the last hour is read only where more would be done: an idle cluster pays nothing for it.
         let ripe = |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.ripe_in(now).is_zero();
@@ -71,7 +69,7 @@ impl Planner {
             cluster.stopped.clone_from(&breaker.stopped);
             decision = decide(&cluster, now, &options);
         }
-        self.note_backlog(&decision, cluster.not_looked_at.clone(), now, report).await;
+        self.note_backlog(&decision, backlog, now, report).await;
         report.kept.clone_from(&decision.kept);
         if let Some(wait) = next_change(&decision, now) {
             report.wait_at_most(wait);
@@ -91,39 +89,6 @@ impl Planner {
         self.release_forgotten(&commands.records, &mut hands, report).await;
         self.go_on(situation, judged, &commands.records, &options, &mut breaker, names, hands, report, events).await;
         self.tell_stopped(&breaker, judged, report, events, metrics);
-    }
-
-    /// The nodes that the last decision had no time for, whoever made it.
-    async fn backlog(&self, report: &mut PlanReport) -> BTreeSet<String> {
-        let known = self.backlog.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(known) = known {
-            return known;
-        }
-        match self.claims.backlog().await {
-            Ok(read) => read,
-            Err(error) => {
-                // Only the order of looking depends on it.
-                report.problems.push(format!("which nodes were not looked at last time is not known: {error}"));
-                BTreeSet::new()
-            }
-        }
-    }
-
-    /// Writes down which nodes a decision had no time for, where that has changed.
-    async fn note_backlog(
-        &self,
-        decision: &Decision,
-        before: BTreeSet<String>,
-        now: Timestamp,
-        report: &mut PlanReport,
-    ) {
-        let after = &decision.not_looked_at;
-        if *after != before
-            && let Err(error) = self.claims.put_backlog(after, now + BACKLOG_FOR).await
-        {
-            report.problems.push(format!("which nodes were not looked at was not written down: {error}"));
-        }
-        *self.backlog.lock().unwrap_or_else(PoisonError::into_inner) = Some(after.clone());
     }
 
     /// Writes down what was proposed, and why every other node stays, with all reasons: as `nodeless plan --disruption`.

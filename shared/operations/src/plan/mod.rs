@@ -1,6 +1,7 @@
 //! What to launch for pods that wait, and which nodes to remove.
 
 mod assume;
+mod backlog;
 mod budgets;
 mod buffers;
 mod churn;
@@ -102,7 +103,7 @@ pub struct Planner {
     offers: OfferCache,
     /// What was published lately. Losing it does no harm.
     told: Mutex<Recent>,
-    /// The nodes that the last decision had no time for, once they were read. The table has them too.
+    /// The nodes that the last decision had no time for, as the table has them; `None` while that was not read.
     backlog: Mutex<Option<BTreeSet<String>>>,
     /// When the plan comes that was asked for last. Each plan of a chain asks for the next, so without this every heartbeat would
     /// begin another chain. Losing it begins one, which ends as soon as the plans of another come first.
