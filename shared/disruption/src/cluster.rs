@@ -106,6 +106,9 @@ pub struct Options {
     pub most_work: u64,
 }
 
+/// [`Options::least_saving`] unless somebody says otherwise.
+pub(crate) const LEAST_SAVING: f64 = 0.1;
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -114,7 +117,7 @@ impl Default for Options {
             spot_to_spot: false,
             trust_conditions: false,
             explain: false,
-            least_saving: 0.1,
+            least_saving: LEAST_SAVING,
             most_work: 4_000_000,
         }
     }

@@ -101,6 +101,15 @@ pub enum KeptReason {
         /// Why.
         why: String,
     },
+    /// One of its pods fits elsewhere only where it would share a node with more pods than the spread of one there allows.
+    Crowds {
+        /// The pod that would move.
+        pod: String,
+        /// Where to.
+        node: String,
+        /// The pod there whose topology spread counts it.
+        owner: String,
+    },
     /// What would replace it costs as much or more.
     NotCheaper {
         /// Dollars per hour that it costs.
@@ -250,6 +259,9 @@ impl fmt::Display for KeptReason {
             Self::NotLookedAt => f.write_str("there was too much to look at; the next decision begins with it"),
             Self::NoRoom(why) => why.fmt(f),
             Self::NoPlace { pod, why } => write!(f, "pod {pod} would fit nowhere else: {why}"),
+            Self::Crowds { pod, node, owner } => {
+                write!(f, "pod {pod} would move to {node}, against the topology spread of pod {owner} there")
+            }
             Self::NotCheaper { price, replacement, instance_types } => {
                 write!(f, "it costs ${price:.4} an hour, and for the pods that fit on no other node ")?;
                 match &instance_types[..] {
@@ -353,6 +365,7 @@ impl KeptReason {
             | Self::PriceUnknown(_)
             | Self::NoRoom(_)
             | Self::NoPlace { .. }
+            | Self::Crowds { .. }
             | Self::LighterNodePool { .. }
             | Self::NotCheaper { .. }
             | Self::NoReplacement
@@ -411,6 +424,7 @@ impl KeptReason {
             Self::NotLookedAt => "not looked at",
             Self::NoRoom(_) => "a pod fits on no other node",
             Self::NoPlace { .. } => "the scheduler finds no place for a pod",
+            Self::Crowds { .. } => "a pod would crowd another node",
             Self::NotCheaper { .. } => "what would replace them costs as much or more",
             Self::NoReplacement => "no instance type would hold their pods",
             Self::WellUsed { .. } => "well used",

@@ -64,6 +64,37 @@ fn a_node_that_is_too_large_is_replaced_by_a_cheaper_one() {
 }
 
 #[test]
+fn a_pod_does_not_join_more_than_the_spread_of_another_allows() {
+    let spread = TopologySpread {
+        max_skew: 1,
+        topology_key: labels::HOSTNAME.into(),
+        hard: true,
+        selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), "web".into())]))),
+        match_label_keys: vec!["version".into()],
+        min_domains: None,
+        honor_node_affinity: true,
+        honor_node_taints: false,
+    };
+    let of = |name: &str, version: &str| labelled(labelled(pod(name, 500, 512), "app", "web"), "version", version);
+    let decide = |mover: &str| {
+        let mut world = world();
+        world.on_demand("c9.large", vec![of("mover", mover)]);
+        // The kube-scheduler would let the other in, which has no spread itself.
+        world.on_demand(
+            "c9.xlarge",
+            vec![Pod { topology_spread: vec![spread.clone()], ..of("owner", "1") }, pod("x", 2500, 512)],
+        );
+        world.decide()
+    };
+    let decision = decide("1");
+    assert_eq!(decision.commands, []);
+    let (mover, owner) = ("default/mover".to_owned(), "default/owner".to_owned());
+    let crowds = KeptReason::Crowds { pod: mover, node: "node-00001".into(), owner };
+    assert!(decision.kept[0].reasons.contains(&crowds), "{:#?}", decision.kept[0]);
+    assert_eq!(names(&decide("2").commands[0]), ["node-00000"], "another version is not counted");
+}
+
+#[test]
 fn one_node_is_replaced_by_two_smaller_ones() {
     let mut world = world();
     // 20 of 32 cpu: the next smaller has 16, and 4 are left.

@@ -150,6 +150,17 @@ pub struct TopologySpread {
     pub honor_node_taints: bool,
 }
 
+impl TopologySpread {
+    /// Whether this spread of one pod counts another one.
+    #[must_use]
+    pub fn counts(&self, owner: &Pod, other: &Pod) -> bool {
+        let alike = |key: &String| owner.labels.get(key).is_none_or(|value| other.labels.get(key) == Some(value));
+        owner.namespace == other.namespace
+            && self.selector.as_ref().is_some_and(|selector| selector.matches(&other.labels))
+            && self.match_label_keys.iter().all(alike)
+    }
+}
+
 /// A port taken on the node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPort {

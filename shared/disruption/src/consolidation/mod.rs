@@ -10,6 +10,7 @@
 //! no node that one of them removes takes pods of another, and room is used once.
 
 mod balanced;
+mod crowding;
 mod elsewhere;
 mod groups;
 mod removal;

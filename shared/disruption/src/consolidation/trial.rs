@@ -22,8 +22,20 @@ const WORK_PER_TYPE: usize = 8;
 
 impl<'a> Round<'_, 'a, '_> {
     /// Shows pods to the scheduler, with the nodes where a quick look would send them, or where other pods matter with
-    /// those and more; and with what can be launched, where that is allowed.
+    /// those and more; and with what can be launched, where that is allowed. What crowds a node is refused.
     pub(super) fn ask(
+        &mut self,
+        movers: &[Mover<'a>],
+        moves: &Moves,
+        scope: Scope,
+        launching: bool,
+    ) -> Result<Verdict, KeptReason> {
+        let verdict = self.ask_scheduler(movers, moves, scope, launching)?;
+        self.uncrowded(movers, &verdict)?;
+        Ok(verdict)
+    }
+
+    fn ask_scheduler(
         &mut self,
         movers: &[Mover<'a>],
         moves: &Moves,

@@ -177,6 +177,12 @@ impl<'a> Packed<'a> {
         }
     }
 
+    /// What runs on a node of the row, with what was decided so far.
+    pub(crate) fn pods_at(&self, leaf: usize) -> &[&'a Pod] {
+        let bound = self.bound.get(self.problem.nodes[leaf].name.as_str());
+        bound.map_or(&[], |bound| &self.problem.bound_pods[*bound].pods)
+    }
+
     /// Counts pods no longer on the node that they leave.
     pub(crate) fn forget(&mut self, node: &str, movers: &[Mover<'a>]) {
         let Some(bound) = self.bound.get(node) else { return };

@@ -8,7 +8,7 @@ mod doubt;
 mod hypothesis;
 mod relaunch;
 
-use crate::cluster::Options;
+use crate::cluster::{LEAST_SAVING, Options};
 use crate::consolidation;
 use crate::decision::Command;
 use doubt::Doubt;
@@ -36,9 +36,9 @@ const WORK_PER_LAUNCH: u64 = 300;
 /// Work for any look beside that.
 const LEAST_WORK: u64 = 60_000;
 
-/// What a group of nodes must save, as a share of what it costs. Less than consolidation asks for, since other groups of
-/// the same nodes must not save that much either.
-const LEAST_SAVING: f64 = 0.05;
+/// What a group of nodes must save, as a share of what it costs. First less than consolidation asks for, since other groups
+/// of the same nodes must not save that much either; then as much, since it makes other groups of them.
+const LEAST_SAVINGS: [f64; 2] = [0.05, LEAST_SAVING];
 
 /// Changes a solution until consolidation would leave its launches alone.
 ///
@@ -53,10 +53,10 @@ pub fn settle(problem: &Problem<'_>, solution: Solution, options: &nodeless_sche
         return solution;
     }
     let launches = u64::try_from(solution.launches.len()).unwrap_or(u64::MAX);
-    let looks = Options {
+    let looks = |least_saving| Options {
         scheduling: *options,
         spot_to_spot: true,
-        least_saving: LEAST_SAVING,
+        least_saving,
         most_work: LEAST_WORK + WORK_PER_LAUNCH.saturating_mul(launches),
         ..Options::default()
     };
@@ -65,21 +65,24 @@ pub fn settle(problem: &Problem<'_>, solution: Solution, options: &nodeless_sche
     let budgets = if solution.launches.len() > MOST_IN_DETAIL { &BUDGETS[..1] } else { &BUDGETS[..] };
     // Those that allow all nodes are no others than the first.
     let tight = |budget: &u32| *budget == u32::MAX || u64::from(*budget) < launches;
-    let mut budgets = budgets.iter().copied().filter(tight).peekable();
+    let budgets: Vec<u32> = budgets.iter().copied().filter(tight).collect();
+    let mut ways =
+        LEAST_SAVINGS.into_iter().flat_map(|least| budgets.iter().map(move |budget| (*budget, least))).peekable();
     for _ in 0..MOST_LOOKS {
-        let Some(&budget) = budgets.peek() else { break };
+        let Some(&(budget, least_saving)) = ways.peek() else { break };
         let present = settled.as_ref().unwrap_or(&solution);
         let Some(hypothesis) = Hypothesis::of(problem, present) else { break };
         let cluster = hypothesis.cluster(present);
         let eligible = hypothesis.eligible(&cluster, present, &doubt);
         let (beside, charged) = (hypothesis.beside(present), hypothesis.charged(present));
-        let commands = consolidation::find_planned(&cluster, &eligible, &beside, &charged, budget, &looks);
+        let commands =
+            consolidation::find_planned(&cluster, &eligible, &beside, &charged, budget, &looks(least_saving));
         let mut next = Plan { problem, options, solution: present.clone(), doubt: &mut doubt };
         let changes = commands.iter().filter_map(|command| hypothesis.change(command));
         if changes.filter(|change| next.make(change)).count() > 0 {
             settled = Some(tidy(next.solution));
         } else {
-            budgets.next();
+            ways.next();
         }
     }
     settled.and_then(|settled| within_limits(problem, settled, options)).unwrap_or(solution)

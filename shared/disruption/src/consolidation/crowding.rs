@@ -1,0 +1,55 @@
+//! Whether moves crowd a node.
+//!
+//! The kube-scheduler looks at the topology spread of the pod that it places, and not at that of the pods that are there: a
+//! pod without a spread of its own may join more pods than another one's spread allows. Pods that wait cannot be planned like
+//! that, since the other one may come last and find no place. So nobody is moved like that by choice either: provisioning
+//! would not build what consolidation would have built, and the pod with the spread would lose what its owner asked for.
+
+use super::round::Round;
+use super::trial::Verdict;
+use crate::packed::Mover;
+use crate::reasons::KeptReason;
+use nodeless_model::pod::TopologySpread;
+use nodeless_model::{Pod, labels};
+use std::collections::BTreeMap;
+
+impl<'a> Round<'_, 'a, '_> {
+    /// Refuses moves after which more pods share a node than the required spread over host names of a pod there allows.
+    pub(super) fn uncrowded(&self, movers: &[Mover<'a>], verdict: &Verdict) -> Result<(), KeptReason> {
+        let mut joining: BTreeMap<usize, Vec<&'a Pod>> = BTreeMap::new();
+        for (mover, leaf) in &verdict.placed {
+            joining.entry(*leaf).or_default().push(movers[*mover].pod);
+        }
+        for (leaf, joining) in joining {
+            let here = self.packed.pods_at(leaf);
+            let owners = here.iter().copied().filter(|pod| pod.is_active());
+            let mut spreads: Vec<(&Pod, &TopologySpread)> = Vec::new();
+            for (owner, spread) in owners.flat_map(|pod| host_spreads(pod).map(move |spread| (pod, spread))) {
+                // Pods of one workload say the same.
+                let alike = |(other, known): &(&Pod, &TopologySpread)| {
+                    *known == spread && other.namespace == owner.namespace && other.labels == owner.labels
+                };
+                if !spreads.iter().rev().any(alike) {
+                    spreads.push((owner, spread));
+                }
+            }
+            for (owner, spread) in spreads {
+                let Some(first) = joining.iter().find(|pod| spread.counts(owner, pod)) else { continue };
+                let all = here.iter().filter(|pod| pod.is_active()).chain(&joining);
+                let count = all.filter(|pod| spread.counts(owner, pod)).count();
+                if i64::try_from(count).unwrap_or(i64::MAX) > i64::from(spread.max_skew.max(1)) {
+                    return Err(KeptReason::Crowds {
+                        pod: first.key(),
+                        node: self.packed.problem.nodes[leaf].name.clone(),
+                        owner: owner.key(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn host_spreads(pod: &Pod) -> impl Iterator<Item = &TopologySpread> {
+    pod.topology_spread.iter().filter(|spread| spread.hard && spread.topology_key == labels::HOSTNAME)
+}
