@@ -54,7 +54,11 @@ def call_table(calls: dict[str, int]) -> str:
 def main() -> None:
     measured = json.loads((DOCS / "measurements.json").read_text())
     idle = measured["idle"]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCS, capture_output=True, text=True, check=True).stdout.strip()
+    # A new measurement says neither: it was made at this commit, and nothing has changed since.
+    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCS, capture_output=True, text=True, check=True).stdout.strip()
+    commit = measured.get("commit", head)
+    since = "".join(f"- {change}\n" for change in measured.get("since", []))
+    since = f"## Changed since it was measured\n\nReckoned from the code, not measured:\n\n{since}\n" if since else ""
 
     lambdas = sum(invocations(name, RUNS[name], idle[name]["milliseconds"]) for name in RUNS)
     table = sum(RUNS[name] * dynamodb(idle[name]["calls"]) for name in RUNS)
@@ -101,7 +105,7 @@ Request units of DynamoDB are counted on the JSON of its answers, which is an up
 the durations. Assumed, not measured: Lambda takes three times as long as this machine; it polls each queue {POLLS_A_MINUTE}
 times a minute; {LOG_KB_A_MINUTE:.0f} kB of logs a minute.
 
-## The functions
+{since}## The functions
 
 | function | start to ready | peak memory |
 |---|---|---|

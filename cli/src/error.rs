@@ -27,6 +27,14 @@ pub(crate) enum CliError {
         /// Why.
         source: std::io::Error,
     },
+    /// A file has no items of the claims table.
+    #[error("{path}: {why}; give what `aws dynamodb query ... --output json` prints, without --query")]
+    Items {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// A folder has no file that could be an export.
     #[error("{path} has no .yaml, .yml or .json file; name the files themselves")]
     EmptyFolder {

@@ -7,16 +7,18 @@
 
 mod catalog;
 mod commands;
+mod decisions;
 mod demo;
 mod error;
 mod local;
 mod plan;
 mod simulate;
+mod table;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    catalog as catalog_command, crds, demo as demo_command, install, local as local_command, plan as plan_command,
-    simulate as simulate_command,
+    catalog as catalog_command, crds, decisions as decisions_command, demo as demo_command, install,
+    local as local_command, plan as plan_command, simulate as simulate_command,
 };
 use std::process::ExitCode;
 
@@ -34,6 +36,7 @@ enum Command {
     Catalog(catalog_command::Arguments),
     /// Print the CustomResourceDefinitions, or write them into a folder
     Crds(crds::Arguments),
+    Decisions(decisions_command::Arguments),
     /// Watch a deployment scale up and down in a local world, with nodeless at work
     Demo(demo_command::Arguments),
     /// Keep a local world running, with a kubeconfig: a cluster without nodes, and the AWS APIs that nodeless calls
@@ -57,6 +60,7 @@ async fn main() -> ExitCode {
     let result = match cli.command {
         Command::Catalog(arguments) => catalog_command::run(&arguments).await.map(done),
         Command::Crds(arguments) => crds::run(&arguments).map(done),
+        Command::Decisions(arguments) => decisions_command::run(&arguments).map(done),
         Command::Demo(arguments) => demo_command::run(&arguments).await.map(done),
         Command::Local(arguments) => local_command::run(&arguments).await.map(done),
         Command::Plan(arguments) => plan_command::run(&arguments).await,

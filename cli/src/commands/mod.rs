@@ -2,6 +2,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod crds;
+pub(crate) mod decisions;
 pub(crate) mod demo;
 pub(crate) mod install;
 pub(crate) mod local;

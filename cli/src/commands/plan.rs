@@ -3,8 +3,11 @@
 use super::install::ClusterArguments;
 use crate::error::CliError;
 use crate::plan::{self, Deciding, Input, Output};
+use crate::table;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
+use nodeless_operations::gates::FeatureGates;
+use nodeless_ports::claims::StoredChurn;
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
 use nodeless_snapshot::Snapshot;
 use std::path::PathBuf;
@@ -62,9 +65,16 @@ pub(crate) struct Arguments {
     /// Neither exports nor the cluster tell of shifts
     #[arg(long, value_name = "ZONE")]
     zonal_shift: Vec<String>,
-    /// Replace spot nodes by cheaper spot nodes too
+    /// Replace spot nodes by cheaper spot nodes too; short for --feature-gates SpotToSpotConsolidation=true
     #[arg(long, requires = "disruption")]
     spot_to_spot: bool,
+    /// Feature gates as Karpenter takes them and the Terraform module sets them, such as NodeRepair=true
+    #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true, requires = "disruption")]
+    feature_gates: FeatureGates,
+    /// What was evicted by choice within the last hour, for the churn breaker: what `aws dynamodb query` prints of the items
+    /// churn# of the claims table, or - for standard input. Without it nobody knows, and the breaker counts from none
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "disruption")]
+    churn: Vec<PathBuf>,
     /// How many decisions are shown, one after another, each with the commands before it under way
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..), requires = "disruption")]
     decisions: u16,
@@ -106,9 +116,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let snapshot = reader.finish();
     let input = Input {
         at: arguments.at.unwrap_or_else(|| moment(&snapshot, live, arguments.disruption)),
-        disruption: arguments
-            .disruption
-            .then(|| Deciding { spot_to_spot: arguments.spot_to_spot, decisions: usize::from(arguments.decisions) }),
+        disruption: if arguments.disruption { Some(deciding(arguments)?) } else { None },
         snapshot,
         catalog: plan::catalog::read(arguments.catalog.as_deref())?,
         options: Options {
@@ -133,10 +141,30 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     plan::run(input, output)
 }
 
+fn deciding(arguments: &Arguments) -> Result<Deciding, CliError> {
+    let gates = arguments.feature_gates;
+    let gates = FeatureGates {
+        spot_to_spot_consolidation: gates.spot_to_spot_consolidation || arguments.spot_to_spot,
+        ..gates
+    };
+    let churn = if arguments.churn.is_empty() { None } else { Some(churn(&arguments.churn)?) };
+    Ok(Deciding { gates, churn, decisions: usize::from(arguments.decisions) })
+}
+
+/// What was evicted lately, from files.
+fn churn(paths: &[PathBuf]) -> Result<Vec<StoredChurn>, CliError> {
+    let mut known = Vec::new();
+    for item in table::read(paths)? {
+        known.push(item.churn().ok_or_else(|| item.damaged("it is no item churn#NODEPOOL"))??);
+    }
+    Ok(known)
+}
+
 /// The moment to reckon by, where none is given: a plan from files must not depend on when it is made.
 fn moment(snapshot: &Snapshot, live: bool, disruption: bool) -> Timestamp {
     if live {
-        return Timestamp::now();
+        // The clock of a `nodeless local` that runs fast is ahead of ours.
+        return Timestamp::now().max(snapshot.latest);
     }
     if disruption && snapshot.latest == Timestamp::UNIX_EPOCH {
         let now = Timestamp::now();

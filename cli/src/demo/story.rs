@@ -342,8 +342,8 @@ fn has_begun_to_leave(claim: &Value) -> bool {
 
 /// What a provisioning decision considered and chose, for each node.
 fn considered(decision: &Decision, all_types: usize) -> Vec<String> {
-    let detail: Value = serde_json::from_str(&decision.detail).unwrap_or_default();
-    let launches = detail.pointer("/solution/launches").and_then(Value::as_array).cloned().unwrap_or_default();
+    let detail = nodeless_operations::plan::unpacked(&decision.detail).unwrap_or_default();
+    let launches = detail["launches"].as_array().cloned().unwrap_or_default();
     grouped(launches.iter().map(|launch| considered_for_launch(launch, all_types)))
 }
 
@@ -435,11 +435,11 @@ mod tests {
 
     #[test]
     fn a_decision_is_told() {
-        let detail = json!({"solution": {"launches": [{
-            "pods": [0, 1],
+        let detail = json!({"launches": [{
+            "pods": ["default/a", "default/b"],
             "instanceTypes": [{"name": "m7g.xlarge", "pricePerHour": 0.06}, {"name": "m6g.xlarge", "pricePerHour": 0.07}],
             "offering": {"instanceType": "m7g.xlarge", "zone": "us-east-1b", "capacityType": "spot", "pricePerHour": 0.06},
-        }]}});
+        }]});
         let decision = Decision {
             id: String::new(),
             at: Timestamp::UNIX_EPOCH,

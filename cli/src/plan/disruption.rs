@@ -2,11 +2,12 @@
 
 use super::report::{Launch, Placement};
 use jiff::Timestamp;
+use nodeless_disruption::repair::{Unhealthy, Verdict};
 use nodeless_disruption::{Command, Kept, KeptReason, Method, StaticChange, Story};
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{CapacityType, DisruptionReason};
-use nodeless_operations::Disruption;
+use nodeless_operations::{Disruption, PoolChurn};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -22,6 +23,10 @@ pub(crate) struct DisruptionReport {
     pub(crate) kept: Vec<Kept>,
     /// What NodePools with `replicas` launch whatever pods need.
     pub(crate) static_launches: Vec<StaticReport>,
+    /// The nodes that are not healthy, by name.
+    pub(crate) repairs: Vec<RepairReport>,
+    /// What the churn breaker judges each NodePool by, before anything of this is done.
+    pub(crate) churn: Vec<ChurnReport>,
     /// What is said on the objects concerned.
     pub(crate) events: Vec<Event>,
     /// Dollars per hour: the sum over commands.
@@ -36,6 +41,54 @@ pub(crate) struct StaticReport {
     pub(crate) launches: Vec<Launch>,
     /// Why fewer are launched than are missing; null where they are not fewer.
     pub(crate) short: Option<String>,
+}
+
+/// A node that is not healthy.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RepairReport {
+    pub(crate) node: String,
+    pub(crate) node_claim: String,
+    pub(crate) node_pool: String,
+    /// What is wrong with it.
+    pub(crate) why: String,
+    /// When that has been so for too long.
+    pub(crate) due: Timestamp,
+    pub(crate) action: RepairAction,
+    /// Why it is not repaired although it is due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) blocked: Option<String>,
+}
+
+/// What is done about a node that is not healthy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum RepairAction {
+    /// It is terminated by force.
+    Repair,
+    /// It may recover until it is due.
+    Wait,
+    /// Something keeps it from being repaired.
+    Blocked,
+    /// Node repair is switched off.
+    Off,
+}
+
+/// What the churn breaker judges a NodePool by.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ChurnReport {
+    pub(crate) node_pool: String,
+    /// How many pods were evicted by choice within the last hour; null where nobody knows.
+    pub(crate) evictions: Option<u32>,
+    /// How many may be without a falling price; null where the breaker is switched off.
+    pub(crate) most: Option<u32>,
+    /// Dollars per hour for each unit of load before the first of these evictions; null where there is none.
+    pub(crate) price_before: Option<f64>,
+    /// The same now.
+    pub(crate) price_now: f64,
+    /// Why disruption has stopped, or null.
+    pub(crate) stopped: Option<String>,
 }
 
 /// Nodes that go together, with what takes their place.
@@ -102,6 +155,8 @@ pub(crate) struct NodeExplanation {
     pub(crate) reasons: Vec<KeptReason>,
     #[serde(flatten)]
     pub(crate) story: Story,
+    /// What is wrong with its health, and what is done about it; null where nothing is.
+    pub(crate) repair: Option<RepairReport>,
     /// What is said on it, its NodePool, its pods and their budgets.
     pub(crate) events: Vec<Event>,
 }
@@ -124,6 +179,8 @@ impl DisruptionReport {
             commands,
             kept: found.kept,
             static_launches: found.fixed.into_iter().map(StaticReport::from).collect(),
+            repairs: found.unhealthy.into_iter().map(RepairReport::from).collect(),
+            churn: found.churn.into_iter().map(ChurnReport::from).collect(),
             events: found.events.into_iter().map(Event::from).collect(),
         }
     }
@@ -137,6 +194,7 @@ impl DisruptionReport {
             outcome: if command.is_some() { NodeOutcome::Goes } else { NodeOutcome::Stays },
             command: command.map(|command| command.id.clone()),
             reasons: kept.map(|kept| kept.reasons.clone()).unwrap_or_default(),
+            repair: self.repairs.iter().find(|repair| repair.node == story.node).cloned(),
             events: self.events.iter().filter(concerns).cloned().collect(),
             story,
         }
@@ -148,6 +206,7 @@ fn concerns(event: &Event, story: &Story) -> bool {
     let full = format!("{namespace}/{name}");
     match kind.as_str() {
         "Node" => *name == story.node,
+        "NodeClaim" => Some(name) == story.node_claim.as_ref(),
         "NodePool" => Some(name) == story.node_pool.as_ref(),
         "Pod" => story.pods.iter().any(|pod| pod.pod == full),
         "PodDisruptionBudget" => {
@@ -191,6 +250,46 @@ impl From<StaticChange> for StaticReport {
     fn from(change: StaticChange) -> Self {
         let launches = change.launches.iter().map(|launch| Launch::new(launch, Vec::new())).collect();
         Self { node_pool: change.node_pool, launches, short: change.short }
+    }
+}
+
+impl From<Unhealthy> for RepairReport {
+    fn from(found: Unhealthy) -> Self {
+        let (action, blocked) = match found.verdict {
+            Verdict::Wait => (RepairAction::Wait, None),
+            Verdict::Repair => (RepairAction::Repair, None),
+            Verdict::Blocked(why) => (RepairAction::Blocked, Some(why)),
+        };
+        Self {
+            node: found.node,
+            node_claim: found.node_claim,
+            node_pool: found.node_pool,
+            why: found.message,
+            due: found.due,
+            action,
+            blocked,
+        }
+    }
+}
+
+impl From<PoolChurn> for ChurnReport {
+    fn from(churn: PoolChurn) -> Self {
+        let hour = churn.last_hour;
+        Self {
+            node_pool: churn.node_pool,
+            evictions: Some(hour.evictions),
+            most: churn.most,
+            price_before: (hour.price_before > 0.0).then(|| rounded(hour.price_before)),
+            price_now: rounded(hour.price_now),
+            stopped: churn.stopped,
+        }
+    }
+}
+
+impl ChurnReport {
+    /// Says that nobody knows what was evicted.
+    pub(crate) fn forget(&mut self) {
+        (self.evictions, self.price_before) = (None, None);
     }
 }
 

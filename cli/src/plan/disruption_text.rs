@@ -1,7 +1,10 @@
 //! Which nodes would go and why each other one stays, as people read it.
 
-use super::disruption::{CommandReport, DisruptionReport, Event, Machine, NodeExplanation, StaticReport};
-use super::report::{Launch, Offering, Report};
+use super::disruption::{
+    ChurnReport, CommandReport, DisruptionReport, Event, Machine, NodeExplanation, RepairAction, RepairReport,
+    StaticReport,
+};
+use super::report::{Launch, Offering, Placement, Report};
 use super::text::{SHOWN, alternatives, counted, dollars, shortened};
 use nodeless_disruption::{Kept, KeptReason, PodStory, Story};
 use std::collections::BTreeMap;
@@ -29,9 +32,11 @@ pub(super) fn write(out: &mut String, report: &Report, disruption: &DisruptionRe
     for fixed in &disruption.static_launches {
         write_fixed(out, fixed)?;
     }
+    repairs(out, &disruption.repairs)?;
     if !disruption.kept.is_empty() {
         kept(out, &disruption.kept)?;
     }
+    churn(out, &disruption.churn)?;
     if !disruption.events.is_empty() {
         writeln!(out, "Said on objects\n")?;
         for event in &disruption.events {
@@ -46,13 +51,13 @@ fn headline(out: &mut String, report: &Report, disruption: &DisruptionReport) ->
     let commands = &disruption.commands;
     let goes: usize = commands.iter().map(|command| command.nodes.len()).sum();
     if goes == 0 {
-        return writeln!(out, "No node goes, as of {}\n", disruption.at);
+        return writeln!(out, "No node goes, as of {:.0}\n", disruption.at);
     }
     let comes: usize = commands.iter().map(|command| command.replacements.len()).sum();
     let moves: usize = commands.iter().map(|command| command.evictions).sum();
     writeln!(
         out,
-        "{goes} of {} {}, {comes} {}, {}, {} {}; as of {}\n",
+        "{goes} of {} {}, {comes} {}, {}, {} {}; as of {:.0}\n",
         counted(report.statistics.nodes, "node"),
         if goes == 1 { "goes" } else { "go" },
         if comes == 1 { "comes" } else { "come" },
@@ -63,7 +68,7 @@ fn headline(out: &mut String, report: &Report, disruption: &DisruptionReport) ->
     )
 }
 
-fn saving(savings_per_hour: f64) -> String {
+pub(crate) fn saving(savings_per_hour: f64) -> String {
     if savings_per_hour < 0.0 {
         format!("{} more", dollars(-savings_per_hour))
     } else {
@@ -109,6 +114,55 @@ fn write_fixed(out: &mut String, fixed: &StaticReport) -> Result {
     }
 }
 
+/// The nodes that are not healthy.
+fn repairs(out: &mut String, repairs: &[RepairReport]) -> Result {
+    if repairs.is_empty() {
+        return Ok(());
+    }
+    let (count, is) = (counted(repairs.len(), "node"), if repairs.len() == 1 { "is" } else { "are" });
+    writeln!(out, "{count} {is} not healthy\n")?;
+    for repair in repairs.iter().take(TOLD * SHOWN) {
+        writeln!(out, "  {}: {}; {}", repair.node, repair.why, done(repair))?;
+    }
+    let more = repairs.len().saturating_sub(TOLD * SHOWN);
+    if more > 0 {
+        writeln!(out, "  and {}; -o json tells of each", counted(more, "other node"))?;
+    }
+    writeln!(out)
+}
+
+/// What is done about a node that is not healthy.
+fn done(repair: &RepairReport) -> String {
+    match (repair.action, &repair.blocked) {
+        (RepairAction::Repair, _) => "it is repaired: terminated by force, its pods deleted and not evicted".to_owned(),
+        (RepairAction::Wait, _) => format!("it is repaired if that lasts until {:.0}", repair.due),
+        (RepairAction::Blocked, why) => format!("it is not repaired: {}", why.as_deref().unwrap_or_default()),
+        (RepairAction::Off, _) => "nothing is done, as node repair is switched off (see --feature-gates)".to_owned(),
+    }
+}
+
+/// What the churn breaker judges by, of NodePools where it may matter.
+fn churn(out: &mut String, churn: &[ChurnReport]) -> Result {
+    let told: Vec<_> =
+        churn.iter().filter(|one| one.stopped.is_some() || one.evictions.is_some_and(|many| many > 0)).collect();
+    if told.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "Evicted by choice within the last hour\n")?;
+    for one in told {
+        write!(out, "  NodePool {}: {}", one.node_pool, counted(one.evictions.unwrap_or_default() as usize, "pod"))?;
+        match one.most {
+            Some(most) => write!(out, " of {most} that need no falling price")?,
+            None => write!(out, "; its churn breaker is switched off")?,
+        }
+        if let Some(before) = one.price_before.filter(|before| *before > 0.0) {
+            write!(out, "; for its load it costs {:+.1}% since", (one.price_now / before - 1.0) * 100.0)?;
+        }
+        writeln!(out, "{}", if one.stopped.is_some() { "; disruption has stopped" } else { "" })?;
+    }
+    writeln!(out)
+}
+
 /// The nodes that go, those alike together.
 fn machines(command: &CommandReport) -> Vec<(Option<&Machine>, Vec<&str>)> {
     let mut groups: BTreeMap<Option<&Machine>, Vec<&str>> = BTreeMap::new();
@@ -122,7 +176,7 @@ fn machine(machine: &Machine) -> String {
     format!("{} {} {}", machine.instance_type, machine.capacity_type, machine.zone)
 }
 
-fn offered(offering: &Offering) -> String {
+pub(crate) fn offered(offering: &Offering) -> String {
     let Offering { instance_type, zone, capacity_type, price_per_hour } = offering;
     format!("{instance_type} {capacity_type} {zone} {}", dollars(*price_per_hour))
 }
@@ -144,21 +198,26 @@ fn alike(launches: &[Launch]) -> Vec<(&Launch, usize)> {
 }
 
 fn moves(command: &CommandReport) -> String {
-    if command.evictions == 0 {
+    let to_new: usize = command.replacements.iter().map(|launch| launch.pods.len()).sum();
+    moved(command.evictions, command.replacements.len(), to_new, &command.placements)
+}
+
+/// Where the pods of a command go: so many to new nodes, the others to those that are there.
+pub(crate) fn moved(evictions: usize, replacements: usize, to_new: usize, placements: &[Placement]) -> String {
+    if evictions == 0 {
         return "no pod".to_owned();
     }
-    let to_new: usize = command.replacements.iter().map(|launch| launch.pods.len()).sum();
-    let mut nodes: Vec<&str> = command.placements.iter().map(|placement| placement.node.as_str()).collect();
+    let mut nodes: Vec<&str> = placements.iter().map(|placement| placement.node.as_str()).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let new = if command.replacements.len() == 1 { "the new node" } else { "the new nodes" };
+    let new = if replacements == 1 { "the new node" } else { "the new nodes" };
     let rest = match (to_new, nodes.is_empty()) {
         (0, true) => " wherever they fit".to_owned(),
         (0, false) => format!(" to {}", shortened(&nodes)),
         (_, true) => format!(" to {new}"),
-        (_, false) => format!(": {to_new} to {new}, {} to {}", command.placements.len(), shortened(&nodes)),
+        (_, false) => format!(": {to_new} to {new}, {} to {}", placements.len(), shortened(&nodes)),
     };
-    format!("{}{rest}", counted(command.evictions, "pod"))
+    format!("{}{rest}", counted(evictions, "pod"))
 }
 
 /// The nodes that stay, by kind of reason, the largest group first.
@@ -245,6 +304,7 @@ pub(super) fn explained(
     fact("pods changed", story.last_pod_event.map(|time| time.to_string()))?;
     fact("consolidatable", story.consolidatable.map(|time| format!("from {time}")))?;
     fact("drift", story.drift.clone())?;
+    fact("health", explanation.repair.as_ref().map(|repair| format!("{}; {}", repair.why, done(repair))))?;
     for budget in &story.budgets {
         let allowed = budget.allowed.map_or("any number".to_owned(), |allowed| allowed.to_string());
         fact(

@@ -2,23 +2,25 @@
 
 pub(crate) mod catalog;
 mod disruption;
-mod disruption_text;
+pub(crate) mod disruption_text;
 mod explain;
 pub(crate) mod files;
 pub(crate) mod live;
 mod memory;
-mod report;
-mod text;
+pub(crate) mod report;
+pub(crate) mod text;
 
 use crate::error::CliError;
 use catalog::Given;
-use disruption::DisruptionReport;
+use disruption::{ChurnReport, DisruptionReport, RepairAction};
 use explain::Asked;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::{Command, settle};
+use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::{DisruptionSettings, DryRun};
 use nodeless_ports::ShiftedZone;
+use nodeless_ports::claims::StoredChurn;
 use nodeless_scheduling::{Options, Solution, solve};
 use nodeless_snapshot::Snapshot;
 use report::{DisruptionStatistics, Report, Told};
@@ -49,8 +51,10 @@ pub(crate) struct Input {
 
 /// How it is decided which nodes go.
 pub(crate) struct Deciding {
-    /// Whether spot nodes are replaced by spot nodes.
-    pub(crate) spot_to_spot: bool,
+    /// What is switched on.
+    pub(crate) gates: FeatureGates,
+    /// What the claims table holds of evictions, where that is known.
+    pub(crate) churn: Option<Vec<StoredChurn>>,
     /// How many decisions are made at most.
     pub(crate) decisions: usize,
 }
@@ -101,11 +105,17 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     let decided = disruption.map(|deciding| {
         let options = nodeless_disruption::Options {
             scheduling: options,
-            spot_to_spot: deciding.spot_to_spot,
+            spot_to_spot: deciding.gates.spot_to_spot_consolidation,
             ..nodeless_disruption::Options::default()
         };
-        let settings = DisruptionSettings { options, decisions: deciding.decisions };
-        (decide(&dry_run, &solution, &settings, &snapshot.counted, &mut report), settings)
+        let churn_known = deciding.churn.is_some();
+        let settings = DisruptionSettings {
+            options,
+            decisions: deciding.decisions,
+            node_repair: deciding.gates.node_repair,
+            churn: deciding.churn.unwrap_or_default(),
+        };
+        (decide(&dry_run, &solution, &settings, churn_known, &snapshot.counted, &mut report), settings)
     });
     for asked in asked {
         let told = match (asked, &decided, &report.disruption) {
@@ -147,6 +157,7 @@ fn decide(
     dry_run: &DryRun,
     solution: &Solution,
     settings: &DisruptionSettings,
+    churn_known: bool,
     counted: &BTreeMap<String, i32>,
     report: &mut Report,
 ) -> Vec<Command> {
@@ -167,8 +178,20 @@ fn decide(
     if found.cut_off {
         eprintln!("note: the last decision still found something to do; --decisions sets how many are made");
     }
+    if let Some(why) = &found.repair_doubt {
+        eprintln!("warning: {why}");
+    }
+    if !churn_known && found.commands.iter().any(|command| !command.evictions.is_empty()) {
+        eprintln!(
+            "note: how many pods were evicted by choice within the last hour only the claims table knows, so the churn breaker \
+             counts from none; give --churn"
+        );
+    }
     let commands = found.commands.clone();
-    report.disruption = Some(DisruptionReport::new(found, &dry_run.instances(), dry_run.now()));
+    let mut told = DisruptionReport::new(found, &dry_run.instances(), dry_run.now());
+    told.repairs.iter_mut().filter(|_| !settings.node_repair).for_each(|repair| repair.action = RepairAction::Off);
+    told.churn.iter_mut().filter(|_| !churn_known).for_each(ChurnReport::forget);
+    report.disruption = Some(told);
     commands
 }
 
@@ -181,7 +204,7 @@ fn form<E: std::fmt::Display>(written: Result<String, E>) -> Result<String, CliE
 }
 
 /// Prints to whoever reads; one who has read enough is no error.
-fn print(text: &str) -> Result<(), CliError> {
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::Print(error)),

@@ -4,7 +4,7 @@ use super::disruption::{DisruptionReport, NodeExplanation};
 use super::explain::Explanation;
 use nodeless_model::{CapacityType, Pod, Requirements, ResourceList};
 use nodeless_scheduling::{Problem, Solution};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The plan.
 #[derive(Debug, Serialize)]
@@ -59,7 +59,7 @@ pub(crate) struct PricedType {
     pub(crate) price_per_hour: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Offering {
     pub(crate) instance_type: String,
@@ -68,7 +68,7 @@ pub(crate) struct Offering {
     pub(crate) price_per_hour: f64,
 }
 
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Placement {
     pub(crate) pod: String,
     pub(crate) node: String,

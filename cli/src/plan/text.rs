@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// How many names are shown before the rest is counted.
-pub(super) const SHOWN: usize = 4;
+pub(crate) const SHOWN: usize = 4;
 
 /// How many kinds of nodes are told why they are what they are.
 const REASONED: usize = 50;
@@ -209,7 +209,7 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
     writeln!(out, "{prices}")
 }
 
-pub(super) fn shortened(names: &[&str]) -> String {
+pub(crate) fn shortened(names: &[&str]) -> String {
     let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(SHOWN) {
         0 => shown,
@@ -217,7 +217,7 @@ pub(super) fn shortened(names: &[&str]) -> String {
     }
 }
 
-pub(super) fn counted(count: usize, noun: &str) -> String {
+pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 

@@ -1,20 +1,18 @@
 //! As a page that needs nothing else: tables, and charts as inline SVG.
 
 use super::text::summary;
+use jiff::Timestamp;
 use nodeless_controller::simulate::{Report, Sample};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("page.css");
-/// Size of a chart in its own units; the page scales it.
-const WIDTH: f64 = 900.0;
-const HEIGHT: f64 = 180.0;
-/// Room for the numbers at the left, and for the times below.
-const LEFT: f64 = 60.0;
-const BELOW: f64 = 22.0;
-/// Room at the right for half of the last time.
-const RIGHT: f64 = 36.0;
+/// Size of a chart in its own units; the page stretches it.
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 100.0;
 /// The greatest number of notes that are shown.
 const NOTES: usize = 300;
+/// What may lie between two times below a chart, in minutes.
+const MINUTES: [i64; 13] = [1, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 7 * 1440, 28 * 1440];
 
 /// One line of a chart.
 struct Line {
@@ -56,25 +54,34 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
     if report.holds() {
         out.push_str("<p class=\"good\">Everything that must hold held.</p>\n");
     } else {
-        out.push_str("<h2>Broken</h2>\n<table>\n");
+        out.push_str("<h2 class=\"bad\">Broken</h2>\n<table class=\"log\">\n");
         for it in &report.violations {
-            row(&mut out, &[&it.at.to_string(), it.invariant, &it.detail]);
+            row(&mut out, &[&moment(it.at), it.invariant, &it.detail]);
         }
         out.push_str("</table>\n");
     }
     out.push_str("<h2>Figures</h2>\n<table>\n");
     summary(report).iter().for_each(|(what, value)| row(&mut out, &[what, value]));
     out.push_str("</table>\n");
-    out.push_str("<p>Times are in UTC, with the day of the month.</p>\n");
+    out.push_str("<p>All times are in UTC.</p>\n");
     for (name, lines) in CHARTS {
         chart(&mut out, name, lines, &report.samples);
     }
-    out.push_str("<h2>Calls to AWS</h2>\n<table>\n");
+    out.push_str("<h2>Calls to AWS</h2>\n<table class=\"numbers\">\n");
     report.calls.iter().for_each(|(api, count)| row(&mut out, &[api, &count.to_string()]));
-    out.push_str("</table>\n<h2>What happened from outside</h2>\n<table>\n");
-    report.notes.iter().take(NOTES).for_each(|note| row(&mut out, &[&note.at.to_string(), &note.what]));
-    out.push_str("</table>\n</body></html>\n");
+    out.push_str("</table>\n<h2>What happened from outside</h2>\n<table class=\"log\">\n");
+    report.notes.iter().take(NOTES).for_each(|note| row(&mut out, &[&moment(note.at), &note.what]));
+    out.push_str("</table>\n");
+    if let Some(more) = report.notes.len().checked_sub(NOTES).filter(|more| *more > 0) {
+        out.push_str(&format!("<p>And {more} more.</p>\n"));
+    }
+    out.push_str("</body></html>\n");
     out
+}
+
+/// To the second.
+fn moment(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 fn row(out: &mut String, cells: &[&str]) {
@@ -90,52 +97,65 @@ fn escaped(text: &str) -> String {
 
 fn chart(out: &mut String, name: &str, lines: &[Line], samples: &[Sample]) {
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return };
-    let seconds = |sample: &Sample| sample.at.duration_since(first.at).as_secs_f64();
-    let length = seconds(last).max(1.0);
+    let length = last.at.duration_since(first.at).as_secs_f64().max(1.0);
+    let place = |at: Timestamp| at.duration_since(first.at).as_secs_f64() / length;
     let values = lines.iter().flat_map(|line| samples.iter().map(line.value));
     let top = round_up(values.fold(0.0, f64::max));
-    let x = |sample: &Sample| LEFT + (WIDTH - RIGHT - LEFT) * seconds(sample) / length;
-    let y = |value: f64| (HEIGHT - BELOW) * (1.0 - value / top) + 4.0;
     let legend: Vec<String> =
         lines.iter().map(|line| format!("<span class=\"{}\">\u{2501} {}</span>", line.class, line.name)).collect();
+    let legend =
+        if lines.len() > 1 { format!("<p class=\"legend\">{}</p>\n", legend.join(" &nbsp; ")) } else { String::new() };
     let _cannot_fail = write!(
         out,
-        "<h2>{name}</h2>\n<p class=\"legend\">{}</p>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{name}\">\n",
-        legend.join(" &nbsp; ")
+        "<h2>{name}</h2>\n{legend}<div class=\"plot\" role=\"img\" aria-label=\"{name} over time\">\n\
+         <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\">\n"
     );
     for part in [0.0, 0.5, 1.0] {
-        let at = y(top * part);
-        let _cannot_fail = writeln!(
-            out,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text x=\"{:.0}\" y=\"{:.1}\" class=\"left\">{}</text>",
-            LEFT - 6.0,
-            at + 4.0,
-            number(top * part)
-        );
-    }
-    for sample in samples.iter().step_by(samples.len().div_ceil(8).max(1)) {
-        let _cannot_fail = writeln!(
-            out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" class=\"below\">{}</text>",
-            x(sample),
-            HEIGHT - 4.0,
-            sample.at.strftime("%d %H:%M")
-        );
+        let y = HEIGHT * (1.0 - part);
+        let _cannot_fail = writeln!(out, "<line x1=\"0\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
     }
     for line in lines {
-        let points: Vec<String> =
-            samples.iter().map(|sample| format!("{:.1},{:.1}", x(sample), y((line.value)(sample)))).collect();
+        let point = |sample: &Sample| {
+            format!("{:.1},{:.1}", WIDTH * place(sample.at), HEIGHT * (1.0 - (line.value)(sample) / top))
+        };
+        let points: Vec<String> = samples.iter().map(point).collect();
         let _cannot_fail = writeln!(out, "<polyline class=\"{}\" points=\"{}\"/>", line.class, points.join(" "));
     }
     out.push_str("</svg>\n");
+    for part in [0.0, 0.5, 1.0] {
+        let value = number(top * part);
+        let _cannot_fail = writeln!(out, "<span class=\"y\" style=\"bottom:{:.0}%\">{value}</span>", part * 100.0);
+    }
+    for (index, at) in ticks(first.at, last.at).into_iter().enumerate() {
+        // Where there is little room every other one is left out.
+        let class = if index % 2 == 0 { "x" } else { "x odd" };
+        let _cannot_fail =
+            writeln!(out, "<span class=\"{class}\" style=\"left:{:.2}%\">{}</span>", 100.0 * place(at), time(at));
+    }
+    out.push_str("</div>\n");
 }
 
-/// The next of 1, 2, 5, 10, 20, 50 and so on.
+/// Round times from one to another: at most nine, as near to each other as that allows.
+fn ticks(first: Timestamp, last: Timestamp) -> Vec<Timestamp> {
+    let length = last.as_second() - first.as_second();
+    let mut steps = MINUTES.iter().map(|minutes| minutes * 60);
+    let step = steps.clone().find(|step| length / step < 9).or_else(|| steps.next_back()).unwrap_or(1);
+    let from = first.as_second().div_euclid(step) + i64::from(first.as_second().rem_euclid(step) > 0);
+    let times = (from..).map(|number| number * step).take_while(|second| *second <= last.as_second());
+    times.filter_map(|second| Timestamp::from_second(second).ok()).collect()
+}
+
+/// The time of day; at midnight the day.
+fn time(at: Timestamp) -> String {
+    let midnight = at.as_second().rem_euclid(24 * 3600) == 0;
+    at.strftime(if midnight { "%b %-d" } else { "%H:%M" }).to_string()
+}
+
+/// The next number that is round, and half of which is not too odd.
 fn round_up(value: f64) -> f64 {
-    let mut step = 1.0;
+    let mut step = if value > 0.0 { 0.01 } else { 1.0 };
     loop {
-        for factor in [1.0, 2.0, 5.0] {
+        for factor in [1.0, 2.0, 4.0, 6.0, 8.0] {
             if value <= step * factor {
                 return step * factor;
             }
@@ -145,7 +165,8 @@ fn round_up(value: f64) -> f64 {
 }
 
 fn number(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -171,6 +192,21 @@ mod tests {
         assert!(page.contains("a &lt;b&gt;") && !page.contains("<b>"));
         assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
         assert_eq!(page.matches("<svg").count(), CHARTS.len());
-        assert_eq!((round_up(0.0), round_up(3.0), round_up(11.0)), (1.0, 5.0, 20.0));
+        assert_eq!((round_up(0.0), round_up(3.0), round_up(11.0)), (1.0, 4.0, 20.0));
+        assert_eq!([number(round_up(0.31) / 2.0), number(20.0), number(0.0)], ["0.2", "20", "0"]);
+    }
+
+    #[test]
+    fn times_below_a_chart_are_round_and_few() {
+        let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
+        let told = |first: &str, last: &str| ticks(at(first), at(last)).into_iter().map(time).collect::<Vec<_>>();
+        assert_eq!(
+            told("2026-03-02T00:00:00Z", "2026-03-02T01:00:00Z").join(" "),
+            "Mar 2 00:10 00:20 00:30 00:40 00:50 01:00"
+        );
+        let day = "Mar 2 03:00 06:00 09:00 12:00 15:00 18:00 21:00 Mar 3";
+        assert_eq!(told("2026-03-02T00:00:00Z", "2026-03-03T00:00:00Z").join(" "), day);
+        assert_eq!(told("2026-03-02T07:31:00Z", "2026-03-02T07:33:00Z"), ["07:31", "07:32", "07:33"]);
+        assert!(told("2026-03-02T07:31:00Z", "2027-03-02T07:31:00Z").len() <= 14);
     }
 }

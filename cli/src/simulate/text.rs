@@ -29,7 +29,7 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
             sample.evictions,
         );
     }
-    out.push('\n');
+    out.push_str("\n  Nodes and running pods at that moment, what EC2 takes for the nodes, and evictions since the beginning\n\n");
     for (what, value) in summary(report) {
         let _cannot_fail = writeln!(out, "  {what:34} {value}");
     }

@@ -1,6 +1,8 @@
 //! The built command as a child process.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub(crate) mod objects;
+
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -123,6 +123,18 @@ pub fn most_evictions(annotations: &StringMap) -> Result<Option<u32>, String> {
     })
 }
 
+/// How many pods voluntary disruption may evict in an hour from a NodePool of so many nodes before a falling price has to
+/// justify it; `None` where its breaker is switched off. An annotation that cannot be read leaves the default.
+#[must_use]
+pub fn threshold(annotations: &StringMap, nodes: u32) -> Option<u32> {
+    match most_evictions(annotations) {
+        Ok(Some(0)) => None,
+        Ok(Some(most)) => Some(most),
+        // At least as many as one node may hold, so that a small NodePool can be consolidated at all.
+        Ok(None) | Err(_) => Some(MOST_EVICTIONS.saturating_mul(nodes.max(4))),
+    }
+}
+
 /// What nodes cost for each unit of load, in dollars per hour; zero without load. `load` may be in any unit that is the same
 /// both times, such as the price of what the pods ask for.
 #[must_use]
@@ -134,12 +146,7 @@ pub fn price_per_load(price: f64, load: f64) -> f64 {
 /// hour no longer says so.
 #[must_use]
 pub fn stopped(node_pool: &str, annotations: &StringMap, hour: &LastHour) -> Option<String> {
-    let most = match most_evictions(annotations) {
-        Ok(Some(0)) => return None,
-        Ok(Some(most)) => most,
-        // At least as many as one node may hold, so that a small NodePool can be consolidated at all.
-        Ok(None) | Err(_) => MOST_EVICTIONS.saturating_mul(hour.nodes.max(4)),
-    };
+    let most = threshold(annotations, hour.nodes)?;
     let fell = hour.price_before > 0.0 && hour.price_now <= hour.price_before * (1.0 - LEAST_FALL);
     (hour.evictions > most && !fell).then(|| {
         format!(

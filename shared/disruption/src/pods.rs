@@ -1,6 +1,6 @@
 //! What the pods of a node say about its disruption.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::pod::Protection;
 use nodeless_model::{Pod, PodDisruptionBudget, Taint, labels};
@@ -52,7 +52,7 @@ impl<'a> Guards<'a> {
         let active = || pods.iter().copied().filter(|pod| pod.is_active());
         let name = |pod: &&Pod| (pod.namespace.clone(), pod.name.clone());
         if let Some(pod) = active().filter(|pod| pod.protection(now) == Protection::Active).min_by_key(name) {
-            return Some(KeptReason::DoNotDisruptPod(pod.key()));
+            return Some(protected(pod));
         }
         if self.0.is_empty() {
             return None;
@@ -67,7 +67,7 @@ impl<'a> Guards<'a> {
         if !pod.is_active() {
             return Vec::new();
         }
-        let annotation = (pod.protection(now) == Protection::Active).then(|| KeptReason::DoNotDisruptPod(pod.key()));
+        let annotation = (pod.protection(now) == Protection::Active).then(|| protected(pod));
         let budget = is_evicted_by_us(pod).then(|| self.blocking_budget(pod)).flatten();
         annotation.into_iter().chain(budget).collect()
     }
@@ -103,25 +103,47 @@ fn is_evicted_by_us(pod: &Pod) -> bool {
     !tolerates_disruption && !pod.is_owned_by_node()
 }
 
-/// Warnings about annotations that cannot be read.
+fn protected(pod: &Pod) -> KeptReason {
+    KeptReason::DoNotDisruptPod { pod: pod.key(), until: pod.protected_until() }
+}
+
+/// For how long it is said that a pod is not protected any more.
+const ELAPSED_IS_NEWS: SignedDuration = SignedDuration::from_mins(5);
+
+/// What is said on pods about their annotation: until when it protects them, that this is over, or that it cannot be read.
 pub(crate) fn annotation_events(pods: &[&Pod], now: Timestamp) -> Vec<ObjectEvent> {
-    let invalid = pods.iter().filter(|pod| pod.is_active() && pod.protection(now) == Protection::Invalid);
-    invalid
-        .map(|pod| ObjectEvent {
-            object: ObjectRef {
-                api_version: "v1".into(),
-                kind: "Pod".into(),
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
-                uid: pod.uid.clone(),
-            },
-            warning: true,
-            reason: "InvalidDoNotDisruptAnnotation".into(),
-            message: format!(
-                "annotation {} is {:?}, which is ignored: write true or a duration such as 30m",
-                labels::DO_NOT_DISRUPT,
-                pod.annotations.get(labels::DO_NOT_DISRUPT).map_or("", String::as_str)
+    pods.iter().filter(|pod| pod.is_active()).filter_map(|pod| annotation_event(pod, now)).collect()
+}
+
+fn annotation_event(pod: &Pod, now: Timestamp) -> Option<ObjectEvent> {
+    let value = pod.annotations.get(labels::DO_NOT_DISRUPT)?;
+    let key = labels::DO_NOT_DISRUPT;
+    let (warning, reason, message) = match (pod.protection(now), pod.protected_until()) {
+        (Protection::Invalid, _) => (
+            true,
+            "InvalidDoNotDisruptAnnotation",
+            format!("annotation {key} is {value:?}, which is ignored: write true or a duration such as 30m"),
+        ),
+        (Protection::Active, Some(until)) => (
+            false,
+            "DoNotDisruptUntil",
+            format!("annotation {key} protects the pod until {until:.0}, {value} after its start"),
+        ),
+        (Protection::None, Some(until)) if now.duration_since(until) < ELAPSED_IS_NEWS => (
+            false,
+            "DoNotDisruptGracePeriodElapsed",
+            format!(
+                "annotation {key} protected the pod until {until:.0}, {value} after its start, and does so no longer"
             ),
-        })
-        .collect()
+        ),
+        _ => return None,
+    };
+    let object = ObjectRef {
+        api_version: "v1".into(),
+        kind: "Pod".into(),
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+    };
+    Some(ObjectEvent { object, warning, reason: reason.into(), message })
 }

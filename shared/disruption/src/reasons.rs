@@ -33,7 +33,12 @@ pub enum KeptReason {
     /// It carries the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisruptNode,
     /// One of its pods carries the annotation `karpenter.sh/do-not-disrupt`.
-    DoNotDisruptPod(String),
+    DoNotDisruptPod {
+        /// The pod.
+        pod: String,
+        /// Until when; `None` means as long as the annotation is there.
+        until: Option<Timestamp>,
+    },
     /// Its zone is shifted away from: its nodes are needed when that is over.
     ZonalShift {
         /// The zone.
@@ -221,7 +226,10 @@ impl fmt::Display for KeptReason {
             Self::Nominated { until } => write!(f, "pods may be on their way to it until {until:.0}"),
             Self::PendingPod(pod) => write!(f, "pending pod {pod} fits there"),
             Self::DoNotDisruptNode => f.write_str("it is annotated karpenter.sh/do-not-disrupt"),
-            Self::DoNotDisruptPod(pod) => write!(f, "pod {pod} is annotated karpenter.sh/do-not-disrupt"),
+            Self::DoNotDisruptPod { pod, until } => {
+                write!(f, "pod {pod} is annotated karpenter.sh/do-not-disrupt")?;
+                until.map_or(Ok(()), |until| write!(f, ", which protects it until {until:.0}"))
+            }
             Self::ZonalShift { zone, until } => f.write_str(&zonal_shift(zone, *until)),
             Self::NoNodePool(name) => write!(f, "its NodePool {name} does not exist"),
             Self::Static(name) => write!(f, "NodePool {name} keeps a fixed number of nodes"),
@@ -268,7 +276,10 @@ impl fmt::Display for KeptReason {
                     [] => write!(f, "new nodes would cost at least ${replacement:.4}")?,
                     kinds => write!(f, "{} would cost ${replacement:.4}", kinds.join(" and "))?,
                 }
-                write!(f, ", ${:.4} more", (replacement - price).max(0.0))
+                match replacement - price {
+                    more if more >= 0.000_05 => write!(f, ", ${more:.4} more"),
+                    _ => f.write_str(", which is no less"),
+                }
             }
             Self::NoReplacement => f.write_str("no instance type would hold the pods that fit on no other node"),
             Self::WellUsed { price, worth } => {
@@ -329,7 +340,7 @@ impl KeptReason {
         matches!(
             self,
             Self::DoNotDisruptNode
-                | Self::DoNotDisruptPod(_)
+                | Self::DoNotDisruptPod { .. }
                 | Self::PodDisruptionBudget { .. }
                 | Self::SeveralPodDisruptionBudgets { .. }
                 | Self::ZonalShift { .. }
@@ -352,7 +363,7 @@ impl KeptReason {
             Self::Nominated { .. }
             | Self::PendingPod(_)
             | Self::DoNotDisruptNode
-            | Self::DoNotDisruptPod(_)
+            | Self::DoNotDisruptPod { .. }
             | Self::PodDisruptionBudget { .. }
             | Self::SeveralPodDisruptionBudgets { .. }
             | Self::ZonalShift { .. }
@@ -407,7 +418,7 @@ impl KeptReason {
             Self::Nominated { .. } => "pods may be on their way to them",
             Self::PendingPod(_) => "pending pods fit there",
             Self::DoNotDisruptNode => "annotated karpenter.sh/do-not-disrupt",
-            Self::DoNotDisruptPod(_) => "with a pod annotated karpenter.sh/do-not-disrupt",
+            Self::DoNotDisruptPod { .. } => "with a pod annotated karpenter.sh/do-not-disrupt",
             Self::ZonalShift { .. } => "in a zone that is shifted away from",
             Self::NoNodePool(_) => "their NodePool does not exist",
             Self::Static(_) => "of a NodePool with a fixed number of nodes",

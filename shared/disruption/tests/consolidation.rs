@@ -135,7 +135,7 @@ fn full_nodes_stay_and_say_why() {
         world.kept(0),
         "pod default/a-000 fits on no other node: too little cpu on 1; it costs $0.2000 an hour, and its pods would cost at \
          least $0.1933 anywhere else; it costs $0.2000 an hour, and for the pods that fit on no other node m9.xlarge would \
-         cost $0.2000, $0.0000 more"
+         cost $0.2000, which is no less"
     );
 }
 

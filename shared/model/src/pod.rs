@@ -266,14 +266,22 @@ impl Pod {
             "false" => return Protection::None,
             _ => {}
         }
-        let Some(duration) = parse_go_duration(value).ok().filter(|duration| !duration.is_zero()) else {
+        if parse_go_duration(value).ok().is_none_or(|duration| duration.is_zero()) {
             return Protection::Invalid;
-        };
-        let end = self.start_time.and_then(|start| start.checked_add(SignedDuration::try_from(duration).ok()?).ok());
-        match end {
+        }
+        match self.protected_until() {
             Some(end) if end <= now => Protection::None,
             _ => Protection::Active,
         }
+    }
+
+    /// When the protection ends that its annotation `karpenter.sh/do-not-disrupt` gives for a time; `None` where it gives none
+    /// for a time, or where the pod has not started, so that nobody knows.
+    #[must_use]
+    pub fn protected_until(&self) -> Option<Timestamp> {
+        let duration = parse_go_duration(self.annotations.get(labels::DO_NOT_DISRUPT)?).ok()?;
+        let duration = SignedDuration::try_from(duration).ok().filter(|duration| !duration.is_zero())?;
+        self.start_time?.checked_add(duration).ok()
     }
 
     /// Whether the cluster itself depends on it.

@@ -127,7 +127,10 @@ async fn a_drifted_node_is_tainted_replaced_and_drained_in_this_order() {
     let decisions = town.claims.decisions(100).await.unwrap();
     let told = decisions.iter().find(|decision| decision.kind == "disruption").unwrap();
     assert_eq!(told.subjects, [old.name]);
-    assert!(told.detail.contains("candidates"), "{}", told.detail);
+    let detail = nodeless_operations::plan::unpacked(&told.detail).unwrap();
+    let command = &detail["commands"][0];
+    assert_eq!((&command["reason"], command["nodes"].as_array().unwrap().len()), (&"Drifted".into(), 1), "{detail}");
+    assert_eq!(detail["claims"].as_array().unwrap().len(), 1, "the replacement: {detail}");
 }
 
 #[tokio::test]

@@ -204,7 +204,8 @@ fn do_it(
         }
         Deed::BadMachines(bad) => {
             ec2.spoil_launches(OfferingPattern::default(), launch_fault(bad)?, bad.count);
-            Ok(format!("the next {} machines: {}", bad.count, bad.fault))
+            let machines = if bad.count == 1 { "machine".to_owned() } else { format!("{} machines", bad.count) };
+            Ok(format!("the next {machines}: {}", bad.fault))
         }
     }
 }

@@ -26,6 +26,19 @@ pub(super) struct Breaker {
     pub(super) stopped: BTreeMap<String, String>,
 }
 
+/// What the churn breaker judges a NodePool by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolChurn {
+    /// The NodePool.
+    pub node_pool: String,
+    /// What voluntary disruption did to it within the last hour.
+    pub last_hour: LastHour,
+    /// How many pods it may evict in an hour without a falling price; `None` where the breaker is switched off.
+    pub most: Option<u32>,
+    /// Why disruption has stopped, if it has.
+    pub stopped: Option<String>,
+}
+
 /// What is known of a NodePool.
 #[derive(Default)]
 struct Known {
@@ -56,6 +69,11 @@ impl Known {
 
     fn last_hour(&self, now: Timestamp) -> LastHour {
         self.churn.last_hour(now, self.nodes, self.price())
+    }
+
+    fn note(&mut self, command: &Command, evictions: u32, now: Timestamp) {
+        let entry = Entry { command: command.id.clone(), at: now, evictions, price: self.price() };
+        self.churn.note(entry, now);
     }
 }
 
@@ -93,9 +111,8 @@ impl Planner {
         for (pool, why) in &breaker.stopped {
             self.context.log(&DisruptionStopped { node_pool: pool, why });
             report.problems.push(why.clone());
-            let judged = judged.iter().find(|judged| judged.pool.name == *pool);
-            events.extend(judged.map(|judged| super::prescribed::pool_event(judged, "DisruptionStopped", why.clone())));
         }
+        events.extend(breaker.events(judged));
         if !breaker.stopped.is_empty() {
             metrics.count(Metric::ChurnStopped, breaker.stopped.len());
         }
@@ -113,8 +130,7 @@ impl Planner {
     ) -> Result<(), PortError> {
         for (pool, evictions) in breaker.evictions(command, now) {
             let Some(known) = breaker.pools.get_mut(&pool) else { continue };
-            let entry = Entry { command: command.id.clone(), at: now, evictions, price: known.price() };
-            known.churn.note(entry, now);
+            known.note(command, evictions, now);
             let encoded = serde_json::to_string(&known.churn).map_err(|error| {
                 PortError::new(nodeless_ports::ErrorKind::Invalid, "encode churn", error.to_string())
             })?;
@@ -129,6 +145,54 @@ impl Planner {
 }
 
 impl Breaker {
+    /// Where disruption has stopped for what was done until now, from what the table holds: for plans that are not carried
+    /// out.
+    pub(super) fn reckoned(
+        situation: &Situation<'_>,
+        judged: &[Judged],
+        stored: impl IntoIterator<Item = StoredChurn>,
+        now: Timestamp,
+    ) -> Self {
+        let mut breaker = Self::new(situation, judged, &[]);
+        stored.into_iter().for_each(|one| breaker.remember(one));
+        breaker.judge(now);
+        breaker
+    }
+
+    /// Reckons with a command as if it were carried out.
+    pub(super) fn suppose(&mut self, command: &Command, now: Timestamp) {
+        for (pool, evictions) in self.evictions(command, now) {
+            if let Some(known) = self.pools.get_mut(&pool) {
+                known.note(command, evictions, now);
+            }
+        }
+        self.reckon(command);
+        self.judge(now);
+    }
+
+    /// What each NodePool is judged by, in the order of their names.
+    pub(super) fn pools(&self, now: Timestamp) -> Vec<PoolChurn> {
+        let of = |(name, known): (&String, &Known)| {
+            let hour = known.last_hour(now);
+            PoolChurn {
+                node_pool: name.clone(),
+                most: churn::threshold(&known.annotations, hour.nodes),
+                last_hour: hour,
+                stopped: self.stopped.get(name).cloned(),
+            }
+        };
+        self.pools.iter().map(of).collect()
+    }
+
+    /// What is said on the NodePools where disruption has stopped.
+    pub(super) fn events(&self, judged: &[Judged]) -> Vec<ObjectEvent> {
+        let event = |(pool, why): (&String, &String)| {
+            let judged = judged.iter().find(|judged| judged.pool.name == *pool)?;
+            Some(super::prescribed::pool_event(judged, "DisruptionStopped", why.clone()))
+        };
+        self.stopped.iter().filter_map(event).collect()
+    }
+
     fn new(situation: &Situation<'_>, judged: &[Judged], commands: &[CommandRecord]) -> Self {
         let known =
             |judged: &Judged| Known { annotations: judged.pool.disruption.annotations.clone(), ..Known::default() };

@@ -3,6 +3,7 @@
 use super::commit::limits;
 use super::disrupt::{message, termination};
 use super::pools::Judged;
+use super::record::carried_out;
 use super::{PlanReport, Planner};
 use crate::lines::{CommandStepped, CommandWaits, Failed};
 use flate2::Compression;
@@ -18,7 +19,6 @@ use nodeless_model::{ConditionStatus, NodeClaim, Taint};
 use nodeless_ports::claims::{Created, StoredCommand};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_ports::{ErrorKind, PortError};
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -172,7 +172,7 @@ impl Planner {
         let command = &record.command;
         let summary = format!("{}; saves {:.4} dollars per hour", record.summary(), command.savings_per_hour);
         let made: Vec<&str> = record.replacements.iter().map(|claim| claim.name.as_str()).collect();
-        let detail = json!({ "command": command, "replacements": made }).to_string();
+        let detail = carried_out(command, &made, None);
         self.record("disruption", subjects, summary, detail, hands.now).await;
         self.advance(record, hands, report, events).await;
     }
@@ -374,7 +374,8 @@ impl Planner {
         self.log_step(record, if outcome == Some(Outcome::RolledBack) { "RolledBack" } else { "Done" });
         if outcome == Some(Outcome::RolledBack) {
             let subjects = record.candidates().iter().map(|candidate| candidate.node_claim.clone()).collect();
-            let detail = json!({ "command": record.command, "failure": record.failure }).to_string();
+            let made: Vec<&str> = record.replacements.iter().map(|claim| claim.name.as_str()).collect();
+            let detail = carried_out(&record.command, &made, record.failure.as_deref());
             self.record("disruption-rolled-back", subjects, record.summary(), detail, now).await;
         }
         self.forget(record, report).await;

@@ -15,7 +15,6 @@ use nodeless_model::{InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, No
 use nodeless_ports::PortError;
 use nodeless_ports::claims::{Created, Decision, MOST_CREATED, PoolLimits};
 use nodeless_scheduling::{Launch, Solution};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -61,7 +60,7 @@ impl Planner {
         }
         let refused = solution.unschedulable.iter().filter(|refused| refused.pod < real.pods).count();
         if !created.is_empty() || refused > 0 {
-            let detail = json!({ "solution": solution, "claims": report.created }).to_string();
+            let detail = super::record::provisioning(real.problem, solution, &report.created);
             let summary = format!(
                 "{} pods: {} fit on existing nodes, {} nodes launched, {} fit nowhere",
                 report.pods,

@@ -1,16 +1,20 @@
 //! Which nodes would go by choice: what the planner decides, one decision after another, without doing any of it.
 
+use super::churn::{Breaker, PoolChurn};
 use super::disrupt::{doubt, input};
 use super::dry_run::DryRun;
+use super::prescribed::{repair_blocked, unhealthy_nodes};
 use super::situation::{Place, Situation};
 use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
+use nodeless_disruption::repair::{Unhealthy, Verdict};
 use nodeless_disruption::schedules::retiring;
 use nodeless_disruption::{
-    Cluster, Command, Kept, KeptReason, Options, StaticChange, Story, decide, expired, static_changes, story,
+    Candidate, Cluster, Command, Kept, KeptReason, Options, StaticChange, Story, decide, expired, static_changes, story,
 };
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::object::ObjectEvent;
+use nodeless_ports::claims::StoredChurn;
 use nodeless_scheduling::Solution;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +32,13 @@ pub struct Disruption {
     pub foreign: BTreeSet<String>,
     /// What NodePools with a fixed number of nodes launch whatever pods need.
     pub fixed: Vec<StaticChange>,
+    /// The nodes that are not healthy, by name, and what node repair does about them where it is switched on.
+    pub unhealthy: Vec<Unhealthy>,
+    /// Why no node is repaired whatever its health, if so.
+    pub repair_doubt: Option<String>,
+    /// What the churn breaker judges each NodePool by, before anything of this is done. Its evictions are none where they are
+    /// not known.
+    pub churn: Vec<PoolChurn>,
     /// What is said on the objects concerned.
     pub events: Vec<ObjectEvent>,
     /// How many decisions were made.
@@ -44,6 +55,10 @@ pub struct DisruptionSettings {
     pub options: Options,
     /// How many decisions are made at most.
     pub decisions: usize,
+    /// Whether nodes that have been unhealthy for too long are repaired.
+    pub node_repair: bool,
+    /// What the claims table holds of the last hour's evictions. Without it the churn breaker counts from none.
+    pub churn: Vec<StoredChurn>,
 }
 
 impl DryRun {
@@ -57,10 +72,18 @@ impl DryRun {
         let mut found = Disruption { doubt: doubt(&self.view), ..Disruption::default() };
         let mut not_looked_at = BTreeSet::new();
         let (mut first, mut last) = (Vec::new(), Vec::new());
+        let mut breaker = Breaker::reckoned(&situation, &self.judged, settings.churn.iter().cloned(), self.now);
+        found.churn = breaker.pools(self.now);
+        match unhealthy_nodes(&situation, &self.judged, &[], self.now) {
+            Ok(unhealthy) => found.unhealthy = unhealthy,
+            Err(why) => found.repair_doubt = Some(why),
+        }
+        let repaired = if settings.node_repair { repaired(&found.unhealthy) } else { BTreeMap::new() };
         let mut goes = BTreeMap::new();
         for round in 0..settings.decisions.max(1) {
-            let (mut cluster, going) = self.cluster(&situation, &records, solution, &options);
+            let (mut cluster, going) = self.cluster(&situation, &records, solution, &options, &repaired);
             goes.extend(going);
+            cluster.stopped.clone_from(&breaker.stopped);
             cluster.not_looked_at = std::mem::take(&mut not_looked_at);
             let decision = decide(&cluster, self.now, &options);
             found.decisions += 1;
@@ -76,8 +99,24 @@ impl DryRun {
             if decision.commands.is_empty() {
                 break;
             }
-            records.extend(decision.commands.into_iter().map(CommandRecord::propose));
+            for command in decision.commands {
+                // When its turn comes the planner finds that it is no longer right; what is left of it is decided anew.
+                if let Some(why) = command.candidates.iter().find_map(|one| breaker.stopped.get(&one.node_pool)) {
+                    let stays = |one: &Candidate| Kept {
+                        node: one.node.clone(),
+                        reasons: vec![KeptReason::Churn(why.clone())],
+                    };
+                    last.extend(command.candidates.iter().map(stays));
+                    continue;
+                }
+                breaker.suppose(&command, self.now);
+                records.push(CommandRecord::propose(command));
+            }
         }
+        if settings.node_repair {
+            found.events.extend(found.unhealthy.iter().flat_map(|node| repair_blocked(node, &self.judged)));
+        }
+        found.events.extend(breaker.events(&self.judged));
         found.foreign = situation
             .places
             .iter()
@@ -103,7 +142,7 @@ impl DryRun {
         let others = commands.iter().filter(|command| !command.candidates.iter().any(|one| one.node == node));
         let records: Vec<CommandRecord> = others.cloned().map(CommandRecord::propose).collect();
         let options = completed(&settings.options);
-        let (cluster, _) = self.cluster(&situation, &records, solution, &options);
+        let (cluster, _) = self.cluster(&situation, &records, solution, &options, &BTreeMap::new());
         story(&cluster, node, self.now, &options)
     }
 
@@ -129,6 +168,7 @@ impl DryRun {
         records: &'a [CommandRecord],
         solution: &Solution,
         options: &Options,
+        repaired: &BTreeMap<String, String>,
     ) -> (Cluster<'a>, BTreeMap<String, String>) {
         let mut cluster = input(situation, &self.judged, records, None);
         // What is launched for pods that wait is written down before the planner looks at nodes again, and takes its part
@@ -140,7 +180,8 @@ impl DryRun {
                 offer.usage.dollars_per_hour += launch.charge.dollars_per_hour;
             }
         }
-        let goes = self.goes_anyway(situation, &cluster, options);
+        let mut goes = self.goes_anyway(situation, &cluster, options);
+        goes.extend(repaired.clone());
         for node in cluster.nodes.iter_mut().filter(|node| node.command.is_none()) {
             node.command = goes.contains_key(node.name()).then_some(ANYWAY);
         }
@@ -173,6 +214,13 @@ impl DryRun {
         }
         goes
     }
+}
+
+/// The nodes that are repaired, each with why.
+fn repaired(unhealthy: &[Unhealthy]) -> BTreeMap<String, String> {
+    let due = unhealthy.iter().filter(|node| node.verdict == Verdict::Repair);
+    due.map(|node| (node.node.clone(), format!("{}, which node repair does not wait for any longer", node.message)))
+        .collect()
 }
 
 /// The options with what every plan without a table of claims needs.

@@ -42,9 +42,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use upkeep::Recent;
 
+pub use churn::PoolChurn;
 pub use commands::{decode as decode_command, encode as encode_command};
 pub use dry_disruption::{Disruption, DisruptionSettings};
 pub use dry_run::DryRun;
+pub use record::{UnpackError, unpacked};
 
 /// How plans are made.
 #[derive(Clone, Debug)]

@@ -208,32 +208,47 @@ fn too_many(candidate: &Candidate, asleep: bool) -> Going {
 
 /// The nodes that have been unhealthy for too long. Where too many are at once, that is said instead.
 fn repairs(records: &[NodeClaim], under_way: &[CommandRecord], plan: &mut Prescription<'_>) -> Vec<Going> {
-    // A node that cannot be decoded is missing among those of which a share may be unhealthy.
-    if let Some(hidden) = plan.view.invalid.iter().find(|object| object.kind == "Node") {
-        plan.report.problems.push(format!("no node is repaired: Node {}: {}", hidden.name, hidden.message));
-        return Vec::new();
-    }
     let situation = Situation::new(plan.view, records).with_shifted(plan.shifted);
-    let found = unhealthy(&whole(&situation, plan.judged, under_way), plan.now);
-    let mut going = Vec::new();
-    for Unhealthy { node, node_claim, node_pool, message, verdict, .. } in found {
-        match verdict {
-            Verdict::Wait => {}
-            Verdict::Repair => going.push(Going {
-                candidate: Candidate { node, node_claim, node_pool },
-                reason: TerminationReason::Unhealthy,
-                message,
-            }),
-            Verdict::Blocked(why) => {
-                let judged = plan.judged.iter().find(|one| one.pool.name == node_pool);
-                let on_claim = claim_event(&node_claim, "", true, "NodeRepairBlocked", &why);
-                plan.events.push(on_node(&on_claim, node));
-                plan.events.push(on_claim);
-                plan.events.extend(judged.map(|judged| pool_event(judged, "NodeRepairBlocked", why)));
-            }
+    let found = match unhealthy_nodes(&situation, plan.judged, under_way, plan.now) {
+        Ok(found) => found,
+        Err(why) => {
+            plan.report.problems.push(why);
+            return Vec::new();
         }
+    };
+    plan.events.extend(found.iter().flat_map(|node| repair_blocked(node, plan.judged)));
+    let due = found.into_iter().filter(|node| node.verdict == Verdict::Repair);
+    let going = |Unhealthy { node, node_claim, node_pool, message, .. }| Going {
+        candidate: Candidate { node, node_claim, node_pool },
+        reason: TerminationReason::Unhealthy,
+        message,
+    };
+    due.map(going).collect()
+}
+
+/// The nodes that are not healthy, and what is to be done about them where node repair is switched on.
+///
+/// # Errors
+/// When a Node cannot be decoded: it is missing among those of which a share may be unhealthy.
+pub(super) fn unhealthy_nodes(
+    situation: &Situation<'_>,
+    judged: &[Judged],
+    under_way: &[CommandRecord],
+    now: Timestamp,
+) -> Result<Vec<Unhealthy>, String> {
+    if let Some(hidden) = situation.view.invalid.iter().find(|object| object.kind == "Node") {
+        return Err(format!("no node is repaired: Node {}: {}", hidden.name, hidden.message));
     }
-    going
+    Ok(unhealthy(&whole(situation, judged, under_way), now))
+}
+
+/// What is said where a node is not repaired although it is due.
+pub(super) fn repair_blocked(node: &Unhealthy, judged: &[Judged]) -> Vec<ObjectEvent> {
+    let Verdict::Blocked(why) = &node.verdict else { return Vec::new() };
+    let on_claim = claim_event(&node.node_claim, "", true, "NodeRepairBlocked", why);
+    let of_pool = judged.iter().find(|one| one.pool.name == node.node_pool);
+    let on_pool = of_pool.map(|judged| pool_event(judged, "NodeRepairBlocked", why.clone()));
+    [on_node(&on_claim, node.node.clone()), on_claim].into_iter().chain(on_pool).collect()
 }
 
 fn leaving(candidate: &Candidate, reason: TerminationReason, message: &str) -> [ObjectEvent; 2] {

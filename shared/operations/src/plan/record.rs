@@ -1,13 +1,15 @@
-//! What is kept of a decision about nodes.
+//! What is kept of decisions, and how it is read again.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use nodeless_disruption::{Command, CommandReport, Kept};
+use nodeless_scheduling::{Problem, Solution};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 /// Longer texts are packed: each kilobyte that is written costs, and most of them is the same sentence again.
 const PLAIN_BYTES: usize = 16 * 1024;
@@ -29,6 +31,85 @@ pub(super) fn detail(commands: &[Command], kept: &[Kept], not_looked_at: &BTreeS
         .unwrap_or_else(|| whole.to_string())
 }
 
+/// What is launched for which pods, where the others fit, and which fit nowhere and why, as JSON in the words of
+/// `nodeless plan`. What is long is packed; where that is too long too, the pods that fit on nodes that are there are left out.
+pub(super) fn provisioning(problem: &Problem<'_>, solution: &Solution, claims: &[String]) -> String {
+    let pod = |index: &usize| problem.pods.get(*index).map(|pod| pod.key());
+    let launches: Vec<Value> = solution
+        .launches
+        .iter()
+        .map(|launch| {
+            let types = launch.instance_types.iter();
+            let types: Vec<Value> =
+                types.map(|kind| json!({ "name": kind.name, "pricePerHour": kind.price })).collect();
+            json!({
+                "nodePool": launch.node_pool,
+                "pods": launch.pods.iter().filter_map(pod).collect::<Vec<_>>(),
+                "requests": launch.requests,
+                "offering": launch.offering,
+                "instanceTypes": types,
+            })
+        })
+        .collect();
+    let node = |index: usize| problem.nodes.get(index).map(|node| &node.name);
+    let placements: Vec<Value> =
+        solution.placements.iter().map(|one| json!({ "pod": pod(&one.pod), "node": node(one.node) })).collect();
+    let refused = solution.unschedulable.iter().map(|one| {
+        let reasons: Vec<String> = one.reasons.iter().map(ToString::to_string).collect();
+        json!({ "pod": pod(&one.pod), "reasons": reasons })
+    });
+    let mut whole = json!({
+        "launches": launches,
+        "placements": placements,
+        "unschedulable": refused.collect::<Vec<_>>(),
+        "claims": claims,
+    });
+    fitting(&whole).unwrap_or_else(|| {
+        let count = placements.len();
+        if let Some(fields) = whole.as_object_mut() {
+            fields.remove("placements");
+            fields.insert(
+                "placementsLeftOut".to_owned(),
+                json!(format!("{count} pods that fit on nodes that are there are too many for an item of the table")),
+            );
+        }
+        // What is still too long is cut, and says so, where it is stored.
+        fitting(&whole).unwrap_or_else(|| whole.to_string())
+    })
+}
+
+/// What is done with nodes: in the words of [`detail`], with the claims that were made for it, and why it failed if it did.
+pub(super) fn carried_out(command: &Command, claims: &[&str], failure: Option<&str>) -> String {
+    let whole = json!({ "commands": [command.report()], "claims": claims, "failure": failure });
+    fitting(&whole).unwrap_or_else(|| whole.to_string())
+}
+
+/// The detail of a [decision record](nodeless_ports::claims::Decision), unpacked.
+///
+/// # Errors
+/// When it is not what was written.
+pub fn unpacked(detail: &str) -> Result<Value, UnpackError> {
+    let value: Value = serde_json::from_str(detail)?;
+    let Some(packed) = value.get("gzip").and_then(Value::as_str) else { return Ok(value) };
+    let mut text = String::new();
+    GzDecoder::new(STANDARD.decode(packed)?.as_slice()).read_to_string(&mut text)?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// Why the detail of a decision record cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// It is no JSON.
+    #[error("it is no JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// What is packed is not base64.
+    #[error("it is packed, and not as base64: {0}")]
+    Base64(#[from] base64::DecodeError),
+    /// What is packed cannot be unpacked.
+    #[error("it cannot be unpacked: {0}")]
+    Gzip(#[from] std::io::Error),
+}
+
 fn fitting(value: &Value) -> Option<String> {
     let text = value.to_string();
     if text.len() <= PLAIN_BYTES {
@@ -47,25 +128,15 @@ fn packed(text: &str) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flate2::read::GzDecoder;
     use nodeless_disruption::KeptReason;
-    use std::io::Read as _;
 
     fn nodes(count: usize) -> Vec<Kept> {
         let reasons = |number: usize| {
             let price = number as f64 / 7.0;
-            vec![KeptReason::WellUsed { price, worth: price * 1.1 }, KeptReason::DoNotDisruptPod(format!("a/{number}"))]
+            let protected = KeptReason::DoNotDisruptPod { pod: format!("a/{number}"), until: None };
+            vec![KeptReason::WellUsed { price, worth: price * 1.1 }, protected]
         };
         (0..count).map(|number| Kept { node: format!("ip-{number}"), reasons: reasons(number) }).collect()
-    }
-
-    fn read(detail: &str) -> Value {
-        let value: Value = serde_json::from_str(detail).unwrap();
-        let Some(packed) = value.get("gzip") else { return value };
-        let bytes = STANDARD.decode(packed.as_str().unwrap()).unwrap();
-        let mut text = String::new();
-        GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).unwrap();
-        serde_json::from_str(&text).unwrap()
     }
 
     #[test]
@@ -74,7 +145,7 @@ mod tests {
             let detail = detail(&[], &nodes(count), &BTreeSet::new());
             assert_eq!(detail.starts_with("{\"commands\""), plain, "{count}");
             assert!(detail.len() <= MOST_BYTES, "{count}: {} bytes", detail.len());
-            let kept = read(&detail)["kept"].clone();
+            let kept = unpacked(&detail).unwrap()["kept"].clone();
             assert_eq!(kept.as_array().unwrap().len(), count);
             assert_eq!(kept[2]["node"], "ip-2");
             assert_eq!(kept[2]["reasons"][1], "pod a/2 is annotated karpenter.sh/do-not-disrupt");
@@ -85,6 +156,6 @@ mod tests {
     fn what_does_not_fit_is_left_out_and_said() {
         let detail = detail(&[], &nodes(60_000), &BTreeSet::new());
         assert!(detail.len() <= MOST_BYTES);
-        assert!(read(&detail)["keptLeftOut"].as_str().unwrap().starts_with("60000 nodes"), "{detail}");
+        assert!(unpacked(&detail).unwrap()["keptLeftOut"].as_str().unwrap().starts_with("60000 nodes"), "{detail}");
     }
 }

@@ -136,7 +136,11 @@ impl Reconciler {
         match self.cluster.evict(pod).await? {
             Eviction::Accepted => {
                 metrics.count(Metric::Evictions, 1);
-                let why = claim.status.termination.as_ref().map_or("its node goes away", |end| &end.message);
+                let end = claim.status.termination.as_ref();
+                let why = end.map_or_else(
+                    || format!("node {node} goes"),
+                    |end| format!("{:?} (node {node} goes: {})", end.reason, end.message),
+                );
                 self.tell_pod(pod, "Evicted", &format!("Evicted pod: {why}")).await;
             }
             Eviction::AlreadyGone => {}

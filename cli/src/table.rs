@@ -1,0 +1,90 @@
+//! Items of the claims table, from files: as `aws dynamodb query` prints them, so that no AWS SDK is needed to read them.
+
+use crate::error::CliError;
+use jiff::Timestamp;
+use nodeless_ports::claims::{Decision, StoredChurn};
+use serde_json::Value;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// An item: its sort key, and its attributes as DynamoDB types them.
+pub(crate) struct Item {
+    pub(crate) key: String,
+    attributes: Value,
+    path: PathBuf,
+}
+
+/// Reads what `aws dynamodb query --output json` printed, from files or standard input (`-`).
+pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Item>, CliError> {
+    let mut items = Vec::new();
+    for path in paths {
+        let text = text_of(path).map_err(|source| CliError::Read { path: path.clone(), source })?;
+        items.extend(parse(&text, path)?);
+    }
+    Ok(items)
+}
+
+/// The items in a text, which came from there.
+pub(crate) fn parse(text: &str, path: &Path) -> Result<Vec<Item>, CliError> {
+    let mut items = Vec::new();
+    let damaged = |why: String| CliError::Items { path: path.to_owned(), why };
+    for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
+        let mut value = value.map_err(|error| damaged(format!("no JSON ({error})")))?;
+        let found = match value.get_mut("Items") {
+            Some(found) => found.take(),
+            None => value,
+        };
+        let Value::Array(found) = found else { return Err(damaged("no list of Items".to_owned())) };
+        for attributes in found {
+            let key = attributes["sk"]["S"].as_str();
+            let key = key.ok_or_else(|| damaged("an item without its attribute sk".to_owned()))?.to_owned();
+            items.push(Item { key, attributes, path: path.to_owned() });
+        }
+    }
+    Ok(items)
+}
+
+fn text_of(path: &Path) -> std::io::Result<String> {
+    if path.as_os_str() != "-" {
+        return std::fs::read_to_string(path);
+    }
+    let mut text = String::new();
+    std::io::stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+impl Item {
+    /// What voluntary disruption did to a NodePool lately; `None` where the item is about something else.
+    pub(crate) fn churn(&self) -> Option<Result<StoredChurn, CliError>> {
+        let node_pool = self.key.strip_prefix("churn#")?.to_owned();
+        Some(self.record().map(|record| StoredChurn {
+            node_pool,
+            version: 0,
+            encoded: record.to_owned(),
+            expires: self.seconds("expires").unwrap_or(Timestamp::MAX),
+        }))
+    }
+
+    /// Why something was decided; `None` where the item is about something else.
+    pub(crate) fn decision(&self) -> Option<Result<Decision, CliError>> {
+        self.key.starts_with("decision#").then(|| {
+            serde_json::from_str(self.record()?)
+                .map_err(|error| self.damaged(&format!("attribute record is no decision ({error})")))
+        })
+    }
+
+    /// That something of it is not as this version writes it.
+    pub(crate) fn damaged(&self, why: &str) -> CliError {
+        CliError::Items { path: self.path.clone(), why: format!("item {}: {why}", self.key) }
+    }
+
+    fn record(&self) -> Result<&str, CliError> {
+        let record = self.attributes["record"]["S"].as_str();
+        record.ok_or_else(|| self.damaged("it has no attribute record"))
+    }
+
+    fn seconds(&self, attribute: &str) -> Option<Timestamp> {
+        let seconds = self.attributes[attribute]["N"].as_str()?.parse().ok()?;
+        Timestamp::from_second(seconds).ok()
+    }
+}

@@ -1,0 +1,123 @@
+//! A cluster to plan for, object by object.
+
+use super::{Ended, nodeless};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::process::Stdio;
+
+/// The latest moment of every cluster here.
+pub(crate) const LATEST: &str = "2026-01-10T12:00:00Z";
+
+/// A cluster to be.
+#[derive(Default)]
+pub(crate) struct Objects(pub(crate) Vec<Value>);
+
+impl Objects {
+    /// A NodePool of on-demand nodes without budgets in the way, and its EC2NodeClass.
+    pub(crate) fn new() -> Self {
+        let mut objects = Self::default();
+        let requirements = json!([
+            { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "spot"] },
+            { "key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5", "c5"] },
+        ]);
+        objects.0.push(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
+            "spec": {
+                "template": { "spec": {
+                    "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                    "requirements": requirements
+                } },
+                "disruption": {
+                    "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1m",
+                    "budgets": [{ "nodes": "100%" }]
+                }
+            }
+        }));
+        objects.0.push(json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
+            "spec": {
+                "role": "node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+                "subnetSelectorTerms": [{ "tags": { "a": "b" } }],
+                "securityGroupSelectorTerms": [{ "tags": { "a": "b" } }]
+            }
+        }));
+        objects
+    }
+
+    /// A Node as the kubelet and the cloud controller label it, with its last heartbeat at the latest moment.
+    pub(crate) fn node(&mut self, name: &str, instance_type: &str, capacity_type: &str) -> &mut Value {
+        self.0.push(json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": name, "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {
+                    "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": instance_type,
+                    "karpenter.sh/capacity-type": capacity_type, "topology.kubernetes.io/zone": "us-east-1a",
+                    "kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"
+                }
+            },
+            "status": { "conditions": [{
+                "type": "Ready", "status": "True",
+                "lastTransitionTime": "2026-01-01T00:01:00Z", "lastHeartbeatTime": LATEST
+            }] }
+        }));
+        self.0.last_mut().unwrap()
+    }
+
+    /// A pod on a node, or one that waits.
+    pub(crate) fn pod(&mut self, name: &str, node: Option<&str>, cpu: &str) -> &mut Value {
+        self.0.push(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "creationTimestamp": "2026-01-02T00:00:00Z", "labels": { "app": name } },
+            "spec": {
+                "nodeName": node,
+                "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu, "memory": "1Gi" } } }]
+            }
+        }));
+        self.0.last_mut().unwrap()
+    }
+
+    pub(crate) fn budget(&mut self, name: &str, app: &str, most: u32) {
+        self.0.push(json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": name },
+            "spec": { "maxUnavailable": most, "selector": { "matchLabels": { "app": app } } }
+        }));
+    }
+
+    pub(crate) fn pool(&mut self) -> &mut Value {
+        &mut self.0[0]
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": self.0 });
+        let mut command = nodeless();
+        command.args(["plan", "--disruption", "--cluster", "-"]).args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(list.to_string().as_bytes()).unwrap();
+        child.wait_with_output().unwrap().into()
+    }
+
+    /// Plans, expects this exit code, and gives the plan.
+    pub(crate) fn plan(&self, code: i32, arguments: &[&str]) -> Value {
+        let ended = self.run(&[&["-o", "json"], arguments].concat());
+        assert_eq!(ended.code, Some(code), "{}{}", ended.stdout, ended.stderr);
+        serde_json::from_str(&ended.stdout).unwrap()
+    }
+}
+
+/// The reasons why a node stays, in one text; empty if it is not among those kept.
+pub(crate) fn kept(plan: &Value, node: &str) -> String {
+    let all = plan["kept"].as_array().unwrap();
+    let reasons = all.iter().find(|kept| kept["node"] == node).map(|kept| kept["reasons"].as_array().unwrap().clone());
+    let reasons = reasons.unwrap_or_default();
+    reasons.iter().map(|reason| reason.as_str().unwrap()).collect::<Vec<_>>().join("; ")
+}
+
+/// The messages on an object.
+pub(crate) fn said(plan: &Value, kind: &str, name: &str) -> String {
+    let events = plan["events"].as_array().unwrap().iter();
+    let own = events.filter(|event| event["object"]["kind"] == kind && event["object"]["name"] == name);
+    own.map(|event| format!("{}: {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap()))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
