@@ -140,9 +140,25 @@ fn mark_lost(api: &ApiServer, node: &Value, now: Timestamp) -> Result<(), Status
     let mut status = node["status"].clone();
     status["conditions"] = Value::Array(conditions);
     write_status(api, &NODES, node, status)?;
+    mark_pods_not_ready(api, name(node), now)?;
     let message = format!("Node {} status is now: NodeNotReady", name(node));
     let told = Told { component: "node-controller", kind: "Normal", reason: "NodeNotReady", message: &message };
     tell(api, node, &told, now)
+}
+
+/// Pods of a lost node serve nobody any more: what their budgets and their owners count on has to be elsewhere.
+fn mark_pods_not_ready(api: &ApiServer, node: &str, now: Timestamp) -> Result<(), Status> {
+    for pod in all(api, &PODS)? {
+        if text(&pod, "/spec/nodeName") != node || !is_true(&pod, "Ready") {
+            continue;
+        }
+        let mut conditions = list(&pod, "/status/conditions").to_vec();
+        set_condition(&mut conditions, "Ready", "False", "", "", now);
+        let mut status = pod["status"].clone();
+        status["conditions"] = Value::Array(conditions);
+        write_status(api, &PODS, &pod, status)?;
+    }
+    Ok(())
 }
 
 /// Gives a node the taints of its conditions, and of being cordoned. Whether something was written.

@@ -385,10 +385,32 @@ fn a_budget_counts_and_blocks() {
 }
 
 #[test]
+fn a_budget_knows_at_once_of_pods_that_were_deleted() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
+    cluster.create(&DEPLOYMENTS, workload("web", 2, "100m"));
+    let spec = json!({ "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } });
+    cluster.create(&POD_DISRUPTION_BUDGETS, json!({ "metadata": { "name": "web" }, "spec": spec }));
+    cluster.run(5);
+    let names: Vec<String> = cluster.list(&PODS).iter().map(|pod| super::object::name(pod).to_owned()).collect();
+    let options = DeleteOptions::default();
+    // No controller gets its turn in between.
+    cluster.api.delete(&PODS, "default", &names[0], &options).unwrap();
+    let status = cluster.get(&POD_DISRUPTION_BUDGETS, "web")["status"].clone();
+    assert_eq!(status["disruptionsAllowed"], 1, "what the disruption controller wrote last");
+    assert_eq!(cluster.api.evict("default", &names[1], &options).unwrap_err().code, 429);
+    cluster.api.evict("default", &names[0], &options).unwrap();
+}
+
+#[test]
 fn a_lost_machine_takes_its_pods_along_in_the_end() {
     let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
     cluster.create(&DEPLOYMENTS, workload("web", 2, "100m"));
+    let spec = json!({ "maxUnavailable": 1, "selector": { "matchLabels": { "app": "web" } } });
+    cluster.create(&POD_DISRUPTION_BUDGETS, json!({ "metadata": { "name": "web" }, "spec": spec }));
     cluster.run(5);
+    let allowed =
+        |cluster: &Cluster| cluster.get(&POD_DISRUPTION_BUDGETS, "web")["status"]["disruptionsAllowed"].clone();
+    assert_eq!(allowed(&cluster), 1);
     let now = cluster.now();
     cluster.controllers.kubelets.stop("n2");
     cluster.controllers.node_lifecycle.machine_stopped("n2", now);
@@ -398,6 +420,9 @@ fn a_lost_machine_takes_its_pods_along_in_the_end() {
     let node = cluster.get(&NODES, "n2");
     assert_eq!(super::object::condition(&node, "Ready").unwrap()["status"], "Unknown");
     assert_eq!(node["spec"]["taints"][0]["key"], "node.kubernetes.io/unreachable");
+    assert_eq!(allowed(&cluster), 0, "its pod serves nobody any more, and the other one has to stay");
+    let ready = cluster.list(&PODS).iter().filter(|pod| super::object::is_true(pod, "Ready")).count();
+    assert_eq!((ready, cluster.running()), (1, 2));
     // Tolerated for five minutes, then replaced elsewhere; nobody confirms the end of the old one.
     cluster.run(310);
     assert_eq!(cluster.running(), 3);

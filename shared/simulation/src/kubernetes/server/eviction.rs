@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::garbage::{self, DeleteOptions};
 use super::patch::apply::seconds;
-use super::resource::{Definition, POD_DISRUPTION_BUDGETS, PODS, text};
+use super::resource::{POD_DISRUPTION_BUDGETS, PODS, text};
 use super::selectors::LabelSelector;
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
@@ -25,7 +25,10 @@ pub(crate) fn evict(store: &mut Store, key: &ObjectKey, options: &DeleteOptions,
         let budgets = matching_budgets(store, &pod)?;
         match budgets.as_slice() {
             [] => {}
-            [budget] => take_from_budget(store, budget, &pod, now, options.dry_run)?,
+            [budget] => {
+                catch_up(store, budget, now)?;
+                take_from_budget(store, budget, &pod, now, options.dry_run)?;
+            }
             _ => {
                 let text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not \
                     support.";
@@ -112,7 +115,7 @@ pub(crate) fn refresh_budgets(store: &mut Store, now: Timestamp) -> Result<(), S
     let budgets: Vec<_> =
         store.iter(&POD_DISRUPTION_BUDGETS.storage_key(), None).map(|(_, budget)| budget.clone()).collect();
     for budget in budgets {
-        let refreshed = refreshed(store, &definition, &budget, now)?;
+        let refreshed = refreshed(store, &budget, now)?;
         if refreshed != *budget {
             store.commit(&definition, ChangeKind::Modified, refreshed);
         }
@@ -120,7 +123,23 @@ pub(crate) fn refresh_budgets(store: &mut Store, now: Timestamp) -> Result<(), S
     Ok(())
 }
 
-fn refreshed(store: &Store, _definition: &Definition, budget: &Value, now: Timestamp) -> Result<Value, Status> {
+/// Brings the status of one budget up to date with the pods. In a cluster the disruption controller does so within
+/// milliseconds of each change; here many calls are made at one moment, and it comes to its turn only after them. A budget that
+/// it has never seen as it is now stays that way, and blocks.
+fn catch_up(store: &mut Store, key: &ObjectKey, now: Timestamp) -> Result<(), Status> {
+    let Some(budget) = store.get(&POD_DISRUPTION_BUDGETS.storage_key(), key).cloned() else { return Ok(()) };
+    if budget.pointer("/status/observedGeneration") != budget.pointer("/metadata/generation") {
+        return Ok(());
+    }
+    let refreshed = refreshed(store, &budget, now)?;
+    if refreshed != *budget {
+        let definition = store.definition_of(&POD_DISRUPTION_BUDGETS)?;
+        store.commit(&definition, ChangeKind::Modified, refreshed);
+    }
+    Ok(())
+}
+
+fn refreshed(store: &Store, budget: &Value, now: Timestamp) -> Result<Value, Status> {
     let namespace = text(budget, "/metadata/namespace");
     let selector = LabelSelector::from_object(&budget["spec"]["selector"])?;
     let pods: Vec<_> = store
