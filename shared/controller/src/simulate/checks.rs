@@ -20,6 +20,9 @@ const UNOWNED: SignedDuration = SignedDuration::from_mins(10);
 const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// How long a pod may wait for a place that it has.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(45);
+/// How much longer it may for each machine of its own that never joins: until its claim gives it up, as in Karpenter, and the
+/// next one is planned.
+const GIVEN_UP: SignedDuration = SignedDuration::from_mins(16);
 /// How long back the greatest number of nodes of a pool counts for its budgets: a plan works on what was true when it began.
 const BUDGET_WINDOW: SignedDuration = SignedDuration::from_mins(5);
 
@@ -34,6 +37,8 @@ struct Pending {
     plans: u32,
     /// Whether the last such plan gave a reason why it fits nowhere.
     refused: bool,
+    /// When a plan last gave such a reason: until then it had no place to wait for.
+    last_refused: Option<Timestamp>,
 }
 
 /// What EC2 runs for a NodePool.
@@ -54,6 +59,8 @@ pub(super) struct Checker {
     pub(super) waits: Vec<i64>,
     /// Instances by the uid of the claim that they were written on.
     instances: BTreeMap<String, String>,
+    /// The name of the claim that an instance was written on, by the instance's id.
+    machines: BTreeMap<String, String>,
     unowned: BTreeMap<String, Timestamp>,
     /// Claims that leave by choice, by NodePool.
     leaving: BTreeSet<String>,
@@ -77,6 +84,7 @@ impl Checker {
             pending: BTreeMap::new(),
             waits: Vec::new(),
             instances: BTreeMap::new(),
+            machines: BTreeMap::new(),
             unowned: BTreeMap::new(),
             leaving: BTreeSet::new(),
             sizes: BTreeMap::new(),
@@ -161,6 +169,7 @@ impl Checker {
             marked: None,
             plans: 0,
             refused: false,
+            last_refused: None,
         });
         if unschedulable {
             entry.marked.get_or_insert(now);
@@ -177,18 +186,34 @@ impl Checker {
             }
         }
         let now = controller.world().now();
-        let stuck = self
-            .pending
-            .values()
-            .filter(|pod| !pod.refused && pod.marked.is_some_and(|marked| now.duration_since(marked) > PATIENCE));
-        let stuck: Vec<String> = stuck.map(|pod| pod.key.clone()).collect();
-        for pod in stuck {
-            self.violated(
-                now,
-                "a pod that has a place comes to run",
-                format!("pod {pod} has waited for {:#} although no plan says that it fits nowhere", PATIENCE),
-            );
+        let waited = |pod: &Pending| {
+            let since = pod.last_refused.max(pod.marked).filter(|_| !pod.refused && pod.marked.is_some());
+            since.map_or(SignedDuration::ZERO, |since| now.duration_since(since))
+        };
+        let stuck = self.pending.values().filter(|pod| waited(pod) > PATIENCE);
+        let stuck: Vec<String> = stuck
+            .map(|pod| (pod, self.dead_machines(&pod.key, controller)))
+            .filter(|(pod, dead)| waited(pod) > PATIENCE + GIVEN_UP * *dead)
+            .map(|(pod, dead)| {
+                let waited = waited(pod).as_mins();
+                format!(
+                    "pod {} has waited for {waited} minutes and {dead} machines that never joined, although no plan says \
+                     that it fits nowhere",
+                    pod.key
+                )
+            })
+            .collect();
+        for detail in stuck {
+            self.violated(now, "a pod that has a place comes to run", detail);
         }
+    }
+
+    /// How many of the machines that were launched for a pod never join.
+    fn dead_machines(&self, pod: &str, controller: &Controller) -> i32 {
+        let pods_of = |id: &str| self.nominated.get(self.machines.get(id)?);
+        let dead = controller.world().ec2().instances().into_iter().filter(|instance| !instance.joins);
+        let of_pod = dead.filter(|dead| pods_of(&dead.id).is_some_and(|pods| pods.iter().any(|it| it == pod)));
+        i32::try_from(of_pod.count()).unwrap_or(i32::MAX)
     }
 
     fn planned(&mut self, at: Timestamp, report: &PlanReport, controller: &Controller) {
@@ -209,6 +234,9 @@ impl Checker {
             pod.plans += 1;
             let key = pod.key.as_str();
             pod.refused = refused.contains(key);
+            if pod.refused {
+                pod.last_refused = Some(at);
+            }
             if pod.plans >= 2 && !pod.refused && !placed.contains(key) && !nominated.contains(key) {
                 forgotten.push(format!(
                     "pod {key} is pending since {} and {} plans say nothing of it",
@@ -229,6 +257,7 @@ impl Checker {
                 let detail = format!("claims {other} and {} both have instance {}", claim.name, instance.id);
                 self.violated(now, "at most one instance a claim", detail);
             }
+            self.machines.insert(instance.id.clone(), claim.name.clone());
             let known = self.instances.entry(claim.uid.clone()).or_insert_with(|| instance.id.clone());
             if *known != instance.id {
                 let detail = format!("claim {} had instance {known} and now has {}", claim.name, instance.id);
@@ -319,7 +348,8 @@ impl Checker {
         let mut wrong = Vec::new();
         for (claim, reason) in leaving.iter().filter(|(claim, _)| !self.leaving.contains(&claim.name)) {
             // A plan works on what was true when it was made.
-            let decided = claim.condition(condition::DISRUPTION_REASON).map_or(now, |it| it.last_transition_time);
+            let taken = claim.condition(condition::DISRUPTION_REASON).map_or(now, |it| it.last_transition_time);
+            let decided = self.order.decided(claim, now).map_or(taken, |validated| validated.min(taken));
             if let Some(violation) = self.order.leaves(claim, now) {
                 wrong.push((violation.invariant, violation.detail));
             }

@@ -237,7 +237,9 @@ impl Run {
             let revision = self.controller.world().api().revision();
             self.watch.seen().effects.clear();
             self.advance(after(now, SAMPLE))?;
-            match self.moved_since(revision) {
+            // A pod whose node never became ready waits until that is repaired: nothing happens for half an hour.
+            let waits = self.checker.unexplained().pop().map(|pod| format!("pod {pod} waits, and no plan says why"));
+            match self.moved_since(revision).or(waits) {
                 Some(what) => (quiet, last) = (SignedDuration::ZERO, Some(what)),
                 None => quiet += SAMPLE,
             }

@@ -1,7 +1,7 @@
 //! What must hold of disruption commands: no node is in two, and no node drains before what takes its place is ready.
 
 use super::Violation;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::condition;
@@ -11,6 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const ALONE: &str = "no node is in two commands";
 const FIRST: &str = "no node drains before its replacements are ready";
+/// How long before it is first seen in the table a command may have been validated, whatever its record says: so long a plan
+/// takes at most.
+const PLAN: SignedDuration = SignedDuration::from_mins(1);
+/// How long after a command without replacements was validated its nodes may begin to leave because of that.
+const LEFT: SignedDuration = SignedDuration::from_mins(1);
 
 /// The commands that were seen, and the claims whose nodes were ever ready for pods.
 #[derive(Debug, Default)]
@@ -18,6 +23,17 @@ pub(super) struct Order {
     /// The names of replacements, by the id of the command. A command may have ended by the time that its nodes leave.
     replacements: BTreeMap<String, Vec<String>>,
     ready: BTreeSet<String>,
+    /// By the name of the claim, what was validated about it: as of this look, and of the one before, since a command may end
+    /// in the very step in which its last node begins to leave.
+    validated: [BTreeMap<String, Validated>; 2],
+}
+
+/// A command that was found right again, and is to be carried out by whoever finds its record.
+#[derive(Clone, Debug)]
+struct Validated {
+    command: String,
+    at: Timestamp,
+    launches: bool,
 }
 
 impl Order {
@@ -27,6 +43,7 @@ impl Order {
         self.ready.extend(ready.map(|claim| claim.name.clone()));
         let mut wrong = Vec::new();
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
+        let mut validated = BTreeMap::new();
         for command in stored {
             let record = match decode_command(command) {
                 Ok(record) => record,
@@ -42,9 +59,33 @@ impl Order {
             }
             let names = record.replacements.iter().map(|claim| claim.name.clone()).collect();
             self.replacements.insert(command.id.clone(), names);
+            for candidate in record.candidates() {
+                validated.insert(candidate.node_claim.clone(), self.validation(&record, &candidate.node_claim, now));
+            }
             wrong.extend(taken_twice(&record, &mut taken, now));
         }
+        self.validated.swap(0, 1);
+        self.validated[0] = validated;
         wrong
+    }
+
+    /// When a command was validated: what was seen of it first counts.
+    fn validation(&self, record: &CommandRecord, claim: &str, now: Timestamp) -> Validated {
+        let id = &record.command.id;
+        if let Some(known) = self.validated[0].get(claim).filter(|known| known.command == *id) {
+            return known.clone();
+        }
+        let earliest = now.checked_sub(PLAN).unwrap_or(Timestamp::MIN);
+        let at = record.since.clamp(earliest, now);
+        Validated { command: id.clone(), at, launches: !record.replacements.is_empty() }
+    }
+
+    /// When it was decided for the last time that a claim may leave by choice, if that was seen. A command is written down
+    /// before anything is touched for it, so what came of a decision may come a little later: another process goes on with it.
+    pub(super) fn decided(&self, claim: &NodeClaim, now: Timestamp) -> Option<Timestamp> {
+        let known = self.validated.iter().find_map(|known| known.get(&claim.name))?;
+        let earliest = if known.launches { Timestamp::MIN } else { now.checked_sub(LEFT).unwrap_or(Timestamp::MIN) };
+        Some(known.at.max(earliest))
     }
 
     /// What is wrong with a claim's beginning to leave by choice: replacements of its command that were never ready.

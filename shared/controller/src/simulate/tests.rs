@@ -151,6 +151,30 @@ fn no_more_nodes_may_leave_by_choice_than_a_budget_allows() {
 }
 
 #[test]
+fn a_budget_whose_window_begins_after_the_decision_does_not_hold_it_up() {
+    let budgets = json!([{ "nodes": "0", "schedule": "5 0 * * *", "duration": "10m" }]);
+    let change = json!({ "spec": { "disruption": { "budgets": budgets } } });
+    // What a command says of when it was validated, how long it was there when its node left, and whether that is wrong.
+    for (validated, seen, wrong) in [(-1, 5, false), (1, 5, true), (-1, 120, true), (-3_600, 5, false)] {
+        let mut run = calm();
+        patch(&run, &deeds::resource("NodePool").unwrap(), "", "general", &change);
+        let mut claim = claims(&run).remove(0);
+        let since = after(run.controller.world().now(), SignedDuration::from_secs(validated));
+        command_of(&run, "first", &[&claim], Vec::new(), CommandPhase::Draining, since);
+        run.checker.look(&run.controller);
+        let later = after(run.controller.world().now(), SignedDuration::from_secs(seen));
+        run.controller.world_mut().advance_to(later).unwrap();
+        leave(&run, &mut claim, TerminationReason::Underutilized);
+        let expected = if wrong { only("disruption budgets hold") } else { BTreeSet::new() };
+        assert_eq!(
+            broken(&mut run),
+            expected,
+            "validated {validated} s after the window began, and left {seen} s later"
+        );
+    }
+}
+
+#[test]
 fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
     let asks = json!({ "metadata": { "annotations": { labels::DO_NOT_DISRUPT: "true" } } });
     let mut run = calm();
@@ -183,6 +207,14 @@ fn no_instance_may_be_without_a_claim_for_long() {
     assert_eq!(broken(&mut run), only("no instance is without a claim for more than ten minutes"));
 }
 
+/// Tells of an eviction as it is told: before and after.
+fn evict(run: &Run, pod: &Value, done: impl FnOnce()) {
+    let key = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+    run.watch.about("cluster evict", &key);
+    done();
+    run.watch.witness(&effect(run, "cluster evict", key));
+}
+
 fn effect(run: &Run, operation: &'static str, subject: String) -> Effect {
     Effect { at: run.controller.world().now(), operation, subject, accepted: true }
 }
@@ -193,15 +225,20 @@ fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
     let key = |pod: &Value| format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
     let mut run = calm();
     let all = pods(&run);
-    run.watch.witness(&effect(&run, "cluster evict", key(&all[0])));
+    evict(&run, &all[0], || ());
     assert_eq!(broken(&mut run), BTreeSet::new(), "all three are healthy");
     // One pod is gone, and the next one may not follow.
-    let api = run.controller.world().api();
+    let api = run.controller.world().api().clone();
     let options = DeleteOptions::default();
     for pod in &all[..2] {
         api.delete(&PODS, "default", pod["metadata"]["name"].as_str().unwrap(), &options).unwrap();
     }
-    run.watch.witness(&effect(&run, "cluster evict", key(&all[2])));
+    let delete = |pod: &Value| {
+        api.delete(&PODS, "default", pod["metadata"]["name"].as_str().unwrap(), &options).unwrap();
+    };
+    evict(&run, &all[0], || delete(&all[0]));
+    assert_eq!(broken(&mut run), BTreeSet::new(), "one that is leaving anyway");
+    evict(&run, &all[2], || delete(&all[2]));
     assert_eq!(broken(&mut run), only(BUDGET), "an eviction");
 
     let mut run = calm();
@@ -215,18 +252,22 @@ fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
 }
 
 /// A pod that fits nowhere waits, and plans say what they say of it.
-fn with_a_pod_that_waits(report: &PlanReport, plans: u32) -> BTreeSet<&'static str> {
+fn with_a_pod_that_waits(report: &PlanReport, plans: usize) -> BTreeSet<&'static str> {
+    with_a_pod_that_waits_for(&vec![report; plans])
+}
+
+fn with_a_pod_that_waits_for(reports: &[&PlanReport]) -> BTreeSet<&'static str> {
     let mut run = calm();
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "giant" }, "spec": { "containers": [
         { "name": "main", "image": "registry.k8s.io/pause:3.9", "resources": { "requests": { "cpu": "500" } } },
     ] } });
     deeds::apply(&run.controller, &pod).unwrap();
     // Time passes in the world alone: the operations are this test.
-    for _ in 0..plans {
+    for report in reports {
         let later = after(run.controller.world().now(), SignedDuration::from_mins(2));
         run.controller.world_mut().advance_to(later).unwrap();
         run.checker.look(&run.controller);
-        let outcome = Outcome::Planned(Ok(report.clone()));
+        let outcome = Outcome::Planned(Ok((*report).clone()));
         run.checker.take_outcomes(&[(later, outcome)], &run.controller);
     }
     broken(&mut run)
@@ -248,8 +289,42 @@ fn a_pod_that_waits_may_not_be_forgotten() {
     assert_eq!(with_a_pod_that_waits(&promises, 40), only("a pod that has a place comes to run"));
 }
 
+#[test]
+fn a_pod_may_wait_for_as_long_as_machines_never_join() {
+    // Each is given up after a quarter of an hour, so the pods run after an hour.
+    let yaml = format!("{CALM}actions: [{{ after: 0s, badMachines: {{ fault: neverJoins, count: 12 }} }}]\n");
+    let yaml = yaml.replace("hours: 1", "hours: 2");
+    let report = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap().finish().unwrap();
+    assert_eq!((report.launched, &report.violations), (15, &Vec::new()), "three pods on five machines each");
+}
+
+#[test]
+fn a_pod_may_wait_for_as_long_as_plans_say_why_it_fits_nowhere_and_then_some() {
+    let named = vec![("default/giant".to_owned(), "its NodePool sleeps".to_owned())];
+    let refuses = PlanReport { unschedulable: named.clone(), ..PlanReport::default() };
+    let promises = PlanReport { placements: named, ..PlanReport::default() };
+    // Every plan is two minutes after the one before.
+    for (promised, wrong) in [(22, false), (24, true)] {
+        let reports: Vec<&PlanReport> = [vec![&refuses; 10], vec![&promises; promised]].concat();
+        let expected = if wrong { only("a pod that has a place comes to run") } else { BTreeSet::new() };
+        assert_eq!(with_a_pod_that_waits_for(&reports), expected, "promised {promised} times");
+    }
+}
+
 /// A command that has taken these claims, and its replacements, is stored.
 fn command(run: &Run, id: &str, taken: &[&NodeClaim], replacements: Vec<NodeClaim>) {
+    command_of(run, id, taken, replacements, CommandPhase::Waiting, run.controller.world().now());
+}
+
+/// A command in this phase since a time.
+fn command_of(
+    run: &Run,
+    id: &str,
+    taken: &[&NodeClaim],
+    replacements: Vec<NodeClaim>,
+    phase: CommandPhase,
+    since: Timestamp,
+) {
     let candidates: Vec<Value> = taken
         .iter()
         .map(|claim| json!({ "node": claim.status.node_name, "nodeClaim": claim.name, "nodePool": claim.node_pool }))
@@ -260,7 +335,7 @@ fn command(run: &Run, id: &str, taken: &[&NodeClaim], replacements: Vec<NodeClai
         "savingsPerHour": 0.0, "evictions": [], "placements": [], "score": null, "decided": now,
     });
     let mut record = CommandRecord::propose(serde_json::from_value(command).unwrap());
-    record.phase = CommandPhase::Waiting;
+    (record.phase, record.since) = (phase, since);
     record.replacements = replacements;
     let stored = encode_command(&record).unwrap();
     run.controller.claims().put_command(&stored).now_or_never().unwrap().unwrap();
@@ -332,4 +407,15 @@ fn a_world_that_never_rests_is_told() {
     let report = Run::new(scenario, 1, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
     let told: BTreeSet<&str> = report.violations.iter().map(|violation| violation.invariant).collect();
     assert!(told.contains("a quiescent world comes to rest"), "{told:?}");
+}
+
+#[test]
+fn a_world_in_which_a_pod_waits_for_nothing_does_not_hold() {
+    // The machines fall silent between joining and being ready. Nobody repairs nodes unless that is asked for, and then it
+    // takes half an hour in which nothing happens.
+    for (gates, holds) in [("", false), ("NodeRepair=true", true)] {
+        let yaml = format!("{CALM}featureGates: \"{gates}\"\nactions: [{{ after: 33s, silenceMachines: 1 }}]\n");
+        let report = Run::new(Scenario::parse(&yaml).unwrap(), 1, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
+        assert_eq!(report.holds(), holds, "{gates}: {:?}", report.violations);
+    }
 }

@@ -26,6 +26,8 @@ pub(super) struct Seen {
     pub(super) effects: Vec<Effect>,
     /// Claims as they were last written, without what is only noted about looking after them.
     records: BTreeMap<String, NodeClaim>,
+    /// The pod that is about to be evicted, as it is before.
+    about: Option<Arc<Value>>,
 }
 
 /// Sees each effect right after it happened.
@@ -105,7 +107,10 @@ impl Watch {
                 detail,
             });
         }
-        let Some(pod) = pod.filter(|pod| is_ready(pod)) else { return };
+        // What was leaving already is not missed: the API lets it go, whatever its budget says. Its machine may have fallen
+        // silent, so that it seems to be there for a long time.
+        let before = self.seen().about.take();
+        let Some(pod) = before.filter(|pod| is_ready(pod) && !is_leaving(pod)) else { return };
         for budget in self.budgets_of(&pod) {
             let (healthy, desired) = self.reckon(&budget);
             if healthy < desired {
@@ -207,6 +212,13 @@ impl Watch {
 }
 
 impl Witness for Watch {
+    fn about(&self, operation: &'static str, subject: &str) {
+        if operation == "cluster evict" {
+            let pod = self.pod(subject);
+            self.seen().about = pod;
+        }
+    }
+
     fn witness(&self, effect: &Effect) {
         match effect.operation {
             "cluster evict" if effect.accepted => self.evicted(effect),

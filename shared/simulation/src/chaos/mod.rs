@@ -71,8 +71,11 @@ pub struct Effect {
     pub accepted: bool,
 }
 
-/// Told of each effect right after it happened, before anything else happens.
+/// Told of each effect right before and right after it happens, with nothing else in between.
 pub trait Witness: Send + Sync {
+    /// Something is about to be done, by what is called and about what. It may turn out to do nothing.
+    fn about(&self, _operation: &'static str, _subject: &str) {}
+
     /// Something was done.
     fn witness(&self, effect: &Effect);
 }
@@ -315,13 +318,14 @@ impl Chaos {
             Before::Fail(kind, why) => return Err(PortError::new(kind, operation, why)),
             Before::Die => return self.die().await,
         }
+        let witness = self.lock().witness.clone();
+        if let Some(witness) = &witness {
+            witness.about(operation, &subject);
+        }
         let result = call.await;
-        if let Ok(done) = &result {
-            let witness = self.lock().witness.clone();
-            if let Some(witness) = witness {
-                let effect = Effect { at: self.clock.time(), operation, subject, accepted: accepted(done) };
-                witness.witness(&effect);
-            }
+        if let (Ok(done), Some(witness)) = (&result, witness) {
+            let effect = Effect { at: self.clock.time(), operation, subject, accepted: accepted(done) };
+            witness.witness(&effect);
         }
         match self.after(Some(number)) {
             After::Return => result,

@@ -291,7 +291,7 @@ impl State {
     pub(super) fn begin(&mut self, instance: Instance) {
         let id = instance.id.clone();
         let fault = self.faults.take_launch_fault(&instance.offering);
-        let joins = fault != Some(LaunchFault::NeverJoins);
+        let joins = !matches!(fault, Some(LaunchFault::NeverStarts | LaunchFault::NeverJoins));
         self.instances.insert(id.clone(), Instance { joins, ..instance });
         self.emit_state(&id, InstanceState::Pending);
         let at = self.now.saturating_add(self.account.timing.start_up).unwrap_or(Timestamp::MAX);

@@ -37,7 +37,7 @@ struct Table {
     registrations: BTreeMap<String, StoredRegistrations>,
     decisions: BTreeMap<String, Decision>,
     leases: BTreeMap<String, Lease>,
-    /// Counts the writes of claims.
+    /// Counts the writes of claims and commands.
     revision: u64,
 }
 
@@ -122,7 +122,7 @@ impl MemoryClaims {
         self.lock().commands.values().cloned().collect()
     }
 
-    /// Grows with each write of a claim.
+    /// Grows with each write of a claim or a command.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.lock().revision
@@ -366,6 +366,7 @@ impl Claims for MemoryClaims {
             }
             let version = command.version + 1;
             table.commands.insert(command.id.clone(), StoredCommand { version, ..command.clone() });
+            table.revision += 1;
             Ok(version)
         })
     }
@@ -378,6 +379,7 @@ impl Claims for MemoryClaims {
                 return Err(conflict(OPERATION, &command.id));
             }
             table.commands.remove(&command.id);
+            table.revision += 1;
             Ok(())
         })
     }
