@@ -1,6 +1,6 @@
 //! Doing what happens from outside.
 
-use super::scenario::{BadMachines, Deed, Named, ScenarioError, Shortage};
+use super::scenario::{BadMachines, Deed, Named, Scenario, ScenarioError, Shortage};
 use super::timeline::{Happening, after};
 use crate::Controller;
 use jiff::{SignedDuration, Timestamp};
@@ -80,6 +80,44 @@ pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
 
 fn refused(what: &str, status: &Status) -> ScenarioError {
     ScenarioError::Value { field: what.to_owned(), why: format!("the API server says: {status}") }
+}
+
+/// Checks every object that a scenario has or will have, before anything happens: its kind, and that it has no field that the
+/// kind does not have, as `kubectl apply --validate=strict` does.
+pub(super) fn check(controller: &Controller, scenario: &Scenario) -> Result<(), ScenarioError> {
+    for (index, object) in scenario.objects.iter().enumerate() {
+        check_object(controller, &format!("objects[{index}]"), object)?;
+    }
+    for (index, action) in scenario.actions.iter().enumerate() {
+        match &action.what {
+            Deed::Apply(object) => check_object(controller, &format!("actions[{index}].apply"), object)?,
+            Deed::Delete(named) => resource(&named.kind).map(drop)?,
+            _ => {}
+        }
+    }
+    for (index, jobs) in scenario.jobs.iter().enumerate() {
+        check_object(controller, &format!("jobs[{index}]"), &jobs.object(0))?;
+    }
+    Ok(())
+}
+
+fn check_object(controller: &Controller, place: &str, object: &Value) -> Result<(), ScenarioError> {
+    let named = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
+    let field = format!("{place}, {} {}", named("/kind"), named("/metadata/name"));
+    let wrong = |why: String| Err(ScenarioError::Value { field: field.clone(), why });
+    let known = resource(named("/kind"))?;
+    if named("/metadata/name").is_empty() {
+        return wrong("it has no metadata.name".to_owned());
+    }
+    if named("/apiVersion") != known.api_version() {
+        return wrong(format!("apiVersion is {:?}; write {}", named("/apiVersion"), known.api_version()));
+    }
+    let unknown = controller.world().api().unknown_fields(&known, object).map_err(|status| refused(&field, &status))?;
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<String> = unknown.iter().map(|field| format!("{field:?}")).collect();
+    wrong(format!("there is no field {} in a {} of {}", listed.join(", "), known.kind, known.api_version()))
 }
 
 /// Creates or replaces an object.

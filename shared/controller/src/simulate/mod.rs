@@ -135,6 +135,7 @@ impl Run {
         let controller = Controller::with_chaos(world, Schedule::default(), sink, chaos.clone(), gates);
         let watch = Arc::new(Watch::new(controller.world().api().clone(), controller.claims().clone()));
         chaos.set_witness(watch.clone());
+        deeds::check(&controller, &scenario)?;
         let has_class = scenario.objects.iter().any(|object| object["kind"] == "EC2NodeClass");
         if !has_class {
             deeds::apply(&controller, &node_class(&controller))?;

@@ -4,7 +4,7 @@ use super::durations;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_simulation::chaos::Rates;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A scenario, as written in YAML. `docs/simulate.md` describes every field.
@@ -139,6 +139,14 @@ pub struct Jobs {
     pub jitter: f64,
     /// The Job's spec.
     pub spec: Value,
+}
+
+impl Jobs {
+    /// The Job object of one of its runs.
+    pub(super) fn object(&self, number: u64) -> Value {
+        let name = format!("{}-{number}", self.name);
+        json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name }, "spec": self.spec })
+    }
 }
 
 /// What somebody does at a time.

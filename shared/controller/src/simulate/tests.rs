@@ -419,3 +419,52 @@ fn a_world_in_which_a_pod_waits_for_nothing_does_not_hold() {
         assert_eq!(report.holds(), holds, "{gates}: {:?}", report.violations);
     }
 }
+
+#[test]
+fn a_scenario_with_a_field_that_its_kind_does_not_have_is_refused_before_it_begins() {
+    let pool =
+        "{ apiVersion: karpenter.sh/v1, kind: NodePool, metadata: { name: general }, spec: { limit: { cpu: 1 } } }";
+    for (from, to, told) in [
+        (
+            "replicas: 3",
+            "replicaz: 3",
+            r#"objects[1], Deployment web: there is no field "spec.replicaz" in a Deployment of apps/v1"#,
+        ),
+        ("image:", "imag:", r#"no field "spec.template.spec.containers[0].imag""#),
+        (
+            "consolidateAfter: Never",
+            "consolidateAftr: Never",
+            r#"objects[0], NodePool general: there is no field "spec.disruption.consolidateAftr""#,
+        ),
+        (
+            "policy/v1",
+            "policy/v1beta1",
+            r#"objects[2], PodDisruptionBudget web: apiVersion is "policy/v1beta1"; write policy/v1"#,
+        ),
+        (
+            "kind: PodDisruptionBudget\n    metadata: { name: web }",
+            "kind: PodDisruptionBudget",
+            "it has no metadata.name",
+        ),
+        (
+            "hours: 1\n",
+            &format!("hours: 1\nactions: [{{ after: 1m, apply: {pool} }}]\n"),
+            r#"actions[0].apply, NodePool general: there is no field "spec.limit""#,
+        ),
+        (
+            "hours: 1\n",
+            "hours: 1\nactions: [{ after: 1m, delete: { kind: Service, name: a } }]\n",
+            "Service is not simulated",
+        ),
+        (
+            "hours: 1\n",
+            "hours: 1\njobs: [{ name: a, every: 1m, spec: { paralelism: 1 } }]\n",
+            r#"jobs[0], Job a-0: there is no field "spec.paralelism""#,
+        ),
+    ] {
+        let yaml = CALM.replacen(from, to, 1);
+        assert_ne!(yaml, CALM, "{from}");
+        let error = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).err().unwrap().to_string();
+        assert!(error.contains(told), "{told}: {error}");
+    }
+}

@@ -4,7 +4,6 @@ use super::durations;
 use super::scenario::{BadMachines, Deed, Outage, Scale, Scenario, ScenarioError, Shortage};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_simulation::random::Random;
-use serde_json::json;
 use std::collections::BTreeMap;
 
 /// Something that happens from outside.
@@ -48,10 +47,7 @@ impl Timeline {
                 if at >= end {
                     break;
                 }
-                let name = format!("{}-{number}", jobs.name);
-                let job =
-                    json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name }, "spec": jobs.spec });
-                timeline.add(at, Happening::Deed(Deed::Apply(job)));
+                timeline.add(at, Happening::Deed(Deed::Apply(jobs.object(number))));
             }
         }
         for action in &scenario.actions {

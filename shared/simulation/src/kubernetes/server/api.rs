@@ -269,6 +269,14 @@ impl ApiServer {
         Ok(created)
     }
 
+    /// The fields of an object that its kind does not have, as paths: what `kubectl --validate=strict` refuses.
+    ///
+    /// # Errors
+    /// When there is no such resource.
+    pub fn unknown_fields(&self, resource: &Resource, object: &Value) -> Result<Vec<String>, Status> {
+        self.store().definition_of(resource).map(|definition| definition.unknown_fields(object))
+    }
+
     /// Replaces an object, but for its status where that is a subresource. A `resourceVersion` in it has to be current.
     ///
     /// # Errors

@@ -98,6 +98,14 @@ pub(crate) struct Scale {
 }
 
 impl Definition {
+    /// The fields of an object that this kind does not have, as paths.
+    pub(crate) fn unknown_fields(&self, object: &Value) -> Vec<String> {
+        match &self.custom {
+            Some(custom) => super::schema::unknown_fields(custom, object),
+            None => super::protobuf::unknown_fields(&self.resource.api_version(), &self.resource.kind, object),
+        }
+    }
+
     /// The subresources that have URLs of their own.
     pub(crate) fn subresources(&self) -> Vec<&'static str> {
         let mut all = Vec::new();

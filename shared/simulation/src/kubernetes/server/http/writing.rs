@@ -10,10 +10,8 @@ use super::request::{Call, Target};
 use super::{body, respond, show};
 use crate::kubernetes::server::admission;
 use crate::kubernetes::server::api::{ApiServer, CreateOptions, PatchOptions, PatchType, UpdateOptions};
-use crate::kubernetes::server::protobuf;
 use crate::kubernetes::server::resource::text;
 use crate::kubernetes::server::scale;
-use crate::kubernetes::server::schema;
 use crate::kubernetes::server::selectors::FieldSelector;
 use crate::kubernetes::server::status::Status;
 use crate::kubernetes::server::writes::{self, Part};
@@ -103,10 +101,7 @@ fn check_fields(call: &Call, target: &Target, object: &Value) -> Result<(), Stat
         Some(other) => return Err(Status::bad_request(format!("fieldValidation {other:?} is not supported"))),
     }
     let resource = &target.definition.resource;
-    let unknown = match &target.definition.custom {
-        Some(custom) => schema::unknown_fields(custom, object),
-        None => protobuf::unknown_fields(&resource.api_version(), &resource.kind, object),
-    };
+    let unknown = target.definition.unknown_fields(object);
     if unknown.is_empty() {
         return Ok(());
     }
