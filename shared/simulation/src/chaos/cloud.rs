@@ -7,6 +7,7 @@ use nodeless_model::StringMap;
 use nodeless_model::instance::{Instance, InstanceFault, LaunchOutcome};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, PortError, Refusal};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The Cloud port with mishaps in its way.
@@ -15,13 +16,15 @@ pub struct ChaoticCloud {
     chaos: Chaos,
     /// The last list of all instances, and when it was true.
     last: Mutex<Option<(Timestamp, Vec<Instance>)>>,
+    /// What was last said of instances that were asked for by their ids, and when that was true.
+    known: Mutex<BTreeMap<String, (Timestamp, Instance)>>,
 }
 
 impl ChaoticCloud {
     /// This port, with these mishaps in its way.
     #[must_use]
     pub fn new(inner: Arc<dyn Cloud>, chaos: Chaos) -> Self {
-        Self { inner, chaos, last: Mutex::default() }
+        Self { inner, chaos, last: Mutex::default(), known: Mutex::default() }
     }
 }
 
@@ -37,8 +40,23 @@ impl Cloud for ChaoticCloud {
         self.chaos.read("cloud dry run", self.inner.dry_run(request)).await
     }
 
+    /// What EC2 says of an instance may be what it said before, even when that is gone by now.
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
-        self.chaos.read("cloud instances", self.inner.instances(ids)).await
+        let fresh = self.chaos.read("cloud instances", self.inner.instances(ids)).await?;
+        let now = self.chaos.clock().time();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, (at, _)| self.chaos.recent(*at));
+        let mut answer = Vec::new();
+        for id in ids {
+            let old = known.get(id).filter(|(at, _)| self.chaos.repeats(*at)).map(|(_, instance)| instance.clone());
+            if let Some(instance) = old {
+                answer.push(instance);
+            } else if let Some(instance) = fresh.iter().find(|instance| instance.id == *id) {
+                known.insert(id.clone(), (now, instance.clone()));
+                answer.push(instance.clone());
+            }
+        }
+        Ok(answer)
     }
 
     async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {

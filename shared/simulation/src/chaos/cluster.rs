@@ -16,8 +16,64 @@ use std::time::Duration;
 pub struct ChaoticCluster {
     inner: Arc<dyn Cluster>,
     chaos: Chaos,
-    /// The last view, and when it was true.
-    last: Mutex<Option<(Timestamp, ClusterView)>>,
+    /// The last view, and when each part of it was true.
+    last: Mutex<Option<(Read, ClusterView)>>,
+}
+
+/// What is watched by itself, so that it may lag behind by itself. What is read because of pods goes with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Nodes,
+    Pods,
+    DaemonSets,
+    DisruptionBudgets,
+    NodePools,
+    NodeClasses,
+    NodeOverlays,
+    CapacityBuffers,
+    NodeClaims,
+}
+
+const PARTS: [Part; 9] = [
+    Part::Nodes,
+    Part::Pods,
+    Part::DaemonSets,
+    Part::DisruptionBudgets,
+    Part::NodePools,
+    Part::NodeClasses,
+    Part::NodeOverlays,
+    Part::CapacityBuffers,
+    Part::NodeClaims,
+];
+
+/// When each part was true, in the order of [`PARTS`].
+type Read = [Timestamp; PARTS.len()];
+
+impl Part {
+    /// Puts this part of another view in the place of that of a view.
+    fn put(self, from: ClusterView, into: &mut ClusterView) {
+        match self {
+            Self::Nodes => into.nodes = from.nodes,
+            Self::Pods => {
+                into.pods = from.pods;
+                into.volumes = from.volumes;
+                into.volume_drivers = from.volume_drivers;
+                into.volume_faults = from.volume_faults;
+                into.volume_limits = from.volume_limits;
+                into.namespaces = from.namespaces;
+            }
+            Self::DaemonSets => into.daemon_sets = from.daemon_sets,
+            Self::DisruptionBudgets => into.disruption_budgets = from.disruption_budgets,
+            Self::NodePools => {
+                into.node_pools = from.node_pools;
+                into.node_pool_statuses = from.node_pool_statuses;
+            }
+            Self::NodeClasses => into.node_classes = from.node_classes,
+            Self::NodeOverlays => into.node_overlays = from.node_overlays,
+            Self::CapacityBuffers => into.capacity_buffers = from.capacity_buffers,
+            Self::NodeClaims => into.node_claims = from.node_claims,
+        }
+    }
 }
 
 impl ChaoticCluster {
@@ -30,17 +86,31 @@ impl ChaoticCluster {
 
 #[async_trait]
 impl Cluster for ChaoticCluster {
-    /// A watch may lag, so the view may be the one before.
+    /// Watches may lag, all of them or each by itself: so what the view has of a kind may be what it had before.
     async fn view(&self) -> Result<ClusterView, PortError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let view = match last {
-            Some((at, view)) if self.chaos.repeats(at) => (at, view),
-            _ => (self.chaos.clock().time(), self.chaos.read("cluster view", self.inner.view()).await?),
+        let (read, view) = match last {
+            Some((read, view)) if read.iter().all(|at| self.chaos.recent(*at)) && self.chaos.repeats(read[0]) => {
+                (read, view)
+            }
+            last => {
+                let mut view = self.chaos.read("cluster view", self.inner.view()).await?;
+                let mut read = [self.chaos.clock().time(); PARTS.len()];
+                if let Some((before, old)) = last {
+                    for (index, part) in PARTS.iter().enumerate() {
+                        if self.chaos.repeats(before[index]) {
+                            part.put(old.clone(), &mut view);
+                            read[index] = before[index];
+                        }
+                    }
+                }
+                (read, view)
+            }
         };
         if self.chaos.rates().stale > 0.0 {
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(view.clone());
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((read, view.clone()));
         }
-        Ok(view.1)
+        Ok(view)
     }
 
     async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {

@@ -44,7 +44,8 @@ pub struct Rates {
     pub slow: f64,
     /// The longest that a slow call takes.
     pub slowest: Duration,
-    /// A view of the cluster, or a list of instances, is the one that was read before.
+    /// A view of the cluster, what it has of one kind, a list of instances, or what EC2 says of one of them, is what was read
+    /// before.
     pub stale: f64,
     /// The greatest age of what is read stale.
     pub stalest: Duration,
@@ -338,10 +339,16 @@ impl Chaos {
 
     /// Whether something that was read at a time is to be given once more instead of what is true now.
     pub(crate) fn repeats(&self, read: Timestamp) -> bool {
-        let age = self.clock.time().duration_since(read);
+        let recent = self.recent(read);
         let mut state = self.lock();
-        let Rates { stale, stalest, .. } = state.rates;
-        SignedDuration::try_from(stalest).is_ok_and(|most| age <= most) && state.random.happens(stale)
+        let stale = state.rates.stale;
+        recent && state.random.happens(stale)
+    }
+
+    /// Whether something that was read at a time may still be given.
+    pub(crate) fn recent(&self, read: Timestamp) -> bool {
+        let age = self.clock.time().duration_since(read);
+        SignedDuration::try_from(self.lock().rates.stalest).is_ok_and(|most| age <= most)
     }
 }
 

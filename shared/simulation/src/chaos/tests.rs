@@ -1,11 +1,16 @@
-use super::{Chaos, ChaoticClaims, ChaoticQueue, Effect, Fate, Rates, Witness};
+use super::{Chaos, ChaoticClaims, ChaoticCluster, ChaoticQueue, Effect, Fate, Rates, Witness};
+use crate::kubernetes::resource::{NODES, PODS};
+use crate::kubernetes::{ApiServer, CreateOptions};
 use crate::memory::{Faults, MemoryClaims, MemoryQueue};
-use crate::world::WorldClock;
+use crate::ports::MemoryCluster;
+use crate::world::{World, WorldClock, WorldOptions};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims as _, ErrorKind, Queue as _};
+use nodeless_ports::{Claims as _, Cluster as _, ErrorKind, Queue as _};
+use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -88,4 +93,37 @@ fn messages_are_lost_late_and_doubled() {
     assert_eq!(copies.len(), 2);
     queue.wake_claims(&[("a".into(), Duration::from_secs(5))]).now_or_never().unwrap().unwrap();
     assert!(inner.next_due().unwrap() > Timestamp::from_second(5).unwrap());
+}
+
+/// Each call of [`ChaoticCluster::view`] comes after one node and one pod more.
+#[test]
+fn each_kind_of_a_view_may_lag_by_itself_and_none_for_longer_than_allowed() {
+    let world = World::new(WorldOptions::default()).unwrap();
+    let clock = world.clock().clone();
+    let chaos =
+        Chaos::new(clock.clone(), 5, Rates { stale: 0.4, stalest: Duration::from_secs(10), ..Rates::default() });
+    let inner = Arc::new(MemoryCluster::new(world.api().clone(), clock.clone()));
+    let cluster = ChaoticCluster::new(inner, chaos.clone());
+    let create = |api: &ApiServer, number: usize| {
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": format!("n{number}") } });
+        api.create(&NODES, node, &CreateOptions::default()).unwrap();
+        let containers = json!([{ "name": "main", "image": "registry.k8s.io/pause:3.9" }]);
+        let metadata = json!({ "name": format!("p{number}"), "namespace": "default" });
+        let pod =
+            json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": { "containers": containers } });
+        api.create(&PODS, pod, &CreateOptions::default()).unwrap();
+    };
+    let mut seen = BTreeSet::new();
+    for number in 1..=60 {
+        create(world.api(), number);
+        let view = cluster.view().now_or_never().unwrap().unwrap();
+        let (nodes, pods) = (number - view.nodes.len(), number - view.pods.len());
+        assert!(nodes.max(pods) <= 5, "a view of 2 s ago is at most five behind after 10 s");
+        seen.insert((nodes > 0, pods > 0));
+        clock.advance_to(clock.time() + Duration::from_secs(2));
+    }
+    assert_eq!(seen.len(), 4, "either, both and none: {seen:?}");
+    chaos.set_rates(Rates::default());
+    let view = cluster.view().now_or_never().unwrap().unwrap();
+    assert_eq!((view.nodes.len(), view.pods.len()), (60, 60));
 }
