@@ -218,12 +218,16 @@ fn do_it(
         }
         Deed::Shortage(shortage) => {
             let pattern = pattern(shortage)?;
-            ec2.exhaust(pattern.clone());
+            match shortage.left {
+                0 => ec2.exhaust(pattern.clone()),
+                left => ec2.run_short(pattern.clone(), left),
+            }
             ends.shortages.push((after(now, shortage.lasts), pattern));
             let some = |text: &Option<String>| text.clone().unwrap_or_else(|| "any".to_owned());
             let (kind, zone, bought) =
                 (some(&shortage.instance_type), some(&shortage.zone), some(&shortage.capacity_type));
-            Ok(format!("EC2 lacks type {kind}, zone {zone}, capacity {bought} for {:#}", shortage.lasts))
+            let first = if shortage.left > 0 { format!("after {} more, ", shortage.left) } else { String::new() };
+            Ok(format!("{first}EC2 lacks type {kind}, zone {zone}, capacity {bought} for {:#}", shortage.lasts))
         }
         Deed::ZonalShift(shift) => {
             let until = after(now, shift.lasts);

@@ -234,6 +234,9 @@ pub struct Shortage {
     /// `spot` or `on-demand`.
     #[serde(default)]
     pub capacity_type: Option<String>,
+    /// How many machines these offerings still give, all together.
+    #[serde(default)]
+    pub left: u64,
     /// For how long.
     #[serde(rename = "for", deserialize_with = "durations::one")]
     pub lasts: SignedDuration,

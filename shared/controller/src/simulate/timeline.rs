@@ -165,10 +165,14 @@ fn shortage(scenario: &Scenario, random: &mut Random) -> Deed {
     };
     let zone = random.pick(&scenario.zones).cloned();
     let lasts = SignedDuration::from_secs(i64::try_from(120 + random.below(900)).unwrap_or(120));
+    // Nothing at all, or one or two machines more: then a launch of several gets fewer than it asked for.
+    let left = u64::try_from(lasts.as_secs() % 3).unwrap_or(0);
     match random.below(3) {
-        0 => Deed::Shortage(Shortage { instance_type, zone, capacity_type: None, lasts }),
-        1 => Deed::Shortage(Shortage { instance_type: None, zone, capacity_type: Some("spot".to_owned()), lasts }),
-        _ => Deed::Shortage(Shortage { instance_type, zone: None, capacity_type: None, lasts }),
+        0 => Deed::Shortage(Shortage { instance_type, zone, capacity_type: None, left, lasts }),
+        1 => {
+            Deed::Shortage(Shortage { instance_type: None, zone, capacity_type: Some("spot".to_owned()), left, lasts })
+        }
+        _ => Deed::Shortage(Shortage { instance_type, zone: None, capacity_type: None, left, lasts }),
     }
 }
 

@@ -75,6 +75,8 @@ pub(super) struct Faults {
     standing: BTreeMap<String, Ec2Error>,
     /// Offerings that are refused with this error until restored.
     pub(super) refused: Vec<(OfferingPattern, Ec2Error)>,
+    /// Offerings that give so many machines in all and no more, until restored.
+    pub(super) scarce: Vec<(OfferingPattern, u64)>,
     /// What happens to the next machines.
     launches: Vec<(OfferingPattern, LaunchFault, u32)>,
     calls: VecDeque<Call>,

@@ -260,7 +260,8 @@ impl State {
             let plain = error.message.is_empty() && error.code == "InsufficientInstanceCapacity";
             return Err(if plain { no_capacity(&plan.offering) } else { error.clone() });
         }
-        match self.capacity.get(&plan.offering).copied() {
+        let scarce = self.faults.scarce.iter().filter(|(pattern, _)| pattern.matches(&plan.offering));
+        match scarce.map(|(_, left)| *left).chain(self.capacity.get(&plan.offering).copied()).min() {
             Some(0) => Err(no_capacity(&plan.offering)),
             depth => Ok(depth),
         }
@@ -299,8 +300,10 @@ impl State {
             if let Some(reservation) = reservations.iter_mut().find(|reservation| reservation.id == *reserved) {
                 reservation.available = reservation.available.saturating_sub(1);
             }
-        } else if let Some(left) = self.capacity.get_mut(&plan.offering) {
-            *left = left.saturating_sub(1);
+        } else {
+            let scarce = self.faults.scarce.iter_mut().filter(|(pattern, _)| pattern.matches(&plan.offering));
+            let limits = scarce.map(|(_, left)| left).chain(self.capacity.get_mut(&plan.offering));
+            limits.for_each(|left| *left = left.saturating_sub(1));
         }
         let delay = self.account.timing.visibility_delay;
         let instance = Instance {

@@ -147,16 +147,24 @@ impl Ec2 {
         self.refuse(pattern, Ec2Error::new("InsufficientInstanceCapacity", ""));
     }
 
+    /// Lets the offerings give so many machines in all, and refuses the next ones with `InsufficientInstanceCapacity`, until
+    /// [`Ec2::restore`] is called.
+    pub fn run_short(&self, pattern: impl Into<OfferingPattern>, left: u64) {
+        self.lock().faults.scarce.push((pattern.into(), left));
+    }
+
     /// Refuses the offerings with an error of your choice, such as `VcpuLimitExceeded`, until [`Ec2::restore`] is
     /// called. An empty message stands for EC2's own about capacity.
     pub fn refuse(&self, pattern: impl Into<OfferingPattern>, error: Ec2Error) {
         self.lock().faults.refused.push((pattern.into(), error));
     }
 
-    /// Lifts every refusal that was made with exactly this pattern.
+    /// Lifts every refusal and every shortage that was made with exactly this pattern.
     pub fn restore(&self, pattern: impl Into<OfferingPattern>) {
         let pattern = pattern.into();
-        self.lock().faults.refused.retain(|(refused, _)| *refused != pattern);
+        let faults = &mut self.lock().faults;
+        faults.refused.retain(|(refused, _)| *refused != pattern);
+        faults.scarce.retain(|(scarce, _)| *scarce != pattern);
     }
 
     /// The next `times` calls of an API get `RequestLimitExceeded`.

@@ -39,6 +39,20 @@ fn an_offering_can_be_refused_with_any_error() {
 }
 
 #[test]
+fn scarce_offerings_share_what_is_left_until_it_is_lifted() {
+    let ec2 = ec2();
+    let large = OfferingPattern { instance_type: Some("m5.large".to_owned()), ..OfferingPattern::default() };
+    ec2.run_short(large.clone(), 3);
+    let two = fleet(&["m5.large"], "on-demand", "lowest-price", 2);
+    assert_eq!(ec2.create_fleet(&two).unwrap().instance_ids().len(), 2);
+    let (offerings, errors) = bought(&ec2, &two);
+    assert_eq!((offerings.len(), errors.first().map(String::as_str)), (1, Some("InsufficientInstanceCapacity")));
+    assert!(bought(&ec2, &two).0.is_empty());
+    ec2.restore(large);
+    assert_eq!(ec2.create_fleet(&two).unwrap().instance_ids().len(), 2);
+}
+
+#[test]
 fn new_instances_are_invisible_for_the_delay() {
     let ec2 = ec2();
     ec2.change_account(|account| account.timing.visibility_delay = SignedDuration::from_secs(5));
