@@ -10,6 +10,7 @@ mod budgets;
 mod checks;
 mod deeds;
 mod durations;
+mod leftovers;
 mod order;
 mod report;
 mod scenario;
@@ -260,6 +261,10 @@ impl Run {
             let detail = format!("pod {pod} is still pending, and no plan says why");
             let at = self.controller.world().now();
             self.report.violations.push(Violation { at, invariant: "a quiescent world comes to rest", detail });
+        }
+        for detail in leftovers::leftovers(&self.controller) {
+            let at = self.controller.world().now();
+            self.report.violations.push(Violation { at, invariant: "a world at rest has nothing left over", detail });
         }
         Ok(())
     }

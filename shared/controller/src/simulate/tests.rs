@@ -468,3 +468,43 @@ fn a_scenario_with_a_field_that_its_kind_does_not_have_is_refused_before_it_begi
         assert!(error.contains(told), "{told}: {error}");
     }
 }
+
+#[test]
+fn what_is_left_over_in_a_world_at_rest_is_told() {
+    let told = |damage: &dyn Fn(&Run)| {
+        let run = calm();
+        assert_eq!(leftovers::leftovers(&run.controller), Vec::<String>::new());
+        damage(&run);
+        leftovers::leftovers(&run.controller).join("; ")
+    };
+    let taint = told(&|run| {
+        let name = claims(run).remove(0).status.node_name.unwrap();
+        let taints = json!([{ "key": labels::DISRUPTED_TAINT, "effect": "NoSchedule" }]);
+        patch(run, &NODES, "", &name, &json!({ "spec": { "taints": taints } }));
+    });
+    assert!(taint.contains("has the taint karpenter.sh/disrupted and stays"), "{taint}");
+    let held = told(&|run| {
+        let mut claim = claims(run).remove(0);
+        claim.status.command = Some("gone".to_owned());
+        write(run, &claim);
+    });
+    assert!(held.contains("is held by command"), "{held}");
+    let stored = told(&|run| command(run, "first", &[&claims(run)[0]], Vec::new()));
+    assert!(stored.contains("command first is there"), "{stored}");
+    let counted = told(&|run| {
+        let mut claim = claims(run).remove(0);
+        claim.spec.charge.dollars_per_hour += 1.0;
+        write(run, &claim);
+    });
+    assert!(counted.contains("dollars per hour, and its claims cost"), "{counted}");
+    let gone = told(&|run| run.controller.claims().delete(&claims(run)[0]).now_or_never().unwrap().unwrap());
+    assert!(gone.contains("no claim in the table is that of NodeClaim general-"), "{gone}");
+    let unseen = told(&|run| {
+        let name = claims(run).remove(0).name;
+        let resource = deeds::resource("NodeClaim").unwrap();
+        let finalizers = json!({ "metadata": { "finalizers": null } });
+        patch(run, &resource, "", &name, &finalizers);
+        run.controller.world().api().delete(&resource, "", &name, &DeleteOptions::default()).unwrap();
+    });
+    assert!(unseen.contains("nobody sees claim general-"), "{unseen}");
+}
