@@ -104,6 +104,22 @@ fn deleting_a_nodeclaim_or_a_node_replaces_it() {
 }
 
 #[test]
+fn a_spot_interruption_can_be_asked_for() {
+    let world = World::start(&["--speed", "20"]);
+    let Some(kubectl) = with_pods(&world) else { return };
+    let node = kubectl.names("nodes").remove(0);
+    let node = node.strip_prefix("node/").unwrap_or(&node);
+    kubectl.run(&["annotate", "node", node, "local.nodeless.sh/mishap=spot-interruption"]);
+    let told = || {
+        let about = format!("involvedObject.name={node}");
+        kubectl.run(&["get", "events", "--all-namespaces", "--field-selector", &about])
+    };
+    wait_for("the interruption to be told", || told().contains("SpotInterrupted"));
+    wait_for("the node to go", || !kubectl.names("nodes").iter().any(|one| one.ends_with(node)));
+    wait_for("the pods to run again", || kubectl.running_pods() == 5);
+}
+
+#[test]
 fn without_controllers_pods_wait() {
     let world = World::start(&["--no-controllers", "--speed", "100", "--cluster-name", "prod"]);
     let Some(kubectl) = Kubectl::of(&world) else { return };

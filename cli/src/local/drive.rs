@@ -1,6 +1,7 @@
 //! Lets a world's time pass with the wall clock, only faster.
 
-use super::log::LocalFailure;
+use super::log::{LocalFailure, LocalMishap};
+use super::mishaps::Mishaps;
 use crate::error::CliError;
 use jiff::Timestamp;
 use nodeless_controller::{Controller, ControllerError};
@@ -52,6 +53,13 @@ impl Worker {
         }
     }
 
+    fn world_mut(&mut self) -> &mut World {
+        match self {
+            Self::World(world) => world,
+            Self::Controller(controller) => controller.world_mut(),
+        }
+    }
+
     /// What failed since the last call, and when. All of it is tried again.
     fn take_failures(&mut self) -> Vec<(Timestamp, String)> {
         match self {
@@ -75,6 +83,7 @@ impl Worker {
 pub(crate) fn start(mut worker: Worker, pace: Pace, sink: Arc<dyn Sink>) -> Result<(), CliError> {
     let work = move || {
         let mut told = String::new();
+        let mut mishaps = Mishaps::default();
         loop {
             if let Err(error) = worker.advance_to(pace.time()) {
                 // It goes on: whoever made the object that it stumbles over can mend or delete it.
@@ -82,6 +91,12 @@ pub(crate) fn start(mut worker: Worker, pace: Pace, sink: Arc<dyn Sink>) -> Resu
                 if why != told {
                     told.clone_from(&why);
                     emit(sink.as_ref(), pace.time(), &LocalFailure { what: "control plane", why });
+                }
+            }
+            for happened in mishaps.see_to(worker.world_mut()) {
+                match happened {
+                    Ok(what) => emit(sink.as_ref(), pace.time(), &LocalMishap { what }),
+                    Err(why) => emit(sink.as_ref(), pace.time(), &LocalFailure { what: "mishap", why }),
                 }
             }
             for (at, why) in worker.take_failures() {

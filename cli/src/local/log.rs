@@ -22,6 +22,18 @@ impl Line for LocalFailure {
     const LEVEL: Level = Level::Warn;
 }
 
+/// Something happened to a machine because somebody asked for it.
+#[derive(Debug, Serialize)]
+pub(crate) struct LocalMishap {
+    /// What, and to which.
+    pub(crate) what: String,
+}
+
+impl Line for LocalMishap {
+    const EVENT: &'static str = "local-mishap";
+    const LEVEL: Level = Level::Info;
+}
+
 /// Lines to standard error. One that says the same as the last of its kind is left out: in a quiet world the heartbeat would
 /// fill the screen.
 #[derive(Debug, Default)]

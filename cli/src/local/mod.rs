@@ -4,6 +4,7 @@ pub(crate) mod drive;
 pub(crate) mod kubeconfig;
 pub(crate) mod listen;
 pub(crate) mod log;
+pub(crate) mod mishaps;
 
 use crate::error::CliError;
 use drive::{Pace, Worker};

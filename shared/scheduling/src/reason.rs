@@ -1,6 +1,6 @@
 //! Why a pod cannot be placed.
 
-use nodeless_model::resources::format_quantity;
+use nodeless_model::resources::{format_quantity, name};
 use nodeless_model::{Quantity, Taint};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -297,14 +297,17 @@ impl fmt::Display for Cause {
             Self::MinValues { key, required, found } => {
                 write!(f, "minValues {required} for {key} cannot be reached: the instance types that fit offer {found}")
             }
-            Self::Limit { resource, limit, used, requested, smallest_node } => write!(
-                f,
-                "limit {resource} {} reached: {} used, pod needs {} (smallest node that fits: {})",
-                format_quantity(resource, *limit),
-                format_quantity(resource, *used),
-                format_quantity(resource, *requested),
-                format_quantity(resource, *smallest_node)
-            ),
+            Self::Limit { resource, limit, used, requested, smallest_node } => {
+                let [limit, used, requested_text, smallest] =
+                    [limit, used, requested, smallest_node].map(|quantity| format_quantity(resource, *quantity));
+                write!(f, "limit {resource} {limit} reached: {used} used")?;
+                match resource.as_str() {
+                    name::NODES => Ok(()),
+                    // What stands for a node of a fixed number asks for nothing.
+                    _ if requested.is_zero() => write!(f, ", the smallest node has {smallest}"),
+                    _ => write!(f, ", pod needs {requested_text} (smallest node that fits: {smallest})"),
+                }
+            }
             Self::DollarLimit { limit, used, cheapest_node } => write!(
                 f,
                 "limit of {limit} dollars per hour reached: {used:.4} used, the cheapest node that fits costs \
