@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -27,6 +28,8 @@ class Ministack:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+        # Where it unpacks the zips, half a gigabyte of them, and leaves them when it ends.
+        self._scratch = tempfile.TemporaryDirectory(prefix="nodeless-ministack-")
         self._process = Process(
             "ministack",
             [Path(sys.executable).with_name("ministack")],
@@ -42,6 +45,7 @@ class Ministack:
                 "AWS_REGION": REGION,
                 "AWS_EC2_METADATA_DISABLED": "true",
                 "S3_PERSIST": "0",
+                "TMPDIR": self._scratch.name,
             },
         )
 
@@ -50,15 +54,21 @@ class Ministack:
         try:
             self._process.wait_until_answers(f"{self.url}/_ministack/health")
         except BaseException:
-            self._process.__exit__()
+            self._end()
             raise
         return self
 
-    def __exit__(self, *reason: object) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self.save_function_logs()
         finally:
-            self._process.__exit__(*reason)
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            self._process.__exit__()
+        finally:
+            self._scratch.cleanup()
 
     def client(self, service: str) -> Any:
         """A boto3 client of it."""
