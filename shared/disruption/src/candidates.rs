@@ -8,8 +8,11 @@ use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use crate::{NOMINATION_WINDOW, pods};
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::buffer::is_virtual;
 use nodeless_model::claim::condition;
-use nodeless_model::{ConsolidationPolicy, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, labels};
+use nodeless_model::{
+    ConsolidationPolicy, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, Pod, labels,
+};
 use nodeless_scheduling::PoolOffer;
 use std::collections::HashMap;
 
@@ -128,7 +131,12 @@ pub(crate) fn unsettled(
         } else if disruption.consolidate_after == NillableDuration::Never {
             Some(KeptReason::ConsolidationNever)
         } else if disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty && !pods::is_empty(&one.of.pods) {
-            Some(KeptReason::NotEmptyPolicy { pods: pods::reschedulable(&one.of.pods).count() })
+            let real = pods::reschedulable(&one.of.pods).filter(|pod| !is_virtual(pod)).count();
+            let buffer = pods::reschedulable(&one.of.pods).filter(|pod| is_virtual(pod)).map(Pod::key).min();
+            match buffer.filter(|_| real == 0) {
+                Some(pod) => Some(KeptReason::PendingPod(pod)),
+                None => Some(KeptReason::NotEmptyPolicy { pods: real }),
+            }
         } else {
             None
         }

@@ -19,6 +19,8 @@ pub struct Cluster<'a> {
     pub node_classes: BTreeMap<String, NodeClassFacts>,
     /// Pods that wait for a node, whether or not the kube-scheduler has looked at them. Nodes that they fit on stay.
     pub pending_pods: Vec<&'a Pod>,
+    /// The virtual pods of CapacityBuffers. Nodes hold room for them as if they ran there; nobody evicts them.
+    pub buffer_pods: Vec<&'a Pod>,
     /// All PodDisruptionBudgets.
     pub disruption_budgets: &'a [PodDisruptionBudget],
     /// All DaemonSets.

@@ -9,10 +9,9 @@ use crate::drift::Drift;
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
-use crate::{consolidation, drifted, emptiness, faults, pods, static_drift};
+use crate::{buffers, consolidation, drifted, emptiness, faults, pods, static_drift};
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
-use nodeless_model::object::PodRef;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Decides which nodes go by choice, and says why each other node of ours stays.
@@ -22,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// far as the budgets allow; then consolidation; of both as many commands as do not get in each other's way.
 #[must_use]
 pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decision {
+    let held = buffers::hold(input, options, now);
+    let input = held.as_ref().unwrap_or(input);
     let mut budgets = Budgets::of(input, now);
     let guards = Guards::of(input.disruption_budgets);
     let lookup = Lookup::of(input);
@@ -147,6 +148,8 @@ fn waiting(drifted: &[(&Eligible<'_, '_>, Drift)]) -> Vec<(String, KeptReason)> 
 /// The view must not list the command itself as the one that disrupts its nodes.
 #[must_use]
 pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
+    let held = buffers::hold(input, options, now);
+    let input = held.as_ref().unwrap_or(input);
     if command.method.is_consolidation() {
         return consolidation::still_right(command, input, now, options);
     }
@@ -205,9 +208,7 @@ pub(crate) fn command(
 ) -> Command {
     let mut candidates: Vec<_> = nodes.iter().map(Eligible::candidate).collect();
     candidates.sort();
-    let mut evictions: Vec<PodRef> =
-        nodes.iter().flat_map(|one| pods::reschedulable(&one.of.pods)).map(PodRef::from).collect();
-    evictions.sort();
+    let evictions = pods::evicted(nodes.iter().flat_map(|one| pods::reschedulable(&one.of.pods)));
     let removed: f64 = nodes.iter().map(|one| one.price).sum();
     let added: f64 = replacements.iter().map(|replacement| replacement.launch.offering.price).sum();
     let first = candidates.first().map_or("", |candidate| candidate.node_claim.as_str());

@@ -11,6 +11,7 @@ use crate::reasons::KeptReason;
 use crate::simulation::{self, Expected};
 use crate::{decide, pods};
 use jiff::Timestamp;
+use nodeless_model::buffer::is_virtual;
 use nodeless_model::{DisruptionReason, Pod};
 use nodeless_scheduling::{ExistingNode, Launch, Problem, solve};
 use std::collections::{BTreeSet, HashSet};
@@ -68,11 +69,15 @@ impl<'c, 'a> Departures<'c, 'a> {
 
     /// Lets a node go, or says why it has to stay.
     pub(crate) fn leave(&mut self, one: &Eligible<'_, 'a>, drift: &Drift) -> Result<Command, KeptReason> {
-        let (own, of_node) = self.moving(one);
+        let (own, real, of_node) = self.moving(one);
         let place = self.problem.nodes.iter().position(|node| node.name == one.of.name());
         let gone = place.map(|place| (place, self.problem.nodes.remove(place)));
         self.problem.pods = own;
-        let moves = if of_node == 0 { Ok(Moves::none()) } else { self.moves(of_node, drift) };
+        let moves = match self.moves(of_node, drift) {
+            // As in Karpenter the room of a buffer holds no drifted node back; the next plan makes up for it.
+            Err(KeptReason::DriftBlocked { .. }) if real < of_node => self.moves(real, drift),
+            other => other,
+        };
         let moves = match moves {
             Ok(moves) if self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) => {
                 Err(KeptReason::DriftWaits(drift.clone()))
@@ -90,22 +95,29 @@ impl<'c, 'a> Departures<'c, 'a> {
         }
     }
 
-    /// The pods that need another place when a node goes, and after them those that may stay pending; and how many the first
-    /// are. A pod that stays until it is taken away by force is none: nobody knows when that will be.
-    fn moving(&self, one: &Eligible<'_, 'a>) -> (Vec<&'a Pod>, usize) {
+    /// The pods that need another place when a node goes, after them those that stand for the room of buffers, and then those
+    /// that may stay pending; and how many the first are, and the first two together. A pod that stays until it is taken away
+    /// by force is none: nobody knows when that will be.
+    fn moving(&self, one: &Eligible<'_, 'a>) -> (Vec<&'a Pod>, usize, usize) {
         let by_name = |a: &&Pod, b: &&Pod| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         let (coming, mut waiting) = self.expected.coming_to(one.of.name());
-        let own = pods::reschedulable(&one.of.pods);
-        let mut moving: Vec<&Pod> = own.filter(|pod| !self.guards.holds(pod, self.now)).chain(coming).collect();
+        let own = pods::reschedulable(&one.of.pods).filter(|pod| !self.guards.holds(pod, self.now));
+        let (mut virtual_pods, mut moving): (Vec<&Pod>, Vec<&Pod>) = own.chain(coming).partition(|pod| is_virtual(pod));
         moving.sort_by(by_name);
+        virtual_pods.sort_by(by_name);
         waiting.sort_by(by_name);
+        let real = moving.len();
+        moving.append(&mut virtual_pods);
         let count = moving.len();
         moving.append(&mut waiting);
-        (moving, count)
+        (moving, real, count)
     }
 
     /// What becomes of the first `of_node` pods of the problem.
     fn moves(&mut self, of_node: usize, drift: &Drift) -> Result<Moves, KeptReason> {
+        if of_node == 0 {
+            return Ok(Moves::none());
+        }
         let unready = |node: &ExistingNode| node.node_claim.is_some() && !node.initialized;
         let moves = self.ask(of_node, drift)?;
         let names: HashSet<&str> =

@@ -10,6 +10,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod budgets;
+mod buffers;
 mod candidates;
 pub mod churn;
 mod cluster;

@@ -1,7 +1,8 @@
 //! What the pods of a node say about its disruption.
 
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::buffer::is_virtual;
+use nodeless_model::object::{ObjectEvent, ObjectRef, PodRef};
 use nodeless_model::pod::Protection;
 use nodeless_model::{Pod, PodDisruptionBudget, Taint, labels};
 
@@ -20,6 +21,13 @@ pub(crate) fn reschedulable<'p, 'a>(pods: &'p [&'a Pod]) -> impl Iterator<Item =
     pods.iter().copied().filter(|pod| pod.is_reschedulable())
 }
 
+/// Those of some pods that are evicted when they have to move, in order: nobody evicts what stands for a buffer's room.
+pub(crate) fn evicted<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<PodRef> {
+    let mut evicted: Vec<PodRef> = pods.filter(|pod| !is_virtual(pod)).map(PodRef::from).collect();
+    evicted.sort();
+    evicted
+}
+
 /// What it costs to move all pods of a node: one for the node itself, and the cost of each pod that has one.
 pub(crate) fn reschedule_cost(pods: &[&Pod]) -> f64 {
     let mut costs: Vec<f64> = reschedulable(pods).map(|pod| eviction_cost(pod).max(0.0)).collect();
@@ -28,9 +36,10 @@ pub(crate) fn reschedule_cost(pods: &[&Pod]) -> f64 {
     1.0 + costs.into_iter().sum::<f64>()
 }
 
-/// Whether no pod would miss the node: none has to move, or only such as cost nothing to evict.
+/// Whether no pod would miss the node: none has to move, or only such as cost nothing to evict. The room of a buffer would be
+/// missed, although it costs nothing to move it.
 pub(crate) fn is_empty(pods: &[&Pod]) -> bool {
-    reschedulable(pods).all(|pod| eviction_cost(pod) <= 0.0)
+    reschedulable(pods).all(|pod| eviction_cost(pod) <= 0.0 && !is_virtual(pod))
 }
 
 /// All PodDisruptionBudgets, by namespace.
@@ -49,7 +58,7 @@ impl<'a> Guards<'a> {
     /// The first pod, by its name, that forbids the disruption of its node: by its annotation, or else by a
     /// PodDisruptionBudget.
     pub(crate) fn first_blocking(&self, pods: &[&Pod], now: Timestamp) -> Option<KeptReason> {
-        let active = || pods.iter().copied().filter(|pod| pod.is_active());
+        let active = || pods.iter().copied().filter(|pod| pod.is_active() && !is_virtual(pod));
         let name = |pod: &&Pod| (pod.namespace.clone(), pod.name.clone());
         if let Some(pod) = active().filter(|pod| pod.protection(now) == Protection::Active).min_by_key(name) {
             return Some(protected(pod));
@@ -64,7 +73,7 @@ impl<'a> Guards<'a> {
 
     /// All that forbids the disruption of its node to a pod.
     pub(crate) fn blocking(&self, pod: &Pod, now: Timestamp) -> Vec<KeptReason> {
-        if !pod.is_active() {
+        if !pod.is_active() || is_virtual(pod) {
             return Vec::new();
         }
         let annotation = (pod.protection(now) == Protection::Active).then(|| protected(pod));
@@ -74,8 +83,8 @@ impl<'a> Guards<'a> {
 
     /// Whether a pod stays on its node until it is taken away by force: nobody knows when it will need another node.
     pub(crate) fn holds(&self, pod: &Pod, now: Timestamp) -> bool {
-        pod.protection(now) == Protection::Active
-            || (is_evicted_by_us(pod) && self.covering(pod).any(|budget| budget.blocks_always))
+        let covered = || is_evicted_by_us(pod) && self.covering(pod).any(|budget| budget.blocks_always);
+        !is_virtual(pod) && (pod.protection(now) == Protection::Active || covered())
     }
 
     /// The budgets that cover a pod.
@@ -112,7 +121,8 @@ const ELAPSED_IS_NEWS: SignedDuration = SignedDuration::from_mins(5);
 
 /// What is said on pods about their annotation: until when it protects them, that this is over, or that it cannot be read.
 pub(crate) fn annotation_events(pods: &[&Pod], now: Timestamp) -> Vec<ObjectEvent> {
-    pods.iter().filter(|pod| pod.is_active()).filter_map(|pod| annotation_event(pod, now)).collect()
+    let real = pods.iter().filter(|pod| pod.is_active() && !is_virtual(pod));
+    real.filter_map(|pod| annotation_event(pod, now)).collect()
 }
 
 fn annotation_event(pod: &Pod, now: Timestamp) -> Option<ObjectEvent> {

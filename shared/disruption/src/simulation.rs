@@ -18,7 +18,7 @@ pub(crate) struct Expected<'a> {
 }
 
 /// Where a command sends a pod.
-enum Home<'k> {
+pub(crate) enum Home<'k> {
     Node(&'k str),
     /// To a node that is launched for it.
     New,
@@ -26,10 +26,10 @@ enum Home<'k> {
 
 /// Where the commands that are under way send pods, by `namespace/name`.
 #[derive(Default)]
-struct Known<'k>(HashMap<&'k str, Option<&'k str>>);
+pub(crate) struct Known<'k>(HashMap<&'k str, Option<&'k str>>);
 
 impl<'k> Known<'k> {
-    fn of(cluster: &Cluster<'k>) -> Self {
+    pub(crate) fn of(cluster: &Cluster<'k>) -> Self {
         // What is not there any more takes no pods.
         let staying: HashSet<&str> =
             cluster.nodes.iter().filter(|node| !node.is_leaving()).map(|node| node.name()).collect();
@@ -53,7 +53,7 @@ impl<'k> Known<'k> {
         Self(known)
     }
 
-    fn home(&self, pod: &Pod) -> Option<Home<'k>> {
+    pub(crate) fn home(&self, pod: &Pod) -> Option<Home<'k>> {
         if self.0.is_empty() {
             return None;
         }

@@ -6,7 +6,7 @@ use crate::cluster::{Cluster, Options};
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
-use crate::{consolidation, drifted};
+use crate::{buffers, consolidation, drifted};
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::{CapacityType, DisruptionReason, Pod};
@@ -93,6 +93,8 @@ pub struct OtherNode {
 /// All that is known about a node; nothing if there is none of this name, or claim of this name while it has no node.
 #[must_use]
 pub fn story(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<Story> {
+    let held = buffers::hold(cluster, options, now);
+    let cluster = held.as_ref().unwrap_or(cluster);
     let of = cluster.nodes.iter().find(|node| node.name() == name)?;
     let guards = Guards::of(cluster.disruption_budgets);
     let mut told = Story {

@@ -201,6 +201,12 @@ impl CapacityBuffer {
     }
 }
 
+/// Whether a pod is a virtual one: it stands for a chunk of a buffer, and nobody will ever see it.
+#[must_use]
+pub fn is_virtual(pod: &Pod) -> bool {
+    pod.node_name.is_none() && pod.annotations.get(FAKE_POD).is_some_and(|value| value == "true")
+}
+
 /// How many chunks the limits allow; `None` when they limit nothing that a chunk requests.
 fn chunks_within(limits: &ResourceList, requests: &ResourceList) -> Option<u32> {
     let common = limits.iter().filter(|(name, _)| requests.get(name).milli() > 0);
@@ -269,7 +275,8 @@ mod tests {
         );
         assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.priority == i32::MIN));
         assert!(pods.iter().all(|pod| pod.volume_claims.is_empty() && pod.requests == cpu(1)));
-        assert_eq!(pods[0].annotations[FAKE_POD], "true");
+        assert!(pods.iter().all(is_virtual));
+        assert!(!is_virtual(&shape(0).pod), "not what it is made from");
     }
 
     #[test]

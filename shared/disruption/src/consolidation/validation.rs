@@ -8,7 +8,7 @@ use crate::candidates::{Eligible, Lookup, unsettled};
 use crate::cluster::{Cluster, Options};
 use crate::decision::{Command, PodPlacement, Replacement};
 use crate::packed::{Mover, Moves, Scope};
-use crate::pods::Guards;
+use crate::pods::{self, Guards};
 use crate::simulation::Expected;
 use jiff::Timestamp;
 use nodeless_scheduling::Launch;
@@ -67,8 +67,7 @@ pub(crate) fn still_right(
         })
         .collect();
     placements.sort();
-    let mut evictions: Vec<_> = movers.iter().map(|mover| mover.pod.into()).collect();
-    evictions.sort();
+    let evictions = pods::evicted(movers.iter().map(|mover| mover.pod));
     Some(Command { replacements, placements, evictions, savings_per_hour: removed - added, ..command.clone() })
 }
 

@@ -136,6 +136,8 @@ pub struct World {
     pub pools: Vec<NodePool>,
     pub places: Vec<Place>,
     pub pending: Vec<Pod>,
+    /// The virtual pods of buffers.
+    pub buffers: Vec<Pod>,
     pub budgets: Vec<PodDisruptionBudget>,
     pub types: InstanceTypes,
     pub daemon_sets: Vec<DaemonSet>,
@@ -150,6 +152,7 @@ impl World {
             pools,
             places: Vec::new(),
             pending: Vec::new(),
+            buffers: Vec::new(),
             budgets: Vec::new(),
             types: catalog(),
             daemon_sets: Vec::new(),
@@ -255,6 +258,7 @@ impl World {
                 .collect(),
             node_pools: offers.collect(),
             pending_pods: self.pending.iter().collect(),
+            buffer_pods: self.buffers.iter().collect(),
             disruption_budgets: &self.budgets,
             daemon_sets: &self.daemon_sets,
             not_looked_at: self.not_looked_at.clone(),
@@ -323,6 +327,16 @@ impl World {
     /// Pods that would not miss their node are gone with it.
     pub fn apply(&mut self, commands: &[Command]) {
         let mut moving: BTreeMap<String, Pod> = BTreeMap::new();
+        // The room of a buffer is wherever there is room.
+        let real = |key: &&String| self.buffers.iter().all(|pod| pod.key() != **key);
+        let mut commands = commands.to_vec();
+        for command in &mut commands {
+            command.placements.retain(|to| real(&&to.pod));
+            for replacement in &mut command.replacements {
+                replacement.pods.retain(|pod| real(&pod));
+            }
+        }
+        let commands = &commands[..];
         for candidate in commands.iter().flat_map(|command| &command.candidates) {
             let place = self.places.iter().position(|place| place.claim.name == candidate.node_claim).unwrap();
             let place = self.places.remove(place);

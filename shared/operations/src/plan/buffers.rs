@@ -8,7 +8,6 @@ use nodeless_api::CapacityBufferStatus;
 use nodeless_api::capacitybuffer::PodTemplateReference;
 use nodeless_model::{BufferError, BufferSource, Pod};
 use nodeless_ports::cluster::{BufferView, ClusterView};
-use nodeless_scheduling::Solution;
 use std::collections::BTreeSet;
 
 /// A buffer, and the virtual pods that stand for it.
@@ -39,26 +38,18 @@ fn of(view: &BufferView) -> Reserved<'_> {
     Reserved { view, pods }
 }
 
-/// How many virtual pods there are in all.
-pub(super) fn count(reserved: &[Reserved<'_>]) -> usize {
-    reserved.iter().flat_map(|one| &one.pods).map(Vec::len).sum()
-}
-
 impl Planner {
-    /// Writes the status of buffers where it changed. The virtual pods are the problem's pods from `first` on.
+    /// Writes the status of buffers where it changed. These virtual pods, `namespace/name`, fit on nodes that exist or are on
+    /// their way.
     pub(super) async fn write_buffer_status(
         &self,
         reserved: &[Reserved<'_>],
-        first: usize,
-        solution: &Solution,
+        fitting: &BTreeSet<String>,
         now: Timestamp,
     ) {
-        let placed: BTreeSet<usize> = solution.placements.iter().map(|placement| placement.pod).collect();
-        let mut next = first;
         for one in reserved {
-            let own = next..next + one.pods.as_ref().map_or(0, Vec::len);
-            next = own.end;
-            let status = status(one, own.clone().filter(|pod| placed.contains(pod)).count(), now);
+            let own = one.pods.iter().flatten().filter(|pod| fitting.contains(&pod.key()));
+            let status = status(one, own.count(), now);
             if status == one.view.status {
                 continue;
             }

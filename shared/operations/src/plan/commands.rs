@@ -63,6 +63,19 @@ impl Commands {
     }
 }
 
+impl Commands {
+    /// The pods, `namespace/name`, for which commands launch claims that are not written yet. Those that run have a node until
+    /// these are there; what stands for the room of a buffer has none any more, and must not be launched for twice.
+    pub(super) fn awaited(&self, claims: &[NodeClaim]) -> BTreeSet<String> {
+        let under_way = |record: &&CommandRecord| {
+            matches!(record.phase, CommandPhase::Tainting | CommandPhase::Launching | CommandPhase::Waiting)
+        };
+        let launched = self.records.iter().filter(under_way).flat_map(|record| &record.replacements);
+        let unwritten = launched.filter(|made| claims.iter().all(|claim| claim.name != made.name));
+        unwritten.flat_map(|made| &made.spec.nominated_pods).cloned().collect()
+    }
+}
+
 /// Reads a command as it is stored.
 ///
 /// # Errors

@@ -233,11 +233,8 @@ pub(super) fn input<'a>(
             .collect(),
         node_pools: judged.iter().map(Judged::offer).collect(),
         node_classes: class_facts(situation.view),
-        pending_pods: {
-            let waiting = situation.view.pods.iter().filter(|pod| pod.awaits_node());
-            // A node that a buffer needs is not empty.
-            waiting.chain(situation.virtual_pods.iter().copied()).collect()
-        },
+        pending_pods: situation.view.pods.iter().filter(|pod| pod.awaits_node()).collect(),
+        buffer_pods: situation.virtual_pods.clone(),
         disruption_budgets: &situation.view.disruption_budgets,
         daemon_sets: &situation.view.daemon_sets,
         volumes: situation.volumes(),

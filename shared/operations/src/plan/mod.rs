@@ -30,6 +30,8 @@ use crate::zonal_shift;
 use commands::Commands;
 use jiff::Timestamp;
 use nodeless_disruption::{Kept, settle};
+use nodeless_model::Pod;
+use nodeless_model::buffer::is_virtual;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Claims, Cluster, PortError, Queue};
@@ -234,10 +236,11 @@ impl Planner {
         let mut situation = Situation::new(&view, &records).with_unseen(started);
         situation = situation.with_replaced(commands.replaced(&records)).with_shifted(&shifted);
         situation.virtual_pods = buffers.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
+        situation.awaited = commands.awaited(&records);
         let problem = situation.problem(&judged, started);
         let options = &self.settings.scheduling;
         let solution = settle(&problem, solve(&problem, options), options);
-        let first_virtual = problem.pods.len() - buffers::count(&buffers);
+        let first_virtual = problem.pods.iter().take_while(|pod| !is_virtual(pod)).count();
         let real = Real { problem: &problem, pods: first_virtual };
         report.pods = first_virtual;
         report.placed = solution.placements.iter().filter(|placement| placement.pod < first_virtual).count();
@@ -246,7 +249,10 @@ impl Planner {
         let left = budgets::left(launch_budgets, &records, &judged);
         self.create_claims(&real, &solution, &judged, &mut names, started, left, &mut report, &mut events).await;
         refuse(&real, &situation, &solution, &mut report, &mut events);
-        self.write_buffer_status(&buffers, first_virtual, &solution, started).await;
+        let placed = solution.placements.iter().map(|placement| problem.pods[placement.pod]);
+        let mut fitting: BTreeSet<String> = placed.filter(|pod| is_virtual(pod)).map(Pod::key).collect();
+        fitting.extend(situation.awaited.iter().cloned());
+        self.write_buffer_status(&buffers, &fitting, started).await;
         self.disrupt(&situation, &judged, commands, &mut names, started, &mut report, &mut events, metrics).await;
         self.publish(events, started).await;
         if !buffers.is_empty() {

@@ -26,6 +26,8 @@ pub(super) struct Situation<'a> {
     pub(super) places: Vec<Place<'a>>,
     /// The virtual pods of all buffers.
     pub(super) virtual_pods: Vec<&'a Pod>,
+    /// Those of them, `namespace/name`, for which a command is about to launch nodes.
+    pub(super) awaited: BTreeSet<String>,
     /// Claims whose pods have to find a place although they have not begun to leave: a command is about to drain them.
     replaced: BTreeSet<String>,
     /// The zones that are shifted away from.
@@ -61,7 +63,15 @@ impl<'a> Situation<'a> {
             !joined.contains(claim.name.as_str()) && matches!(claim.phase, Phase::Reserved | Phase::Launched)
         });
         places.extend(on_the_way.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }));
-        Self { view, records, places, virtual_pods: Vec::new(), replaced: BTreeSet::new(), shifted: &[] }
+        Self {
+            view,
+            records,
+            places,
+            virtual_pods: Vec::new(),
+            awaited: BTreeSet::new(),
+            replaced: BTreeSet::new(),
+            shifted: &[],
+        }
     }
 
     /// The same, where nodes that registered a moment ago and are not in the view count as nodes on their way. Claims are read
@@ -109,9 +119,10 @@ impl<'a> Situation<'a> {
                 && pod.protection(now) != Protection::Active
                 && !is_blocked(pod, &self.view.disruption_budgets)
         });
-        let real = waiting.chain(moving);
+        let buffers = self.virtual_pods.iter().copied();
+        let buffers = buffers.filter(|pod| self.awaited.is_empty() || !self.awaited.contains(&pod.key()));
         let mut problem = Problem {
-            pods: real.chain(self.virtual_pods.iter().copied()).collect(),
+            pods: waiting.chain(moving).chain(buffers).collect(),
             nodes: self
                 .places
                 .iter()

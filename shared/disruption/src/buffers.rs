@@ -1,0 +1,64 @@
+//! Room that is kept for pods that do not exist yet.
+
+use crate::cluster::{Cluster, Options};
+use crate::simulation::{Expected, Home, Known, problem};
+use jiff::Timestamp;
+use nodeless_model::Pod;
+use nodeless_scheduling::solve;
+use std::collections::HashMap;
+
+/// The cluster with the virtual pods of buffers on the nodes that hold room for them: where a command under way sends them, or
+/// else where they fit once all other pods have their place. Those that fit nowhere, or for which a command launches nodes,
+/// are on none. Nothing if there are no buffers.
+///
+/// From then on they are pods that have to move with their node like any other, so consolidation keeps their room; only that
+/// nothing forbids that, and that it costs nothing.
+pub(crate) fn hold<'a>(cluster: &Cluster<'a>, options: &Options, now: Timestamp) -> Option<Cluster<'a>> {
+    if cluster.buffer_pods.is_empty() {
+        return None;
+    }
+    let mut held = cluster.clone();
+    let known = Known::of(cluster);
+    let mut open = Vec::new();
+    let mut sent: HashMap<String, Vec<&'a Pod>> = HashMap::new();
+    for pod in std::mem::take(&mut held.buffer_pods) {
+        match known.home(pod) {
+            Some(Home::Node(node)) => sent.entry(node.to_owned()).or_default().push(pod),
+            Some(Home::New) => {}
+            None => open.push(pod),
+        }
+    }
+    put(&mut held, sent);
+    if !open.is_empty() {
+        let found = places(&held, open, options, now);
+        put(&mut held, found);
+    }
+    Some(held)
+}
+
+/// Where pods fit that come after all others, by node.
+fn places<'a>(
+    cluster: &Cluster<'a>,
+    pods: Vec<&'a Pod>,
+    options: &Options,
+    now: Timestamp,
+) -> HashMap<String, Vec<&'a Pod>> {
+    let mut problem = problem(cluster, |_| true);
+    Expected::of(cluster, options, now).take_room(&mut problem);
+    problem.node_pools.clear();
+    problem.pods = pods;
+    let mut found: HashMap<String, Vec<&'a Pod>> = HashMap::new();
+    for placement in solve(&problem, &options.scheduling).placements {
+        let node = problem.nodes[placement.node].name.clone();
+        found.entry(node).or_default().push(problem.pods[placement.pod]);
+    }
+    found
+}
+
+fn put<'a>(cluster: &mut Cluster<'a>, mut pods: HashMap<String, Vec<&'a Pod>>) {
+    for node in &mut cluster.nodes {
+        if let Some(mut coming) = pods.remove(node.name()) {
+            node.pods.append(&mut coming);
+        }
+    }
+}
