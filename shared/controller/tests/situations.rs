@@ -3,12 +3,16 @@
 
 mod support;
 
+use futures::FutureExt as _;
 use nodeless_controller::Controller;
+use nodeless_model::claim::Charge;
+use nodeless_model::{CapacityType, StringMap, labels};
+use nodeless_ports::Claims as _;
 use nodeless_simulation::ec2::InstanceState;
 use nodeless_simulation::kubernetes::resource::{
     DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_TEMPLATES, STATEFUL_SETS, STORAGE_CLASSES,
 };
-use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType};
+use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType, Resource};
 use serde_json::{Value, json};
 use support::{create, custom, list, picture, running, start, within};
 
@@ -126,6 +130,111 @@ fn a_buffer_keeps_a_node_that_real_pods_take_and_that_is_made_up_for() {
     let options = DeleteOptions::default();
     controller.world().api().delete(&custom("capacitybuffers"), "default", "spare", &options).unwrap();
     wait(&mut controller, 600, "what nobody needs goes", |it| alive(it).len() == 1 && running(it) == 1);
+}
+
+fn make_buffer(controller: &Controller, replicas: u32) {
+    create(
+        controller,
+        &POD_TEMPLATES,
+        json!({ "metadata": { "name": "chunk" }, "template": { "spec": { "containers": [container("1")] } } }),
+    );
+    create(
+        controller,
+        &custom("capacitybuffers"),
+        json!({
+            "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+            "metadata": { "name": "spare", "namespace": "default" },
+            "spec": { "podTemplateRef": { "name": "chunk" }, "replicas": replicas },
+        }),
+    );
+}
+
+#[test]
+fn nodes_that_hold_room_for_a_buffer_are_consolidated_and_the_room_stays() {
+    let mut controller = start();
+    controller.advance_to(within(&controller, 5)).unwrap();
+    make_buffer(&controller, 2);
+    create(&controller, &DEPLOYMENTS, deployment("web", 12, "1500m"));
+    let fits = |it: &Controller| {
+        let buffers = list(it, &custom("capacitybuffers"));
+        buffers[0]["status"]["conditions"][1]["reason"] == "FitsExistingCapacity"
+    };
+    wait(&mut controller, 600, "all of it runs", |it| running(it) == 12 && fits(it));
+    let cpus = |it: &Controller| {
+        let nodes = list(it, &NODES);
+        let of = |node: &Value| node["status"]["capacity"]["cpu"].as_str().unwrap().parse::<u32>().unwrap();
+        nodes.iter().map(|node| of(node)).sum::<u32>()
+    };
+    let (before, launched) = (cpus(&controller), controller.world().ec2().instances().len());
+    assert!(before >= 20, "{before}");
+
+    let patch = json!({ "spec": { "replicas": 2 } });
+    let api = controller.world().api();
+    api.patch(&DEPLOYMENTS, "default", "web", None, PatchType::Merge, &patch, &PatchOptions::default()).unwrap();
+    // Two pods of 1.5 and two chunks of 1: 8 cpus hold all of that with what the system takes.
+    wait(&mut controller, 3600, "what is left over goes", |it| {
+        cpus(it) <= 8 && alive(it).len() == list(it, &NODES).len() && running(it) == 2 && fits(it)
+    });
+    controller.advance_to(within(&controller, 600)).unwrap();
+    let (nodes, instances) = (list(&controller, &NODES).len(), controller.world().ec2().instances().len());
+    controller.advance_to(within(&controller, 1800)).unwrap();
+    assert!(fits(&controller) && running(&controller) == 2, "{}", picture(&mut controller));
+    assert_eq!(list(&controller, &NODES).len(), nodes, "it is at rest: {}", picture(&mut controller));
+    assert_eq!(
+        controller.world().ec2().instances().len(),
+        instances,
+        "nothing is launched for the room again and again"
+    );
+    assert!(instances - launched <= 4, "{} launches for that", instances - launched);
+}
+
+#[test]
+fn an_instance_that_leaves_its_reservation_is_shown_and_charged_on_demand() {
+    let mut controller = start();
+    controller.advance_to(within(&controller, 5)).unwrap();
+    let on_demand = json!({ "spec": { "template": { "spec": { "requirements": [
+        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "reserved"] },
+    ] } } } });
+    let merge = |it: &Controller, resource: &Resource, name: &str, to: &Value| {
+        it.world().api().patch(resource, "", name, None, PatchType::Merge, to, &PatchOptions::default()).unwrap();
+    };
+    merge(&controller, &custom("nodepools"), "default", &on_demand);
+    create(&controller, &DEPLOYMENTS, deployment("web", 1, "1"));
+    wait(&mut controller, 300, "it runs", |it| running(it) == 1);
+    controller.advance_to(within(&controller, 90)).unwrap();
+    let only = |it: &Controller| it.claims().list().now_or_never().unwrap().unwrap().remove(0);
+    let mut claim = only(&controller);
+    let price = claim.status.instance.as_ref().unwrap().price;
+    assert!(price > 0.0);
+
+    // As it would be, had it been launched into a reservation that has ended: EC2 knows of none.
+    let launched = claim.status.instance.as_mut().unwrap();
+    (launched.capacity_type, launched.price) = (CapacityType::Reserved, 0.0);
+    launched.reservation_id = Some("cr-0a000000000000001".into());
+    let marks = json!({
+        labels::CAPACITY_TYPE: "reserved", labels::CAPACITY_RESERVATION_ID: "cr-0a000000000000001",
+        labels::CAPACITY_RESERVATION_TYPE: "default", labels::CAPACITY_RESERVATION_INTERRUPTIBLE: "false",
+    });
+    let texts: StringMap = serde_json::from_value(marks.clone()).unwrap();
+    claim.status.labels.extend(texts);
+    let charge = Charge { dollars_per_hour: 0.0, ..claim.spec.charge.clone() };
+    controller.claims().update(&claim, Some(&charge)).now_or_never().unwrap().unwrap();
+    let marked = json!({ "metadata": { "labels": marks } });
+    let node = claim.status.node_name.clone().unwrap();
+    merge(&controller, &NODES, &node, &marked);
+    merge(&controller, &custom("nodeclaims"), &claim.name, &marked);
+
+    controller.advance_to(within(&controller, 180)).unwrap();
+    let after = only(&controller);
+    let launched = after.status.instance.as_ref().unwrap();
+    assert_eq!((launched.capacity_type, launched.reservation_id.as_deref()), (CapacityType::OnDemand, None));
+    assert!((launched.price - price).abs() < 1e-9 && (after.spec.charge.dollars_per_hour - price).abs() < 1e-9);
+    for resource in [NODES, custom("nodeclaims")] {
+        let shown = list(&controller, &resource)[0]["metadata"]["labels"].clone();
+        assert_eq!(shown[labels::CAPACITY_TYPE], "on-demand", "{}", resource.kind);
+        assert!(labels::OF_A_RESERVATION.iter().all(|key| shown.get(*key).is_none()), "{}: {shown}", resource.kind);
+    }
+    assert_eq!(alive(&controller).len(), 1, "and the machine runs on");
 }
 
 #[test]

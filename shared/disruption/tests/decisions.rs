@@ -529,7 +529,9 @@ fn drift_has_a_reason() {
         move |world: &mut World| {
             let claim = &mut world.nodes[0].1;
             claim.status.labels.insert(labels::CAPACITY_TYPE.into(), kind.into());
-            claim.status.instance.as_mut().unwrap().reservation_id = Some(id.into());
+            let instance = claim.status.instance.as_mut().unwrap();
+            instance.capacity_type = CapacityType::from_label(kind).unwrap();
+            instance.reservation_id = Some(id.into());
         }
     };
     assert_eq!(reason(&reserved("cr-1", "reserved")), None);
@@ -552,7 +554,8 @@ fn a_node_outside_the_reservations_of_its_class_goes_once_that_is_sure() {
             let (_, claim, pods) = &mut world.nodes[0];
             *pods = vec![web()];
             claim.status.labels.insert(labels::CAPACITY_TYPE.into(), "reserved".into());
-            claim.status.instance.as_mut().unwrap().reservation_id = Some("cr-2".into());
+            let instance = claim.status.instance.as_mut().unwrap();
+            (instance.capacity_type, instance.reservation_id) = (CapacityType::Reserved, Some("cr-2".into()));
             if let Some(since) = noted {
                 let reason = DriftReason::CapacityReservationDrift.as_str();
                 claim.set_condition(condition::DRIFTED, ConditionStatus::True, reason, "", at(7200 - since));

@@ -10,6 +10,7 @@ use nodeless_model::{NodeClaim, labels};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 const OPERATION: &str = "Kubernetes mirror NodeClaim";
 
@@ -64,8 +65,12 @@ async fn adopt(connection: &Connection, path: &str, object: Value, claim: &NodeC
     let annotation = |key: &String| object.pointer("/metadata/annotations").and_then(|all| all.get(key));
     let label = |key: &String| object.pointer("/metadata/labels").and_then(|all| all.get(key));
     wanted.retain(|key, value| annotation(key).and_then(Value::as_str) != Some(value));
-    let mut labels = mirror.metadata.labels.unwrap_or_default();
-    labels.retain(|key, value| label(key).and_then(Value::as_str) != Some(value));
+    let shown = mirror.metadata.labels.unwrap_or_default();
+    let left = labels::OF_A_RESERVATION.iter().map(|key| (*key).to_owned());
+    let gone = left.filter(|key| !shown.contains_key(key) && label(key).is_some()).map(|key| (key, Value::Null));
+    let stale = shown.iter().filter(|(key, value)| label(key).and_then(Value::as_str) != Some(value.as_str()));
+    let stale = stale.map(|(key, value)| (key.clone(), json!(value)));
+    let labels: BTreeMap<String, Value> = stale.chain(gone).collect();
     if wanted.is_empty() && labels.is_empty() {
         return Ok(object);
     }

@@ -137,6 +137,8 @@ fn labels_of(instance: &Instance, node: Option<&Node>, node_pool: &str, node_cla
     ] {
         known.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     }
+    // What it was launched into it may have left while nobody looked.
+    instance.capacity_type.correct(&mut known);
     known
 }
 

@@ -23,6 +23,7 @@ mod joining;
 mod launch;
 pub mod observation;
 pub mod registration_health;
+mod reservation;
 pub mod settings;
 mod step;
 mod time;
@@ -34,6 +35,7 @@ pub use joining::stale_hashes;
 pub use launch::{absorb, moved, prepare, result_for};
 pub use observation::{Needs, NodeClassState, Observation, Seen, SeenGroup};
 pub use registration_health::{Registration, RegistrationHealth};
+pub use reservation::{demoted, has_left_its_reservation};
 pub use settings::Settings;
 pub use step::{begin_termination, claim_event, step, transitions};
 

@@ -4,7 +4,7 @@ use crate::effect::{Effect, Step};
 use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
 use crate::time::{after, elapsed};
-use crate::{ending, joining, launch};
+use crate::{ending, joining, launch, reservation};
 use jiff::Timestamp;
 use nodeless_model::claim::{Termination, TerminationReason, condition};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
@@ -33,6 +33,7 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
         next.effects.push(Effect::MirrorClaim);
     }
     if matches!(claim.phase, Phase::Registered | Phase::Initialized) && !next.claim.phase.is_leaving() {
+        reservation::relabel(&mut next, seen);
         // Last, since nothing waits for tags.
         joining::tag(&mut next, seen, settings);
     }

@@ -2,7 +2,7 @@
 //!
 //! The record in the claims table leads. The NodeClaim object in the cluster mirrors it.
 
-use crate::{Requirements, ResourceList, StringMap, Taint, node};
+use crate::{Requirements, ResourceList, StringMap, Taint, labels, node};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -35,6 +35,23 @@ impl CapacityType {
     #[must_use]
     pub fn from_label(value: &str) -> Option<Self> {
         [Self::Reserved, Self::Spot, Self::OnDemand].into_iter().find(|kind| kind.as_str() == value)
+    }
+
+    /// Whether labels say of a node bought this way that it is in a capacity reservation, although it is in none.
+    #[must_use]
+    pub fn contradicts(self, labels: &StringMap) -> bool {
+        let reserved = labels.get(labels::CAPACITY_TYPE).is_some_and(|kind| kind == Self::Reserved.as_str());
+        self != Self::Reserved && (reserved || labels::OF_A_RESERVATION.iter().any(|key| labels.contains_key(*key)))
+    }
+
+    /// Takes out of labels what [contradicts](Self::contradicts) this.
+    pub fn correct(self, labels: &mut StringMap) {
+        if self.contradicts(labels) {
+            labels.retain(|key, _| !labels::OF_A_RESERVATION.contains(&key.as_str()));
+            if let Some(kind) = labels.get_mut(labels::CAPACITY_TYPE).filter(|kind| *kind == Self::Reserved.as_str()) {
+                self.as_str().clone_into(kind);
+            }
+        }
     }
 }
 
@@ -455,12 +472,15 @@ impl NodeClaim {
     }
 
     /// The labels that its node has or will have: those of the spec over those learned at launch, and the single-valued
-    /// requirements under both.
+    /// requirements under both. None of a capacity reservation where the instance is in none, whatever it was launched for.
     #[must_use]
     pub fn node_labels(&self) -> StringMap {
         let mut labels = self.spec.requirements.single_values();
         labels.extend(self.status.labels.clone());
         labels.extend(self.spec.labels.clone());
+        if let Some(instance) = &self.status.instance {
+            instance.capacity_type.correct(&mut labels);
+        }
         labels
     }
 }

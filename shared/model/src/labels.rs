@@ -90,6 +90,9 @@ pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservatio
 pub const CAPACITY_RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
 /// Whether the reservation may be taken back.
 pub const CAPACITY_RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
+/// The labels that only nodes in a capacity reservation have.
+pub const OF_A_RESERVATION: [&str; 3] =
+    [CAPACITY_RESERVATION_ID, CAPACITY_RESERVATION_TYPE, CAPACITY_RESERVATION_INTERRUPTIBLE];
 /// The placement group.
 pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
 /// The partition of the placement group.

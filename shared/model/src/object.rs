@@ -1,7 +1,7 @@
 //! What we read and write of Kubernetes objects beyond nodes and pods: NodeClaim objects, patches, events.
 
 use crate::claim::Condition;
-use crate::{Pod, StringMap, Taint};
+use crate::{CapacityType, Pod, StringMap, Taint};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,6 +32,8 @@ pub struct MirroredClaim {
     pub expire_after: Option<Duration>,
     /// How long its drain may take, `spec.terminationGracePeriod`; `None` means for ever.
     pub termination_grace_period: Option<Duration>,
+    /// How its label `karpenter.sh/capacity-type` says that the instance was bought.
+    pub capacity_type: Option<CapacityType>,
     /// Its conditions by type: status and reason.
     pub conditions: BTreeMap<String, (String, String)>,
 }

@@ -1,6 +1,7 @@
 //! All claims compared with EC2 and the cluster, once a minute: whatever a lost message missed is found here.
 
 mod conditions;
+mod moved;
 
 use crate::blocks;
 use crate::context::Context;
@@ -12,7 +13,7 @@ use crate::offers::{CatalogCache, learn, shortages};
 use crate::zonal_shift;
 use jiff::Timestamp;
 use nodeless_lifecycle::{
-    Collection, Observation, Seen, Settings, World, begin_termination, claim_event, collect, moved, step,
+    Collection, Observation, Seen, Settings, World, begin_termination, claim_event, collect, step,
 };
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::node_pool::PoolUsage;
@@ -152,7 +153,7 @@ impl Sweeper {
         }
         self.end_blocks(&claims, now, &mut report).await;
         self.end_unsound(&claims, &shifted, now, &mut report).await;
-        let claims = self.note_moved(claims, &read, &mut report).await;
+        let claims = self.note_moved(claims, &read, now, &mut report).await;
         self.requeue(&claims, &read, now, &mut report).await;
         let claims = self.check_consistency(claims, &read, now, &mut report).await;
         self.mirror_missing(&claims, &read, now, &mut report).await;
@@ -254,28 +255,6 @@ impl Sweeper {
         }
         self.queue.wake_claims(&[(claim.name, Duration::ZERO)]).await?;
         self.queue.wake_planner(WakeSource::Lifecycle).await
-    }
-
-    /// Notes on claims in which subnet, security groups and capacity reservation their instances are: drift is measured
-    /// against that, and all of it may change while they run. Gives the claims as they are then.
-    async fn note_moved(&self, mut claims: Vec<NodeClaim>, read: &Read, report: &mut SweepReport) -> Vec<NodeClaim> {
-        let instances: BTreeMap<&str, &Instance> =
-            read.instances.iter().map(|instance| (instance.id.as_str(), instance)).collect();
-        let mut left = MOVED;
-        for claim in &mut claims {
-            let id = claim.status.instance.as_ref().map_or("", |launched| launched.id.as_str());
-            let Some(next) = instances.get(id).and_then(|instance| moved(claim, instance)).filter(|_| left > 0) else {
-                continue;
-            };
-            left -= 1;
-            match self.claims.update(&next, None).await {
-                Ok(version) => *claim = NodeClaim { version, ..next },
-                // Someone else writes it just now; the next sweep looks again.
-                Err(error) if error.kind == ErrorKind::Conflict => {}
-                Err(error) => report.problems.push(format!("NodeClaim {}: {error}", claim.name)),
-            }
-        }
-        claims
     }
 
     /// Makes claims leave whose capacity block ends soon.

@@ -59,6 +59,8 @@ impl TryFrom<&slim::NodeClaim> for MirroredClaim {
             provider_id: status.provider_id.clone().filter(|id| !id.is_empty()),
             record_uid: text(&metadata.annotations, model::labels::RECORD_UID),
             node_pool: text(&metadata.labels, model::labels::NODE_POOL),
+            capacity_type: text(&metadata.labels, model::labels::CAPACITY_TYPE)
+                .and_then(|value: String| CapacityType::from_label(&value)),
             owner: owners.find(|owner| owner.kind == "NodePool").map(|owner| owner.uid.clone()),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             expire_after: lasts(&spec.expire_after, "spec.expireAfter")?,

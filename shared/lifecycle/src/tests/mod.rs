@@ -6,6 +6,7 @@ mod launching;
 mod leaving;
 mod properties;
 mod registration_health;
+mod reservation;
 mod unlaunched;
 
 use crate::{LaunchResult, Learned, NodeClassState, Observation, Seen, SeenGroup, Settings, prepare};

@@ -6,7 +6,9 @@ use nodeless_model::claim::Condition;
 use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment};
 use nodeless_model::pod::PodPhase;
-use nodeless_model::{Instance, Node, NodeClaim, NodeOverlay, NodePool, Pod, Quantity, ResourceList, Taint, labels};
+use nodeless_model::{
+    CapacityType, Instance, Node, NodeClaim, NodeOverlay, NodePool, Pod, Quantity, ResourceList, Taint, labels,
+};
 use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject};
 use nodeless_ports::{Cluster, ErrorKind, PortError};
 use nodeless_simulation::memory::Faults;
@@ -377,6 +379,8 @@ impl Cluster for TestCluster {
                 ..MirroredClaim::default()
             });
             mirror.provider_id = claim.provider_id();
+            mirror.capacity_type =
+                claim.node_labels().get(labels::CAPACITY_TYPE).and_then(|value| CapacityType::from_label(value));
             let shown = |one: &Condition| (one.kind.clone(), (one.status.as_str().to_owned(), one.reason.clone()));
             mirror.conditions = claim.status.conditions.iter().map(shown).collect();
             Ok(uid)

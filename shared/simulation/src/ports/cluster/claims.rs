@@ -48,6 +48,11 @@ fn create(api: &ApiServer, claim: &NodeClaim) -> Result<Arc<Value>, PortError> {
 fn adopt(api: &ApiServer, object: Arc<Value>, claim: &NodeClaim) -> Result<Arc<Value>, PortError> {
     let mirror = convert::mirror(claim, None).metadata;
     let mut changed = object.as_ref().clone();
+    let shown = mirror.labels.clone().unwrap_or_default();
+    if let Some(present) = changed["metadata"]["labels"].as_object_mut() {
+        // It may have left the reservation that it was launched into.
+        present.retain(|key, _| !labels::OF_A_RESERVATION.contains(&key.as_str()) || shown.contains_key(key));
+    }
     for (field, values) in [("annotations", mirror.annotations), ("labels", mirror.labels)] {
         for (key, value) in values.into_iter().flatten() {
             changed["metadata"][field][key] = json!(value);

@@ -1,0 +1,81 @@
+//! What may change of an instance while it runs: its network, and the capacity reservation that it is in.
+
+use super::{MOVED, Read, SweepReport, Sweeper};
+use crate::lines::Collected;
+use crate::node_class;
+use crate::offers::{learn, shortages};
+use jiff::Timestamp;
+use nodeless_catalog::NodeClassSettings;
+use nodeless_catalog::node_class::AmiFamily;
+use nodeless_lifecycle::{demoted, has_left_its_reservation, moved};
+use nodeless_model::{Instance, NodeClaim};
+use nodeless_ports::ErrorKind;
+use std::collections::BTreeMap;
+
+impl Sweeper {
+    /// Notes on claims in which subnet, security groups and capacity reservation their instances are: drift is measured
+    /// against that, and all of it may change while they run. One that is in no reservation any more is on demand from then on,
+    /// and its NodePool pays for it as for any other. Gives the claims as they are then.
+    pub(super) async fn note_moved(
+        &self,
+        mut claims: Vec<NodeClaim>,
+        read: &Read,
+        now: Timestamp,
+        report: &mut SweepReport,
+    ) -> Vec<NodeClaim> {
+        let instances: BTreeMap<&str, &Instance> =
+            read.instances.iter().map(|instance| (instance.id.as_str(), instance)).collect();
+        let mut left = MOVED;
+        for claim in &mut claims {
+            let id = claim.status.instance.as_ref().map_or("", |launched| launched.id.as_str());
+            let Some(instance) = instances.get(id).filter(|_| left > 0) else { continue };
+            let (next, charge) = if has_left_its_reservation(claim, instance) {
+                match self.price_on_demand(claim, instance, now).await {
+                    Ok(price) => {
+                        let (next, charge) = demoted(claim, price);
+                        (next, Some(charge))
+                    }
+                    Err(why) => {
+                        // It is told with its price or not at all; the next sweep tries again.
+                        report.problems.push(format!("NodeClaim {}: what it costs on demand: {why}", claim.name));
+                        continue;
+                    }
+                }
+            } else {
+                let Some(next) = moved(claim, instance) else { continue };
+                (next, None)
+            };
+            left -= 1;
+            match self.claims.update(&next, charge.as_ref()).await {
+                Ok(version) => {
+                    if charge.is_some() {
+                        let why = "its instance is in no capacity reservation any more";
+                        self.context.log(&Collected { what: "claim is on demand", name: &claim.name, why });
+                    }
+                    *claim = NodeClaim { version, ..next };
+                    claim.spec.charge = charge.unwrap_or_else(|| claim.spec.charge.clone());
+                }
+                // Someone else writes it just now; the next sweep looks again.
+                Err(error) if error.kind == ErrorKind::Conflict => {}
+                Err(error) => report.problems.push(format!("NodeClaim {}: {error}", claim.name)),
+            }
+        }
+        claims
+    }
+
+    /// What an instance costs on demand: by its EC2NodeClass, or else by the catalog alone, where the class is gone or leaves
+    /// the zone out. What the catalog has no price for costs what it did.
+    async fn price_on_demand(&self, claim: &NodeClaim, instance: &Instance, now: Timestamp) -> Result<f64, String> {
+        let class = self.cluster.node_class(&claim.node_class).await.map_err(|error| error.to_string())?;
+        let catalog = self.catalog.current(self.claims.as_ref()).await.map_err(|error| error.to_string())?;
+        let of_class = class.and_then(|class| node_class::settings_with(&class, &catalog).ok());
+        let plain = NodeClassSettings::new(AmiFamily::Al2023, catalog.zones.clone());
+        let shortages = shortages(&[], &[], now);
+        let known = of_class.into_iter().chain([plain]).map(|settings| {
+            let types = catalog.instance_types(&settings, &shortages);
+            learn(instance, &types).price
+        });
+        let before = claim.status.instance.as_ref().map_or(0.0, |launched| launched.price);
+        Ok(known.into_iter().find(|price| *price > 0.0).unwrap_or(before))
+    }
+}
