@@ -3,9 +3,13 @@
 
 mod support;
 
+use futures::FutureExt as _;
 use jiff::SignedDuration;
 use nodeless_controller::Controller;
 use nodeless_controller::simulate::{Action, Deed, Run, Scenario, Shift};
+use nodeless_disruption::command::CommandPhase;
+use nodeless_operations::plan::decode_command;
+use nodeless_ports::Claims as _;
 use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
 use nodeless_simulation::kubernetes::{PatchOptions, PatchType};
 use nodeless_simulation::world::WorldOptions;
@@ -143,5 +147,61 @@ fn nothing_is_lost_when_all_else_goes_wrong_during_shifts() {
         let report = Run::new(scenario, seed, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
         assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
         assert!(report.launched > 0 && report.plans.0 > 50, "the scenario has shrunk");
+    }
+}
+
+/// The phases of the commands that are under way.
+fn phases(controller: &Controller) -> Vec<CommandPhase> {
+    let stored = controller.claims().commands().now_or_never().unwrap().unwrap();
+    stored.iter().map(|one| decode_command(one).unwrap().phase).collect()
+}
+
+/// A shift that begins while commands are on their way past the second look at them: whatever they still launch is launched
+/// elsewhere, or they give up; and when the shift is over, all is done.
+#[test]
+fn commands_under_way_launch_nothing_into_a_zone_once_it_is_shifted_away_from() {
+    // What comes between is over within one moment here; `shared/operations/tests/zonal_shift.rs` looks at that.
+    for phase in [CommandPhase::Proposed, CommandPhase::Waiting] {
+        let mut controller = start_in(WorldOptions { zonal_shift: true, ..WorldOptions::default() });
+        controller.advance_to(within(&controller, 5)).unwrap();
+        // Small nodes, one for each pod, in the one zone where they are cheapest.
+        let small = json!({ "spec": {
+            "template": { "spec": { "requirements": [
+                { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] },
+                { "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"] },
+            ] } },
+            "disruption": { "budgets": [{ "nodes": "100%" }] },
+        } });
+        let change = |it: &Controller, to: &Value| {
+            let options = PatchOptions::default();
+            it.world().api().patch(&custom("nodepools"), "", "default", None, PatchType::Merge, to, &options).unwrap();
+        };
+        change(&controller, &small);
+        create(&controller, &DEPLOYMENTS, deployment("web", 3, &json!({})));
+        wait(&mut controller, 300, "web runs", |it| running(it) == 3 && list(it, &NODES).len() == 3);
+        controller.advance_to(within(&controller, 120)).unwrap();
+        let away = zone(&list(&controller, &NODES)[0]).to_owned();
+
+        change(&controller, &json!({ "spec": { "template": { "metadata": { "labels": { "team": "b" } } } } }));
+        wait(&mut controller, 600, "a command gets there", |it| phases(it).contains(&phase));
+        let until = within(&controller, 2400);
+        assert!(controller.world_mut().start_zonal_shift(&away, until));
+        wait(&mut controller, 10, "the NodePool is told", |it| events(it, "ZonalShiftActive") == 1);
+        let since = controller.world().now();
+        let launched = |it: &Controller, inside: bool| {
+            let all = it.world().ec2().instances().into_iter().filter(|instance| instance.launched > since);
+            all.filter(|instance| (instance.offering.zone == away) == inside).count()
+        };
+        // What needs a node meanwhile gets one, elsewhere.
+        scale(&controller, "web", 4);
+        controller.advance_to(until.saturating_sub(SignedDuration::from_secs(1)).unwrap()).unwrap();
+        assert_eq!(launched(&controller, true), 0, "{phase:?}: {}", picture(&mut controller));
+        assert!(launched(&controller, false) > 0 && running(&controller) == 4, "{phase:?}");
+        wait(&mut controller, 1800, "all nodes are replaced", |it| {
+            let nodes = list(it, &NODES);
+            nodes.iter().all(|node| node["metadata"]["labels"]["team"] == "b")
+                && phases(it).is_empty()
+                && running(it) == 4
+        });
     }
 }

@@ -8,7 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_lifecycle::Collection;
 use nodeless_model::instance::{FaultKind, InstanceFault};
 use nodeless_model::{Phase, StringMap, labels};
+use nodeless_operations::plan::decode_command;
 use nodeless_ports::{Claims, Clock, ErrorKind};
+use std::collections::BTreeSet;
 
 /// us-east-1a, by its id in the catalog.
 const ZONE: &str = "use1-az6";
@@ -37,6 +39,16 @@ fn told(town: &Town, reason: &str) -> Vec<String> {
 
 fn names(town: &Town) -> Vec<String> {
     town.cluster.lock().nodes.keys().cloned().collect()
+}
+
+/// Lets the EC2NodeClass launch in us-east-1a and us-east-1b.
+fn in_two_zones(town: &Town) {
+    let subnets =
+        serde_json::json!([{ "id": "subnet-1", "zone": "us-east-1a" }, { "id": "subnet-2", "zone": "us-east-1b" }]);
+    let class = town.cluster.lock().classes["default"].clone();
+    let mut class = serde_json::to_value(class).unwrap();
+    class["status"]["subnets"] = subnets;
+    town.cluster.lock().classes.insert("default".into(), serde_json::from_value(class).unwrap());
 }
 
 #[tokio::test]
@@ -69,12 +81,7 @@ async fn pods_wait_for_a_zone_and_hear_why_until_the_shift_is_over() {
 #[tokio::test]
 async fn pods_go_to_another_zone_and_back_after_it() {
     let mut town = Town::new().await;
-    let subnets =
-        serde_json::json!([{ "id": "subnet-1", "zone": "us-east-1a" }, { "id": "subnet-2", "zone": "us-east-1b" }]);
-    let class = town.cluster.lock().classes["default"].clone();
-    let mut class = serde_json::to_value(class).unwrap();
-    class["status"]["subnets"] = subnets;
-    town.cluster.lock().classes.insert("default".into(), serde_json::from_value(class).unwrap());
+    in_two_zones(&town);
     for (zone, other) in [("use1-az6", "us-east-1b"), ("use1-az1", "us-east-1a")] {
         town.zonal_shifts.start(zone, None);
         town.sweeper().run().await.unwrap();
@@ -184,4 +191,47 @@ async fn neither_orphans_nor_failing_instances_go_before_the_shift_is_over() {
         "{report:?}"
     );
     assert!(town.claims.get(&claim.name).await.unwrap().unwrap().phase.is_leaving());
+}
+
+/// Half a tick: a plan, or a look at each claim that is due.
+async fn act(town: &mut Town, plan: bool) {
+    if plan {
+        town.planner().run().await.unwrap();
+    } else {
+        for name in town.queue.take_claims() {
+            town.reconciler().run(&name).await.unwrap();
+        }
+        town.cloud.boot();
+        town.cluster.join(&town.cloud.running());
+    }
+    town.clock.advance_to(town.clock.now().checked_add(SignedDuration::from_secs(5)).unwrap());
+}
+
+/// A shift that begins at any moment of a drift command: whatever that still launches is launched elsewhere.
+#[tokio::test]
+async fn commands_under_way_launch_nothing_into_a_zone_that_is_shifted_away_from() {
+    let (mut seen, mut elsewhere) = (BTreeSet::new(), 0);
+    for acts in 1..16 {
+        let mut town = running_town(1).await;
+        in_two_zones(&town);
+        town.cluster.lock().respawn = true;
+        common::drift(&town);
+        for number in 0..acts {
+            act(&mut town, number % 2 == 0).await;
+        }
+        let command = town.claims.commands().await.unwrap().first().map(|stored| decode_command(stored).unwrap().phase);
+        let made = town.records().await.into_iter().find(|claim| !claim.spec.replaces.is_empty());
+        seen.insert(format!("{command:?} {:?}", made.map(|claim| claim.phase)));
+        let since = town.clock.now();
+        town.zonal_shifts.start(ZONE, Some(after(&town, 60)));
+        town.sweeper().run().await.unwrap();
+        town.minutes(20).await;
+        let launched = town.cloud.alive().into_iter().filter(|instance| instance.launched >= since);
+        let (inside, outside): (Vec<_>, Vec<_>) = launched.partition(|instance| instance.zone == "us-east-1a");
+        assert!(inside.is_empty(), "after {acts} acts, {command:?}: {inside:?}");
+        elsewhere += outside.len();
+        assert_eq!(town.cluster.bound(), 1, "after {acts} acts, {command:?}");
+    }
+    let moments = ["Some(Proposed) None", "Some(Tainting) None", "Some(Waiting) Some(Reserved)"];
+    assert!(moments.iter().all(|moment| seen.contains(*moment)) && elsewhere > 0, "{elsewhere}: {seen:#?}");
 }
