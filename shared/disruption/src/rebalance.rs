@@ -28,7 +28,7 @@ pub(crate) fn recommended(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
     let since = claim.condition(condition::REBALANCE_RECOMMENDED)?.last_transition_time;
     wanted.then(|| Drift {
         reason: DriftReason::RebalanceRecommended,
-        message: format!("EC2 has recommended to rebalance the spot instance since {since}"),
+        message: format!("EC2 has recommended to rebalance the spot instance since {since:.0}"),
     })
 }
 

@@ -105,7 +105,7 @@ fn expiring(claim: &NodeClaim, seen: &Observation, nodes: &[Node]) -> Vec<Object
     let Some(deadline) = claim.status.termination.as_ref().and_then(|termination| termination.deadline) else {
         return Vec::new();
     };
-    let (reason, text) = ("TerminationGracePeriodExpiring", format!("All pods will be deleted by {deadline}"));
+    let (reason, text) = ("TerminationGracePeriodExpiring", format!("All pods will be deleted by {deadline:.0}"));
     let uid = seen.mirror.known().and_then(Option::as_ref).map_or("", |mirror| &mirror.uid);
     let on_claim = claim_event(&claim.name, uid, true, reason, &text);
     nodes.iter().map(|node| node_event(node, true, reason, &text)).chain([on_claim]).collect()

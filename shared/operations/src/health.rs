@@ -42,11 +42,11 @@ fn judge(fault: &InstanceFault, now: Timestamp) -> Option<(TerminationReason, St
         FaultKind::CheckFailed { check, since } => {
             // One that does not say since when may have begun just now: nothing destructive on doubt.
             let since = (*since).filter(|since| now.duration_since(*since) >= FAILING)?;
-            let message = format!("the {check} status check of {} has failed since {since}", fault.id);
+            let message = format!("the {check} status check of {} has failed since {since:.0}", fault.id);
             Some((TerminationReason::Unhealthy, message))
         }
         FaultKind::Planned { code, not_before } => {
-            let when = not_before.map_or_else(String::new, |at| format!(" for {at}"));
+            let when = not_before.map_or_else(String::new, |at| format!(" for {at:.0}"));
             Some((TerminationReason::Interrupted, format!("EC2 plans {code} of {}{when}", fault.id)))
         }
     }

@@ -71,6 +71,8 @@ async fn a_node_that_expires_soon_is_replaced_first_and_the_forceful_time_never_
     assert_eq!((town.cloud.launched(), town.cluster.bound()), (2, 1));
     let records = town.records().await;
     assert!(records.len() == 1 && records[0].name != old && records[0].spec.replaces == [old]);
+    let evicted = town.cluster.lock().events.iter().find(|event| event.reason == "Evicted").unwrap().message.clone();
+    assert!(evicted.contains("it reaches its expireAfter of 1h"), "what ends is said: {evicted}");
 }
 
 #[tokio::test]

@@ -257,7 +257,7 @@ fn paused(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
 
 fn too_late(record: &CommandRecord, now: Timestamp) -> Option<String> {
     let deadline = record.deadline.filter(|deadline| now >= *deadline)?;
-    Some(format!("its replacements were not ready for pods by {deadline}"))
+    Some(format!("its replacements were not ready for pods by {deadline:.0}"))
 }
 
 fn stay(record: &CommandRecord) -> CommandStep {

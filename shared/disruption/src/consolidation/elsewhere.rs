@@ -60,7 +60,7 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
         let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
         let after = pool.map_or(NillableDuration::Never, |offer| offer.pool.disruption.consolidate_after);
         if let Some((_, until)) = quiet_until(claim, after) {
-            return format!("consolidateAfter protects it until {until}");
+            return format!("consolidateAfter protects it until {until:.0}");
         }
     }
     "it takes no pods".to_owned()

@@ -292,8 +292,8 @@ impl Planner {
         let id = record.command.id.clone();
         let change = |claim: &mut NodeClaim, now| {
             claim.status.command = Some(id);
-            let text = message(record.command.reason);
-            claim.set_condition(condition::DISRUPTION_REASON, ConditionStatus::True, &reason, text, now);
+            let text = message(record.command.reason, claim);
+            claim.set_condition(condition::DISRUPTION_REASON, ConditionStatus::True, &reason, &text, now);
         };
         self.change(name, change, hands).await.map(|_| ())
     }
@@ -315,7 +315,8 @@ impl Planner {
     ) -> Result<(), PortError> {
         let reason = record.command.reason;
         let change = |claim: &mut NodeClaim, now| {
-            begin_termination(claim, termination(reason), message(reason), now);
+            let why = message(reason, claim);
+            begin_termination(claim, termination(reason), &why, now);
         };
         if self.change(name, change, hands).await? {
             report.leaving.push(name.to_owned());

@@ -14,9 +14,10 @@ use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::{
     Cluster, ClusterNode, Command, Decision, KeptReason, NodeClassFacts, Options, decide, revalidate,
 };
-use nodeless_model::claim::TerminationReason;
+use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::duration::format_go_duration;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{DisruptionReason, Pod};
+use nodeless_model::{ConditionStatus, DisruptionReason, NodeClaim, Pod};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_telemetry::Metrics;
 use std::collections::BTreeMap;
@@ -261,10 +262,23 @@ pub(super) fn termination(reason: DisruptionReason) -> TerminationReason {
     }
 }
 
-pub(super) fn message(reason: DisruptionReason) -> &'static str {
+/// Why a command takes a node, in a sentence.
+pub(super) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
+    let said = |kind: &str| {
+        let condition = claim.condition(kind).filter(|condition| condition.status == ConditionStatus::True)?;
+        Some(condition.message.clone()).filter(|message| !message.is_empty())
+    };
     match reason {
-        DisruptionReason::Empty => "its node has no pods",
-        DisruptionReason::Underutilized => "its pods fit elsewhere for less",
-        DisruptionReason::Drifted => "it no longer is what its NodePool or EC2NodeClass describes",
+        DisruptionReason::Empty => "its node has no pods".to_owned(),
+        DisruptionReason::Underutilized => "its pods fit elsewhere for less".to_owned(),
+        DisruptionReason::Drifted => said(condition::DRIFTED)
+            .or_else(|| said(condition::REBALANCE_RECOMMENDED))
+            .or_else(|| {
+                Some(format!(
+                    "it reaches its expireAfter of {} before long",
+                    format_go_duration(claim.spec.expire_after?)
+                ))
+            })
+            .unwrap_or_else(|| "it no longer is what its NodePool or EC2NodeClass describes".to_owned()),
     }
 }
