@@ -138,7 +138,7 @@ pub(crate) enum CliError {
     World(#[from] nodeless_simulation::world::WorldError),
     /// A scenario could not be read.
     #[error(
-        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day, shifts, storm or turmoil"
+        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day, harbour, shifts, storm or turmoil"
     )]
     Scenario {
         /// The file.

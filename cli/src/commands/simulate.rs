@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
     /// How many hours pass, besides the time of rest at the end; the scenario's own number when left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
     hours: Option<u32>,
-    /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: day, shifts, storm or turmoil
+    /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: day, harbour, shifts, storm or
+    /// turmoil
     #[arg(long, value_name = "FILE", default_value = "day")]
     scenario: String,
     /// Feature gates as Karpenter takes them, such as NodeRepair=true,SpotToSpotConsolidation=true; they come on top of the

@@ -96,6 +96,11 @@ fn every_invariant_holds_with_sleep_gentle_expiry_and_failing_machines() {
 }
 
 #[test]
+fn every_invariant_holds_with_volumes_zones_and_agents() {
+    run_all("harbour", one_in(20));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run_to_the_byte() {
     let text = |seed| serde_json::to_string(&run("storm", seed, 1)).unwrap();
     let first = text(7);

@@ -388,8 +388,9 @@ pub enum ScenarioError {
 }
 
 /// The scenarios that are built in, by name.
-pub const BUILT_IN: [(&str, &str); 4] = [
+pub const BUILT_IN: [(&str, &str); 5] = [
     ("day", include_str!("scenarios/day.yaml")),
+    ("harbour", include_str!("scenarios/harbour.yaml")),
     ("shifts", include_str!("scenarios/shifts.yaml")),
     ("storm", include_str!("scenarios/storm.yaml")),
     ("turmoil", include_str!("scenarios/turmoil.yaml")),
@@ -404,7 +405,7 @@ impl Scenario {
         serde_saphyr::from_str(yaml).map_err(|error| ScenarioError::Form(error.to_string()))
     }
 
-    /// One of the built-in scenarios: `day`, `shifts`, `storm` or `turmoil`.
+    /// One of the built-in scenarios: `day`, `harbour`, `shifts`, `storm` or `turmoil`.
     ///
     /// # Errors
     /// When there is none of this name.
@@ -442,7 +443,7 @@ mod tests {
         let error = Scenario::parse("name: a\njobs: [{name: b, every: soon, spec: {}}]\n").unwrap_err().to_string();
         assert!(error.contains("soon"), "{error}");
         let error = Scenario::built_in("night").unwrap_err().to_string();
-        assert!(error.contains("day, shifts, storm"), "{error}");
+        assert!(error.contains("day, harbour, shifts, storm"), "{error}");
         for (actions, told) in [
             ("{after: 1h, interruptSpots: 2}", "unknown variant `interruptSpots`, expected one of `apply`"),
             ("{after: 1h}", "an action is one thing"),
