@@ -4,7 +4,7 @@ use super::{World, node_claims, node_class, node_classes, node_pool, node_pools}
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClassStatus, NodePoolStatus};
 use nodeless_model::claim::{ConditionStatus, condition};
-use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
+use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
 use nodeless_ports::{Cluster as _, ErrorKind};
 use nodeless_simulation::kubernetes::DeleteOptions;
 use serde_json::Value;
@@ -70,6 +70,28 @@ async fn a_claim_that_karpenter_made_becomes_ours() {
     cluster.mirror_claim(&NodeClaim { uid: "lost".into(), ..claim() }).await.unwrap();
     cluster.mirror_claim(&claim()).await.unwrap();
     assert_eq!(cluster.mirrored_claims().await.unwrap()[0].record_uid.as_deref(), Some("record"));
+}
+
+#[tokio::test]
+async fn a_claim_whose_instance_left_its_reservation_shows_nothing_of_it_any_more() {
+    let world = World::installed().await;
+    let cluster = world.cluster();
+    let mut claim = claim();
+    claim.status.labels = [(labels::CAPACITY_TYPE, "reserved"), ("team", "a")]
+        .into_iter()
+        .chain(labels::OF_A_RESERVATION.map(|key| (key, "some")))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    cluster.mirror_claim(&claim).await.unwrap();
+    assert_eq!(cluster.mirrored_claims().await.unwrap()[0].capacity_type, Some(CapacityType::Reserved));
+    CapacityType::OnDemand.correct(&mut claim.status.labels);
+    for _ in 0..2 {
+        cluster.mirror_claim(&claim).await.unwrap();
+        let object = world.server.get(&node_claims(), "", "default-abcde").unwrap();
+        let shown = &object["metadata"]["labels"];
+        assert_eq!((&shown[labels::CAPACITY_TYPE], &shown["team"]), (&"on-demand".into(), &"a".into()));
+        assert!(labels::OF_A_RESERVATION.iter().all(|key| shown.get(*key).is_none()), "{shown}");
+    }
 }
 
 #[tokio::test]
