@@ -7,7 +7,7 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For how long a command without replacements may be carried out once it was validated.
+/// For how long a command may be begun once it was validated, and one without replacements carried out.
 const STILL_RIGHT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// What a step looks at. All of it was read: a step is not made on half a view.
@@ -109,7 +109,10 @@ fn tainting(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
         let why = format!("NodeClaim {} left or was taken otherwise before it could be replaced", lost.node_claim);
         return to(record.roll_back(why, now));
     }
-    if let Some(why) = too_late(record, now) {
+    // What it was based on was never acted on, and pods may have come to its nodes since.
+    let untouched = record.candidates().iter().all(|candidate| standing(record, candidate, seen) == Standing::Free);
+    let left = if untouched { left_too_long(record, now) } else { None };
+    if let Some(why) = left.or_else(|| too_late(record, now)) {
         return to(record.roll_back(why, now));
     }
     let free = record.candidates().iter().filter(|candidate| standing(record, candidate, seen) == Standing::Free);
@@ -243,8 +246,12 @@ fn unready(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
 /// Nodes that nothing replaces are not tainted before they leave, so pods may have come to them since it was found that they
 /// may go.
 fn outdated(record: &CommandRecord, now: Timestamp) -> Option<String> {
+    if record.replacements.is_empty() { left_too_long(record, now) } else { None }
+}
+
+fn left_too_long(record: &CommandRecord, now: Timestamp) -> Option<String> {
     let age = std::time::Duration::try_from(now.duration_since(record.since)).unwrap_or_default();
-    (record.replacements.is_empty() && age > STILL_RIGHT)
+    (age > STILL_RIGHT)
         .then(|| format!("it was left in the middle {} s ago, and may not be right any more", age.as_secs()))
 }
 

@@ -162,6 +162,17 @@ impl World {
 }
 
 #[test]
+fn a_command_that_was_left_before_it_was_begun_is_taken_back() {
+    let mut left = World::new(2, 1);
+    left.settle(at(46));
+    assert_eq!((left.outcome, left.done.len()), (Some(Outcome::RolledBack), 0));
+    let mut begun = World::new(2, 1);
+    assert!(begun.advance(at(45), 1));
+    begun.settle(at(100));
+    assert_eq!(begun.record().phase, CommandPhase::Waiting, "one of its nodes was tainted in time");
+}
+
+#[test]
 fn a_proposal_waits_fifteen_seconds_and_touches_nothing() {
     let record = CommandRecord::propose(command(1));
     assert_eq!(record.ripe_in(at(0)), Duration::from_secs(15));
