@@ -80,6 +80,13 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     if claim.status.drain_started.is_none() {
         step.events.extend(expiring(claim, seen, nodes));
     }
+    let deadline = claim.status.termination.as_ref().and_then(|termination| termination.deadline);
+    let overdue = deadline.is_some_and(|deadline| now >= deadline);
+    if !overdue && nodes.iter().any(|node| !node.has_taint(&Taint::disrupted())) {
+        // Pods may come until the taint is there, after those on the node were read too: the drain begins with it. What put it
+        // there before may have failed.
+        step.claim.status.drain_started = Some(now);
+    }
     let started = *step.claim.status.drain_started.get_or_insert(now);
     if close_off(&mut step, nodes) {
         return step.again();
@@ -88,7 +95,6 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         Seen::Known(pods) => pods,
         Seen::Unknown(why) => return step.wait_for("the pods of its node", why, TERMINATION_POLL),
     };
-    let deadline = claim.status.termination.as_ref().and_then(|termination| termination.deadline);
     let plan = drain(pods, deadline, now, settings);
     let going_on_for = elapsed(started, now);
     if plan.waiting > 0 || going_on_for < settings.minimum_drain {
@@ -97,7 +103,7 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         return step.after(patience(going_on_for, Duration::from_secs(1), Duration::from_secs(20)));
     }
     step.claim.set_condition(condition::DRAINED, ConditionStatus::True, "Drained", "", now);
-    detach(step, seen, nodes, deadline.is_some_and(|deadline| now >= deadline), going_on_for, now)
+    detach(step, seen, nodes, overdue, going_on_for, now)
 }
 
 /// Tells on NodeClaim and Node when the drain ends by force, if it does.

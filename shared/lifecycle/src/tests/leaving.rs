@@ -106,6 +106,26 @@ fn a_node_is_closed_off_and_held_before_it_is_deleted() {
 }
 
 #[test]
+fn a_drain_begins_with_the_taint_and_ends_no_sooner_than_it_may() {
+    // What should have tainted the node a minute ago failed, and nothing runs there at this moment.
+    let mut claim = leaving(Phase::Draining);
+    claim.status.drain_started = Some(at(0));
+    let open = Node { taints: Vec::new(), ..closed() };
+    let seen = Observation { nodes: Seen::Known(vec![open]), ..draining_with(Vec::new()) };
+    let next = step(&claim, &seen, at(60), &settings());
+    assert_eq!((next.claim.phase, next.claim.status.drain_started), (Phase::Draining, Some(at(60))));
+    assert!(matches!(&next.effects[0], Effect::PatchNode { patch, .. } if patch.add_taints == [Taint::disrupted()]));
+    // A pod that came right before the taint is seen then.
+    let next = step(&next.claim, &draining_with(vec![pod("late")]), at(66), &settings());
+    assert_eq!(next.claim.phase, Phase::Draining);
+    let next = step(&next.claim, &draining_with(Vec::new()), at(66), &settings());
+    assert_eq!(next.claim.phase, Phase::Terminating);
+    // The end of the grace period waits for nothing.
+    begin_termination(&mut claim, TerminationReason::Unhealthy, "ill", at(60));
+    assert_eq!(step(&claim, &seen, at(61), &settings()).claim.phase, Phase::Terminating);
+}
+
+#[test]
 fn pods_move_group_by_group() {
     let daemon = |pod: Pod| Pod { owner_kind: Some("DaemonSet".into()), ..pod };
     let critical = |pod: Pod| Pod { priority_class_name: Some("system-node-critical".into()), ..pod };
