@@ -114,7 +114,7 @@ pub(crate) fn first_against(
     own.or_else(inverse)
 }
 
-/// Binds as many of `pending` pods as the counts allow, and counts them.
+/// Binds as many of `pending` pods as the counts allow, and counts them. Returns how many domains were compared for that.
 pub(crate) fn assign(
     class: &Class<'_>,
     level: &Level,
@@ -122,11 +122,13 @@ pub(crate) fn assign(
     eligible: &[(GroupId, Vec<bool>)],
     mut pending: u32,
     topology: &mut Topology<'_>,
-) {
+) -> usize {
+    let mut compared = 0;
     // Where only nearness counts, one pod more changes nothing.
     let groups = || level.bounded.iter().chain(class.selected.iter().filter(|group| topology.key(**group).is_some()));
     let at_once = groups().all(|group| topology.kind(*group) == Kind::Affinity);
     while pending > 0 {
+        compared += prospects.len();
         let open = |prospect: &Prospect| {
             prospect.assigned < prospect.most && (prospect.worth.is_some() || prospect.assigned < prospect.room)
         };
@@ -148,6 +150,7 @@ pub(crate) fn assign(
         pending -= more;
         topology.record((&class.selected, &class.required), &prospect.standings, &prospect.target, more);
     }
+    compared
 }
 
 /// What exists comes first, then where fewest of the pods are that are counted, then what is cheapest.

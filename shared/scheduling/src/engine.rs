@@ -10,12 +10,13 @@ use crate::groups::{GroupId, Groups};
 use crate::joining;
 use crate::packing::{self, Bin, Context, Unit};
 use crate::pools::{self, Pool};
-use crate::problem::{Options, PreferencePolicy, Problem};
+use crate::problem::{Options, PoolOffer, PreferencePolicy, Problem};
 use crate::reservations::Reservations;
 use crate::solution::Solution;
 use crate::topology::{Standing, Target, Topology};
+use crate::work::Work;
 use lesson::Known;
-use nodeless_model::{ResourceIndex, Taint, TaintEffect};
+use nodeless_model::{DaemonSet, ResourceIndex, ResourceList, Taint, TaintEffect};
 use nodes::Node;
 use std::collections::HashMap;
 
@@ -24,27 +25,104 @@ use std::collections::HashMap;
 /// Where limits leave pods out, those of lower priority are left out first.
 #[must_use]
 pub fn solve(input: &Problem<'_>, options: &Options) -> Solution {
-    let (solution, limited) = settle(input, options, false);
+    let requests = input.pods.iter().map(|pod| &pod.requests);
+    let mut prepared = Prepared::new(&input.node_pools, input.daemon_sets, requests, options);
+    let solution = prepared.solve(input);
+    Solution { work: solution.work.saturating_add(prepared.work), ..solution }
+}
+
+/// NodePools made ready for several plans, since that takes longer than a small plan itself.
+pub struct Prepared<'p> {
+    pools: Vec<Pool<'p>>,
+    resources: ResourceIndex,
+    options: Options,
+    /// What making them ready took.
+    work: u64,
+}
+
+impl<'p> Prepared<'p> {
+    /// Makes NodePools ready for plans with these DaemonSets, for pods with these requests or fewer kinds of them.
+    pub fn new<'r>(
+        offers: impl IntoIterator<Item = &'p PoolOffer<'p>>,
+        daemon_sets: &'r [DaemonSet],
+        requests: impl Iterator<Item = &'r ResourceList>,
+        options: &Options,
+    ) -> Self {
+        let daemon_requests = daemon_sets.iter().map(|set| &set.template.requests);
+        let resources = ResourceIndex::of(requests.chain(daemon_requests));
+        let ordered = pools::order(offers);
+        let usable = ordered.into_iter().filter(|offer| pools::unusable(offer.pool).is_none());
+        let pools: Vec<Pool<'p>> = usable.map(|offer| Pool::new(offer, daemon_sets, &resources, options)).collect();
+        let work = pools.iter().map(|pool| pool.work.done).sum();
+        Self { pools, resources, options: *options, work }
+    }
+
+    /// How much work it was to make them ready, in the units of [`Solution::work`].
+    #[must_use]
+    pub const fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// The same as [`solve`] with the options given to [`Prepared::new`]. Of the NodePools those are used that the problem
+    /// lists, with the usage that it lists; what else it says of NodePools and DaemonSets has to be what was said before.
+    #[must_use]
+    pub fn solve(&mut self, input: &Problem<'_>) -> Solution {
+        solve_with(self, input)
+    }
+
+    /// The NodePools that a problem lists.
+    fn of(&mut self, input: &Problem<'_>, max_work: Option<u64>) -> Vec<Pool<'p>> {
+        let listed = |pool: &Pool<'_>| input.node_pools.iter().position(|offer| offer.pool.name == pool.pool.name);
+        let (mut used, unused): (Vec<Pool<'p>>, Vec<Pool<'p>>) =
+            std::mem::take(&mut self.pools).into_iter().partition(|pool| listed(pool).is_some());
+        self.pools = unused;
+        for pool in &mut used {
+            if let Some(place) = listed(pool) {
+                pool.reset(&input.node_pools[place], Work::at_most(max_work));
+            }
+        }
+        used
+    }
+
+    /// Takes NodePools back after a plan.
+    fn keep(&mut self, pools: Vec<Pool<'p>>) {
+        self.pools.extend(pools);
+        self.pools.sort_by_key(|pool| pools::rank(pool.pool));
+    }
+}
+
+fn solve_with(prepared: &mut Prepared<'_>, input: &Problem<'_>) -> Solution {
+    let (solution, limited) = settle(prepared, input, false);
     let mut priorities = input.pods.iter().map(|pod| pod.priority);
     let first = priorities.next();
     if !limited || priorities.all(|priority| Some(priority) == first) {
         return solution;
     }
-    settle(input, options, true).0
+    settle(prepared, input, true).0
 }
 
 /// Plans until what topology allows rests on nothing that failed to come about.
 ///
 /// Pods are bound for domains before anybody knows whether there is room for all of them. Where there is not, pods
 /// elsewhere may have relied on them; then the plan is made again with what is known now.
-fn settle(input: &Problem<'_>, options: &Options, by_priority: bool) -> (Solution, bool) {
-    let mut known = Known::default();
+fn settle(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -> (Solution, bool) {
+    let (mut known, mut spent) = (Known::default(), 0_u64);
     loop {
-        let mut engine = Engine::new(input, options, by_priority, &known);
+        let mut engine = Engine::new(prepared, input, by_priority, &known);
         engine.run();
         match engine.lesson() {
-            Some(more) => known = more,
-            None => return engine.finish(),
+            Some(more) => {
+                spent = spent.saturating_add(engine.work());
+                let pools = std::mem::take(&mut engine.pools);
+                prepared.keep(pools);
+                known = more;
+            }
+            None => {
+                let (mut solution, limited, pools) = engine.finish();
+                solution.work = solution.work.saturating_add(spent);
+                prepared.keep(pools);
+                return (solution, limited);
+            }
         }
     }
 }
@@ -64,14 +142,14 @@ struct Outcome {
     placed: u32,
     failed: bool,
 }
-struct Engine<'a, 'p> {
+struct Engine<'a, 'p, 'q> {
     input: &'p Problem<'a>,
-    options: &'p Options,
+    options: Options,
     known: &'p Known,
     resources: ResourceIndex,
     topology: Topology<'a>,
     classes: Classes<'a>,
-    pools: Vec<Pool<'p>>,
+    pools: Vec<Pool<'q>>,
     nodes: Vec<Node<'p>>,
     /// Whether an alternative may go to a node; `None` where nobody has asked yet.
     allowed: Vec<Option<Box<[bool]>>>,
@@ -85,21 +163,19 @@ struct Engine<'a, 'p> {
     bins: Vec<Vec<Bin>>,
     /// Class, existing node and how many pods.
     placed: Vec<(usize, usize, u32)>,
+    /// What all this took, what the NodePools took left out.
+    work: Work,
 }
 
-impl<'a, 'p> Engine<'a, 'p> {
-    fn new(input: &'p Problem<'a>, options: &'p Options, by_priority: bool, known: &'p Known) -> Self {
-        let pod_requests = input.pods.iter().map(|pod| &pod.requests);
-        let daemon_requests = input.daemon_sets.iter().map(|set| &set.template.requests);
-        let resources = ResourceIndex::of(pod_requests.chain(daemon_requests));
-        let ordered = pools::order(&input.node_pools);
-        let usable = ordered.into_iter().filter(|offer| pools::unusable(offer.pool).is_none());
-        let pools: Vec<Pool<'p>> =
-            usable.map(|offer| Pool::new(offer, input.daemon_sets, &resources, options)).collect();
+impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
+    fn new(prepared: &mut Prepared<'q>, input: &'p Problem<'a>, by_priority: bool, known: &'p Known) -> Self {
+        let max_work = prepared.options.max_work.map(|max| max >> known.attempts);
+        let mut pools = prepared.of(input, max_work);
+        let (options, resources) = (prepared.options, prepared.resources.clone());
         let groups = Groups::of(input, options.preferences == PreferencePolicy::Respect);
-        let mut topology = Topology::new(input, groups, &pools);
+        let mut topology = Topology::new(input, groups, &mut pools);
         let order = Order { by_priority, some_taint_prefers: some_taint_prefers(input) };
-        let classes = Classes::of(input, options, &resources, &topology, order);
+        let classes = Classes::of(input, &options, &resources, &topology, order);
         let nodes = nodes::of(input, &resources, &classes, &mut topology);
         let count = |pods: &[usize]| u32::try_from(pods.len()).unwrap_or(u32::MAX);
         Self {
@@ -113,6 +189,7 @@ impl<'a, 'p> Engine<'a, 'p> {
             outcomes: HashMap::new(),
             bins: pools.iter().map(|_| Vec::new()).collect(),
             placed: Vec::new(),
+            work: Work::at_most(max_work),
             topology,
             classes,
             pools,
@@ -125,18 +202,27 @@ impl<'a, 'p> Engine<'a, 'p> {
         let levels = self.classes.list.iter().map(|class| class.levels.len()).max().unwrap_or(0);
         for level in 0..levels {
             let mut first = true;
-            while self.round(level, first) {
+            while self.round(level, first) && !self.is_out_of_work() {
                 first = false;
             }
         }
         // What was taken back may leave room for pods elsewhere.
         if self.known.attempts > 0 || self.outcomes.values().any(|outcome| outcome.failed) {
             for _ in 0..MOST_CAREFUL {
-                if !self.round(CAREFUL, false) {
+                if self.is_out_of_work() || !self.round(CAREFUL, false) {
                     break;
                 }
             }
         }
+    }
+
+    /// What the plan took until now.
+    fn work(&self) -> u64 {
+        self.pools.iter().fold(self.work.done, |sum, pool| sum.saturating_add(pool.work.done))
+    }
+
+    fn is_out_of_work(&self) -> bool {
+        self.work.is_used_up() || self.pools.iter().any(|pool| pool.work.is_used_up())
     }
 
     /// Tries to place what waits, once. Returns whether another try could place more: whether something was placed, and
@@ -146,7 +232,7 @@ impl<'a, 'p> Engine<'a, 'p> {
         let mut units = self.assign(level, first);
         self.release(level, &mut units);
         self.fill_opened(level, &mut units);
-        let context = Context { classes: &self.classes, level, options: self.options };
+        let context = Context { classes: &self.classes, level, options: &self.options };
         let mut left: Option<Reservations> = None;
         for (pool, bins) in self.pools.iter_mut().zip(&mut self.bins) {
             if left.as_ref().is_some_and(|left| pool.reservations.lower_to(left)) {
@@ -189,9 +275,12 @@ impl<'a, 'p> Engine<'a, 'p> {
 
     /// Fills what is left of nodes that were opened before, where that makes them no dearer.
     fn fill_opened(&mut self, level: usize, units: &mut [Unit]) {
-        let context = Context { classes: &self.classes, level, options: self.options };
+        let context = Context { classes: &self.classes, level, options: &self.options };
         for (pool, bins) in self.pools.iter_mut().zip(&mut self.bins) {
             for bin in bins {
+                if pool.work.is_used_up() {
+                    break;
+                }
                 for unit in units.iter_mut().filter(|unit| unit.pending > 0) {
                     joining::join(pool, bin, unit, context, &mut self.topology);
                 }

@@ -29,6 +29,10 @@ pub(crate) struct Demand {
 /// On how many steps a share of a resource in a pod's size is measured that is twice another.
 const STEPS: f64 = 2.0;
 
+/// Where there are more pairs of a kind of pod and a bucket than this, steps are twice as coarse: for each pod that is put on
+/// a node, all buckets are compared.
+const MAX_PAIRS: usize = 200_000;
+
 /// Smaller shares do not matter.
 const LEAST_SHARE: f64 = 0.02;
 
@@ -49,6 +53,8 @@ pub(crate) struct Stock {
     least: Vec<i64>,
     width: usize,
     buckets: Vec<Bucket>,
+    /// What all pods of a bucket ask for together, for a pod worth of one: bucket after bucket.
+    mixes: Vec<f64>,
     /// What one of a resource is worth when it comes to size.
     values: Vec<f64>,
     signatures: usize,
@@ -70,15 +76,19 @@ struct Bucket {
     rank: usize,
     from: usize,
     to: usize,
-    /// What all its pods ask for together.
-    sum: Vec<i64>,
-    /// What all its pods are worth together.
-    worth: f64,
 }
 
 impl Stock {
     /// Lays out what waits. `values` says what resources are worth.
     pub(crate) fn of(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>) -> Self {
+        let fine = Self::in_steps(demands, context, units, values.clone(), STEPS);
+        if fine.buckets.len() * fine.items.len() <= MAX_PAIRS {
+            return fine;
+        }
+        Self::in_steps(demands, context, units, values, STEPS / 2.0)
+    }
+
+    fn in_steps(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>, steps: f64) -> Self {
         let classes = context.classes;
         let mut signatures: HashMap<(&[GroupId], &[GroupId], AlternativeId), usize> = HashMap::new();
         let mut buckets: BTreeMap<(Reverse<i32>, SetId, Vec<i32>), Vec<Item>> = BTreeMap::new();
@@ -90,7 +100,7 @@ impl Stock {
             let signature = *signatures.entry((&class.selected_hosts, level, demand.alternative)).or_insert(next);
             let rank = if classes.by_priority { class.example.priority } else { 0 };
             let set = if sets.len() <= MOST_SETS { demand.set } else { BASE };
-            let key = (Reverse(rank), set, proportions(demand, &class.requests, &values));
+            let key = (Reverse(rank), set, proportions(demand, &class.requests, &values, steps));
             let item = Item { demand: place, unit: demand.unit, size: demand.size, signature };
             buckets.entry(key).or_default().push(item);
         }
@@ -102,12 +112,13 @@ impl Stock {
             let from = stock.items.len();
             let rank = ranks.binary_search(&rank).unwrap_or_default();
             stock.items.append(&mut items);
-            stock.buckets.push(Bucket { rank, from, to: stock.items.len(), sum: Vec::new(), worth: 0.0 });
+            stock.buckets.push(Bucket { rank, from, to: stock.items.len() });
         }
         stock.lay_out(demands, classes);
         stock
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     fn lay_out(&mut self, demands: &[Demand], classes: &Classes<'_>) {
         self.asked.clear();
         for item in &self.items {
@@ -116,17 +127,19 @@ impl Stock {
             self.asked.extend_from_slice(requests);
         }
         self.least.clone_from(&self.asked);
-        for bucket in &mut self.buckets {
+        self.mixes.clear();
+        let mut sum = vec![0; self.width];
+        for bucket in &self.buckets {
             for place in (bucket.from * self.width..(bucket.to * self.width).saturating_sub(self.width)).rev() {
                 self.least[place] = self.least[place].min(self.least[place + self.width]);
             }
-            let mut sum = vec![0; self.width];
-            bucket.worth = 0.0;
+            sum.fill(0);
+            let mut worth = 0.0;
             for place in bucket.from..bucket.to {
-                bucket.worth += demands[self.items[place].demand].worth;
+                worth += demands[self.items[place].demand].worth;
                 dense::add(&mut sum, &self.asked[place * self.width..(place + 1) * self.width], 1);
             }
-            bucket.sum = sum;
+            self.mixes.extend(sum.iter().map(|sum| *sum as f64 / worth.max(f64::MIN_POSITIVE)));
         }
     }
 
@@ -170,19 +183,12 @@ impl Stock {
 
 /// The share of each resource in the worth, on a coarse logarithmic scale.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a coarse scale")]
-fn proportions(demand: &Demand, requests: &[i64], values: &[f64]) -> Vec<i32> {
+fn proportions(demand: &Demand, requests: &[i64], values: &[f64], steps: f64) -> Vec<i32> {
     let share = |(asked, value): (&i64, &f64)| {
         let share = *asked as f64 * value / demand.worth.max(f64::MIN_POSITIVE);
-        (share.max(LEAST_SHARE).log2() * STEPS).round() as i32
+        (share.max(LEAST_SHARE).log2() * steps).round() as i32
     };
     requests.iter().zip(values).map(share).collect()
-}
-
-/// The greatest share of the room that is asked for, over all resources.
-#[expect(clippy::cast_precision_loss, reason = "a ratio")]
-fn used_share(asked: &[i64], room: &[i64]) -> f64 {
-    let share = |(asked, room): (&i64, &i64)| *asked as f64 / (*room).max(1) as f64;
-    asked.iter().zip(room).map(share).fold(f64::MIN_POSITIVE, f64::max)
 }
 
 /// A node while it is being filled, and what for.
@@ -202,6 +208,10 @@ pub(crate) struct Scratch {
     room: Vec<i64>,
     /// By bucket, the next item to look at.
     cursors: Vec<usize>,
+    /// The buckets with items left, in their order.
+    open: Vec<usize>,
+    /// What is left of the room, each resource as the part of it that one of it takes.
+    part_of_room: Vec<f64>,
     /// By signature, whether its pods are kept out of the node.
     kept_out: Vec<bool>,
     /// Whether pods were left out because they would make the node dearer.
@@ -210,6 +220,9 @@ pub(crate) struct Scratch {
 
 /// Differences of prices are rounded.
 const ROUNDING: f64 = 1e-9;
+
+/// So many buckets are compared in a unit of work.
+const COMPARED_AT_ONCE: usize = 8;
 
 /// Everything that filling a node depends on.
 pub(crate) struct Filler<'f, 'a, 'c, 't> {
@@ -263,29 +276,35 @@ impl<'c> Filler<'_, '_, 'c, '_> {
     fn sweep(&mut self, filled: &mut Filled, last: bool) {
         self.scratch.cursors.clear();
         self.scratch.cursors.extend(self.stock.buckets.iter().map(|bucket| bucket.from));
+        self.scratch.open.clear();
+        self.scratch.open.extend(0..self.stock.buckets.len());
         while let Some(bucket) = self.nearest() {
             self.take_from(bucket, filled, last);
         }
     }
 
-    /// The bucket whose pods are most like the room that is left.
+    /// The bucket whose pods are most like the room that is left: of those with the highest priority, the one whose pods
+    /// use it up for the most worth. Among equals the first.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     fn nearest(&mut self) -> Option<usize> {
-        let scratch = &mut *self.scratch;
-        let open = |bucket: usize| scratch.cursors[bucket] < self.stock.buckets[bucket].to;
-        let mut open = (0..self.stock.buckets.len()).filter(|bucket| open(*bucket)).peekable();
-        let first = open.next()?;
-        if open.peek().is_none() {
-            return Some(first);
+        let (scratch, stock) = (&mut *self.scratch, self.stock);
+        self.pool.work.add(scratch.open.len() / COMPARED_AT_ONCE + 1);
+        scratch.open.retain(|bucket| scratch.cursors[*bucket] < stock.buckets[*bucket].to);
+        let first = *scratch.open.first()?;
+        let rank = stock.buckets[first].rank;
+        scratch.part_of_room.clear();
+        scratch.part_of_room.extend(scratch.room.iter().map(|room| 1.0 / (*room).max(1) as f64));
+        let (mut best, mut least) = (first, f64::INFINITY);
+        // Buckets are in the order of their rank.
+        for &bucket in scratch.open.iter().take_while(|bucket| stock.buckets[**bucket].rank == rank) {
+            let mix = &stock.mixes[bucket * stock.width..(bucket + 1) * stock.width];
+            let used =
+                mix.iter().zip(&scratch.part_of_room).fold(0.0, |most: f64, (asked, part)| most.max(asked * part));
+            if used < least {
+                (best, least) = (bucket, used);
+            }
         }
-        let yields = |bucket: &usize| {
-            let bucket = &self.stock.buckets[*bucket];
-            (Reverse(bucket.rank), bucket.worth / used_share(&bucket.sum, &scratch.room))
-        };
-        // Among equals the first.
-        std::iter::once(first).chain(open).reduce(|best, next| {
-            let (of_best, of_next) = (yields(&best), yields(&next));
-            if of_next.0.cmp(&of_best.0).then(of_next.1.total_cmp(&of_best.1)).is_gt() { next } else { best }
-        })
+        Some(best)
     }
 
     /// Takes the next pods of a bucket that fit, if there are any.
@@ -320,6 +339,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             }
             place += 1;
         }
+        self.pool.work.add(place - self.scratch.cursors[bucket] + 1);
         self.scratch.cursors[bucket] = place;
     }
 

@@ -15,6 +15,7 @@ pub(crate) fn join(
     context: Context<'_, '_>,
     topology: &mut Topology<'_>,
 ) {
+    pool.work.add(1);
     let class = &context.classes.list[unit.class];
     // Adding to a node could leave too few instance types for `minValues`.
     if !pool.min_values.is_empty() || !class.ports_free(&bin.ports) {

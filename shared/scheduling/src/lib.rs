@@ -52,9 +52,10 @@ mod topology;
 mod valuation;
 mod values;
 mod volumes;
+mod work;
 
 pub use admission::{Admission, new_node_requirements, new_node_room};
-pub use engine::solve;
+pub use engine::{Prepared, solve};
 pub use existing::{Excluded, ExistingNode, existing_node};
 pub use problem::{BoundPods, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, VolumeTopology};
 pub use reason::{Barrier, BarrierKind, Cause, PodFault, Reason};

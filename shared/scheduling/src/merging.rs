@@ -15,6 +15,9 @@ const FULL: f64 = 0.8;
 /// How many nodes that are not full are looked at, so that the effort stays bounded; the smallest come first.
 const MOST_TRIED: usize = 64;
 
+/// What it takes to see what two nodes cost as one.
+const WORK_OF_PAIR: usize = 10;
+
 /// Sums of prices are rounded.
 const ROUNDING: f64 = 1e-9;
 
@@ -28,6 +31,9 @@ pub(crate) fn merge(
     let mut given_up: Vec<usize> = Vec::new();
     let mut any = false;
     for _ in 0..MOST_TRIED {
+        if pool.work.is_used_up() {
+            break;
+        }
         let Some(loose) = loosest(pool, bins, &given_up) else { break };
         match partner(pool, context, topology, bins, loose) {
             Some((other, merged)) => {
@@ -73,6 +79,7 @@ fn partner(
         if other == loose || same_as_before {
             continue;
         }
+        pool.work.add(WORK_OF_PAIR);
         let together = price(pool, &bins[loose]) + price(pool, &bins[other]);
         let pair = (&bins[loose], &bins[other]);
         let Some((merged, price)) = merged(pool, context, topology, pair, together) else { continue };

@@ -80,6 +80,9 @@ const MOST_IN_VAIN: u32 = 10;
 /// Values are worked out again each time that what waits has shrunk to this share.
 const REVALUED: f64 = 0.7;
 
+/// What it takes to find out the worth of a demand.
+const WORK_OF_VALUE: usize = 10;
+
 /// Prices whose ratio differs by less are equal.
 const EQUAL: f64 = 1e-9;
 
@@ -202,7 +205,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         self.value(units);
         for anchor in self.order() {
             let unit = self.demands[anchor].unit;
-            while units[unit].pending > 0 {
+            while units[unit].pending > 0 && !self.pool.work.is_used_up() {
                 if self.waiting < self.next {
                     self.value(units);
                 }
@@ -234,6 +237,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
 
     /// Works out what everything is worth, by what waits now.
     fn value(&mut self, units: &[Unit]) {
+        self.pool.work.add(self.demands.len() * WORK_OF_VALUE);
         let (values, tries) = valued(self.pool, self.context.classes, units, &mut self.demands, &self.forced);
         self.tries = tries;
         self.stock = Stock::of(&self.demands, self.context, units, values);
@@ -293,6 +297,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             if !gathers && best.as_ref().is_some_and(hopeless) {
                 break;
             }
+            self.pool.work.add(1);
             if !dense::fits(requests, &self.pool.types[shape.kind].room) {
                 continue;
             }

@@ -8,6 +8,7 @@ use crate::limits::{Limits, Share};
 use crate::problem::{Options, PoolOffer};
 use crate::reason::Cause;
 use crate::reservations::Reservations;
+use crate::work::Work;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{
     CapacityType, DaemonSet, InstanceType, NodePool, Offering, Quantity, Requirement, Requirements, ResourceIndex,
@@ -35,11 +36,26 @@ pub(crate) struct Pool<'a> {
     pub(crate) limits: Limits,
     /// What is left of capacity reservations, as far as this NodePool knows.
     pub(crate) reservations: Reservations,
+    /// What planning for it took.
+    pub(crate) work: Work,
+    /// The reservations when nothing is used of them.
+    unused: Reservations,
     sets: Vec<NodeSet>,
     set_ids: HashMap<Requirements, SetId>,
     admitted: HashMap<(SetId, AlternativeId), Option<SetId>>,
     merged: HashMap<(SetId, SetId), Option<SetId>>,
+    /// By label, the values that its nodes may have.
+    values: HashMap<String, BTreeSet<String>>,
 }
+
+/// What it takes to see whether a node of some requirements admits an alternative that was not asked for before.
+const WORK_OF_ADMISSION: usize = 50;
+
+/// What it takes to find out the price of an instance type where some requirements stand.
+const WORK_PER_TYPE: usize = 100;
+
+/// How many sets are kept from one plan to the next: each knows the prices of all instance types.
+const MAX_KEPT_SETS: usize = 256;
 
 /// An instance type as a NodePool launches it.
 #[derive(Debug)]
@@ -96,10 +112,15 @@ pub(crate) fn unusable(pool: &NodePool) -> Option<Cause> {
 }
 
 /// The order in which NodePools are tried: the heaviest first; among equals the last name first, as in Karpenter.
-pub(crate) fn order<'p, 'a>(offers: &'p [PoolOffer<'a>]) -> Vec<&'p PoolOffer<'a>> {
-    let mut sorted: Vec<_> = offers.iter().collect();
-    sorted.sort_by_key(|offer| (Reverse(offer.pool.weight), Reverse(&offer.pool.name)));
+pub(crate) fn order<'p, 'a: 'p>(offers: impl IntoIterator<Item = &'p PoolOffer<'a>>) -> Vec<&'p PoolOffer<'a>> {
+    let mut sorted: Vec<_> = offers.into_iter().collect();
+    sorted.sort_by_key(|offer| rank(offer.pool));
     sorted
+}
+
+/// By what they are ordered.
+pub(crate) fn rank(pool: &NodePool) -> (Reverse<i32>, Reverse<&str>) {
+    (Reverse(pool.weight), Reverse(&pool.name))
 }
 
 impl<'a> Pool<'a> {
@@ -136,20 +157,49 @@ impl<'a> Pool<'a> {
             types,
             min_values,
             limits: Limits::of(offer),
+            unused: Reservations::of(&offer.instance_types),
             reservations: Reservations::of(&offer.instance_types),
+            work: Work::default(),
             sets: Vec::new(),
             set_ids: HashMap::new(),
             admitted: HashMap::new(),
             merged: HashMap::new(),
+            values: HashMap::new(),
         };
+        ready.work.add(offer.instance_types.len() * WORK_PER_TYPE);
         let base = ready.make_set(requirements.clone());
         ready.sets.push(base);
         ready.set_ids.insert(requirements, BASE);
         ready
     }
 
+    /// Makes it ready for another plan, in which so much of its limits is used.
+    pub(crate) fn reset(&mut self, offer: &PoolOffer<'_>, work: Work) {
+        self.limits = Limits::of(offer);
+        self.work = work;
+        // Alternatives are numbered anew in each plan.
+        self.admitted.clear();
+        if self.sets.len() > MAX_KEPT_SETS || self.reservations != self.unused {
+            self.sets.truncate(BASE + 1);
+            self.set_ids.retain(|_, id| *id == BASE);
+            self.merged.clear();
+        }
+        if self.reservations != self.unused {
+            self.reservations.clone_from(&self.unused);
+            self.reprice();
+        }
+    }
+
     /// The values of a label that its nodes may have.
-    pub(crate) fn values_of(&self, key: &str) -> BTreeSet<String> {
+    pub(crate) fn values_of(&mut self, key: &str) -> &BTreeSet<String> {
+        if !self.values.contains_key(key) {
+            let values = self.find_values(key);
+            self.values.insert(key.to_owned(), values);
+        }
+        &self.values[key]
+    }
+
+    fn find_values(&self, key: &str) -> BTreeSet<String> {
         let allowed = self.requirements.get(key);
         let mut values = BTreeSet::new();
         let mut add = |value: &str| {
@@ -185,6 +235,7 @@ impl<'a> Pool<'a> {
         if let Some(known) = self.admitted.get(&(set, id)) {
             return *known;
         }
+        self.work.add(WORK_OF_ADMISSION);
         let result = self.admit_anew(set, &alternatives[id]);
         self.admitted.insert((set, id), result);
         result
@@ -223,6 +274,7 @@ impl<'a> Pool<'a> {
         if let Some(known) = self.set_ids.get(&merged) {
             return Some(*known).filter(|id| !self.sets[*id].choices.is_empty());
         }
+        self.work.add(self.types.len() * WORK_PER_TYPE);
         let made = self.make_set(merged.clone());
         let id = self.sets.len();
         let usable = !made.choices.is_empty();

@@ -88,6 +88,9 @@ pub struct Options {
     /// at the most. `None` leaves that to the instance types. How large the machines themselves may be, a NodePool says by
     /// its requirements, as with `karpenter.k8s.aws/instance-cpu`.
     pub max_pods_per_node: Option<u32>,
+    /// How much work a plan may be at the most, in units of [`crate::Solution::work`]. Pods that it is not enough for are left
+    /// for the next plan with [`crate::Reason::OutOfWork`]. `None` sets no bound.
+    pub max_work: Option<u64>,
 }
 
 /// Whether preferences (preferred affinity, ScheduleAnyway) are tried before they are given up.
@@ -117,6 +120,7 @@ impl Default for Options {
             min_values: MinValuesPolicy::default(),
             max_instance_types: 60,
             max_pods_per_node: None,
+            max_work: None,
         }
     }
 }

@@ -12,6 +12,8 @@ pub enum Reason {
     Pod(PodFault),
     /// There is no NodePool that could launch anything.
     NoNodePools,
+    /// The plan came to the end of its work before it looked at the pod; the next plan goes on.
+    OutOfWork,
     /// A NodePool cannot launch a node for it.
     NodePool {
         /// The NodePool.
@@ -198,6 +200,9 @@ impl fmt::Display for Reason {
         match self {
             Self::Pod(fault) => fault.fmt(f),
             Self::NoNodePools => f.write_str("there is no NodePool; create one"),
+            Self::OutOfWork => {
+                f.write_str("the plan reached its limit of work before it looked at the pod; the next plan goes on")
+            }
             Self::NodePool { node_pool, cause } => write!(f, "NodePool {node_pool}: {cause}"),
         }
     }

@@ -25,7 +25,7 @@ pub fn launch_together(problem: &Problem<'_>, options: &Options) -> Option<Launc
         return None;
     }
     let mut pools = vec![Pool::new(offer, problem.daemon_sets, &resources, &options)];
-    let topology = Topology::new(problem, Groups::of(problem, false), &pools);
+    let topology = Topology::new(problem, Groups::of(problem, false), &mut pools);
     let order = Order { by_priority: false, some_taint_prefers: false };
     let classes = Classes::of(problem, &options, &resources, &topology, order);
     let pool = pools.first_mut()?;

@@ -67,7 +67,7 @@ pub(crate) struct Topology<'a> {
 }
 
 impl<'a> Topology<'a> {
-    pub(crate) fn new(problem: &Problem<'a>, mut groups: Groups<'a>, pools: &[Pool<'_>]) -> Self {
+    pub(crate) fn new(problem: &Problem<'a>, mut groups: Groups<'a>, pools: &mut [Pool<'_>]) -> Self {
         let keys: BTreeSet<&str> =
             groups.list.iter().map(|group| group.key.as_str()).filter(|key| *key != labels::HOSTNAME).collect();
         let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
@@ -306,8 +306,8 @@ fn tolerates(filter: &NodeFilter, taints: &[Taint]) -> bool {
 }
 
 /// All values of a key that nodes have or may get, sorted; the first stands for its absence.
-fn values_of(key: &str, problem: &Problem<'_>, pools: &[Pool<'_>]) -> Vec<String> {
-    let mut values: BTreeSet<String> = pools.iter().flat_map(|pool| pool.values_of(key)).collect();
+fn values_of(key: &str, problem: &Problem<'_>, pools: &mut [Pool<'_>]) -> Vec<String> {
+    let mut values: BTreeSet<String> = pools.iter_mut().flat_map(|pool| pool.values_of(key).clone()).collect();
     values.extend(problem.nodes.iter().filter_map(|node| node.requirements.get(key)?.single()).map(str::to_owned));
     for node in &problem.bound_pods {
         let own = node.labels.iter().filter(|(label, _)| labels::normalize(label) == key);

@@ -8,7 +8,10 @@ use crate::packing::{self, Unit};
 use crate::pools;
 use crate::topology::{Standing, Standings, Target};
 
-impl Engine<'_, '_> {
+/// What it takes to find out what there is for a class in a domain.
+const WORK_OF_TARGET: usize = 10;
+
+impl Engine<'_, '_, '_> {
     /// Makes units of all that waits, and fills existing nodes with them in the order of the classes.
     pub(super) fn assign(&mut self, level: usize, first: bool) -> Vec<Unit> {
         let mut units = Vec::new();
@@ -19,6 +22,9 @@ impl Engine<'_, '_> {
             for class in 0..self.classes.list.len() {
                 if self.pending[class] == 0 || self.known.left_out.contains(&class) {
                     continue;
+                }
+                if self.is_out_of_work() {
+                    return units;
                 }
                 let of_class = &self.classes.list[class];
                 let bound = of_class.level(level).is_some_and(|level| !level.keys.is_empty());
@@ -58,7 +64,14 @@ impl Engine<'_, '_> {
         let of_class = &self.classes.list[class];
         let pending = if level == CAREFUL { 1 } else { self.pending[class] };
         if let Some(of_level) = of_class.level(level) {
-            assigning::assign(of_class, of_level, &mut prospects, &eligible, pending, &mut self.topology);
+            self.work.add(assigning::assign(
+                of_class,
+                of_level,
+                &mut prospects,
+                &eligible,
+                pending,
+                &mut self.topology,
+            ));
         }
         assigning::units(class, prospects)
     }
@@ -92,6 +105,7 @@ impl Engine<'_, '_> {
         let alternatives = self.classes.list[class].level(level).map(|level| level.alternatives.clone());
         let alternatives = alternatives.unwrap_or_default();
         let targets = assigning::targets(&mut self.classes, class, level, &alternatives, &self.topology);
+        self.work.add(targets.len() * WORK_OF_TARGET);
         let mut prospects = Vec::new();
         for (target, alternatives) in targets {
             let worth = self.worth(class, &alternatives);

@@ -59,7 +59,7 @@ pub(super) fn of<'a, 'p>(
     nodes
 }
 
-impl Engine<'_, '_> {
+impl Engine<'_, '_, '_> {
     /// How many pods of a class existing nodes hold.
     pub(super) fn room(&mut self, class: usize, level: usize, alternatives: &[AlternativeId]) -> u32 {
         let pending = self.pending[class];
@@ -69,6 +69,7 @@ impl Engine<'_, '_> {
             let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
             let of_class = &self.classes.list[class];
             for (node, _) in self.nodes.iter().zip(allowed).filter(|(_, allowed)| **allowed) {
+                self.work.add(1);
                 room += node.times(self.input, (class, of_class), level, &self.topology, pending - room);
                 if room >= pending {
                     return room;
@@ -84,6 +85,7 @@ impl Engine<'_, '_> {
             self.allowed.resize(alternative + 1, None);
         }
         self.allowed[alternative].get_or_insert_with(|| {
+            self.work.add(self.nodes.len());
             let alternative = &self.classes.alternatives[alternative];
             self.nodes.iter().map(|node| may_go_to(alternative, node.node)).collect()
         });
@@ -104,6 +106,7 @@ impl Engine<'_, '_> {
                     if unit.pending == 0 {
                         return;
                     }
+                    self.work.add(1);
                     let most = if first { node.nominated(unit.class).min(unit.pending) } else { unit.pending };
                     if most == 0 {
                         continue;

@@ -2,11 +2,12 @@
 
 use super::Engine;
 use crate::packing::Bin;
+use crate::pools::Pool;
 use crate::solution::{Placement, Solution, Unschedulable};
-use crate::{against, explain, launch};
+use crate::{Reason, against, explain, launch};
 
-impl Engine<'_, '_> {
-    pub(super) fn finish(mut self) -> (Solution, bool) {
+impl<'q> Engine<'_, '_, 'q> {
+    pub(super) fn finish(mut self) -> (Solution, bool, Vec<Pool<'q>>) {
         let mut solution = Solution::default();
         let mut queues: Vec<std::vec::IntoIter<usize>> =
             self.classes.list.iter_mut().map(|class| std::mem::take(&mut class.pods).into_iter()).collect();
@@ -23,18 +24,24 @@ impl Engine<'_, '_> {
                 pool.reservations.close();
                 pool.reprice();
             }
-            solution.launches.extend(launch::launches(pool, bins, pods, &self.resources, self.options));
+            solution.launches.extend(launch::launches(pool, bins, pods, &self.resources, &self.options));
         }
         solution.placements.sort_unstable();
         solution.unschedulable.sort_by_key(|pod| pod.pod);
-        (solution, limited)
+        solution.work = self.work();
+        (solution, limited, self.pools)
     }
 
     /// Says why what is pending found no place, and returns whether limits are among the reasons.
     fn explain(&mut self, queues: Vec<std::vec::IntoIter<usize>>, solution: &mut Solution) -> bool {
-        let mut limited = false;
+        let (mut limited, out_of_work) = (false, self.is_out_of_work());
         for (index, queue) in queues.into_iter().enumerate() {
             if self.pending[index] == 0 {
+                continue;
+            }
+            if out_of_work && self.classes.list[index].refused.is_none() {
+                let reasons = || vec![Reason::OutOfWork];
+                solution.unschedulable.extend(queue.map(|pod| Unschedulable { pod, reasons: reasons() }));
                 continue;
             }
             let why = self.why(index);
@@ -71,7 +78,7 @@ impl Engine<'_, '_> {
             pools: &self.pools,
             classes: &self.classes,
             resources: &self.resources,
-            options: self.options,
+            options: &self.options,
         };
         let why = explainer.explain(class, &alternatives);
         // Where nothing of the node itself is in the way, other pods are.
