@@ -1,0 +1,299 @@
+//! Preferences that are met where pods run, so that whoever moves pods by choice can keep them.
+//!
+//! The kube-scheduler weighs preferences when it places a pod and never again. A move by choice must not take away what
+//! they brought: so a preference that is met where a pod runs counts as required of the place that it moves to. One that
+//! is not met stays a preference.
+
+use crate::constraints::covers;
+use crate::groups::{Group, GroupId, Groups, Kind};
+use crate::problem::{BoundPods, Problem};
+use crate::topology::counts_node;
+use nodeless_model::pod::Weighted;
+use nodeless_model::{Pod, Requirements, StringMap, labels};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// A pod as it would be if the preferences that are met where it runs were required.
+#[derive(Clone, Debug)]
+pub struct HeldPod {
+    /// The place of its node among those that run pods.
+    pub node: usize,
+    /// Its place among the pods of its node.
+    pub place: usize,
+    /// The pod.
+    pub pod: Pod,
+}
+
+/// All pods with preferences that are met where they run, as if these were required. `running` has all nodes that exist;
+/// `namespaces` is as in [`Problem::namespaces`].
+///
+/// Met is a `ScheduleAnyway` spread whose skew the pod's domain keeps, preferred pod affinity with a counted pod in the
+/// domain, preferred pod anti-affinity without one, and a preferred node affinity term that the node matches. Taints with
+/// `PreferNoSchedule` are no matter of the pod alone and are left out.
+#[must_use]
+pub fn held_preferences(running: &[BoundPods<'_>], namespaces: &BTreeMap<String, StringMap>) -> Vec<HeldPod> {
+    let mut with_preferences: Vec<(usize, usize)> = Vec::new();
+    let mut problem = Problem { namespaces: namespaces.clone(), ..Problem::default() };
+    for (node, bound) in running.iter().enumerate() {
+        for (place, pod) in bound.pods.iter().enumerate().filter(|(_, pod)| pod.is_active() && has_preferences(pod)) {
+            with_preferences.push((node, place));
+            problem.pods.push(pod);
+        }
+    }
+    if with_preferences.is_empty() {
+        return Vec::new();
+    }
+    let mut groups = Groups::of(&problem, true);
+    let counts = Counts::of(running, &mut groups);
+    let one = |(index, (node, place)): (usize, (usize, usize))| {
+        let running = Running { groups: &groups, counts: &counts, node: &running[node], number: node, index };
+        running.held(problem.pods[index]).map(|pod| HeldPod { node, place, pod })
+    };
+    with_preferences.into_iter().enumerate().filter_map(one).collect()
+}
+
+fn has_preferences(pod: &Pod) -> bool {
+    !pod.preferred_node_affinity.is_empty()
+        || !pod.preferred_pod_affinity.is_empty()
+        || !pod.preferred_pod_anti_affinity.is_empty()
+        || pod.topology_spread.iter().any(|spread| !spread.hard)
+}
+
+/// How many pods each group counts, by domain. Domains are numbered: by node for groups over the host name, by the value
+/// of the label for all others.
+struct Counts {
+    keys: HashMap<String, Domains>,
+    /// By group and domain.
+    counts: Vec<HashMap<usize, u32>>,
+    /// By spread group, the least count over all domains with a node that counts.
+    least: Vec<u32>,
+}
+
+/// The domains of a topology key.
+struct Domains {
+    /// By node; missing where the node lacks the label.
+    of_node: Vec<Option<usize>>,
+    count: usize,
+}
+
+impl Counts {
+    fn of<'a>(running: &[BoundPods<'a>], groups: &mut Groups<'a>) -> Self {
+        let mut keys: HashMap<String, Domains> = HashMap::new();
+        for group in &groups.list {
+            keys.entry(group.key.clone()).or_insert_with(|| Domains::of(&group.key, running));
+        }
+        let mut counts: Vec<HashMap<usize, u32>> = vec![HashMap::new(); groups.list.len()];
+        for (number, node) in running.iter().enumerate() {
+            for pod in node.pods.iter().copied().filter(|pod| pod.is_active()) {
+                let signature = groups.signature(pod);
+                for &group in &groups.selected[signature] {
+                    let of = &groups.list[group];
+                    if let Some(domain) = keys[&of.key].of_node[number]
+                        && counts_node(&of.filter, node)
+                    {
+                        *counts[group].entry(domain).or_default() += 1;
+                    }
+                }
+            }
+        }
+        let counted = groups.list.iter().zip(&counts);
+        let least = counted.map(|(group, counts)| least(group, counts, &keys[&group.key], running)).collect();
+        Self { keys, counts, least }
+    }
+
+    fn at(&self, group: GroupId, domain: usize) -> u32 {
+        self.counts[group].get(&domain).copied().unwrap_or(0)
+    }
+}
+
+/// The least count of a spread group over its domains; zero for other groups.
+fn least(group: &Group, counts: &HashMap<usize, u32>, domains: &Domains, running: &[BoundPods<'_>]) -> u32 {
+    let Kind::Spread { min_domains, .. } = group.kind else { return 0 };
+    let total = if group.filter.is_trivial() {
+        domains.count
+    } else {
+        let nodes = running.iter().zip(&domains.of_node).filter(|(node, _)| counts_node(&group.filter, node));
+        nodes.filter_map(|(_, domain)| *domain).collect::<HashSet<usize>>().len()
+    };
+    // Domains without a counted pod are not in the map.
+    if total < min_domains as usize || counts.len() < total {
+        return 0;
+    }
+    counts.values().copied().min().unwrap_or(0)
+}
+
+impl Domains {
+    fn of(key: &str, running: &[BoundPods<'_>]) -> Self {
+        if key == labels::HOSTNAME {
+            return Self { of_node: (0..running.len()).map(Some).collect(), count: running.len() };
+        }
+        let mut known: HashMap<&str, usize> = HashMap::new();
+        let mut of_node = Vec::with_capacity(running.len());
+        for node in running {
+            let value = node.labels.iter().find(|(label, _)| labels::normalize(label) == key);
+            of_node.push(value.map(|(_, value)| {
+                let next = known.len();
+                *known.entry(value).or_insert(next)
+            }));
+        }
+        Self { of_node, count: known.len() }
+    }
+}
+
+/// A pod where it runs.
+struct Running<'r, 'a> {
+    groups: &'r Groups<'a>,
+    counts: &'r Counts,
+    node: &'r BoundPods<'a>,
+    /// The number of its node.
+    number: usize,
+    /// Its place among the pods with preferences.
+    index: usize,
+}
+
+impl Running<'_, '_> {
+    /// The pod with what it prefers and has as required; nothing where that is nothing.
+    fn held(&self, pod: &Pod) -> Option<Pod> {
+        let owned = &self.groups.owned[self.groups.relations[self.index].owned];
+        let affinity = self.met(&pod.preferred_pod_affinity, &owned.affinity);
+        let anti = self.met(&pod.preferred_pod_anti_affinity, &owned.anti);
+        let soft = pod.topology_spread.iter().enumerate().filter(|(_, spread)| !spread.hard);
+        let spread: Vec<usize> =
+            soft.zip(&owned.spread).filter(|(_, group)| self.is_met(**group)).map(|((place, _), _)| place).collect();
+        let own = Requirements::from_labels(self.node.labels);
+        let fits = |terms: &Vec<_>| Requirements::from_terms(terms).is_ok_and(|wanted| covers(&own, &wanted));
+        let node: Vec<_> = pod.preferred_node_affinity.iter().filter(|term| fits(&term.preference)).collect();
+        if affinity.is_empty() && anti.is_empty() && spread.is_empty() && node.is_empty() {
+            return None;
+        }
+        let mut held = pod.clone();
+        held.required_pod_affinity
+            .extend(affinity.into_iter().map(|place| pod.preferred_pod_affinity[place].preference.clone()));
+        let terms = anti.into_iter().map(|place| pod.preferred_pod_anti_affinity[place].preference.clone());
+        held.required_pod_anti_affinity.extend(terms);
+        spread.into_iter().for_each(|place| held.topology_spread[place].hard = true);
+        if !node.is_empty() && held.required_node_affinity.is_empty() {
+            held.required_node_affinity.push(Vec::new());
+        }
+        for alternative in &mut held.required_node_affinity {
+            alternative.extend(node.iter().flat_map(|term| term.preference.iter().cloned()));
+        }
+        Some(held)
+    }
+
+    /// The places of the terms that are met; groups list them with the heaviest first.
+    fn met<T>(&self, terms: &[Weighted<T>], groups: &[GroupId]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..terms.len()).collect();
+        order.sort_by_key(|place| Reverse(terms[*place].weight));
+        order.into_iter().zip(groups).filter(|(_, group)| self.is_met(**group)).map(|(place, _)| place).collect()
+    }
+
+    fn is_met(&self, group: GroupId) -> bool {
+        let of = &self.groups.list[group];
+        let Some(domain) = self.counts.keys[&of.key].of_node[self.number] else {
+            // A node without the label is in no domain: anti-affinity holds there, and nothing else does.
+            return of.kind == Kind::Anti;
+        };
+        let selected = &self.groups.selected[self.groups.relations[self.index].selected];
+        let itself = u32::from(selected.binary_search(&group).is_ok());
+        let here = self.counts.at(group, domain);
+        match of.kind {
+            Kind::Spread { max_skew, .. } => here.saturating_sub(self.counts.least[group]) <= max_skew,
+            Kind::Affinity => here > itself,
+            Kind::Anti => here <= itself,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
+    use nodeless_model::requirement::RequirementTerm;
+    use nodeless_model::{LabelSelector, Operator};
+
+    fn labelled(key: &str, value: &str) -> StringMap {
+        StringMap::from([(key.into(), value.into())])
+    }
+
+    fn pod(name: &str) -> Pod {
+        let own = labelled("app", "web");
+        let selector = Some(LabelSelector::from_labels(own.clone()));
+        Pod {
+            namespace: "default".into(),
+            name: name.into(),
+            labels: own,
+            topology_spread: vec![TopologySpread {
+                max_skew: 1,
+                topology_key: labels::ZONE.into(),
+                hard: false,
+                selector: selector.clone(),
+                match_label_keys: Vec::new(),
+                min_domains: None,
+                honor_node_affinity: true,
+                honor_node_taints: false,
+            }],
+            preferred_pod_anti_affinity: vec![Weighted {
+                weight: 1,
+                preference: PodAffinityTerm {
+                    selector,
+                    topology_key: labels::HOSTNAME.into(),
+                    ..PodAffinityTerm::default()
+                },
+            }],
+            preferred_node_affinity: vec![Weighted {
+                weight: 1,
+                preference: vec![RequirementTerm {
+                    key: "disk".into(),
+                    operator: Operator::In,
+                    values: vec!["ssd".into()],
+                    min_values: None,
+                }],
+            }],
+            ..Pod::default()
+        }
+    }
+
+    fn held(nodes: &[(&str, &StringMap, &[&Pod])]) -> Vec<HeldPod> {
+        let running: Vec<BoundPods<'_>> = nodes
+            .iter()
+            .map(|(name, labels, pods)| BoundPods { name, labels, taints: &[], pods: pods.to_vec() })
+            .collect();
+        held_preferences(&running, &BTreeMap::new())
+    }
+
+    #[test]
+    fn what_is_met_is_required_and_what_is_not_stays_a_preference() {
+        let (a, b, c) = (pod("a"), pod("b"), pod("c"));
+        let one = StringMap::from([(labels::ZONE.into(), "one".into()), ("disk".into(), "ssd".into())]);
+        let two = labelled(labels::ZONE, "two");
+        let found = held(&[("first", &one, &[&a, &b]), ("second", &two, &[&c])]);
+        assert_eq!(found.len(), 3);
+        // Two beside one keep the skew; two on a host are not apart.
+        assert!(found.iter().all(|held| held.pod.topology_spread[0].hard));
+        assert_eq!(found[0].pod.required_pod_anti_affinity, Vec::new());
+        assert_eq!(found[0].pod.required_node_affinity, vec![a.preferred_node_affinity[0].preference.clone()]);
+        assert_eq!(found[2].pod.required_pod_anti_affinity, vec![c.preferred_pod_anti_affinity[0].preference.clone()]);
+        assert_eq!(found[2].pod.required_node_affinity, Vec::<Vec<RequirementTerm>>::new());
+    }
+
+    #[test]
+    fn a_spread_that_is_broken_is_not_held() {
+        let (a, b) = (pod("a"), pod("b"));
+        let (one, two) = (labelled(labels::ZONE, "one"), labelled(labels::ZONE, "two"));
+        let found = held(&[("first", &one, &[&a]), ("second", &one, &[&b]), ("third", &two, &[])]);
+        assert!(found.iter().all(|held| !held.pod.topology_spread[0].hard));
+        // Without the other zone there is one domain, which has the least and the most.
+        let found = held(&[("first", &one, &[&a]), ("second", &one, &[&b])]);
+        assert!(found.iter().all(|held| held.pod.topology_spread[0].hard));
+    }
+
+    #[test]
+    fn pods_that_have_ended_do_not_count() {
+        let (a, gone) = (pod("a"), Pod { phase: nodeless_model::pod::PodPhase::Succeeded, ..pod("gone") });
+        let one = labelled(labels::ZONE, "one");
+        let found = held(&[("first", &one, &[&a, &gone])]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].pod.required_pod_anti_affinity.len(), 1);
+    }
+}
