@@ -103,8 +103,9 @@ pub struct Options {
     /// What several nodes, or several replacements, must save at least, as a share of what the removed nodes cost. A
     /// plan is only as good as its packing; below this, another arrangement would move pods for the noise in it.
     pub least_saving: f64,
-    /// How much work a decision may be, in pods looked at by the scheduler. The same input always does the same work, so
-    /// nothing is cut off by time; what was not looked at is reported.
+    /// How much work consolidation, and the replacement of drifted nodes, may be, in the units of
+    /// [`nodeless_scheduling::Solution::work`]. The same input always does the same work, so nothing is cut off by time; what
+    /// was not looked at is reported.
     pub most_work: u64,
 }
 
@@ -120,7 +121,7 @@ impl Default for Options {
             trust_conditions: false,
             explain: false,
             least_saving: LEAST_SAVING,
-            most_work: 4_000_000,
+            most_work: 200_000_000,
         }
     }
 }

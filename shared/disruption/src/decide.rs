@@ -9,10 +9,10 @@ use crate::drift::Drift;
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
-use crate::{buffers, consolidation, drifted, emptiness, faults, pods, static_drift};
+use crate::{buffers, consolidation, drifted, emptiness, faults, pods, preferences, static_drift};
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Decides which nodes go by choice, and says why each other node of ours stays.
 ///
@@ -66,7 +66,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         unseen.filter(|name| kept.get(*name).is_some_and(|reasons| reasons.contains(&KeptReason::NotLookedAt)));
     let mut not_looked_at: BTreeSet<String> = unseen.cloned().collect();
     if commands.is_empty() {
-        let found = consolidation::find(input, &full, &lookup, &expected, &mut budgets, options, now);
+        let found = consolidate(input, &full, &expected, &mut budgets, options, now);
         for (node, reasons) in found.kept {
             kept.entry(node).or_default().extend(reasons);
         }
@@ -92,6 +92,24 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         not_looked_at,
         events: faults::events(input, &budgets, now),
     }
+}
+
+/// Consolidation, which keeps the preferences of pods.
+fn consolidate<'a>(
+    input: &Cluster<'a>,
+    full: &[Eligible<'_, 'a>],
+    expected: &Expected<'a>,
+    budgets: &mut Budgets,
+    options: &Options,
+    now: Timestamp,
+) -> consolidation::Found {
+    let held = preferences::held(input, options);
+    let keeping = preferences::with_held(input, &held);
+    let lookup = Lookup::of(&keeping);
+    let wanted: HashSet<&str> = full.iter().map(|one| one.of.name()).collect();
+    let nodes = keeping.nodes.iter().filter(|node| wanted.contains(node.name()));
+    let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();
+    consolidation::find(&keeping, &full, &lookup, expected, budgets, options, now)
 }
 
 #[expect(clippy::too_many_arguments, reason = "the decision's parts, which no struct would make clearer")]
@@ -151,7 +169,8 @@ pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, option
     let held = buffers::hold(input, options, now);
     let input = held.as_ref().unwrap_or(input);
     if command.method.is_consolidation() {
-        return consolidation::still_right(command, input, now, options);
+        let held = preferences::held(input, options);
+        return consolidation::still_right(command, &preferences::with_held(input, &held), now, options);
     }
     let fresh = if command.method == Method::Emptiness {
         emptied_still(command, input, now, options)

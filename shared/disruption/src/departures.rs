@@ -13,7 +13,7 @@ use crate::{decide, pods};
 use jiff::Timestamp;
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::{DisruptionReason, Pod};
-use nodeless_scheduling::{ExistingNode, Launch, Problem, solve};
+use nodeless_scheduling::{ExistingNode, Launch, Prepared, Problem};
 use std::collections::{BTreeSet, HashSet};
 
 /// The cluster without the nodes that have gone so far, and with their pods where those go.
@@ -23,15 +23,18 @@ use std::collections::{BTreeSet, HashSet};
 pub(crate) struct Departures<'c, 'a> {
     expected: &'c Expected<'a>,
     guards: &'c Guards<'a>,
-    options: &'c Options,
     now: Timestamp,
     problem: Problem<'a>,
     reserved: Reserved,
     /// Nodes to which pods of those that have gone were sent.
     receiving: BTreeSet<String>,
-    /// Pods that the scheduler may still look at.
+    prepared: Prepared<'c>,
+    /// How much may still be looked at, in the units of [`nodeless_scheduling::Solution::work`].
     work_left: u64,
 }
+
+/// What it takes to show the scheduler a node or a pod, in the same units.
+const WORK_PER_ITEM: u64 = 4;
 
 /// What becomes of the pods of a node.
 struct Moves {
@@ -42,7 +45,7 @@ struct Moves {
 
 impl<'c, 'a> Departures<'c, 'a> {
     pub(crate) fn new(
-        cluster: &Cluster<'a>,
+        cluster: &'c Cluster<'a>,
         expected: &'c Expected<'a>,
         guards: &'c Guards<'a>,
         options: &'c Options,
@@ -50,10 +53,12 @@ impl<'c, 'a> Departures<'c, 'a> {
     ) -> Self {
         let mut problem = simulation::problem(cluster, |_| true);
         expected.take_room(&mut problem);
+        let pods = cluster.nodes.iter().flat_map(|node| &node.pods).chain(&cluster.pending_pods);
+        let requests = pods.map(|pod| &pod.requests);
         Self {
+            prepared: Prepared::new(&cluster.node_pools, cluster.daemon_sets, requests, &options.scheduling),
             expected,
             guards,
-            options,
             now,
             problem,
             reserved: Reserved::default(),
@@ -138,9 +143,12 @@ impl<'c, 'a> Departures<'c, 'a> {
     fn ask(&mut self, of_node: usize, drift: &Drift) -> Result<Moves, KeptReason> {
         let work: usize =
             self.problem.nodes.len() + self.problem.bound_pods.iter().map(|on| on.pods.len()).sum::<usize>();
-        let work = u64::try_from(work + self.problem.pods.len()).unwrap_or(u64::MAX);
-        self.work_left = self.work_left.checked_sub(work).ok_or(KeptReason::NotLookedAt)?;
-        let solution = solve(&self.problem, &self.options.scheduling);
+        let work = u64::try_from(work + self.problem.pods.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_ITEM);
+        if self.work_left == 0 {
+            return Err(KeptReason::NotLookedAt);
+        }
+        let solution = self.prepared.solve(&self.problem);
+        self.work_left = self.work_left.saturating_sub(work.saturating_add(solution.work));
         if let Some(stuck) = solution.unschedulable.iter().find(|stuck| stuck.pod < of_node) {
             let why: Vec<String> = stuck.reasons.iter().map(ToString::to_string).collect();
             return Err(blocked(drift, self.problem.pods[stuck.pod], why.join("; ")));

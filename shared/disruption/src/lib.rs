@@ -29,6 +29,7 @@ mod market;
 mod packed;
 pub mod pause;
 mod pods;
+mod preferences;
 mod reasons;
 pub mod rebalance;
 pub mod repair;
@@ -48,7 +49,7 @@ pub use decision::{
 pub use drift::{Drift, DriftReason, drift};
 pub use expiration::{Expired, expired};
 pub use reasons::{KeptReason, NoRoom};
-pub use settling::settle;
+pub use settling::plan;
 pub use static_capacity::{StaticChange, static_changes};
 pub use story::{BudgetStory, Elsewhere, OtherNode, PodStory, Story, story};
 

@@ -2,9 +2,9 @@
 
 use crate::packed::{Classes, fits};
 use nodeless_model::{
-    CapacityType, DaemonSet, InstanceType, Offering, Requirement, Requirements, ResourceIndex, labels, resources,
+    CapacityType, InstanceType, Offering, Requirement, Requirements, ResourceIndex, labels, resources,
 };
-use nodeless_scheduling::{Admission, Launch, PoolOffer, new_node_requirements, new_node_room};
+use nodeless_scheduling::{Admission, Launch, NewNode, PoolOffer, Prepared, Problem, Solution};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
@@ -12,7 +12,10 @@ use std::rc::Rc;
 pub(crate) struct Market<'a> {
     /// The NodePools, with what was charged to them since.
     pub(crate) offers: Vec<PoolOffer<'a>>,
-    shelves: Vec<Shelf>,
+    /// By NodePool, the nodes that it could launch.
+    nodes: HashMap<usize, Vec<NewNode>>,
+    /// By NodePool and admission, which of these it can launch, and for how much.
+    prices: HashMap<(usize, usize), Vec<(usize, f64)>>,
     /// By the admissions of the pods that have to share a node.
     together: HashMap<Vec<usize>, Rc<Assortment>>,
     /// By the admissions of the pods that have to be somewhere.
@@ -29,22 +32,6 @@ pub(crate) struct Market<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Reserved(BTreeMap<String, u32>);
 
-/// What one NodePool can launch.
-struct Shelf {
-    /// What its new nodes' labels may be.
-    launched: Requirements,
-    kinds: Vec<Kind>,
-    /// By admission and kind, the least price.
-    prices: HashMap<usize, Box<[f64]>>,
-}
-
-struct Kind {
-    /// The place among the NodePool's instance types.
-    place: usize,
-    /// What DaemonSets leave.
-    room: Box<[i64]>,
-}
-
 /// What can be launched for some pods.
 #[derive(Debug, Default)]
 pub(crate) struct Assortment {
@@ -56,7 +43,7 @@ pub(crate) struct Assortment {
 #[derive(Clone, Debug)]
 struct Item {
     pool: usize,
-    place: usize,
+    instance_type: String,
     price: f64,
     room: Box<[i64]>,
 }
@@ -69,16 +56,11 @@ pub(crate) struct Bound {
 }
 
 impl<'a> Market<'a> {
-    pub(crate) fn new(
-        offers: Vec<PoolOffer<'a>>,
-        daemon_sets: &[DaemonSet],
-        resources: &ResourceIndex,
-        demand: Box<[i64]>,
-    ) -> Self {
-        let shelves = offers.iter().map(|offer| Shelf::new(offer, daemon_sets, resources)).collect();
+    pub(crate) fn new(offers: Vec<PoolOffer<'a>>, resources: &ResourceIndex, demand: Box<[i64]>) -> Self {
         Self {
             offers,
-            shelves,
+            nodes: HashMap::new(),
+            prices: HashMap::new(),
             together: HashMap::new(),
             somewhere: HashMap::new(),
             worth: HashMap::new(),
@@ -86,11 +68,6 @@ impl<'a> Market<'a> {
             resources: resources.clone(),
             reserved: Reserved::default(),
         }
-    }
-
-    /// How many instance types there are, over all NodePools.
-    pub(crate) fn size(&self) -> usize {
-        self.shelves.iter().map(|shelf| shelf.kinds.len()).sum()
     }
 
     /// Whether anything can be had of a capacity reservation.
@@ -113,12 +90,17 @@ impl<'a> Market<'a> {
 
     /// The least that one new node, or two, would cost that hold a load of pods with these admissions; `None` where
     /// nothing could hold it.
-    pub(crate) fn bound(&mut self, load: &[i64], admissions: &BTreeSet<usize>, classes: &Classes<'_>) -> Option<Bound> {
+    pub(crate) fn bound(
+        &mut self,
+        load: &[i64],
+        admissions: &BTreeSet<usize>,
+        asker: &mut Asker<'_, '_>,
+    ) -> Option<Bound> {
         let key: Vec<usize> = admissions.iter().copied().collect();
-        let together = self.assortment(&key, classes, true);
+        let together = self.assortment(&key, asker, true);
         let single = together.items.iter().find(|item| fits(load, &item.room));
-        let mut best = single.map(|item| (item.price, vec![(item.pool, item.place)]));
-        let somewhere = if key.len() > 1 { self.assortment(&key, classes, false) } else { together };
+        let mut best = single.map(|item| (item.price, vec![item.instance_type.clone()]));
+        let somewhere = if key.len() > 1 { self.assortment(&key, asker, false) } else { together };
         for first in &somewhere.items {
             let cheapest = somewhere.items.first().map_or(0.0, |item| item.price);
             if best.as_ref().is_some_and(|(price, _)| first.price + cheapest >= *price) {
@@ -128,25 +110,19 @@ impl<'a> Market<'a> {
             if let Some(second) = somewhere.items.iter().find(|item| fits(&rest, &item.room)) {
                 let price = first.price + second.price;
                 if best.as_ref().is_none_or(|(known, _)| price < *known) {
-                    best = Some((price, vec![(first.pool, first.place), (second.pool, second.place)]));
+                    best = Some((price, vec![first.instance_type.clone(), second.instance_type.clone()]));
                 }
             }
         }
-        best.map(|(price, items)| Bound {
-            price,
-            instance_types: items
-                .into_iter()
-                .map(|(pool, place)| self.offers[pool].instance_types[place].name.clone())
-                .collect(),
-        })
+        best.map(|(price, instance_types)| Bound { price, instance_types })
     }
 
     /// The least that pods of an admission would cost if nodes were sold by slices: the price of what they ask for.
-    pub(crate) fn worth(&mut self, asked: &[i64], admission: usize, classes: &Classes<'_>) -> f64 {
+    pub(crate) fn worth(&mut self, asked: &[i64], admission: usize, asker: &mut Asker<'_, '_>) -> f64 {
         let worth = match self.worth.get(&admission) {
             Some(known) => Rc::clone(known),
             None => {
-                let assortment = self.assortment(&[admission], classes, true);
+                let assortment = self.assortment(&[admission], asker, true);
                 let made = self.balanced(&assortment);
                 self.worth.insert(admission, Rc::clone(&made));
                 made
@@ -189,25 +165,35 @@ impl<'a> Market<'a> {
     }
 
     /// What can be launched for pods of these admissions: for all of them together, or for some of them.
-    fn assortment(&mut self, key: &[usize], classes: &Classes<'_>, together: bool) -> Rc<Assortment> {
+    fn assortment(&mut self, key: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Rc<Assortment> {
         let known = if together { &self.together } else { &self.somewhere };
         if let Some(known) = known.get(key) {
             return Rc::clone(known);
         }
-        let mut items = Vec::new();
-        for (pool, (shelf, offer)) in self.shelves.iter_mut().zip(&self.offers).enumerate() {
+        let mut items: Vec<Item> = Vec::new();
+        for (pool, offer) in self.offers.iter().enumerate() {
             for &admission in key {
-                shelf.price(admission, &classes.admissions[admission], offer);
+                self.prices.entry((pool, admission)).or_insert_with(|| asker.prices(offer, admission));
             }
-            for (place, kind) in shelf.kinds.iter().enumerate() {
-                let prices = key.iter().filter_map(|admission| shelf.prices.get(admission)).map(|prices| prices[place]);
-                let price = if together { prices.fold(0.0, f64::max) } else { prices.fold(f64::INFINITY, f64::min) };
-                if price.is_finite() {
-                    items.push(Item { pool, place: kind.place, price, room: kind.room.clone() });
-                }
+            let nodes = self.nodes.entry(pool).or_insert_with(|| asker.scheduler.new_nodes(&offer.pool.name));
+            let mut known: BTreeMap<usize, (usize, f64)> = BTreeMap::new();
+            for &(node, price) in key.iter().flat_map(|admission| &self.prices[&(pool, *admission)]) {
+                let (count, known) = known.entry(node).or_insert((0, price));
+                *count += 1;
+                *known = if together { known.max(price) } else { known.min(price) };
             }
+            let fit = known.into_iter().filter(|(_, (count, _))| !together || *count == key.len());
+            items.extend(fit.map(|(node, (_, price))| Item {
+                pool,
+                instance_type: nodes[node].instance_type.clone(),
+                price,
+                room: nodes[node].room.clone(),
+            }));
         }
-        items.sort_by(|a, b| a.price.total_cmp(&b.price).then((a.pool, a.place).cmp(&(b.pool, b.place))));
+        asker.work += u64::try_from(items.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_ITEM);
+        items.sort_by(|a, b| {
+            a.price.total_cmp(&b.price).then_with(|| (a.pool, &a.instance_type).cmp(&(b.pool, &b.instance_type)))
+        });
         let mut kept: Vec<Item> = Vec::new();
         for item in items {
             if !kept.iter().any(|better| fits(&item.room, &better.room)) {
@@ -218,6 +204,52 @@ impl<'a> Market<'a> {
         let known = if together { &mut self.together } else { &mut self.somewhere };
         known.insert(key.to_vec(), Rc::clone(&made));
         made
+    }
+}
+
+/// What it takes to compare an instance type with the others, in the units of [`nodeless_scheduling::Solution::work`].
+const WORK_PER_ITEM: u64 = 10;
+
+/// Who knows what NodePools can launch, and what asking took.
+pub(crate) struct Asker<'s, 'a> {
+    pub(crate) scheduler: &'s mut dyn Scheduler,
+    pub(crate) classes: &'s Classes<'a>,
+    pub(crate) work: u64,
+}
+
+impl Asker<'_, '_> {
+    fn prices(&mut self, offer: &PoolOffer<'_>, admission: usize) -> Vec<(usize, f64)> {
+        self.scheduler.prices(&offer.pool.name, &self.classes.admissions[admission], &mut self.work)
+    }
+}
+
+/// Who says where pods go and what nodes cost: the scheduler, with the NodePools made ready once for all questions.
+pub(crate) trait Scheduler {
+    /// As [`Prepared::resources`].
+    fn resources(&self) -> &ResourceIndex;
+    /// As [`Prepared::solve`].
+    fn solve(&mut self, problem: &Problem<'_>) -> Solution;
+    /// As [`Prepared::new_nodes`].
+    fn new_nodes(&self, node_pool: &str) -> Vec<NewNode>;
+    /// As [`Prepared::prices`].
+    fn prices(&mut self, node_pool: &str, admission: &Admission, work: &mut u64) -> Vec<(usize, f64)>;
+}
+
+impl Scheduler for Prepared<'_> {
+    fn resources(&self) -> &ResourceIndex {
+        Prepared::resources(self)
+    }
+
+    fn solve(&mut self, problem: &Problem<'_>) -> Solution {
+        Prepared::solve(self, problem)
+    }
+
+    fn new_nodes(&self, node_pool: &str) -> Vec<NewNode> {
+        Prepared::new_nodes(self, node_pool)
+    }
+
+    fn prices(&mut self, node_pool: &str, admission: &Admission, work: &mut u64) -> Vec<(usize, f64)> {
+        Prepared::prices(self, node_pool, admission, work)
     }
 }
 
@@ -252,41 +284,6 @@ fn remaining(offers: &[PoolOffer<'_>], id: &str) -> u32 {
     let kinds = offers.iter().flat_map(|offer| offer.instance_types.iter());
     let held = kinds.flat_map(|kind| &kind.offerings).filter_map(|offering| offering.reservation.as_ref());
     held.filter(|held| held.id == id).map(|held| held.remaining).min().unwrap_or(0)
-}
-
-impl Shelf {
-    fn new(offer: &PoolOffer<'_>, daemon_sets: &[DaemonSet], resources: &ResourceIndex) -> Self {
-        let kinds = offer.instance_types.iter().enumerate().filter_map(|(place, kind)| {
-            let room = new_node_room(offer.pool, kind, daemon_sets)?;
-            Some(Kind { place, room: resources.amounts(&room) })
-        });
-        Self { launched: new_node_requirements(offer.pool), kinds: kinds.collect(), prices: HashMap::new() }
-    }
-
-    /// Works out what every kind costs for pods of an admission.
-    fn price(&mut self, id: usize, admission: &Admission, offer: &PoolOffer<'_>) {
-        if self.prices.contains_key(&id) {
-            return;
-        }
-        let mut prices: Box<[f64]> = self.kinds.iter().map(|_| f64::INFINITY).collect();
-        if admission.tolerates(&offer.pool.template.taints) {
-            for wanted in admission.alternatives() {
-                if self.launched.first_incompatible(wanted, labels::is_well_known).is_some() {
-                    continue;
-                }
-                let both = self.launched.with(wanted);
-                for (price, kind) in prices.iter_mut().zip(&self.kinds) {
-                    let kind = &offer.instance_types[kind.place];
-                    if both.intersects(&kind.requirements)
-                        && let Some(cheapest) = kind.cheapest_offering(&both)
-                    {
-                        *price = price.min(cheapest.price);
-                    }
-                }
-            }
-        }
-        self.prices.insert(id, prices);
-    }
 }
 
 /// The reservation that a launch uses.

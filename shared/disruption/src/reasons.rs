@@ -140,6 +140,16 @@ pub enum KeptReason {
         /// Dollars per hour that would have to be saved.
         least: f64,
     },
+    /// It was launched a short while ago, runs the pods that it was launched for, and too little could be saved to move them
+    /// already.
+    JustLaunched {
+        /// Dollars per hour.
+        saving: f64,
+        /// Dollars per hour that would have to be saved: a tenth of what its NodePool launched within the last hour.
+        least: f64,
+        /// Until when it counts as just launched.
+        until: Timestamp,
+    },
     /// What would replace it is of a NodePool of lower weight, because the limits of its own leave no room for another
     /// node.
     LighterNodePool {
@@ -291,6 +301,11 @@ impl fmt::Display for KeptReason {
                     "only ${saving:.4} an hour could be saved, and ${least:.4} is the least worth moving pods for"
                 )
             }
+            Self::JustLaunched { saving, least, until } => write!(
+                f,
+                "it was launched within the last hour and runs the pods that it was launched for; until {until:.0} they are \
+                 moved only for a saving of ${least:.4} an hour, and ${saving:.4} could be saved at the most"
+            ),
             Self::LighterNodePool { node_pool, lighter } => write!(
                 f,
                 "only NodePool {lighter} could launch what would replace it, and NodePool {node_pool} comes first by its \
@@ -382,6 +397,7 @@ impl KeptReason {
             | Self::NoReplacement
             | Self::WellUsed { .. }
             | Self::TooLittle { .. }
+            | Self::JustLaunched { .. }
             | Self::SpotToSpotOff
             | Self::SpotToSpotTypes { .. }
             | Self::MinValues { .. }
@@ -440,6 +456,7 @@ impl KeptReason {
             Self::NoReplacement => "no instance type would hold their pods",
             Self::WellUsed { .. } => "well used",
             Self::TooLittle { .. } => "too little to save",
+            Self::JustLaunched { .. } => "just launched, and too little to save",
             Self::LighterNodePool { .. } => "only a NodePool of lower weight could replace them",
             Self::SpotToSpotOff | Self::SpotToSpotTypes { .. } => "spot is not replaced by spot",
             Self::MinValues { .. } => "too few cheaper instance types for minValues",

@@ -199,7 +199,7 @@ fn drifted_nodes_that_were_too_much_to_look_at_come_first_next_time() {
     let mut world = full(6, 6);
     // Nothing can be launched, so one node after another is looked at in vain.
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(12))]);
-    world.options.most_work = 40;
+    world.options.most_work = 1700;
     let decision = world.decide();
     assert!(decision.commands.is_empty());
     let unseen: Vec<&str> = decision.not_looked_at.iter().map(String::as_str).collect();

@@ -218,6 +218,13 @@ pub fn normalize(key: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, present)| present)
 }
 
+/// The value of a label, under its present name or an alias of it.
+#[must_use]
+pub fn of<'l>(labels: &'l crate::StringMap, present: &str) -> Option<&'l String> {
+    let by_alias = || labels.iter().find(|(key, _)| normalize(key) == present).map(|(_, value)| value);
+    labels.get(present).or_else(by_alias)
+}
+
 /// Whether a NodePool or pod may not require this label, because no launch defines it and it is not the user's.
 ///
 /// The domains `karpenter.sh` and `karpenter.k8s.aws` and what lies below them are ours except for the well-known

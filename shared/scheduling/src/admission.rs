@@ -2,10 +2,8 @@
 
 use crate::constraints::{covers, first_repelling, hard_alternatives};
 use crate::problem::VolumeTopology;
-use crate::{ExistingNode, Reason, daemons};
-use nodeless_model::{
-    DaemonSet, InstanceType, NodePool, Pod, Requirement, Requirements, ResourceList, Taint, Toleration, labels,
-};
+use crate::{ExistingNode, Reason};
+use nodeless_model::{NodePool, Pod, Requirement, Requirements, Taint, Toleration, labels};
 use std::collections::BTreeMap;
 
 /// What a pod requires of a node's labels and taints: preferences, resources and other pods left out.
@@ -46,29 +44,8 @@ impl Admission {
     }
 }
 
-/// What a node that a NodePool launches with an instance type leaves for pods when the DaemonSets have taken their share;
-/// `None` where the NodePool launches no such node.
-#[must_use]
-pub fn new_node_room(pool: &NodePool, kind: &InstanceType, daemon_sets: &[DaemonSet]) -> Option<ResourceList> {
-    let launched = new_node_requirements(pool);
-    if !launched.intersects(&kind.requirements) {
-        return None;
-    }
-    let node = launched.with(&kind.requirements);
-    let mut room = kind.allocatable();
-    for set in daemon_sets {
-        if daemons::runs_on_template(&set.template, &launched, &pool.template.taints)
-            && daemons::may_run_on(&set.template, &node)
-        {
-            room.subtract(&set.template.requests);
-        }
-    }
-    Some(room)
-}
-
 /// What the labels of a NodePool's new nodes may be, before anything is known of their instance types.
-#[must_use]
-pub fn new_node_requirements(pool: &NodePool) -> Requirements {
+pub(crate) fn new_node_requirements(pool: &NodePool) -> Requirements {
     let mut requirements = pool.template.requirements.clone();
     requirements.add_all(&Requirements::from_labels(&pool.template.labels));
     requirements.add(labels::NODE_POOL, Requirement::one_of([pool.name.as_str()]));

@@ -33,9 +33,9 @@ pub fn solve(input: &Problem<'_>, options: &Options) -> Solution {
 
 /// NodePools made ready for several plans, since that takes longer than a small plan itself.
 pub struct Prepared<'p> {
-    pools: Vec<Pool<'p>>,
-    resources: ResourceIndex,
-    options: Options,
+    pub(crate) pools: Vec<Pool<'p>>,
+    pub(crate) resources: ResourceIndex,
+    pub(crate) options: Options,
     /// What making them ready took.
     work: u64,
 }
@@ -61,6 +61,11 @@ impl<'p> Prepared<'p> {
     #[must_use]
     pub const fn work(&self) -> u64 {
         self.work
+    }
+
+    /// Changes for how many kinds of pods that find no place it is worked out why.
+    pub const fn explain_at_most(&mut self, kinds: u32) {
+        self.options.max_explained = kinds;
     }
 
     /// The same as [`solve`] with the options given to [`Prepared::new`]. Of the NodePools those are used that the problem
@@ -133,6 +138,11 @@ const CAREFUL: usize = usize::MAX;
 /// How many rounds are spent on what is left, so that the effort stays bounded.
 const MOST_CAREFUL: u32 = 64;
 
+/// What it takes to read a problem: for each pod that waits, each that runs, and each node.
+const WORK_PER_POD: usize = 20;
+const WORK_PER_RUNNING_POD: usize = 4;
+const WORK_PER_NODE: usize = 20;
+
 /// Level, class and where its pods are bound for.
 type Binding = (usize, usize, Target);
 
@@ -177,6 +187,9 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         let order = Order { by_priority, some_taint_prefers: some_taint_prefers(input) };
         let classes = Classes::of(input, &options, &resources, &topology, order);
         let nodes = nodes::of(input, &resources, &classes, &mut topology);
+        let mut work = Work::at_most(max_work);
+        let running: usize = input.bound_pods.iter().map(|node| node.pods.len()).sum();
+        work.add(input.pods.len() * WORK_PER_POD + running * WORK_PER_RUNNING_POD + nodes.len() * WORK_PER_NODE);
         let count = |pods: &[usize]| u32::try_from(pods.len()).unwrap_or(u32::MAX);
         Self {
             input,
@@ -189,7 +202,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             outcomes: HashMap::new(),
             bins: pools.iter().map(|_| Vec::new()).collect(),
             placed: Vec::new(),
-            work: Work::at_most(max_work),
+            work,
             topology,
             classes,
             pools,

@@ -7,7 +7,10 @@ use crate::limits::{Limit, Limits};
 use crate::pools::{self, Choice, Pool, PoolType};
 use crate::problem::{MinValuesPolicy, Options, Problem};
 use crate::reason::{Cause, PodFault, Reason};
-use nodeless_model::{Quantity, Requirements, ResourceIndex, labels};
+use nodeless_model::{Quantity, ResourceIndex, labels};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Why a class found no place.
 pub(crate) struct Explanation {
@@ -25,6 +28,17 @@ impl Explanation {
     }
 }
 
+/// What NodePools could launch for alternatives, without looking at requests: by the place of the NodePool and alternative.
+pub(crate) type Launchable = HashMap<(usize, AlternativeId), Rc<Launched>>;
+
+/// What a NodePool could launch for an alternative.
+pub(crate) struct Launched {
+    /// The instance types that match, as places among the NodePool's.
+    types: Vec<usize>,
+    /// What of these can be had now.
+    choices: Vec<Choice>,
+}
+
 /// What reasons are looked for in. The pools' limits have to stand as they were when the last node was packed.
 pub(crate) struct Explainer<'e, 'a, 'p> {
     pub(crate) input: &'e Problem<'a>,
@@ -32,6 +46,7 @@ pub(crate) struct Explainer<'e, 'a, 'p> {
     pub(crate) classes: &'e Classes<'a>,
     pub(crate) resources: &'e ResourceIndex,
     pub(crate) options: &'e Options,
+    pub(crate) launchable: &'e RefCell<Launchable>,
 }
 
 impl Explainer<'_, '_, '_> {
@@ -47,8 +62,8 @@ impl Explainer<'_, '_, '_> {
         let mut all = Explanation { reasons: Vec::new(), limited: false, unexplained: false };
         for offer in pools::order(&self.input.node_pools) {
             let cause = pools::unusable(offer.pool).unwrap_or_else(|| {
-                let pool = self.pools.iter().find(|pool| pool.pool.name == offer.pool.name);
-                pool.map_or(Cause::NoInstanceTypes, |pool| self.last_cause(pool, class, alternatives))
+                let place = self.pools.iter().position(|pool| pool.pool.name == offer.pool.name);
+                place.map_or(Cause::NoInstanceTypes, |place| self.last_cause(place, class, alternatives))
             });
             all.limited |= matches!(cause, Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits);
             all.unexplained |= matches!(cause, Cause::Limits);
@@ -58,10 +73,15 @@ impl Explainer<'_, '_, '_> {
     }
 
     /// Of the causes of the alternatives that are left when all preferences are given up, the one that came last.
-    fn last_cause(&self, pool: &Pool<'_>, class: &Class<'_>, alternatives: &[AlternativeId]) -> Cause {
+    fn last_cause(&self, place: usize, class: &Class<'_>, alternatives: &[AlternativeId]) -> Cause {
+        let pool = &self.pools[place];
         let examined = alternatives.iter().map(|&id| {
             let alternative = &self.classes.alternatives[id];
-            Examination { pool, class, alternative, resources: self.resources, options: self.options }.cause()
+            let launched = || {
+                let mut launchable = self.launchable.borrow_mut();
+                Rc::clone(launchable.entry((place, id)).or_insert_with(|| Rc::new(Launched::of(pool, alternative))))
+            };
+            Examination { pool, class, alternative, resources: self.resources, options: self.options }.cause(launched)
         });
         // The first of those that got equally far, and so not `max_by_key`, which takes the last.
         examined
@@ -94,8 +114,18 @@ struct Examination<'e, 'a> {
     options: &'e Options,
 }
 
+impl Launched {
+    fn of(pool: &Pool<'_>, alternative: &Alternative) -> Self {
+        let merged = pool.requirements.with(&alternative.requirements);
+        let matching = pool.types.iter().enumerate().filter(|(_, kind)| merged.intersects(&kind.kind.requirements));
+        let types: Vec<usize> = matching.map(|(place, _)| place).collect();
+        let choices = types.iter().filter_map(|place| pool.choice(*place, &pool.types[*place], &merged)).collect();
+        Self { types, choices }
+    }
+}
+
 impl Examination<'_, '_> {
-    fn cause(&self) -> Cause {
+    fn cause(&self, launched: impl Fn() -> Rc<Launched>) -> Cause {
         if self.pool.types.is_empty() {
             return Cause::NoInstanceTypes;
         }
@@ -105,9 +135,8 @@ impl Examination<'_, '_> {
         if let Some(cause) = self.label() {
             return cause;
         }
-        let merged = self.pool.requirements.with(&self.alternative.requirements);
-        let types: Vec<&PoolType<'_>> =
-            self.pool.types.iter().filter(|kind| merged.intersects(&kind.kind.requirements)).collect();
+        let launched = launched();
+        let types: Vec<&PoolType<'_>> = launched.types.iter().map(|place| &self.pool.types[*place]).collect();
         if types.is_empty() {
             return Cause::NoTypeMatches { required: self.alternative.requirements.to_string() };
         }
@@ -118,7 +147,7 @@ impl Examination<'_, '_> {
         }
         let free = |kind: &&&PoolType<'_>| self.class.ports_free(&kind.daemon_ports);
         let Some(_) = fitting.iter().find(free) else { return self.port(&fitting) };
-        let choices: Vec<Choice> = self.choices(&merged);
+        let choices: Vec<&Choice> = self.choices(&launched);
         if choices.is_empty() {
             let instance_types = fitting.iter().filter(free).map(|kind| kind.kind.name.clone()).collect();
             return Cause::NoOffering { instance_types };
@@ -171,16 +200,15 @@ impl Examination<'_, '_> {
     }
 
     /// What could be launched for one pod, whatever the limits.
-    fn choices(&self, merged: &Requirements) -> Vec<Choice> {
-        let kinds = self.pool.types.iter().enumerate().filter(|(_, kind)| {
-            merged.intersects(&kind.kind.requirements)
-                && dense::fits(&self.class.requests, &kind.room)
-                && self.class.ports_free(&kind.daemon_ports)
-        });
-        kinds.filter_map(|(place, kind)| self.pool.choice(place, kind, merged)).collect()
+    fn choices<'l>(&self, launched: &'l Launched) -> Vec<&'l Choice> {
+        let holds = |choice: &&Choice| {
+            let kind = &self.pool.types[choice.kind];
+            dense::fits(&self.class.requests, &kind.room) && self.class.ports_free(&kind.daemon_ports)
+        };
+        launched.choices.iter().filter(holds).collect()
     }
 
-    fn limit(&self, choices: &[Choice]) -> Cause {
+    fn limit(&self, choices: &[&Choice]) -> Cause {
         let limits: &Limits = &self.pool.limits;
         for (place, limit) in limits.resources().iter().enumerate() {
             let smallest = choices.iter().map(|choice| choice.share.resources[place]).min().unwrap_or(0);

@@ -75,7 +75,7 @@ impl<G> Owned<G> {
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = &G> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &G> {
         self.required.iter().chain(&self.affinity).chain(&self.anti).chain(&self.spread)
     }
 }

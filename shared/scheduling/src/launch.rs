@@ -9,6 +9,9 @@ use crate::solution::{ChosenOffering, Launch, PricedType};
 use nodeless_model::claim::Charge;
 use nodeless_model::{Offering, Quantity, Requirement, Requirements, ResourceIndex, ResourceList, labels, resources};
 
+/// What it takes to list the instance types and requirements of a launch.
+const WORK_PER_LAUNCH: usize = 2000;
+
 /// Turns the nodes of a NodePool into launches. `pods` holds the indices of each node's pods.
 ///
 /// Each node may be launched as any instance type that holds its pods, the cheapest first, as far as the limits have room
@@ -31,6 +34,7 @@ pub(crate) fn launches(
             launches.push(alike);
             continue;
         }
+        pool.work.add(WORK_PER_LAUNCH);
         let slack = pool.limits.slack_each(bins.len() - index);
         let (choices, beyond) = match &bin.reservation {
             Some(id) => (reserved_choice(pool, bin, id), pool.limits.nothing()),

@@ -17,13 +17,13 @@
 //! 6. Only for pods that found no place is it worked out why (`explain`, `against`), and for a launch only when asked
 //!    ([`explain_launch`]).
 //!
-//! [`checker`] says independently whether a solution is valid; it shares no code with the engine.
+//! The crate `nodeless-checker`, which only tests and benches link, says independently whether a solution is valid.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod admission;
 mod against;
 mod assigning;
-pub mod checker;
+mod bonds;
 mod classes;
 mod constraints;
 mod daemons;
@@ -39,6 +39,7 @@ mod joining;
 mod launch;
 mod limits;
 mod merging;
+mod new_nodes;
 mod packing;
 mod pools;
 mod preferences;
@@ -55,12 +56,13 @@ mod values;
 mod volumes;
 mod work;
 
-pub use admission::{Admission, new_node_requirements, new_node_room};
+pub use admission::Admission;
+pub use bonds::{Bond, bonds};
 pub use engine::{Prepared, solve};
 pub use existing::{Excluded, ExistingNode, existing_node};
+pub use new_nodes::NewNode;
 pub use preferences::{HeldPod, held_preferences};
 pub use problem::{BoundPods, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, VolumeTopology};
 pub use reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
 pub use ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
 pub use solution::{ChosenOffering, Launch, Placement, PricedType, Solution, Unschedulable};
-pub use together::launch_together;

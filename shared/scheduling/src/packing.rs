@@ -80,6 +80,9 @@ const MOST_IN_VAIN: u32 = 10;
 /// Values are worked out again each time that what waits has shrunk to this share.
 const REVALUED: f64 = 0.7;
 
+/// What it takes, for each shape, to find out what resources are worth.
+const WORK_PER_SHAPE: usize = 20;
+
 /// What it takes to find out the worth of a demand.
 const WORK_OF_VALUE: usize = 10;
 
@@ -237,7 +240,8 @@ impl<'c> Packer<'_, '_, 'c, '_> {
 
     /// Works out what everything is worth, by what waits now.
     fn value(&mut self, units: &[Unit]) {
-        self.pool.work.add(self.demands.len() * WORK_OF_VALUE);
+        let shapes = self.pool.set(BASE).shapes.len();
+        self.pool.work.add(self.demands.len() * WORK_OF_VALUE + shapes * WORK_PER_SHAPE);
         let (values, tries) = valued(self.pool, self.context.classes, units, &mut self.demands, &self.forced);
         self.tries = tries;
         self.stock = Stock::of(&self.demands, self.context, units, values);

@@ -1,5 +1,6 @@
 //! NodePools made ready for planning: what they can launch for which requirements.
 
+use crate::admission::new_node_requirements;
 use crate::classes::AlternativeId;
 use crate::constraints::Alternative;
 use crate::daemons;
@@ -131,10 +132,7 @@ impl<'a> Pool<'a> {
         options: &Options,
     ) -> Self {
         let pool = offer.pool;
-        let mut requirements = pool.template.requirements.clone();
-        requirements.add_all(&Requirements::from_labels(&pool.template.labels));
-        requirements.add(labels::NODE_POOL, Requirement::one_of([pool.name.as_str()]));
-        requirements.add(labels::EC2_NODE_CLASS, Requirement::one_of([pool.template.node_class.as_str()]));
+        let requirements = new_node_requirements(pool);
         let mut on_board: Vec<&DaemonSet> = daemon_sets
             .iter()
             .filter(|set| daemons::runs_on_template(&set.template, &requirements, &pool.template.taints))
@@ -239,6 +237,13 @@ impl<'a> Pool<'a> {
         let result = self.admit_anew(set, &alternatives[id]);
         self.admitted.insert((set, id), result);
         result
+    }
+
+    /// The set of nodes that also keep further requirements; `None` when nothing could be launched.
+    pub(crate) fn narrowed(&mut self, within: &Requirements) -> Option<SetId> {
+        let base = &self.sets[BASE].requirements;
+        let narrowed = base.intersects(within).then(|| base.with(within))?;
+        self.intern(narrowed)
     }
 
     fn admit_anew(&mut self, set: SetId, alternative: &Alternative) -> Option<SetId> {

@@ -91,6 +91,9 @@ pub struct Options {
     /// How much work a plan may be at the most, in units of [`crate::Solution::work`]. Pods that it is not enough for are left
     /// for the next plan with [`crate::Reason::OutOfWork`]. `None` sets no bound.
     pub max_work: Option<u64>,
+    /// For how many kinds of pods that find no place it is worked out why, the largest by cpu and memory first. All others have
+    /// [`crate::Reason::NotExplained`].
+    pub max_explained: u32,
 }
 
 /// Whether preferences (preferred affinity, ScheduleAnyway) are tried before they are given up.
@@ -121,6 +124,7 @@ impl Default for Options {
             max_instance_types: 60,
             max_pods_per_node: None,
             max_work: None,
+            max_explained: 500,
         }
     }
 }

@@ -14,6 +14,8 @@ pub enum Reason {
     NoNodePools,
     /// The plan came to the end of its work before it looked at the pod; the next plan goes on.
     OutOfWork,
+    /// More kinds of pods found no place than [`crate::Options::max_explained`]; for these it was not worked out why.
+    NotExplained,
     /// A NodePool cannot launch a node for it.
     NodePool {
         /// The NodePool.
@@ -200,6 +202,9 @@ impl fmt::Display for Reason {
         match self {
             Self::Pod(fault) => fault.fmt(f),
             Self::NoNodePools => f.write_str("there is no NodePool; create one"),
+            Self::NotExplained => f.write_str(
+                "it fits nowhere; too many other kinds of pods fit nowhere either to tell why for each of them",
+            ),
             Self::OutOfWork => {
                 f.write_str("the plan reached its limit of work before it looked at the pod; the next plan goes on")
             }

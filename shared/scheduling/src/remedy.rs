@@ -10,7 +10,7 @@ impl Reason {
         match self {
             Self::Pod(fault) => fault.remedy(),
             Self::NoNodePools => Some("create a NodePool".to_owned()),
-            Self::OutOfWork => None,
+            Self::OutOfWork | Self::NotExplained => None,
             Self::NodePool { node_pool, cause } => cause.remedy(node_pool),
         }
     }

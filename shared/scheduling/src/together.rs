@@ -1,39 +1,55 @@
 //! One node for given pods, whatever else could be done with them.
 
 use crate::classes::{Classes, Order};
+use crate::engine::Prepared;
 use crate::groups::Groups;
 use crate::launch;
 use crate::packing::{Bin, holding, least_share};
-use crate::pools::{self, BASE, Pool};
-use crate::problem::{Options, PreferencePolicy, Problem};
+use crate::pools::Pool;
+use crate::problem::{Options, PoolOffer, PreferencePolicy, Problem};
 use crate::solution::Launch;
 use crate::topology::Topology;
-use nodeless_model::ResourceIndex;
+use crate::work::Work;
+use nodeless_model::{Requirements, ResourceIndex};
 
-/// The launch of one new node for all pods of a problem together, of its first NodePool by weight; `None` where that
-/// launches nothing that holds all of them within its limits.
-///
-/// For changing a plan that there is: preferences and topology constraints are not looked at, since they had their say when
-/// each of the pods was placed, and capacity reservations are not used.
-#[must_use]
-pub fn launch_together(problem: &Problem<'_>, options: &Options) -> Option<Launch> {
-    let options = Options { preferences: PreferencePolicy::Ignore, ..*options };
-    let daemons = problem.daemon_sets.iter().map(|set| &set.template.requests);
-    let resources = ResourceIndex::of(problem.pods.iter().map(|pod| &pod.requests).chain(daemons));
-    let offer = pools::order(&problem.node_pools).into_iter().next()?;
-    if pools::unusable(offer.pool).is_some() {
-        return None;
+impl Prepared<'_> {
+    /// The launch of one new node of a NodePool for all pods of a problem together, within these requirements; `None` where
+    /// that launches nothing that holds all of them within what `offer` leaves of its limits. Adds to `work` what it took.
+    ///
+    /// For changing a plan that there is: preferences and topology constraints are not looked at, since they had their say
+    /// when each of the pods was placed, and capacity reservations are not used.
+    #[must_use]
+    pub fn launch_together(
+        &mut self,
+        problem: &Problem<'_>,
+        offer: &PoolOffer<'_>,
+        within: &Requirements,
+        work: &mut u64,
+    ) -> Option<Launch> {
+        let options = Options { preferences: PreferencePolicy::Ignore, ..self.options };
+        let pool = self.pools.iter_mut().find(|pool| pool.pool.name == offer.pool.name)?;
+        pool.reset(offer, Work::default());
+        let launch = together(pool, problem, within, &self.resources, &options);
+        *work = work.saturating_add(pool.work.done);
+        launch
     }
-    let mut pools = vec![Pool::new(offer, problem.daemon_sets, &resources, &options)];
-    let topology = Topology::new(problem, Groups::of(problem, false), &mut pools);
+}
+
+fn together(
+    pool: &mut Pool<'_>,
+    problem: &Problem<'_>,
+    within: &Requirements,
+    resources: &ResourceIndex,
+    options: &Options,
+) -> Option<Launch> {
+    let topology = Topology::new(problem, Groups::of(problem, false), &mut []);
     let order = Order { by_priority: false, some_taint_prefers: false };
-    let classes = Classes::of(problem, &options, &resources, &topology, order);
-    let pool = pools.first_mut()?;
+    let classes = Classes::of(problem, options, resources, &topology, order);
     if !pool.reservations.is_empty() {
         pool.reservations.close();
         pool.reprice();
     }
-    let mut bin = Bin::empty(BASE, 0, pool.limits.nothing(), resources.len());
+    let mut bin = Bin::empty(pool.narrowed(within)?, 0, pool.limits.nothing(), resources.len());
     let mut pods = Vec::with_capacity(problem.pods.len());
     for (index, class) in classes.list.iter().enumerate() {
         let count = u32::try_from(class.pods.len()).ok()?;
@@ -49,5 +65,5 @@ pub fn launch_together(problem: &Problem<'_>, options: &Options) -> Option<Launc
     bin.shape = choice.kind;
     bin.share = least_share(pool, &pool.limits, &bin, &choice.share)?;
     pool.limits.charge(&bin.share, 1);
-    launch::launches(pool, &[bin], vec![pods], &resources, &options).pop()
+    launch::launches(pool, &[bin], vec![pods], resources, options).pop()
 }

@@ -291,14 +291,29 @@ pub(crate) fn counted_pods<'a, 'n>(
 
 /// Whether a node's domain counts for a spread.
 pub(crate) fn counts_node(filter: &NodeFilter, node: &BoundPods<'_>) -> bool {
-    filter.is_trivial() || counts(filter, &Requirements::from_labels(node.labels), node.taints)
+    let has = |key: &str| labels::of(node.labels, key);
+    filter.is_trivial()
+        || (tolerates(filter, node.taints)
+            && filter.node_selector.iter().all(|(key, value)| has(labels::normalize(key)) == Some(value))
+            && meets_any(filter, |wanted| {
+                wanted
+                    .iter()
+                    .all(|(key, wanted)| has(key).map_or_else(|| wanted.allows_absence(), |value| wanted.has(value)))
+            }))
 }
 
+/// The same for a node of which it is known what its labels may be.
 fn counts(filter: &NodeFilter, node: &Requirements, taints: &[Taint]) -> bool {
-    let terms = || filter.terms.iter().filter_map(|term| Requirements::from_terms(term).ok());
+    let has = |key: &str, value: &str| node.get(labels::normalize(key)).and_then(Requirement::single) == Some(value);
     tolerates(filter, taints)
-        && covers(node, &Requirements::from_labels(&filter.node_selector))
-        && (filter.terms.is_empty() || terms().any(|term| covers(node, &term)))
+        && filter.node_selector.iter().all(|(key, value)| has(key, value))
+        && meets_any(filter, |wanted| covers(node, wanted))
+}
+
+/// Whether a node meets any of the terms of a filter; each that can be read is shown to `meets`.
+fn meets_any(filter: &NodeFilter, meets: impl Fn(&Requirements) -> bool) -> bool {
+    let mut terms = filter.terms.iter().filter_map(|term| Requirements::from_terms(term).ok());
+    filter.terms.is_empty() || terms.any(|term| meets(&term))
 }
 
 fn tolerates(filter: &NodeFilter, taints: &[Taint]) -> bool {

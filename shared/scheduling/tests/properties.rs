@@ -5,7 +5,7 @@ mod support;
 
 use nodeless_model::*;
 use nodeless_scheduling::{
-    BoundPods, ExistingNode, Launch, MinValuesPolicy, Options, Problem, Solution, checker, existing_node, solve,
+    BoundPods, ExistingNode, Launch, MinValuesPolicy, Options, Problem, Solution, existing_node, solve,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -318,7 +318,7 @@ proptest! {
     fn every_solution_is_valid(world in worlds()) {
         let (problem, options) = (world.problem(), world.options());
         let solution = solve(&problem, &options);
-        let wrong = checker::violations(&problem, &solution, &options);
+        let wrong = nodeless_checker::violations(&problem, &solution, &options);
         prop_assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
@@ -326,7 +326,7 @@ proptest! {
     fn every_solution_keeps_topology_constraints(world in prop_oneof![related_worlds(true, true), related_worlds(false, true)]) {
         let (problem, options) = (world.problem(), world.options());
         let solution = solve(&problem, &options);
-        let wrong = checker::violations(&problem, &solution, &options);
+        let wrong = nodeless_checker::violations(&problem, &solution, &options);
         prop_assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
@@ -353,7 +353,7 @@ proptest! {
             let limit = offer.pool.limit_dollars_per_hour.filter(|_| dollars > 0.0).unwrap_or(f64::INFINITY);
             prop_assert!(offer.usage.dollars_per_hour + dollars <= limit + 1e-5);
         }
-        let wrong = checker::violations(&problem, &solution, &options);
+        let wrong = nodeless_checker::violations(&problem, &solution, &options);
         prop_assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
@@ -431,7 +431,7 @@ proptest! {
         let solution = solve(&problem, &options);
         for left_out in &solution.unschedulable {
             let pod = problem.pods[left_out.pod];
-            let place = checker::fresh_node(&problem, &solution, pod, &options);
+            let place = nodeless_checker::fresh_node(&problem, &solution, pod, &options);
             prop_assert!(place.is_none(), "{} fits on {place:?}: {:?}", pod.name, left_out.reasons);
         }
     }
@@ -442,7 +442,7 @@ proptest! {
         let solution = solve(&problem, &options);
         for left_out in &solution.unschedulable {
             let pod = problem.pods[left_out.pod];
-            let place = checker::fresh_node(&problem, &solution, pod, &options);
+            let place = nodeless_checker::fresh_node(&problem, &solution, pod, &options);
             prop_assert!(place.is_none(), "{} fits on {place:?}: {:?}", pod.name, left_out.reasons);
         }
     }
@@ -476,8 +476,8 @@ fn the_checker_finds_faults() {
     for (expected, spoil) in faults {
         let mut bad = good.clone();
         spoil(&mut bad);
-        let wrong = checker::violations(&problem, &bad, &options).join("\n");
+        let wrong = nodeless_checker::violations(&problem, &bad, &options).join("\n");
         assert!(wrong.contains(expected), "{expected}: {wrong}");
     }
-    assert!(checker::violations(&problem, &good, &options).is_empty());
+    assert!(nodeless_checker::violations(&problem, &good, &options).is_empty());
 }

@@ -478,7 +478,6 @@ fn preferences_are_given_up_in_order() {
 
 #[test]
 fn the_checker_finds_pods_that_are_too_near_or_too_far() {
-    use nodeless_scheduling::checker;
     let pools = [node_pool("default")];
     type Change = Box<dyn Fn(&mut Pod)>;
     let cases: [(&str, Change); 6] = [
@@ -505,7 +504,7 @@ fn the_checker_finds_pods_that_are_too_near_or_too_far() {
             bad.launches[1].requirements.remove(labels::ZONE);
             bad.launches[1].requirements.add(labels::ZONE, Requirement::one_of([ZONES[2]]));
         }
-        let wrong = checker::violations(&problem, &bad, &Options::default()).join("\n");
+        let wrong = nodeless_checker::violations(&problem, &bad, &Options::default()).join("\n");
         assert!(wrong.contains(expected), "{expected}: {wrong}");
     }
 }

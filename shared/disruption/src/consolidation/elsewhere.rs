@@ -1,6 +1,6 @@
 //! Which other node would not take a pod, and why: for people who ask about one node.
 
-use super::round::{Round, takes_pods};
+use super::round::{Round, prepared, takes_pods};
 use crate::candidates::{Eligible, Lookup, quiet_until};
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::packed::Obstacle;
@@ -22,7 +22,8 @@ pub(crate) fn elsewhere<'c, 'a>(
     options: &Options,
     now: Timestamp,
 ) -> Option<Elsewhere> {
-    let mut round = Round::new(cluster, std::slice::from_ref(one), lookup, expected, options, now);
+    let mut prepared = prepared(&[], cluster, std::slice::from_ref(one), options);
+    let mut round = Round::new(cluster, std::slice::from_ref(one), lookup, expected, (options, now), &mut prepared);
     let candidate = round.candidates.first()?;
     let (movers, own) = (candidate.movers.clone(), candidate.leaf);
     round.close(0);

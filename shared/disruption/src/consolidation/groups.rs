@@ -1,9 +1,9 @@
 //! Several nodes that several cheaper ones could replace.
 
+use super::State;
 use super::round::Round;
 use super::single::accept;
 use super::trial::agrees;
-use super::{Candidate, State};
 use crate::budgets::Budgets;
 use crate::packed::{Mover, Scope};
 use crate::reasons::KeptReason;
@@ -60,12 +60,17 @@ fn wasteful(round: &mut Round<'_, '_, '_>, spot: bool) -> Vec<usize> {
 
 /// What the pods of a candidate are worth; `None` where one of them can be placed nowhere.
 fn worth(round: &mut Round<'_, '_, '_>, place: usize) -> Option<f64> {
-    let candidate: &Candidate<'_, '_> = &round.candidates[place];
+    let movers: &[Mover<'_>] = &round.candidates[place].movers;
+    let classes: Option<Vec<(usize, usize)>> = movers
+        .iter()
+        .map(|mover| Some((mover.class, *round.packed.classes.list[mover.class].admission.as_ref().ok()?)))
+        .collect();
     let mut sum = 0.0;
-    for mover in &candidate.movers {
-        let class = &round.packed.classes.list[mover.class];
-        let admission = *class.admission.as_ref().ok()?;
-        sum += round.market.worth(&class.asked, admission, &round.packed.classes);
+    for (class, admission) in classes? {
+        sum += round.ask_market(|market, asker| {
+            let asked = &asker.classes.list[class].asked;
+            market.worth(asked, admission, asker)
+        });
     }
     Some(sum)
 }

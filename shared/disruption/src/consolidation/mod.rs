@@ -13,6 +13,7 @@ mod balanced;
 mod crowding;
 mod elsewhere;
 mod groups;
+mod launched;
 mod removal;
 mod replacement;
 mod round;
@@ -32,7 +33,7 @@ use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use jiff::Timestamp;
 use nodeless_model::{CapacityType, DisruptionReason};
-use nodeless_scheduling::{Launch, Problem};
+use nodeless_scheduling::{Launch, Prepared, Problem};
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,7 +97,8 @@ pub(crate) fn find<'c, 'a>(
     if known.is_empty() {
         return found;
     }
-    let mut round = Round::new(cluster, &known, lookup, expected, options, now);
+    let mut prepared = round::prepared(&cluster.node_pools, cluster, &known, options);
+    let mut round = Round::new(cluster, &known, lookup, expected, (options, now), &mut prepared);
     removal::run(&mut round, budgets);
     groups::run(&mut round, budgets);
     single::run(&mut round, budgets);
@@ -104,26 +106,27 @@ pub(crate) fn find<'c, 'a>(
     found
 }
 
-/// Finds what could be consolidated of nodes that are only planned, whatever their NodePools' policies and own budgets.
-/// `beside` has the nodes that exist and what runs there, `launches` what the nodes are planned as; of each
-/// NodePool at most `budget` nodes go.
+/// Finds what could be consolidated of nodes that are only planned, whatever their NodePools' policies and own budgets, and
+/// how much work is left. `beside` has the nodes that exist and what runs there, with it what the nodes are planned as; of
+/// each NodePool at most `budget` nodes go.
 pub(crate) fn find_planned<'c, 'a>(
     cluster: &'c Cluster<'a>,
     eligible: &[Eligible<'c, 'a>],
-    beside: &Problem<'a>,
-    launches: &[Launch],
+    (beside, launches): (&Problem<'a>, &[Launch]),
     budget: u32,
     options: &Options,
-) -> Vec<Command> {
+    prepared: &mut Prepared<'_>,
+) -> (Vec<Command>, u64) {
     let mut budgets = Budgets::even(cluster, budget);
-    let mut round = Round::planned(cluster, eligible, beside, options);
+    let mut round = Round::planned(cluster, eligible, beside, options, prepared);
     round.market.charge(launches.iter());
     removal::run(&mut round, &mut budgets);
     groups::run(&mut round, &mut budgets);
     single::run(&mut round, &mut budgets);
+    let work_left = round.work_left;
     let mut found = Found::default();
     round.finish(&mut found);
-    found.commands
+    (found.commands, work_left)
 }
 
 /// Whether it is known what a node costs.

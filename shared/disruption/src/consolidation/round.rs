@@ -1,29 +1,46 @@
 //! One look at all candidates: the packed cluster, the market, and what was decided so far.
 
 use super::balanced::Totals;
+use super::launched::JustLaunched;
 use super::{Candidate, Found, State};
 use crate::candidates::{Eligible, Lookup, quiet_until};
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::decide;
 use crate::decision::{Command, Method, PodPlacement, Replacement};
-use crate::market::Market;
+use crate::market::{Asker, Market, Scheduler};
 use crate::packed::{Classes, Mover, Packed, Repelling, Scope};
 use crate::reasons::KeptReason;
 use crate::simulation::{self, Expected};
 use crate::{pods, schedules};
 use jiff::Timestamp;
 use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, NodePool, ResourceIndex, ResourceList};
-use nodeless_scheduling::{BoundPods, ExistingNode, PoolOffer, Problem};
+use nodeless_scheduling::{BoundPods, ExistingNode, PoolOffer, Prepared, Problem};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+
+/// NodePools made ready for questions about the pods of these nodes.
+pub(super) fn prepared<'c, 'a>(
+    offers: &'c [PoolOffer<'a>],
+    cluster: &Cluster<'a>,
+    eligible: &[Eligible<'c, 'a>],
+    options: &Options,
+) -> Prepared<'c> {
+    let asked = eligible.iter().flat_map(|one| requests(one.of));
+    // Of what finds no place, one reason is told.
+    let scheduling = nodeless_scheduling::Options { max_explained: 1, ..options.scheduling };
+    Prepared::new(offers, cluster.daemon_sets, asked, &scheduling)
+}
 
 /// One look at all candidates.
 pub(super) struct Round<'c, 'a, 'o> {
     pub(super) options: &'o Options,
+    /// What the scheduler is asked with.
+    pub(super) scheduler: &'o mut dyn Scheduler,
     pub(super) now: Timestamp,
     pub(super) packed: Packed<'a>,
     pub(super) market: Market<'a>,
     totals: Totals,
+    just_launched: JustLaunched,
     /// Whether the nodes are only planned: then moving pods disturbs nobody, and what is launched need not be cheaper
     /// whatever EC2 picks.
     pub(super) planned: bool,
@@ -32,8 +49,8 @@ pub(super) struct Round<'c, 'a, 'o> {
     /// The candidate of each node of the row.
     pub(super) by_leaf: Vec<Option<usize>>,
     pub(super) commands: Vec<Command>,
-    /// Pods that the scheduler may still look at.
-    work_left: u64,
+    /// How much may still be looked at, in the units of [`nodeless_scheduling::Solution::work`].
+    pub(super) work_left: u64,
 }
 
 impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
@@ -42,14 +59,16 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         eligible: &[Eligible<'c, 'a>],
         lookup: &Lookup<'c, 'a>,
         expected: &Expected<'a>,
-        options: &'o Options,
-        now: Timestamp,
+        (options, now): (&'o Options, Timestamp),
+        scheduler: &'o mut dyn Scheduler,
     ) -> Self {
         let price = |place: usize| cluster.nodes[place].claim.map_or(0.0, |claim| lookup.price(claim));
         let offers = cluster.node_pools.iter().filter(|offer| may_launch(offer.pool, now)).cloned().collect();
         let row = |candidates: &[Candidate<'_, 'a>]| problem(cluster, expected, candidates, now);
-        let round = Self::over((cluster, &[]), eligible, offers, row, options, now);
-        Self { totals: Totals::of(cluster, price), ..round }
+        let round = Self::over((cluster, &[]), eligible, offers, row, (options, now), scheduler);
+        let prices = cluster.nodes.iter().enumerate().map(|(place, node)| (node, price(place)));
+        let just_launched = JustLaunched::of(prices, now);
+        Self { totals: Totals::of(cluster, price), just_launched, ..round }
     }
 
     /// One look at nodes that are only planned. `beside` has the nodes that exist, with what runs there.
@@ -58,6 +77,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         eligible: &[Eligible<'c, 'a>],
         beside: &Problem<'a>,
         options: &'o Options,
+        scheduler: &'o mut dyn Scheduler,
     ) -> Self {
         let now = Timestamp::MAX;
         let offers = cluster.node_pools.iter().filter(|offer| launches(offer.pool)).cloned().collect();
@@ -70,7 +90,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             row.bound_pods.extend(beside.bound_pods.iter().cloned());
             row
         };
-        let round = Self::over((cluster, &beside.bound_pods), eligible, offers, row, options, now);
+        let round = Self::over((cluster, &beside.bound_pods), eligible, offers, row, (options, now), scheduler);
         Self { planned: true, ..round }
     }
 
@@ -80,10 +100,10 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         eligible: &[Eligible<'c, 'a>],
         offers: Vec<PoolOffer<'a>>,
         row: impl FnOnce(&[Candidate<'_, 'a>]) -> Problem<'a>,
-        options: &'o Options,
-        now: Timestamp,
+        (options, now): (&'o Options, Timestamp),
+        scheduler: &'o mut dyn Scheduler,
     ) -> Self {
-        let resources = ResourceIndex::of(eligible.iter().flat_map(|one| requests(one.of)));
+        let resources = scheduler.resources().clone();
         let repelling = {
             let of_cluster = cluster.nodes.iter().flat_map(|node| &node.pods);
             Repelling::of(of_cluster.chain(beside.iter().flat_map(|node| &node.pods)).copied())
@@ -113,7 +133,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             }
         }
         let demand = demand(&candidates, &classes, &resources);
-        let market = Market::new(offers, cluster.daemon_sets, &resources, demand);
+        let market = Market::new(offers, &resources, demand);
         let packed = Packed::new(problem, classes, resources);
         for candidate in &mut candidates {
             let scopes = candidate.movers.iter().map(|mover| packed.scope(mover));
@@ -121,8 +141,10 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         }
         Self {
             options,
+            scheduler,
             now,
             totals: Totals::default(),
+            just_launched: JustLaunched::default(),
             planned: false,
             packed,
             market,
@@ -133,25 +155,33 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         }
     }
 
-    /// Whether every NodePool with the policy `Balanced` approves of a command.
+    /// Whether a command saves enough: for every NodePool with the policy `Balanced`, and for nodes that were just launched.
     pub(super) fn approve(&self, places: &[usize], savings: f64) -> Result<(), KeptReason> {
         if self.planned {
             return Ok(());
         }
         let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
+        self.just_launched.approve(&candidates, savings, self.now)?;
         self.totals.approve(&candidates, savings)
     }
 
-    /// Takes work from what is left, or says that it is too much.
-    pub(super) fn spend(&mut self, work: usize) -> Result<(), KeptReason> {
-        let work = u64::try_from(work).unwrap_or(u64::MAX);
-        match self.work_left.checked_sub(work) {
-            Some(left) => {
-                self.work_left = left;
-                Ok(())
-            }
-            None => Err(KeptReason::NotLookedAt),
-        }
+    /// Asks the market something.
+    pub(super) fn ask_market<T>(&mut self, ask: impl FnOnce(&mut Market<'a>, &mut Asker<'_, 'a>) -> T) -> T {
+        let mut asker = Asker { scheduler: &mut *self.scheduler, classes: &self.packed.classes, work: 0 };
+        let answer = ask(&mut self.market, &mut asker);
+        let work = asker.work;
+        self.spend(work);
+        answer
+    }
+
+    /// Refuses further questions once nothing is left of the work.
+    pub(super) fn has_work_left(&self) -> Result<(), KeptReason> {
+        if self.work_left == 0 { Err(KeptReason::NotLookedAt) } else { Ok(()) }
+    }
+
+    /// Takes what was done from what is left.
+    pub(super) fn spend(&mut self, work: u64) {
+        self.work_left = self.work_left.saturating_sub(work);
     }
 
     pub(super) fn close(&mut self, place: usize) {

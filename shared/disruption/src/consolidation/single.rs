@@ -47,7 +47,11 @@ fn replace(round: &mut Round<'_, '_, '_>, place: usize, reserved: bool) -> Resul
     let moves = round.packed.place(&movers, false);
     let outcome = if moves.left.is_empty() && scope == Scope::Small {
         // Room came free since it was looked at first.
-        removal::settle(round, place, &movers, &moves, scope)
+        let approved = round.approve(&[place], round.candidates[place].price);
+        if approved.is_err() {
+            round.packed.undo(&movers, &moves);
+        }
+        approved.and_then(|()| removal::settle(round, place, &movers, &moves, scope))
     } else {
         decide(round, place, &movers, &moves, scope)
     };
@@ -104,7 +108,7 @@ fn worth_asking(
         }
     }
     let price = round.candidates[place].price;
-    let bound = round.market.bound(&load, &keys, &round.packed.classes).ok_or(KeptReason::NoReplacement)?;
+    let bound = round.ask_market(|market, asker| market.bound(&load, &keys, asker)).ok_or(KeptReason::NoReplacement)?;
     if bound.price >= price * (1.0 - replacement::ROUNDING) {
         return Err(KeptReason::NotCheaper { price, replacement: bound.price, instance_types: bound.instance_types });
     }

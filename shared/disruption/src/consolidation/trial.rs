@@ -5,7 +5,7 @@ use crate::decision::Replacement;
 use crate::packed::{Mover, Moves, Scope};
 use crate::reasons::KeptReason;
 use nodeless_model::Pod;
-use nodeless_scheduling::{Launch, PoolOffer, Problem, Solution, solve};
+use nodeless_scheduling::{Launch, PoolOffer, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Where the scheduler sends pods.
@@ -17,8 +17,8 @@ pub(super) struct Verdict {
     pub(super) launches: Vec<Launch>,
 }
 
-/// How much more work it is to look at an instance type than at a pod.
-const WORK_PER_TYPE: usize = 8;
+/// What it takes to show the scheduler a pod, a node or a pod that runs, in the units of [`Solution::work`].
+const WORK_PER_ITEM: usize = 30;
 
 impl<'a> Round<'_, 'a, '_> {
     /// Shows pods to the scheduler, with the nodes where a quick look would send them, or where other pods matter with
@@ -42,8 +42,7 @@ impl<'a> Round<'_, 'a, '_> {
         scope: Scope,
         launching: bool,
     ) -> Result<Verdict, KeptReason> {
-        let types = if launching { self.market.size() * WORK_PER_TYPE } else { 0 };
-        self.spend(movers.len() + types)?;
+        self.has_work_left()?;
         let pods: Vec<&'a Pod> = movers.iter().map(|mover| mover.pod).collect();
         let offers = if launching { self.market.offers.clone() } else { Vec::new() };
         let mut problem = match scope {
@@ -55,7 +54,7 @@ impl<'a> Round<'_, 'a, '_> {
             Scope::Related => {
                 let (bound, count) = self.packed.relevant(movers);
                 let leaves = self.packed.prospects(movers, moves);
-                self.spend(count + bound.len() + leaves.len())?;
+                self.spend(work(count + bound.len()));
                 let mut reduced = self.small(&pods, leaves);
                 reduced.0.bound_pods = bound;
                 reduced.0.namespaces = self.packed.problem.namespaces.clone();
@@ -63,7 +62,9 @@ impl<'a> Round<'_, 'a, '_> {
             }
         };
         problem.0.node_pools = offers;
-        verdict(solve(&problem.0, &self.options.scheduling), movers, Some(&problem.1))
+        let solution = self.scheduler.solve(&problem.0);
+        self.spend(work(movers.len() + problem.1.len()).saturating_add(solution.work));
+        verdict(solution, movers, Some(&problem.1))
     }
 
     fn ask_whole(
@@ -73,14 +74,15 @@ impl<'a> Round<'_, 'a, '_> {
         offers: Vec<PoolOffer<'a>>,
     ) -> Result<Verdict, KeptReason> {
         let everything = self.packed.problem.bound_pods.iter().map(|node| node.pods.len() + 1).sum::<usize>();
-        self.spend(everything)?;
+        let scheduler = &mut *self.scheduler;
         let solution = self.packed.with_problem(|problem| {
             (problem.pods, problem.node_pools) = (pods, offers);
-            let solution = solve(problem, &self.options.scheduling);
+            let solution = scheduler.solve(problem);
             problem.pods.clear();
             problem.node_pools.clear();
             solution
         });
+        self.spend(work(everything).saturating_add(solution.work));
         verdict(solution, movers, None)
     }
 
@@ -114,9 +116,15 @@ impl<'a> Round<'_, 'a, '_> {
     }
 }
 
+fn work(items: usize) -> u64 {
+    u64::try_from(items * WORK_PER_ITEM).unwrap_or(u64::MAX)
+}
+
 /// What a solution means for the movers; `leaves` are the nodes that were shown, where not all were.
 fn verdict(solution: Solution, movers: &[Mover<'_>], leaves: Option<&[usize]>) -> Result<Verdict, KeptReason> {
-    if let Some(stuck) = solution.unschedulable.first() {
+    let explained = |stuck: &&Unschedulable| !stuck.reasons.contains(&Reason::NotExplained);
+    let stuck = solution.unschedulable.iter().find(explained).or(solution.unschedulable.first());
+    if let Some(stuck) = stuck {
         let why: Vec<String> = stuck.reasons.iter().map(ToString::to_string).collect();
         return Err(KeptReason::NoPlace { pod: movers[stuck.pod].pod.key(), why: why.join("; ") });
     }

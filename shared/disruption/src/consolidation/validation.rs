@@ -1,6 +1,6 @@
 //! Whether a command still is right on a fresh view.
 
-use super::round::Round;
+use super::round::{Round, prepared};
 use super::trial::Verdict;
 use super::{State, priced, replacement};
 use crate::budgets::Budgets;
@@ -40,7 +40,9 @@ pub(crate) fn still_right(
         budgets.take(&one.claim.node_pool, command.reason).ok()?;
         nodes.push(one);
     }
-    let mut round = Round::new(cluster, &nodes, &lookup, &expected, options, now);
+    let offers = if command.replacements.is_empty() { &[][..] } else { &cluster.node_pools[..] };
+    let mut prepared = prepared(offers, cluster, &nodes, options);
+    let mut round = Round::new(cluster, &nodes, &lookup, &expected, (options, now), &mut prepared);
     let mut movers: Vec<Mover<'_>> = Vec::new();
     let mut scope = Scope::Small;
     for place in 0..round.candidates.len() {

@@ -1,18 +1,19 @@
 //! A plan's launches as the nodes that they would become.
 
-use super::doubt::Doubt;
-use super::relaunch::least_charge;
+use super::fixed::Fixed;
+use super::least_charge;
 use crate::candidates::Eligible;
 use crate::cluster::{Cluster, ClusterNode};
 use jiff::Timestamp;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::{CapacityType, ConditionStatus, InstanceType, Node, NodeClaim, Phase, Pod, labels};
-use nodeless_scheduling::{Launch, PoolOffer, Problem, Solution};
+use nodeless_scheduling::{Bond, Launch, PoolOffer, Problem, Solution};
 use std::collections::HashMap;
 
 /// A plan as it would come true: each launch as the cheapest that it may be.
 pub(super) struct Hypothesis<'p, 'a> {
     pub(super) problem: &'p Problem<'a>,
+    fixed: &'p Fixed,
     nodes: Vec<(Node, NodeClaim)>,
     launches: HashMap<String, usize>,
     existing: HashMap<&'p str, usize>,
@@ -21,15 +22,13 @@ pub(super) struct Hypothesis<'p, 'a> {
 
 impl<'p, 'a> Hypothesis<'p, 'a> {
     /// `None` where pods cannot be told apart, or something that is launched is not known.
-    pub(super) fn of(problem: &'p Problem<'a>, solution: &Solution) -> Option<Self> {
-        let nodes: Option<Vec<(Node, NodeClaim)>> =
-            solution.launches.iter().enumerate().map(|(place, launch)| node(problem, place, launch)).collect();
-        let nodes = nodes?;
+    pub(super) fn of(problem: &'p Problem<'a>, fixed: &'p Fixed, solution: &Solution) -> Option<Self> {
+        let nodes = nodes(problem, solution)?;
         let launches = nodes.iter().enumerate().map(|(place, (node, _))| (node.name.clone(), place)).collect();
         let existing = problem.nodes.iter().enumerate().map(|(place, node)| (node.name.as_str(), place)).collect();
         let pods: HashMap<String, usize> =
             problem.pods.iter().enumerate().map(|(place, pod)| (pod.key(), place)).collect();
-        (pods.len() == problem.pods.len()).then_some(Self { problem, nodes, launches, existing, pods })
+        (pods.len() == problem.pods.len()).then_some(Self { problem, fixed, nodes, launches, existing, pods })
     }
 
     /// The place of the launch that becomes a node.
@@ -49,25 +48,7 @@ impl<'p, 'a> Hypothesis<'p, 'a> {
 
     /// What exists, with the pods that the solution sends there.
     pub(super) fn beside(&self, solution: &Solution) -> Problem<'a> {
-        let mut beside = Problem {
-            nodes: self.problem.nodes.clone(),
-            bound_pods: self.problem.bound_pods.clone(),
-            ..Problem::default()
-        };
-        let bound: HashMap<&str, usize> =
-            self.problem.bound_pods.iter().enumerate().map(|(place, bound)| (bound.name, place)).collect();
-        for placement in &solution.placements {
-            let pod = self.problem.pods[placement.pod];
-            let node = &mut beside.nodes[placement.node];
-            node.available.subtract(&pod.requests);
-            node.host_ports.extend(pod.host_ports.iter().cloned());
-            if let Some(place) = bound.get(node.name.as_str()) {
-                beside.bound_pods[*place].pods.push(pod);
-            }
-        }
-        // What was expected there has come.
-        beside.nodes.iter_mut().for_each(|node| node.nominated.clear());
-        beside
+        existing(self.problem, solution)
     }
 
     /// The launches as nodes, without what exists.
@@ -78,7 +59,7 @@ impl<'p, 'a> Hypothesis<'p, 'a> {
         let nodes = self.nodes.iter().zip(&solution.launches).map(|((node, claim), launch)| ClusterNode {
             node: Some(node),
             claim: Some(claim),
-            pods: launch.pods.iter().map(|pod| self.problem.pods[*pod]).collect(),
+            pods: launch.pods.iter().map(|pod| self.fixed.pod(self.problem, *pod)).collect(),
             command: None,
         });
         Cluster {
@@ -102,14 +83,9 @@ impl<'p, 'a> Hypothesis<'p, 'a> {
         solution.launches.iter().filter_map(one).collect()
     }
 
-    /// The launches that may change: all but those with pods that would not have to move with
-    /// their node, or that may not be moved without doubt.
-    pub(super) fn eligible<'c, 'h>(
-        &'h self,
-        cluster: &'c Cluster<'h>,
-        solution: &Solution,
-        doubt: &Doubt,
-    ) -> Vec<Eligible<'c, 'h>> {
+    /// The launches that may change: all but those with pods that would not have to move with their node, or that have to
+    /// stay together with others.
+    pub(super) fn eligible<'c, 'h>(&'h self, cluster: &'c Cluster<'h>, solution: &Solution) -> Vec<Eligible<'c, 'h>> {
         let offers: HashMap<&str, &'c PoolOffer<'h>> =
             cluster.node_pools.iter().map(|offer| (offer.pool.name.as_str(), offer)).collect();
         let one = |of: &'c ClusterNode<'h>| {
@@ -121,10 +97,40 @@ impl<'p, 'a> Hypothesis<'p, 'a> {
             let all_move = of.pods.iter().all(|pod: &&Pod| pod.is_reschedulable());
             (price > 0.0 && all_move && !reserved).then_some(Eligible { of, node, claim, offer, price })
         };
-        let fixed = |launch: &Launch| doubt.stays() && launch.pods.iter().any(|pod| doubt.concerns(*pod));
+        let fixed = |launch: &Launch| launch.pods.iter().any(|pod| self.fixed.bond(*pod) == Bond::Other);
         let movable = cluster.nodes.iter().zip(&solution.launches).filter(|(_, launch)| !fixed(launch));
         movable.filter_map(|(node, _)| one(node)).collect()
     }
+}
+
+/// The nodes that all launches of a solution become, and their claims; `None` where something that is launched is not known.
+pub(super) fn nodes(problem: &Problem<'_>, solution: &Solution) -> Option<Vec<(Node, NodeClaim)>> {
+    solution.launches.iter().enumerate().map(|(place, launch)| node(problem, place, launch)).collect()
+}
+
+/// The pods of a launch.
+pub(super) fn of_launch<'a>(problem: &Problem<'a>, launch: &Launch) -> Vec<&'a Pod> {
+    launch.pods.iter().map(|pod| problem.pods[*pod]).collect()
+}
+
+/// What exists, with the pods that a solution sends there.
+pub(super) fn existing<'a>(problem: &Problem<'a>, solution: &Solution) -> Problem<'a> {
+    let mut beside =
+        Problem { nodes: problem.nodes.clone(), bound_pods: problem.bound_pods.clone(), ..Problem::default() };
+    let bound: HashMap<&str, usize> =
+        problem.bound_pods.iter().enumerate().map(|(place, bound)| (bound.name, place)).collect();
+    for placement in &solution.placements {
+        let pod = problem.pods[placement.pod];
+        let node = &mut beside.nodes[placement.node];
+        node.available.subtract(&pod.requests);
+        node.host_ports.extend(pod.host_ports.iter().cloned());
+        if let Some(place) = bound.get(node.name.as_str()) {
+            beside.bound_pods[*place].pods.push(pod);
+        }
+    }
+    // What was expected there has come.
+    beside.nodes.iter_mut().for_each(|node| node.nominated.clear());
+    beside
 }
 
 /// The node that a launch becomes, and its claim.

@@ -15,7 +15,7 @@ mod world;
 
 use clock::Clock;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_scheduling::{Options, PoolOffer, Problem, checker, solve};
+use nodeless_scheduling::{Options, PoolOffer, Problem, solve};
 
 /// Plans for so many pods are given to the independent checker too, but for those that spread: to find an order in which
 /// they could be placed takes it minutes.
@@ -58,7 +58,7 @@ fn line(mix: &mixes::Mix, count: usize, spot: bool, bought: &str, types: &nodele
     let seconds = clock.elapsed().as_secs_f64();
     assert!(solution.unschedulable.is_empty(), "{}: {} left", mix.name, solution.unschedulable.len());
     if count <= CHECKED && mix.pods.iter().all(|pod| pod.topology_spread.is_empty()) {
-        let wrong = checker::violations(&problem, &solution, &Options::default());
+        let wrong = nodeless_checker::violations(&problem, &solution, &Options::default());
         assert!(wrong.is_empty(), "{} {bought}: {wrong:#?}", mix.name);
     }
     let ours = solution.price_per_hour();

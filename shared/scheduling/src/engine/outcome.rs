@@ -1,10 +1,12 @@
 //! From what was packed to a solution, with reasons for what was left out.
 
 use super::Engine;
+use crate::explain::Launchable;
 use crate::packing::Bin;
 use crate::pools::Pool;
 use crate::solution::{Placement, Solution, Unschedulable};
 use crate::{Reason, against, explain, launch};
+use std::cell::RefCell;
 
 impl<'q> Engine<'_, '_, 'q> {
     pub(super) fn finish(mut self) -> (Solution, bool, Vec<Pool<'q>>) {
@@ -35,6 +37,8 @@ impl<'q> Engine<'_, '_, 'q> {
     /// Says why what is pending found no place, and returns whether limits are among the reasons.
     fn explain(&mut self, queues: Vec<std::vec::IntoIter<usize>>, solution: &mut Solution) -> bool {
         let (mut limited, out_of_work) = (false, self.is_out_of_work());
+        let launchable = RefCell::default();
+        let mut explained = 0;
         for (index, queue) in queues.into_iter().enumerate() {
             if self.pending[index] == 0 {
                 continue;
@@ -44,14 +48,20 @@ impl<'q> Engine<'_, '_, 'q> {
                 solution.unschedulable.extend(queue.map(|pod| Unschedulable { pod, reasons: reasons() }));
                 continue;
             }
-            let why = self.why(index);
+            if explained >= self.options.max_explained {
+                let reasons = || vec![Reason::NotExplained];
+                solution.unschedulable.extend(queue.map(|pod| Unschedulable { pod, reasons: reasons() }));
+                continue;
+            }
+            explained += 1;
+            let why = self.why(index, &launchable);
             limited |= why.limited;
             solution.unschedulable.extend(queue.map(|pod| Unschedulable { pod, reasons: why.reasons.clone() }));
         }
         limited
     }
 
-    fn why(&mut self, index: usize) -> explain::Explanation {
+    fn why(&mut self, index: usize, launchable: &RefCell<Launchable>) -> explain::Explanation {
         let last = self.classes.list[index].levels.len().saturating_sub(1);
         let bound = self.classes.list[index].level(last).is_some_and(|level| !level.keys.is_empty());
         let mut alternatives =
@@ -79,6 +89,7 @@ impl<'q> Engine<'_, '_, 'q> {
             classes: &self.classes,
             resources: &self.resources,
             options: &self.options,
+            launchable,
         };
         let why = explainer.explain(class, &alternatives);
         // Where nothing of the node itself is in the way, other pods are.

@@ -4,7 +4,7 @@
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::*;
-use nodeless_scheduling::{Options, PoolOffer, Problem, Solution, checker, solve};
+use nodeless_scheduling::{Options, PoolOffer, Problem, Solution, solve};
 
 /// Room of memory for each cpu, in GiB, and dollars per hour for each cpu, by family.
 const FAMILIES: [(&str, i64, f64, &str); 4] =
@@ -148,7 +148,7 @@ pub fn solve_checked(problem: &Problem<'_>) -> Solution {
 
 pub fn solve_with(problem: &Problem<'_>, options: &Options) -> Solution {
     let solution = solve(problem, options);
-    let wrong = checker::violations(problem, &solution, options);
+    let wrong = nodeless_checker::violations(problem, &solution, options);
     assert!(wrong.is_empty(), "{wrong:#?}\n{solution:#?}");
     solution
 }

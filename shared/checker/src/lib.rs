@@ -1,19 +1,18 @@
 //! Whether a plan is valid, said by something much simpler than what made it.
 //!
 //! Nothing here is shared with the engine: pods are looked at one by one, and what they require is evaluated as the
-//! kube-scheduler does it, expression by expression. Slow, and meant for tests and for doubts.
+//! kube-scheduler does it, expression by expression. Slow, and only for tests and benches.
 
 mod topology;
 
 use self::topology::World;
-use crate::problem::{MinValuesPolicy, Options, PoolOffer, Problem};
-use crate::solution::{Launch, Solution};
 use nodeless_model::pod::HostPort;
 use nodeless_model::requirement::{Operator, RequirementTerm};
 use nodeless_model::{
     InstanceType, Offering, Pod, Quantity, Requirement, Requirements, ResourceList, Taint, TaintEffect, labels,
     resources,
 };
+use nodeless_scheduling::{Launch, MinValuesPolicy, Options, PoolOffer, Problem, Solution};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that is wrong with a solution, in sentences; nothing when it is valid.

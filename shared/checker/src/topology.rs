@@ -1,10 +1,9 @@
 //! Topology constraints, pod by pod, as the kube-scheduler reads them.
 
 use super::{accepts_labels, first_untolerated, fits_fresh, may_accept_labels};
-use crate::problem::{PoolOffer, Problem};
-use crate::solution::Solution;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::{LabelSelector, Pod, Requirement, Requirements, StringMap, Taint, labels};
+use nodeless_scheduling::{PoolOffer, Problem, Solution};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,45 @@
+//! How much it matters to other pods where a pod goes.
+
+use crate::groups::{Groups, Kind};
+use crate::problem::{Options, PreferencePolicy, Problem};
+use nodeless_model::labels;
+use std::collections::HashMap;
+
+/// How much it matters to other pods of a plan where a pod goes, and the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bond {
+    /// Not at all, or only that they do not share a node.
+    None,
+    /// In which zone it is.
+    Zone,
+    /// On which node it is, or which value another label has there.
+    Other,
+}
+
+/// The bonds of all pods of a problem, in their order.
+///
+/// The kube-scheduler places pods that wait in any order, one after another. A plan stays one that it can follow while pods
+/// with [`Bond::Zone`] stay in their zone and those with [`Bond::Other`] on their node.
+#[must_use]
+pub fn bonds(problem: &Problem<'_>, options: &Options) -> Vec<Bond> {
+    let groups = Groups::of(problem, options.preferences == PreferencePolicy::Respect);
+    let of_group: Vec<Bond> =
+        groups.list.iter().map(|group| bond(group.kind, &group.key, group.filter.is_trivial())).collect();
+    let mut known = HashMap::new();
+    let strongest = |ids: &mut dyn Iterator<Item = &usize>| ids.map(|id| of_group[*id]).max().unwrap_or(Bond::None);
+    let of_pod = |relations: &crate::groups::Relations| {
+        *known.entry(*relations).or_insert_with(|| {
+            let owned = strongest(&mut groups.owned[relations.owned].iter());
+            owned.max(strongest(&mut groups.selected[relations.selected].iter()))
+        })
+    };
+    groups.relations.iter().map(of_pod).collect()
+}
+
+fn bond(kind: Kind, key: &str, every_node_counts: bool) -> Bond {
+    match (kind, key) {
+        (Kind::Anti, labels::HOSTNAME) => Bond::None,
+        (_, labels::ZONE) if every_node_counts => Bond::Zone,
+        _ => Bond::Other,
+    }
+}

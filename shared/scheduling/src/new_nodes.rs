@@ -1,0 +1,62 @@
+//! What new nodes cost and hold, for those who compare many loads quickly; [`Prepared::solve`] decides.
+
+use crate::admission::Admission;
+use crate::engine::Prepared;
+use crate::pools::{BASE, Pool};
+use crate::work::Work;
+use nodeless_model::{ResourceIndex, labels};
+use std::collections::BTreeMap;
+
+/// A node that a NodePool could launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewNode {
+    /// The instance type.
+    pub instance_type: String,
+    /// What DaemonSets leave, in thousandths, in the order of [`Prepared::resources`].
+    pub room: Box<[i64]>,
+}
+
+impl Prepared<'_> {
+    /// The resources that pods and DaemonSets ask for, in the order in which amounts are listed.
+    #[must_use]
+    pub const fn resources(&self) -> &ResourceIndex {
+        &self.resources
+    }
+
+    /// The nodes that a NodePool could launch, by the name of their type.
+    #[must_use]
+    pub fn new_nodes(&self, node_pool: &str) -> Vec<NewNode> {
+        let pool = self.pools.iter().find(|pool| pool.pool.name == node_pool);
+        let types = pool.into_iter().flat_map(|pool| &pool.types);
+        types.map(|kind| NewNode { instance_type: kind.kind.name.clone(), room: kind.room.clone() }).collect()
+    }
+
+    /// Which of [`Prepared::new_nodes`] a NodePool could launch for pods with this admission, and for how many dollars per
+    /// hour at the least. Limits are not looked at. Adds to `work` what it took.
+    pub fn prices(&mut self, node_pool: &str, admission: &Admission, work: &mut u64) -> Vec<(usize, f64)> {
+        let Some(pool) = self.pools.iter_mut().find(|pool| pool.pool.name == node_pool) else { return Vec::new() };
+        pool.work = Work::default();
+        let found = prices(pool, admission);
+        *work = work.saturating_add(pool.work.done);
+        found
+    }
+}
+
+fn prices(pool: &mut Pool<'_>, admission: &Admission) -> Vec<(usize, f64)> {
+    let mut prices: BTreeMap<usize, f64> = BTreeMap::new();
+    if admission.tolerates(&pool.pool.template.taints) {
+        for wanted in admission.alternatives() {
+            let base = &pool.set(BASE).requirements;
+            if base.first_incompatible(wanted, labels::is_well_known).is_some() {
+                continue;
+            }
+            let Some(set) = pool.narrowed(wanted) else { continue };
+            for choice in &pool.set(set).choices {
+                let price = prices.entry(choice.kind).or_insert(choice.price);
+                *price = price.min(choice.price);
+            }
+        }
+    }
+    pool.work.add(prices.len());
+    prices.into_iter().collect()
+}
