@@ -330,7 +330,31 @@ impl fmt::Display for Requirement {
 /// Each plan copies and compares those of every instance type. So keys and requirements are shared between copies, and lie
 /// side by side in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Requirements(Vec<(Arc<str>, Arc<Requirement>)>);
+pub struct Requirements(Vec<Entry>);
+
+/// What one key may be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    /// Of the key. Keys have long beginnings in common, and numbers tell them apart without a look at any text.
+    hash: u64,
+    key: Arc<str>,
+    requirement: Arc<Requirement>,
+}
+
+impl Entry {
+    fn new(key: &str, requirement: Requirement) -> Self {
+        Self { hash: hash(key), key: key.into(), requirement: Arc::new(requirement) }
+    }
+
+    fn is(&self, hash: u64, key: &str) -> bool {
+        self.hash == hash && *self.key == *key
+    }
+}
+
+/// FNV-1a, which is short for short texts.
+fn hash(key: &str) -> u64 {
+    key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
 
 impl Requirements {
     /// No requirement.
@@ -370,12 +394,12 @@ impl Requirements {
     /// Narrows a key by a further requirement. The key is normalised first.
     pub fn add(&mut self, key: &str, requirement: Requirement) {
         let key = labels::normalize(key);
-        match self.position(key) {
+        match self.0.binary_search_by(|entry| (*entry.key).cmp(key)) {
             Ok(place) => {
-                let present = &mut self.0[place].1;
+                let present = &mut self.0[place].requirement;
                 *present = Arc::new(present.intersection(&requirement));
             }
-            Err(place) => self.0.insert(place, (key.into(), Arc::new(requirement))),
+            Err(place) => self.0.insert(place, Entry::new(key, requirement)),
         }
     }
 
@@ -389,16 +413,17 @@ impl Requirements {
     pub fn with(&self, others: &Self) -> Self {
         let mut both = Vec::with_capacity(self.0.len() + others.0.len());
         let mut left = others.0.as_slice();
-        for (key, ours) in &self.0 {
-            let before = left.iter().take_while(|(other, _)| other < key).count();
+        for ours in &self.0 {
+            let before = left.iter().take_while(|theirs| theirs.key < ours.key).count();
             both.extend_from_slice(&left[..before]);
             left = &left[before..];
             match left.split_first() {
-                Some(((other, theirs), rest)) if other == key => {
-                    both.push((key.clone(), Arc::new(ours.intersection(theirs))));
+                Some((theirs, rest)) if theirs.key == ours.key => {
+                    let requirement = Arc::new(ours.requirement.intersection(&theirs.requirement));
+                    both.push(Entry { requirement, ..ours.clone() });
                     left = rest;
                 }
-                _ => both.push((key.clone(), ours.clone())),
+                _ => both.push(ours.clone()),
             }
         }
         both.extend_from_slice(left);
@@ -408,29 +433,24 @@ impl Requirements {
     /// The requirement for a key, if one stands.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Requirement> {
-        self.at(labels::normalize(key))
+        let key = labels::normalize(key);
+        self.at(hash(key), key).map(|entry| &*entry.requirement)
     }
 
     /// Forgets a key.
     pub fn remove(&mut self, key: &str) {
-        if let Ok(place) = self.position(labels::normalize(key)) {
-            self.0.remove(place);
-        }
+        let key = labels::normalize(key);
+        self.0.retain(|entry| *entry.key != *key);
     }
 
     /// The requirements in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Requirement)> {
-        self.0.iter().map(|(key, requirement)| (&**key, &**requirement))
+        self.0.iter().map(|entry| (&*entry.key, &*entry.requirement))
     }
 
-    /// The place of a normalised key, or the one that it would have.
-    fn position(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(own, _)| (**own).cmp(key))
-    }
-
-    /// The requirement for a normalised key.
-    fn at(&self, key: &str) -> Option<&Requirement> {
-        self.position(key).ok().map(|place| &*self.0[place].1)
+    /// What stands for a normalised key with this hash.
+    fn at(&self, hash: u64, key: &str) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.is(hash, key))
     }
 
     /// Whether nothing is required.
@@ -442,14 +462,14 @@ impl Requirements {
     /// The first key on which both cannot be met at once. `None` means that they intersect.
     #[must_use]
     pub fn first_conflict<'a>(&self, others: &'a Self) -> Option<&'a str> {
-        let conflict = |(key, theirs): &'a (Arc<str>, Arc<Requirement>), ours: &Requirement| {
-            (!ours.intersects(theirs)).then_some(&**key)
+        let conflict = |ours: &Entry, theirs: &'a Entry| {
+            (!ours.requirement.intersects(&theirs.requirement)).then_some(&*theirs.key)
         };
         // Both are in the order of their keys, so the first key is the same whichever is gone through.
         if self.0.len() < others.0.len() {
-            self.0.iter().find_map(|(key, ours)| conflict(&others.0[others.position(key).ok()?], ours))
+            self.0.iter().find_map(|ours| conflict(ours, others.at(ours.hash, &ours.key)?))
         } else {
-            others.0.iter().find_map(|theirs| conflict(theirs, self.at(&theirs.0)?))
+            others.0.iter().find_map(|theirs| conflict(self.at(theirs.hash, &theirs.key)?, theirs))
         }
     }
 
@@ -470,11 +490,11 @@ impl Requirements {
         others: &'a Self,
         undefined_is_free: impl Fn(&str) -> bool,
     ) -> Option<&'a str> {
-        let cannot_be_met = |key: &str, theirs: &Requirement| match self.at(key) {
-            Some(ours) => !ours.intersects(theirs),
-            None => !theirs.allows_absence() && !undefined_is_free(key),
+        let cannot_be_met = |theirs: &&Entry| match self.at(theirs.hash, &theirs.key) {
+            Some(ours) => !ours.requirement.intersects(&theirs.requirement),
+            None => !theirs.requirement.allows_absence() && !undefined_is_free(&theirs.key),
         };
-        others.iter().find(|(key, theirs)| cannot_be_met(key, theirs)).map(|(key, _)| key)
+        others.0.iter().find(cannot_be_met).map(|entry| &*entry.key)
     }
 
     /// The labels that the requirements fix: those with a single allowed value.
