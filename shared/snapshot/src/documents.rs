@@ -25,7 +25,7 @@ pub(crate) enum Found<'a> {
     /// An object or a List.
     Body(Place, Body<'a>),
     /// An item of the YAML List that begins at the place, which has this apiVersion and kind.
-    Item(Place, Body<'a>, (String, String)),
+    Item(Place, Body<'a>, &'a (String, String)),
     /// Something that cannot be read.
     Fault(Fault),
 }
@@ -147,7 +147,7 @@ fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
                 index += 1;
                 each(match read {
                     Ok(Value::Array(mut one)) if one.len() == 1 => {
-                        Found::Item(place, Body::Tree(one.swap_remove(0)), inherited.clone())
+                        Found::Item(place, Body::Tree(one.swap_remove(0)), &inherited)
                     }
                     Ok(_) => Found::Fault(place.unreadable("it is no single item of a list")),
                     Err(wrong) => Found::Fault(wrong.at(&place, item.line)),
