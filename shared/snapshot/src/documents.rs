@@ -1,5 +1,6 @@
 //! From bytes to documents: YAML, JSON, or both in turn.
 
+use crate::block;
 use crate::fault::{Fault, Place};
 use crate::items::{Item, split_items};
 use serde_json::Value;
@@ -210,7 +211,13 @@ impl Syntax {
     }
 }
 
+/// What YAML comes to.
 fn tree(text: &str) -> Result<Value, serde_saphyr::Error> {
+    block::tree(text, &|scalar| parsed(scalar).ok()).map_or_else(|| parsed(text), Ok)
+}
+
+/// The same, by a parser of all of YAML.
+pub(crate) fn parsed(text: &str) -> Result<Value, serde_saphyr::Error> {
     // The limits against hostile input are made for small configurations; exports have millions of lines. What protects
     // from small texts that grow large (depth, aliases) stays.
     let options = serde_saphyr::options! {
