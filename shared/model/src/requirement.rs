@@ -351,9 +351,13 @@ impl Entry {
     }
 }
 
-/// FNV-1a, which is short for short texts.
+/// A number for a key, made of eight of its letters at a time. Two keys may have the same one.
 fn hash(key: &str) -> u64 {
-    key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    key.as_bytes().chunks(8).fold(0_u64, |hash, letters| {
+        let mut word = [0; 8];
+        word[..letters.len()].copy_from_slice(letters);
+        (hash.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x517c_c1b7_2722_0a95)
+    })
 }
 
 impl Requirements {
