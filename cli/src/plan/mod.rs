@@ -26,6 +26,7 @@ use nodeless_snapshot::Snapshot;
 use report::{DisruptionStatistics, Report, Told};
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -78,7 +79,9 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     catalog.notes.iter().for_each(|note| eprintln!("warning: {note}"));
     let view = std::mem::take(&mut snapshot.view);
     let claims = std::mem::take(&mut snapshot.claims);
+    // The process ends with the plan, and to give a large cluster back object by object takes as long as to sort it.
     let dry_run = DryRun::new(view, claims, &catalog.catalog, at, disruption.is_some(), shifted);
+    let dry_run = ManuallyDrop::new(dry_run);
     dry_run.assumptions().iter().for_each(|assumption| eprintln!("warning: {assumption}"));
     for (pool, why) in dry_run.unusable() {
         eprintln!("warning: NodePool {pool} cannot be used: {why}");

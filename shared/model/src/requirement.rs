@@ -6,8 +6,9 @@
 
 use crate::{StringMap, labels};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 /// How a requirement is written in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -221,17 +222,10 @@ impl Requirement {
     /// The values that satisfy both.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        let at_least = self.at_least.max(other.at_least);
-        let at_most = match (self.at_most, other.at_most) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
         let min_values = self.min_values.max(other.min_values);
-        if let (Some(least), Some(most)) = (at_least, at_most)
-            && least > most
-        {
+        let Some((at_least, at_most)) = self.common_bounds(other) else {
             return Self::does_not_exist().with_min_values(min_values);
-        }
+        };
         let bounded = Self { complement: true, values: BTreeSet::new(), at_least, at_most, min_values };
         let keep = |values: &BTreeSet<String>, wanted: &dyn Fn(&String) -> bool| -> BTreeSet<String> {
             values.iter().filter(|value| wanted(value) && bounded.within_bounds(value)).cloned().collect()
@@ -248,7 +242,30 @@ impl Requirement {
     /// Whether some value, or absence, satisfies both. Two requirements that both allow absence always agree.
     #[must_use]
     pub fn intersects(&self, other: &Self) -> bool {
-        (self.allows_absence() && other.allows_absence()) || !self.intersection(other).is_empty()
+        if self.allows_absence() && other.allows_absence() {
+            return true;
+        }
+        if self.common_bounds(other).is_none() {
+            return false;
+        }
+        // What the intersection would hold is not listed: for every plan this is asked of every instance type.
+        let both = |value: &String| self.has(value) && other.has(value);
+        match (self.values(), other.values()) {
+            (None, None) => true,
+            (Some(own), Some(others)) if own.len() > others.len() => others.iter().any(both),
+            (Some(values), _) | (None, Some(values)) => values.iter().any(both),
+        }
+    }
+
+    /// The bounds that both set together; `None` where no number is within them.
+    fn common_bounds(&self, other: &Self) -> Option<(Option<i64>, Option<i64>)> {
+        let at_least = self.at_least.max(other.at_least);
+        let at_most = match (self.at_most, other.at_most) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let contradict = matches!((at_least, at_most), (Some(least), Some(most)) if least > most);
+        (!contradict).then_some((at_least, at_most))
     }
 
     /// Whether there is a bound.
@@ -309,14 +326,45 @@ impl fmt::Display for Requirement {
 }
 
 /// What a node's labels may be: one [`Requirement`] for each key; other keys are free.
+///
+/// Each plan copies and compares those of every instance type. So keys and requirements are shared between copies, and lie
+/// side by side in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Requirements(BTreeMap<String, Requirement>);
+pub struct Requirements(Vec<Entry>);
+
+/// What one key may be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    /// Of the key. Keys have long beginnings in common, and numbers tell them apart without a look at any text.
+    hash: u64,
+    key: Arc<str>,
+    requirement: Arc<Requirement>,
+}
+
+impl Entry {
+    fn new(key: &str, requirement: Requirement) -> Self {
+        Self { hash: hash(key), key: key.into(), requirement: Arc::new(requirement) }
+    }
+
+    fn is(&self, hash: u64, key: &str) -> bool {
+        self.hash == hash && *self.key == *key
+    }
+}
+
+/// A number for a key, made of eight of its letters at a time. Two keys may have the same one.
+fn hash(key: &str) -> u64 {
+    key.as_bytes().chunks(8).fold(0_u64, |hash, letters| {
+        let mut word = [0; 8];
+        word[..letters.len()].copy_from_slice(letters);
+        (hash.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x517c_c1b7_2722_0a95)
+    })
+}
 
 impl Requirements {
     /// No requirement.
     #[must_use]
     pub const fn new() -> Self {
-        Self(BTreeMap::new())
+        Self(Vec::new())
     }
 
     /// Each label's own value.
@@ -344,49 +392,69 @@ impl Requirements {
     /// The API's form, in the order of the keys.
     #[must_use]
     pub fn to_terms(&self) -> Vec<RequirementTerm> {
-        self.0.iter().flat_map(|(key, requirement)| requirement.to_terms(key)).collect()
+        self.iter().flat_map(|(key, requirement)| requirement.to_terms(key)).collect()
     }
 
     /// Narrows a key by a further requirement. The key is normalised first.
     pub fn add(&mut self, key: &str, requirement: Requirement) {
         let key = labels::normalize(key);
-        match self.0.get_mut(key) {
-            Some(present) => *present = present.intersection(&requirement),
-            None => {
-                self.0.insert(key.to_owned(), requirement);
+        match self.0.binary_search_by(|entry| (*entry.key).cmp(key)) {
+            Ok(place) => {
+                let present = &mut self.0[place].requirement;
+                *present = Arc::new(present.intersection(&requirement));
             }
+            Err(place) => self.0.insert(place, Entry::new(key, requirement)),
         }
     }
 
     /// Narrows by all of the other requirements.
     pub fn add_all(&mut self, others: &Self) {
-        for (key, requirement) in &others.0 {
-            self.add(key, requirement.clone());
-        }
+        *self = self.with(others);
     }
 
     /// Both sets of requirements together.
     #[must_use]
     pub fn with(&self, others: &Self) -> Self {
-        let mut both = self.clone();
-        both.add_all(others);
-        both
+        let mut both = Vec::with_capacity(self.0.len() + others.0.len());
+        let mut left = others.0.as_slice();
+        for ours in &self.0 {
+            let before = left.iter().take_while(|theirs| theirs.key < ours.key).count();
+            both.extend_from_slice(&left[..before]);
+            left = &left[before..];
+            match left.split_first() {
+                Some((theirs, rest)) if theirs.key == ours.key => {
+                    let requirement = Arc::new(ours.requirement.intersection(&theirs.requirement));
+                    both.push(Entry { requirement, ..ours.clone() });
+                    left = rest;
+                }
+                _ => both.push(ours.clone()),
+            }
+        }
+        both.extend_from_slice(left);
+        Self(both)
     }
 
     /// The requirement for a key, if one stands.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Requirement> {
-        self.0.get(labels::normalize(key))
+        let key = labels::normalize(key);
+        self.at(hash(key), key).map(|entry| &*entry.requirement)
     }
 
     /// Forgets a key.
     pub fn remove(&mut self, key: &str) {
-        self.0.remove(labels::normalize(key));
+        let key = labels::normalize(key);
+        self.0.retain(|entry| *entry.key != *key);
     }
 
     /// The requirements in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Requirement)> {
-        self.0.iter().map(|(key, requirement)| (key.as_str(), requirement))
+        self.0.iter().map(|entry| (&*entry.key, &*entry.requirement))
+    }
+
+    /// What stands for a normalised key with this hash.
+    fn at(&self, hash: u64, key: &str) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.is(hash, key))
     }
 
     /// Whether nothing is required.
@@ -398,11 +466,15 @@ impl Requirements {
     /// The first key on which both cannot be met at once. `None` means that they intersect.
     #[must_use]
     pub fn first_conflict<'a>(&self, others: &'a Self) -> Option<&'a str> {
-        others
-            .0
-            .iter()
-            .find(|(key, theirs)| self.0.get(*key).is_some_and(|ours| !ours.intersects(theirs)))
-            .map(|(key, _)| key.as_str())
+        let conflict = |ours: &Entry, theirs: &'a Entry| {
+            (!ours.requirement.intersects(&theirs.requirement)).then_some(&*theirs.key)
+        };
+        // Both are in the order of their keys, so the first key is the same whichever is gone through.
+        if self.0.len() < others.0.len() {
+            self.0.iter().find_map(|ours| conflict(ours, others.at(ours.hash, &ours.key)?))
+        } else {
+            others.0.iter().find_map(|theirs| conflict(self.at(theirs.hash, &theirs.key)?, theirs))
+        }
     }
 
     /// Whether both can be met at once, keys that only one side names being free.
@@ -422,14 +494,11 @@ impl Requirements {
         others: &'a Self,
         undefined_is_free: impl Fn(&str) -> bool,
     ) -> Option<&'a str> {
-        let missing = |key: &str, theirs: &Requirement| {
-            !self.0.contains_key(key) && !theirs.allows_absence() && !undefined_is_free(key)
+        let cannot_be_met = |theirs: &&Entry| match self.at(theirs.hash, &theirs.key) {
+            Some(ours) => !ours.requirement.intersects(&theirs.requirement),
+            None => !theirs.requirement.allows_absence() && !undefined_is_free(&theirs.key),
         };
-        others
-            .0
-            .iter()
-            .find(|(key, theirs)| missing(key, theirs) || self.0.get(*key).is_some_and(|ours| !ours.intersects(theirs)))
-            .map(|(key, _)| key.as_str())
+        others.0.iter().find(cannot_be_met).map(|entry| &*entry.key)
     }
 
     /// The labels that the requirements fix: those with a single allowed value.
@@ -457,7 +526,7 @@ impl<const N: usize> From<[(&str, Requirement); N]> for Requirements {
 
 impl fmt::Display for Requirements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (key, requirement)) in self.0.iter().enumerate() {
+        for (index, (key, requirement)) in self.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
             write!(f, "{separator}{key} {requirement}")?;
         }

@@ -1,5 +1,6 @@
 //! From bytes to documents: YAML, JSON, or both in turn.
 
+use crate::block;
 use crate::fault::{Fault, Place};
 use crate::items::{Item, split_items};
 use serde_json::Value;
@@ -25,7 +26,7 @@ pub(crate) enum Found<'a> {
     /// An object or a List.
     Body(Place, Body<'a>),
     /// An item of the YAML List that begins at the place, which has this apiVersion and kind.
-    Item(Place, Body<'a>, (String, String)),
+    Item(Place, Body<'a>, &'a (String, String)),
     /// Something that cannot be read.
     Fault(Fault),
 }
@@ -147,7 +148,7 @@ fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
                 index += 1;
                 each(match read {
                     Ok(Value::Array(mut one)) if one.len() == 1 => {
-                        Found::Item(place, Body::Tree(one.swap_remove(0)), inherited.clone())
+                        Found::Item(place, Body::Tree(one.swap_remove(0)), &inherited)
                     }
                     Ok(_) => Found::Fault(place.unreadable("it is no single item of a list")),
                     Err(wrong) => Found::Fault(wrong.at(&place, item.line)),
@@ -210,7 +211,13 @@ impl Syntax {
     }
 }
 
+/// What YAML comes to.
 fn tree(text: &str) -> Result<Value, serde_saphyr::Error> {
+    block::tree(text, &|scalar| parsed(scalar).ok()).map_or_else(|| parsed(text), Ok)
+}
+
+/// The same, by a parser of all of YAML.
+pub(crate) fn parsed(text: &str) -> Result<Value, serde_saphyr::Error> {
     // The limits against hostile input are made for small configurations; exports have millions of lines. What protects
     // from small texts that grow large (depth, aliases) stays.
     let options = serde_saphyr::options! {

@@ -93,11 +93,11 @@ impl Kind {
 /// What is looked at of an object before its kind is known.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Head<'a> {
+pub(crate) struct Head<'a> {
     #[serde(borrow)]
-    api_version: Option<Cow<'a, str>>,
+    pub(crate) api_version: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    kind: Option<Cow<'a, str>>,
+    pub(crate) kind: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -107,16 +107,10 @@ struct RawItems<'a> {
 }
 
 /// apiVersion and kind of an object.
-pub(crate) fn head(body: &Body<'_>) -> Result<(Option<String>, Option<String>), Undecoded> {
+pub(crate) fn head<'b>(body: &'b Body<'_>) -> Result<Head<'b>, Undecoded> {
     let head = match body {
-        Body::Raw(raw) => {
-            let head: Result<Head<'_>, _> = serde_json::from_str(raw.get());
-            head.map(|head| (head.api_version.map(Cow::into_owned), head.kind.map(Cow::into_owned)))
-        }
-        Body::Tree(value) => {
-            let head = Head::deserialize(value);
-            head.map(|head| (head.api_version.map(Cow::into_owned), head.kind.map(Cow::into_owned)))
-        }
+        Body::Raw(raw) => serde_json::from_str(raw.get()),
+        Body::Tree(value) => Head::deserialize(value),
     };
     let problem = |error| Undecoded { field: String::new(), problem: format!("it is no Kubernetes object: {error}") };
     head.map_err(problem)

@@ -10,6 +10,7 @@
 //! snapshot, in whatever order they come. A pure room: no I/O, no clock.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod block;
 mod complete;
 mod decode;
 mod documents;

@@ -5,11 +5,12 @@ use crate::decode::decode;
 use crate::documents::Body;
 use crate::fault::Place;
 use jiff::Timestamp;
+use nodeless_api::convert::ConvertError;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
 use nodeless_model as model;
 use nodeless_ports::cluster::SYSTEM_NAMESPACE;
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Namespace, empty for objects without one, and name.
 pub(crate) type Key = (String, String);
@@ -21,7 +22,7 @@ const FARGATE: &str = "fargate-scheduler";
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     pub(crate) nodes: BTreeMap<Key, model::Node>,
-    pub(crate) pods: BTreeMap<Key, model::Pod>,
+    pub(crate) pods: BTreeMap<Key, ReadPod>,
     pub(crate) daemon_sets: BTreeMap<Key, model::DaemonSet>,
     pub(crate) disruption_budgets: BTreeMap<Key, model::PodDisruptionBudget>,
     pub(crate) namespaces: BTreeMap<Key, slim::Namespace>,
@@ -37,10 +38,6 @@ pub(crate) struct Objects {
     pub(crate) capacity_buffers: BTreeMap<Key, (model::CapacityBuffer, CapacityBufferStatus)>,
     /// What buffers may be about, by kind; or why it cannot be understood, which matters only where a buffer names it.
     pub(crate) shapes: BTreeMap<(&'static str, Key), Result<model::BufferShape, String>>,
-    /// Pods whose priority was left to their class.
-    pub(crate) without_priority: BTreeSet<Key>,
-    /// Pods that Fargate runs.
-    pub(crate) on_fargate: BTreeSet<Key>,
     /// PodDisruptionBudgets whose status does not say what they allow.
     pub(crate) uncounted: BTreeMap<Key, slim::PodDisruptionBudgetSpec>,
     /// The annotations of the Namespace `kube-system`.
@@ -49,6 +46,28 @@ pub(crate) struct Objects {
     pub(crate) heartbeat: Option<Timestamp>,
     /// The claims that are made for pods from templates, each with its class.
     pub(crate) ephemeral: BTreeMap<Key, Option<String>>,
+}
+
+/// A pod, with what the model's pod does not have.
+#[derive(Debug)]
+pub(crate) struct ReadPod {
+    pub(crate) pod: model::Pod,
+    /// Whether its priority was left to its class.
+    pub(crate) without_priority: bool,
+    /// Whether Fargate runs it.
+    pub(crate) on_fargate: bool,
+}
+
+impl TryFrom<&slim::Pod> for ReadPod {
+    type Error = ConvertError;
+
+    fn try_from(pod: &slim::Pod) -> Result<Self, ConvertError> {
+        Ok(Self {
+            without_priority: pod.spec.priority.is_none(),
+            on_fargate: pod.spec.scheduler_name.as_deref() == Some(FARGATE),
+            pod: model::Pod::try_from(pod)?,
+        })
+    }
 }
 
 /// What is read of a Node to know when its export was made.
@@ -171,18 +190,5 @@ impl Objects {
         let mut claims: Vec<_> = std::mem::take(&mut self.persistent_volume_claims).into_values().collect();
         claims.iter_mut().for_each(|claim| complete::volume_claim(claim, default_class));
         claims
-    }
-
-    /// Remembers what the model's pod does not have.
-    pub(crate) fn note_pod(&mut self, key: &Key, without_priority: bool, scheduler: Option<&str>) {
-        let mut note = |set: fn(&mut Self) -> &mut BTreeSet<Key>, holds: bool| {
-            if holds {
-                set(self).insert(key.clone());
-            } else {
-                set(self).remove(key);
-            }
-        };
-        note(|objects| &mut objects.without_priority, without_priority);
-        note(|objects| &mut objects.on_fargate, scheduler == Some(FARGATE));
     }
 }

@@ -4,8 +4,8 @@ use crate::complete;
 use crate::decode::{Undecoded, decode, decode_tree, tree, without_nulls};
 use crate::documents::{self, Body, Found};
 use crate::fault::{Fault, Place};
-use crate::kinds::{Kind, head, identity, is_sequence, items};
-use crate::objects::{Key, Objects};
+use crate::kinds::{Head, Kind, head, identity, is_sequence, items};
+use crate::objects::{Key, Objects, ReadPod};
 use crate::snapshot::Snapshot;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::convert::ConvertError;
@@ -15,6 +15,7 @@ use nodeless_ports::cluster::InvalidObject;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// How deep Lists may be nested in Lists.
 const MAXIMUM_NESTING: usize = 16;
@@ -32,11 +33,11 @@ pub struct Reader {
     generated: usize,
 }
 
-/// An object on its way in: where it stands and what is known about it.
-struct Incoming {
-    place: Place,
+/// An object on its way in: where it stands and of which kind it is.
+#[derive(Clone, Copy)]
+struct Incoming<'p> {
+    place: &'p Place,
     kind: Kind,
-    name: String,
 }
 
 impl Reader {
@@ -53,7 +54,7 @@ impl Reader {
     pub fn item(&mut self, source: &str, index: usize, api_version: &str, kind: &str, object: &RawValue) {
         let place = Place { source: source.to_owned(), document: 1, line: 1, items: vec![index] };
         let list = (api_version.to_owned(), format!("{kind}List"));
-        self.body(&place, Body::Raw(object), Some(list), 1);
+        self.body(&place, Body::Raw(object), Some(&list), 1);
     }
 
     /// Notes something that could not be read at all, or is worth knowing.
@@ -68,35 +69,35 @@ impl Reader {
         Snapshot::new(objects, faults, warnings, invalid, skipped)
     }
 
-    fn body(&mut self, place: &Place, body: Body<'_>, list: Option<(String, String)>, depth: usize) {
+    fn body(&mut self, place: &Place, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
         if is_sequence(&body) {
             return self.list(place, body, None, depth);
         }
-        let (api_version, kind) = match head(&body) {
+        let Head { api_version, kind } = match head(&body) {
             Ok(head) => head,
             Err(undecoded) => return self.faults.push(fault(place, None, undecoded)),
         };
         // Items of a typed list leave out what the list says.
-        let inherited = list.and_then(|(api_version, kind)| Some((api_version, kind.strip_suffix("List")?.to_owned())));
+        let inherited = list.and_then(|(api_version, kind)| Some((api_version.as_str(), kind.strip_suffix("List")?)));
         let inherited = inherited.filter(|(_, kind)| !kind.is_empty());
         let (api_version, kind) = match (kind, inherited) {
             (Some(kind), _) => (api_version, kind),
-            (None, Some((inherited, kind))) => (api_version.or(Some(inherited)), kind),
+            (None, Some((inherited, kind))) => (api_version.or(Some(inherited.into())), kind.into()),
             (None, None) => {
                 let problem = "it is missing, so this is no Kubernetes object".to_owned();
                 return self.faults.push(fault(place, None, Undecoded { field: "kind".to_owned(), problem }));
             }
         };
         if kind.ends_with("List") {
-            return self.list(place, body, Some(&(api_version.unwrap_or_default(), kind)), depth);
+            let list = (api_version.unwrap_or_default().into_owned(), kind.into_owned());
+            return self.list(place, body, Some(&list), depth);
         }
         let known = Kind::of(api_version.as_deref().filter(|version| !version.is_empty()), &kind);
         let Some(known) = known else {
-            *self.skipped.entry(kind).or_default() += 1;
+            *self.skipped.entry(kind.into_owned()).or_default() += 1;
             return;
         };
-        let (_, name) = identity(&body);
-        let incoming = Incoming { place: place.clone(), kind: known, name };
+        let incoming = Incoming { place, kind: known };
         if !known.reads(api_version.as_deref()) {
             let version = api_version.unwrap_or_default();
             let problem = format!("{version:?} is not supported; export it as v1");
@@ -112,14 +113,14 @@ impl Reader {
         match items(body) {
             Ok(bodies) => {
                 for (index, body) in bodies.into_iter().enumerate() {
-                    self.body(&place.item(index), body, list.cloned(), depth + 1);
+                    self.body(&place.item(index), body, list, depth + 1);
                 }
             }
             Err(undecoded) => self.faults.push(fault(place, None, undecoded)),
         }
     }
 
-    fn object(&mut self, incoming: &Incoming, body: &Body<'_>) {
+    fn object(&mut self, incoming: &Incoming<'_>, body: &Body<'_>) {
         match incoming.kind {
             Kind::Node => {
                 let read = self.slim::<slim::Node>(incoming, body, |object| &mut object.metadata);
@@ -133,14 +134,11 @@ impl Reader {
             }
             Kind::Pod => {
                 let read = self.slim::<slim::Pod>(incoming, body, |object| &mut object.metadata);
-                let unset = read.as_ref().is_some_and(|(_, pod)| pod.spec.priority.is_none());
-                let scheduler = read.as_ref().and_then(|(_, pod)| pod.spec.scheduler_name.clone());
-                let converted = self.converted(incoming, body, read, |pod| model::Pod::try_from(pod));
-                if let Some((key, pod)) = &converted {
-                    self.objects.note_pod(key, unset, scheduler.as_deref());
-                    if pod.volume_claims.iter().any(|claim| claim.ephemeral) {
-                        self.objects.note_ephemeral(key, body);
-                    }
+                let converted = self.converted(incoming, body, read, |pod| ReadPod::try_from(pod));
+                if let Some((key, read)) = &converted
+                    && read.pod.volume_claims.iter().any(|claim| claim.ephemeral)
+                {
+                    self.objects.note_ephemeral(key, body);
                 }
                 self.keep(incoming, converted, |objects| &mut objects.pods);
             }
@@ -255,7 +253,7 @@ impl Reader {
     /// An object of Kubernetes' own, with its key.
     fn slim<T: DeserializeOwned>(
         &mut self,
-        incoming: &Incoming,
+        incoming: &Incoming<'_>,
         body: &Body<'_>,
         metadata: fn(&mut T) -> &mut ObjectMeta,
     ) -> Option<(Key, T)> {
@@ -272,7 +270,7 @@ impl Reader {
     /// leave out more that planning has no use for.
     fn custom<T: DeserializeOwned>(
         &mut self,
-        incoming: &Incoming,
+        incoming: &Incoming<'_>,
         body: &Body<'_>,
         fill: fn(&mut serde_json::Value),
         metadata: fn(&mut T) -> &mut ObjectMeta,
@@ -291,7 +289,7 @@ impl Reader {
     /// Gives the object the namespace that it would get, and finds its name.
     fn named<T>(
         &mut self,
-        incoming: &Incoming,
+        incoming: &Incoming<'_>,
         body: &Body<'_>,
         mut object: T,
         metadata: fn(&mut T) -> &mut ObjectMeta,
@@ -321,7 +319,7 @@ impl Reader {
 
     fn converted<T, M>(
         &mut self,
-        incoming: &Incoming,
+        incoming: &Incoming<'_>,
         body: &Body<'_>,
         read: Option<(Key, T)>,
         convert: impl Fn(&T) -> Result<M, ConvertError>,
@@ -338,35 +336,40 @@ impl Reader {
 
     fn keep<M>(
         &mut self,
-        incoming: &Incoming,
+        incoming: &Incoming<'_>,
         object: Option<(Key, M)>,
         into: fn(&mut Objects) -> &mut BTreeMap<Key, M>,
     ) {
         let Some((key, object)) = object else { return };
-        if let Some((key, _)) = into(&mut self.objects).insert(key.clone(), object).map(|before| (key, before)) {
-            let what = described(incoming.kind, &key.0, &key.1);
-            self.warnings.push(format!("{}: {what} is there more than once; the last one counts", incoming.place));
+        match into(&mut self.objects).entry(key) {
+            Entry::Vacant(entry) => drop(entry.insert(object)),
+            Entry::Occupied(mut entry) => {
+                let (namespace, name) = entry.key();
+                let what = described(incoming.kind, namespace, name);
+                entry.insert(object);
+                self.warnings.push(format!("{}: {what} is there more than once; the last one counts", incoming.place));
+            }
         }
     }
 
     /// Leaves an object out and says why.
-    fn refuse(&mut self, incoming: &Incoming, body: &Body<'_>, undecoded: Undecoded) {
-        let (namespace, _) = identity(body);
+    fn refuse(&mut self, incoming: &Incoming<'_>, body: &Body<'_>, undecoded: Undecoded) {
+        let (namespace, name) = identity(body);
         let namespace = match namespace.as_str() {
             _ if !incoming.kind.is_namespaced() => "",
             "" => DEFAULT_NAMESPACE,
             given => given,
         };
-        let what = described(incoming.kind, namespace, &incoming.name);
+        let what = described(incoming.kind, namespace, &name);
         self.invalid.push(InvalidObject {
             kind: incoming.kind.name().to_owned(),
-            name: if namespace.is_empty() { incoming.name.clone() } else { format!("{namespace}/{}", incoming.name) },
+            name: if namespace.is_empty() { name } else { format!("{namespace}/{name}") },
             message: match undecoded.field.as_str() {
                 "" => undecoded.problem.clone(),
                 field => format!("{field}: {}", undecoded.problem),
             },
         });
-        self.faults.push(fault(&incoming.place, Some(what), undecoded));
+        self.faults.push(fault(incoming.place, Some(what), undecoded));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::complete;
 use crate::fault::Fault;
-use crate::objects::{Key, Objects};
+use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, slim};
@@ -122,19 +122,19 @@ impl Snapshot {
 
     fn take_pods(&mut self, objects: &mut Objects) {
         let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
-        for (key, mut pod) in std::mem::take(&mut objects.pods) {
+        for ReadPod { mut pod, without_priority, on_fargate } in std::mem::take(&mut objects.pods).into_values() {
             if pod.is_terminal() {
                 self.ended += 1;
                 continue;
             }
-            if objects.without_priority.contains(&key) {
+            if without_priority {
                 match priority(pod.priority_class_name.as_deref(), &objects.priority_classes) {
                     Some(priority) => pod.priority = priority,
                     None => *unknown.entry(pod.priority_class_name.clone().unwrap_or_default()).or_default() += 1,
                 }
             }
             if pod.node_name.is_none() {
-                let why = held(&pod, objects.on_fargate.contains(&key));
+                let why = held(&pod, on_fargate);
                 let fargate = why == Some(Held::Fargate);
                 self.held.extend(why.map(|why| (pod.key(), why)));
                 if fargate {

@@ -27,6 +27,48 @@ fn intersections_follow_set_algebra() {
 }
 
 #[test]
+fn two_intersect_exactly_when_their_intersection_has_a_value() {
+    use Operator::{DoesNotExist, Exists, Gt, Gte, In, Lt, Lte, NotIn};
+    let one = |operator, values: &[&str]| term(operator, values);
+    let mut all = vec![
+        one(In, &["1"]),
+        one(In, &["1", "5", "x"]),
+        one(In, &["5", "7"]),
+        one(NotIn, &["1"]),
+        one(NotIn, &["5", "x"]),
+        one(Exists, &[]),
+        one(DoesNotExist, &[]),
+        one(Gt, &["4"]),
+        one(Gte, &["5"]),
+        one(Lt, &["5"]),
+        one(Lte, &["5"]),
+    ];
+    all.extend(all.clone().iter().flat_map(|a| all.iter().map(|b| a.intersection(b))).collect::<Vec<_>>());
+    for (a, b) in all.iter().flat_map(|a| all.iter().map(move |b| (a, b))) {
+        let absent = a.allows_absence() && b.allows_absence();
+        assert_eq!(a.intersects(b), absent || !a.intersection(b).is_empty(), "{a} and {b}");
+    }
+}
+
+#[test]
+fn all_keys_of_both_stand_together_in_their_order() {
+    let values = |entries: &[(&str, &str)]| -> Requirements {
+        entries.iter().map(|(key, value)| ((*key).to_owned(), Requirement::one_of([*value]))).collect()
+    };
+    let (a, b) = (values(&[("d", "1"), ("b", "1")]), values(&[("e", "1"), ("d", "2"), ("a", "1"), ("c", "1")]));
+    for (one, other) in [(&a, &b), (&b, &a)] {
+        let both = one.with(other);
+        assert_eq!(both.to_string(), "a In [1]; b In [1]; c In [1]; d DoesNotExist; e In [1]");
+        assert_eq!(one.first_conflict(other), Some("d"));
+        let mut narrowed = one.clone();
+        narrowed.add_all(other);
+        assert_eq!(narrowed, both);
+        narrowed.remove("d");
+        assert_eq!((narrowed.get("d"), narrowed.iter().count()), (None, 4));
+    }
+}
+
+#[test]
 fn absence_satisfies_only_negative_requirements() {
     use Operator::{DoesNotExist, Exists, Gt, In, NotIn};
     for (requirement, absent) in [

@@ -1,7 +1,7 @@
 //! The plan for a cluster as it stands, made from values alone and without doing any of it: `nodeless plan`.
 
 use super::pools::{self, Judged};
-use super::situation::Situation;
+use super::situation::{Situation, volume_fault};
 use super::{assume, buffers};
 use crate::offers::shortages;
 use jiff::Timestamp;
@@ -88,17 +88,15 @@ impl DryRun {
     #[must_use]
     pub fn problem(&self) -> Problem<'_> {
         let mut situation = Situation::new(&self.view, &self.records);
-        let faults = Situation::new(&self.view, &self.records);
         situation.virtual_pods = self.virtual_pods.iter().collect();
-        situation.problem_of(&self.judged, self.now, |pod| pod.awaits_node() && faults.volume_fault(pod).is_none())
+        situation.problem_of(&self.judged, self.now, |pod| pod.awaits_node() && volume_fault(&self.view, pod).is_none())
     }
 
     /// The pods that wait and mount a volume that cannot be used, and why; they are no part of the problem.
     #[must_use]
     pub fn faulty(&self) -> Vec<(&Pod, &str)> {
-        let situation = Situation::new(&self.view, &self.records);
         let waiting = self.view.pods.iter().filter(|pod| pod.awaits_node());
-        waiting.filter_map(|pod| Some((pod, situation.volume_fault(pod)?.as_str()))).collect()
+        waiting.filter_map(|pod| Some((pod, volume_fault(&self.view, pod)?.as_str()))).collect()
     }
 
     /// The cluster as it is planned for.

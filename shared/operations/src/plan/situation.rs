@@ -8,7 +8,7 @@ use nodeless_model::{Node, NodeClaim, Phase, Pod, PodDisruptionBudget};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{BoundPods, Problem, VolumeTopology, existing_node};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// For how long a node that registered may be missing from the view: the next heartbeats read it anew.
 const BEHIND: SignedDuration = SignedDuration::from_mins(2);
@@ -36,7 +36,8 @@ pub(super) struct Situation<'a> {
 
 impl<'a> Situation<'a> {
     pub(super) fn new(view: &'a ClusterView, records: &'a [NodeClaim]) -> Self {
-        let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        // Nothing goes through this map in its order, and a hundred thousand names are hashed sooner than compared.
+        let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
         for pod in &view.pods {
             if let Some(node) = &pod.node_name {
                 pods.entry(node).or_default().push(pod);
@@ -149,11 +150,7 @@ impl<'a> Situation<'a> {
     }
 
     pub(super) fn volume_fault(&self, pod: &Pod) -> Option<&'a String> {
-        if self.view.volume_faults.is_empty() {
-            return None;
-        }
-        let keys = pod.volume_claims.iter().map(|claim| format!("{}/{}", pod.namespace, claim.claim_name));
-        keys.filter_map(|key| self.view.volume_faults.get(&key)).next()
+        volume_fault(self.view, pod)
     }
 
     fn moves(&self, place: &Place<'_>) -> bool {
@@ -177,6 +174,15 @@ impl Place<'_> {
         self.claim.is_some_and(|claim| claim.phase.is_leaving())
             || (self.claim.is_some() && self.node.is_some_and(|node| node.deletion_timestamp.is_some()))
     }
+}
+
+/// Why a volume that a pod mounts cannot be used, if one cannot.
+pub(super) fn volume_fault<'v>(view: &'v ClusterView, pod: &Pod) -> Option<&'v String> {
+    if view.volume_faults.is_empty() {
+        return None;
+    }
+    let keys = pod.volume_claims.iter().map(|claim| format!("{}/{}", pod.namespace, claim.claim_name));
+    keys.filter_map(|key| view.volume_faults.get(&key)).next()
 }
 
 /// Whether a budget never lets a pod go, so that nobody knows when it will need another node.
