@@ -1,0 +1,304 @@
+//! The one place where a plan touches anything: reading, and carrying out what stages want done. It decides nothing.
+
+use super::Planner;
+use super::action::{Action, Batch, PlanLine, Written};
+use super::commands::encode;
+use super::snapshot::Snapshot;
+use super::unfinished::remembered_until;
+use crate::lines::{
+    ClaimRefused, CommandStepped, CommandWaits, DisruptionSkipped, DisruptionStopped, Failed, ObjectSkipped,
+    PlanUnfinished,
+};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_disruption::command::CommandRecord;
+use nodeless_model::NodeClaim;
+use nodeless_ports::claims::{Created, MOST_CREATED, PoolLimits, StoredCommand};
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{ErrorKind, PortError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// For how long a plan goes on with commands. A planner function has 40 s; many commands go on in the next plan.
+const AT_MOST: Duration = Duration::from_secs(15);
+
+/// What is kept back for what comes after commands.
+const FOR_THE_END: Duration = Duration::from_secs(5);
+
+/// Carries out what stages of a plan want done.
+#[async_trait]
+pub(crate) trait Execute: Send + Sync {
+    /// Does these, one after another, and says what came of each.
+    async fn carry_out(&self, batch: &Batch) -> Vec<Written>;
+
+    /// Whether there is time for another command.
+    fn has_time(&self) -> bool;
+}
+
+/// Carries out over the ports.
+pub(super) struct Live<'a> {
+    pub(super) planner: &'a Planner,
+    pub(super) began: Timestamp,
+    /// When the process is ended, if ever.
+    pub(super) deadline: Option<Timestamp>,
+}
+
+#[async_trait]
+impl Execute for Live<'_> {
+    async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+        let mut written = Vec::with_capacity(batch.actions.len());
+        let mut stopped = false;
+        for action in &batch.actions {
+            let answer = if stopped { Written::NotTried } else { self.one(action).await };
+            stopped |= batch.in_turn && answer.problem().is_some();
+            written.push(answer);
+        }
+        written
+    }
+
+    fn has_time(&self) -> bool {
+        let now = self.planner.context.now();
+        let took = Duration::try_from(now.duration_since(self.began));
+        let left = self.deadline.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        took.is_ok_and(|took| took <= AT_MOST) && left.is_none_or(|left| left > FOR_THE_END)
+    }
+}
+
+impl Live<'_> {
+    async fn one(&self, action: &Action) -> Written {
+        let Planner { claims, cluster, queue, settings, .. } = self.planner;
+        match action {
+            Action::BeginPlan(plan) => {
+                self.minor("write that a plan begins", claims.begin_plan(plan, remembered_until(plan)).await)
+            }
+            Action::EndPlan(id) => self.minor("write that a plan has ended", claims.end_plan(id).await),
+            Action::WriteNodeOverlayStatus(name, status) => {
+                let result = cluster.write_node_overlay_status(name, status).await;
+                self.told("write the NodeOverlay's status", result)
+            }
+            Action::WriteNodePoolStatus(name, status) => {
+                let result = cluster.write_node_pool_status(name, status).await;
+                self.told("write the NodePool's status", result)
+            }
+            Action::WriteCapacityBufferStatus(namespace, name, status) => {
+                let result = cluster.write_capacity_buffer_status(namespace, name, status).await;
+                self.told("write the CapacityBuffer's status", result)
+            }
+            Action::PutRegistrations(stored) => version(claims.put_registrations(stored).await),
+            Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
+            Action::ChangeClaim(claim) => self.change(claim).await,
+            Action::CreateGroup(group, limits) => self.create_group(group, limits).await,
+            Action::CreateReplacement(claim, limits) => self.create_replacement(claim, limits).await,
+            Action::PutCommand(record) => self.put_command(record).await,
+            Action::DeleteCommand(id, version) => self.delete_command(id, *version).await,
+            Action::ReadChurn => match claims.churn().await {
+                Ok(stored) => Written::Churn(stored),
+                Err(error) => Written::Failed(error.to_string()),
+            },
+            Action::PutChurn(stored) => version(claims.put_churn(stored).await),
+            Action::PutBacklog(nodes, until) => {
+                let result = claims.put_backlog(nodes, *until).await;
+                // Where it is not known whether it was written, the next plan reads it again.
+                self.planner.remember_backlog(result.is_ok().then(|| nodes.clone()));
+                done(result)
+            }
+            Action::Record(decision) => {
+                let result = claims.record_decisions(std::slice::from_ref(decision), settings.keep_decisions).await;
+                self.minor("record a decision", result)
+            }
+            Action::WakeClaims(names) => {
+                let messages: Vec<(String, Duration)> =
+                    names.iter().map(|name| (name.clone(), Duration::ZERO)).collect();
+                // The sweep finds them within a minute.
+                self.minor("wake claims", queue.wake_claims(&messages).await)
+            }
+            Action::WakePlanner => self.minor("wake the planner", queue.wake_planner(WakeSource::Planner).await),
+            Action::Log(line) => {
+                self.log(line);
+                Written::Done
+            }
+        }
+    }
+
+    /// Something that nothing depends on.
+    fn minor(&self, what: &str, result: Result<(), PortError>) -> Written {
+        self.told(what, result);
+        Written::Done
+    }
+
+    /// Something whose failure is logged.
+    fn told(&self, what: &str, result: Result<(), PortError>) -> Written {
+        if let Err(error) = &result {
+            self.planner.context.log(&Failed { what, why: &error.to_string() });
+        }
+        done(result)
+    }
+
+    async fn change(&self, claim: &NodeClaim) -> Written {
+        let claims = &self.planner.claims;
+        match claims.update(claim, None).await {
+            Err(error) if error.kind == ErrorKind::Conflict => match claims.get(&claim.name).await {
+                Ok(present) => Written::Changed(present.map(Box::new)),
+                Err(error) => Written::Failed(error.to_string()),
+            },
+            other => version(other),
+        }
+    }
+
+    /// Writes the claims of a group in one transaction, or in as few as hold them: the first claim last, since without it the
+    /// group is not launched. When a limit stands in the way, what was written before is taken back, as the number of
+    /// instances of a group is fixed. When the table did not answer it may have been written all the same: then nothing is
+    /// taken back. A group that is whole is launched, and one without its first member ends by itself.
+    async fn create_group(&self, group: &[NodeClaim], limits: &PoolLimits) -> Written {
+        let mut written: Vec<NodeClaim> = Vec::new();
+        for together in group.rchunks(MOST_CREATED) {
+            match self.planner.claims.create_together(together, Some(limits)).await {
+                Ok(Created::Written | Created::AlreadyThere) => {
+                    written.extend(together.iter().map(|claim| NodeClaim { version: 1, ..claim.clone() }));
+                }
+                Ok(Created::LimitReached { resource }) => {
+                    self.take_back(&written).await;
+                    return Written::Refused(format!("the NodePool's limit of {resource} would be passed"));
+                }
+                Err(error) => return Written::Failed(error.to_string()),
+            }
+        }
+        Written::Done
+    }
+
+    async fn take_back(&self, written: &[NodeClaim]) {
+        for claim in written {
+            // A group without its first member is never launched and ends by itself.
+            self.told("take a claim back", self.planner.claims.delete(claim).await);
+        }
+    }
+
+    async fn create_replacement(&self, claim: &NodeClaim, limits: &PoolLimits) -> Written {
+        let claims = &self.planner.claims;
+        match claims.create(claim, Some(limits)).await {
+            Ok(Created::Written) => Written::There(Box::new(NodeClaim { version: 1, ..claim.clone() })),
+            Ok(Created::AlreadyThere) => match claims.get(&claim.name).await {
+                Ok(Some(present)) => Written::There(Box::new(present)),
+                Ok(None) => Written::Refused(format!("its replacement, NodeClaim {}, has gone again", claim.name)),
+                Err(error) => Written::Failed(error.to_string()),
+            },
+            Ok(Created::LimitReached { resource }) => {
+                let pool = &claim.node_pool;
+                Written::Refused(format!("its replacement would pass the limit of {resource} of NodePool {pool}"))
+            }
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                Written::Refused(format!("the name of its replacement, {}, is taken", claim.name))
+            }
+            Err(error) => Written::Failed(error.to_string()),
+        }
+    }
+
+    async fn put_command(&self, record: &CommandRecord) -> Written {
+        match encode(record) {
+            Ok(stored) => version(self.planner.claims.put_command(&stored).await),
+            Err(error) => Written::Failed(error.to_string()),
+        }
+    }
+
+    async fn delete_command(&self, id: &str, version: u64) -> Written {
+        let stored = StoredCommand { id: id.to_owned(), version, summary: String::new(), encoded: Vec::new() };
+        done(self.planner.claims.delete_command(&stored).await)
+    }
+
+    fn log(&self, line: &PlanLine) {
+        let context = &self.planner.context;
+        match line {
+            PlanLine::ObjectSkipped { kind, name, why } => context.log(&ObjectSkipped { kind, name, why }),
+            PlanLine::DisruptionSkipped { why } => context.log(&DisruptionSkipped { why }),
+            PlanLine::DisruptionStopped { node_pool, why } => context.log(&DisruptionStopped { node_pool, why }),
+            PlanLine::ClaimRefused { claim, node_pool, why } => context.log(&ClaimRefused { claim, node_pool, why }),
+            PlanLine::CommandStepped { command, to, summary } => context.log(&CommandStepped { command, to, summary }),
+            PlanLine::CommandWaits { command, why } => context.log(&CommandWaits { command, why }),
+            PlanLine::PlanUnfinished { plan, began } => {
+                context.log(&PlanUnfinished { plan, began: &began.to_string() });
+            }
+        }
+    }
+}
+
+fn done(result: Result<(), PortError>) -> Written {
+    result.map_or_else(|error| refused(&error), |()| Written::Done)
+}
+
+fn version(result: Result<u64, PortError>) -> Written {
+    result.map_or_else(|error| refused(&error), Written::Version)
+}
+
+fn refused(error: &PortError) -> Written {
+    match error.kind {
+        ErrorKind::Conflict => Written::Conflict(error.to_string()),
+        _ => Written::Failed(error.to_string()),
+    }
+}
+
+/// Carries out nothing, and answers as if all had been done: for plans that are only looked at.
+pub(super) struct Assumed<'a> {
+    pub(super) snapshot: &'a Snapshot,
+}
+
+#[async_trait]
+impl Execute for Assumed<'_> {
+    async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+        batch.actions.iter().map(|action| self.one(action)).collect()
+    }
+
+    fn has_time(&self) -> bool {
+        true
+    }
+}
+
+impl Assumed<'_> {
+    fn one(&self, action: &Action) -> Written {
+        match action {
+            Action::UpdateClaim(claim) | Action::ChangeClaim(claim) => Written::Version(claim.version + 1),
+            Action::CreateReplacement(claim, _) => {
+                Written::There(Box::new(NodeClaim { version: 1, ..claim.as_ref().clone() }))
+            }
+            Action::PutRegistrations(stored) => Written::Version(stored.version + 1),
+            Action::PutCommand(record) => Written::Version(record.version + 1),
+            Action::PutChurn(stored) => Written::Version(stored.version + 1),
+            Action::ReadChurn => match &self.snapshot.churn {
+                Some(Ok(stored)) => Written::Churn(stored.clone()),
+                Some(Err(why)) => Written::Failed(why.clone()),
+                None => Written::Failed("the snapshot does not say".to_owned()),
+            },
+            _ => Written::Done,
+        }
+    }
+}
+
+/// Keeps what was carried out, in order.
+pub(super) struct Recorded<'a> {
+    inner: &'a dyn Execute,
+    batches: Mutex<Vec<Batch>>,
+}
+
+impl<'a> Recorded<'a> {
+    pub(super) fn new(inner: &'a dyn Execute) -> Self {
+        Self { inner, batches: Mutex::default() }
+    }
+
+    /// What was carried out.
+    pub(super) fn batches(self) -> Vec<Batch> {
+        self.batches.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Execute for Recorded<'_> {
+    async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+        if !batch.actions.is_empty() {
+            self.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch.clone());
+        }
+        self.inner.carry_out(batch).await
+    }
+
+    fn has_time(&self) -> bool {
+        self.inner.has_time()
+    }
+}

@@ -1,0 +1,90 @@
+//! What a plan was made from, kept and planned for again.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Town, drift, pod, running_town};
+use flate2::read::ZlibDecoder;
+use nodeless_model::node_pool::ConsolidationPolicy;
+use nodeless_operations::plan::{PlanSettings, Snapshot};
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::time::Duration;
+
+fn settings() -> PlanSettings {
+    let keep_snapshots = Some(Duration::from_secs(3600));
+    PlanSettings { remembered_from: 1, keep_snapshots, ..PlanSettings::default() }
+}
+
+/// The snapshot that was kept last.
+fn latest(town: &Town) -> Vec<u8> {
+    town.claims.snapshots().into_values().next_back().unwrap()
+}
+
+/// Plans, and plans again for what was kept of it.
+async fn plan_twice(town: &Town) -> String {
+    let done = town.planner().run_recorded().await.unwrap();
+    let snapshot = Snapshot::read(&latest(town)).unwrap();
+    let (done, again) = (serde_json::to_string(&done).unwrap(), serde_json::to_string(&snapshot.replay()).unwrap());
+    assert_eq!(done, again);
+    assert_eq!(again, serde_json::to_string(&snapshot.replay()).unwrap(), "and a third time");
+    done
+}
+
+#[tokio::test]
+async fn a_plan_made_again_from_what_was_kept_is_the_same_to_the_byte() {
+    let mut town = running_town(2).await;
+    town.set(settings());
+    town.cluster.lock().pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
+    town.cluster.lock().respawn = true;
+    drift(&town);
+    town.cluster.add_pods([pod("late", 3000), pod("huge", 3_000_000)]);
+    for round in 0..120 {
+        plan_twice(&town).await;
+        if round == 60 {
+            town.cluster.remove_all_pods();
+        }
+        // Most plans are made by the town, so let some of them be made here.
+        while town.queue.take_plan().is_some() {}
+        town.tick().await;
+    }
+    let mut done = BTreeSet::new();
+    let kinds = ["createGroup", "updateClaim", "putCommand", "createReplacement", "changeClaim", "deleteCommand"];
+    for kept in town.claims.snapshots().into_values() {
+        let text = serde_json::to_string(&Snapshot::read(&kept).unwrap().replay()).unwrap();
+        done.extend(kinds.into_iter().filter(|kind| text.contains(&format!("\"{kind}\""))));
+    }
+    assert_eq!(done, BTreeSet::from(kinds), "the plans did all that plans do");
+}
+
+#[tokio::test]
+async fn what_is_kept_holds_nothing_that_may_be_secret() {
+    const SECRET: &str = "s3cr3t";
+    let mut town = running_town(1).await;
+    town.set(settings());
+    {
+        let mut state = town.cluster.lock();
+        for class in state.classes.values_mut() {
+            class.spec.user_data = Some(SECRET.to_owned());
+            let annotations = class.metadata.annotations.get_or_insert_default();
+            annotations.insert("kubectl.kubernetes.io/last-applied-configuration".into(), SECRET.into());
+        }
+        let applied = || ("kubectl.kubernetes.io/last-applied-configuration".to_owned(), SECRET.to_owned());
+        state.pods.values_mut().for_each(|pod| pod.annotations.extend([applied()]));
+        state.nodes.values_mut().for_each(|node| node.annotations.extend([applied()]));
+    }
+    plan_twice(&town).await;
+    let mut text = String::new();
+    ZlibDecoder::new(latest(&town).as_slice()).read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("{\"format\":1,") && !text.contains(SECRET));
+    // Inflated by somebody, it is read too.
+    assert!(Snapshot::read(text.as_bytes()).is_ok());
+}
+
+#[test]
+fn what_is_no_snapshot_is_refused_in_words() {
+    let why = |bytes: &[u8]| Snapshot::read(bytes).unwrap_err().to_string();
+    assert!(why(b"{}").starts_with("it is no snapshot of a plan"), "{}", why(b"{}"));
+    assert!(why(br#"{"format": 2, "snapshot": {}}"#).starts_with("it has the form 2"));
+    assert!(why(&[0x78, 1, 2]).starts_with("it is damaged"));
+}
