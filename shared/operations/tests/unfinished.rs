@@ -7,6 +7,7 @@ use common::{Town, drift, pod, running_town};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::Claims;
 use nodeless_telemetry::Metric;
+use std::time::Duration;
 
 fn settings() -> PlanSettings {
     PlanSettings { remembered_from: 1, ..PlanSettings::default() }
@@ -106,4 +107,18 @@ async fn commands_that_have_begun_go_on_after_a_plan_that_was_killed() {
     }
     assert!(town.claims.commands().await.unwrap().is_empty(), "the replaced node is gone");
     assert!(town.sink.totals().get(Metric::PlansUnfinished)[0] > 10.0);
+}
+
+#[tokio::test]
+async fn where_no_time_is_left_pods_get_what_they_need_and_the_rest_waits() {
+    let town = busy_town().await;
+    let planner = town.planner();
+    let soon = town.clock.time().checked_add(Duration::from_secs(9)).unwrap();
+    let report = planner.run_until(Some(soon)).await.unwrap();
+    assert_eq!((report.created.len(), report.proposed.len(), report.kept.len()), (1, 0, 0), "{report:?}");
+    assert!(report.problems.iter().any(|why| why.contains("no time is left")), "{report:?}");
+    let later = town.clock.time().checked_add(Duration::from_secs(40)).unwrap();
+    let report = planner.run_until(Some(later)).await.unwrap();
+    assert_eq!(report.proposed.len(), 1, "{report:?}");
+    assert!(town.claims.unfinished_plan().await.unwrap().is_none());
 }

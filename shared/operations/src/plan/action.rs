@@ -36,6 +36,8 @@ pub enum Action {
     PutCommand(Box<CommandRecord>),
     /// Delete a command that has ended: id and version.
     DeleteCommand(String, u64),
+    /// Find out how much work there is time for now: [`nodeless_disruption::Options::most_work`].
+    ReadWork,
     /// Read what voluntary disruption did within the last hour.
     ReadChurn,
     /// Write what a command is about to do to a NodePool.
@@ -127,6 +129,8 @@ pub enum Written {
     There(Box<NodeClaim>),
     /// It will never be possible, and why.
     Refused(String),
+    /// So much work there is time for.
+    Work(u64),
     /// What was read.
     Churn(Vec<StoredChurn>),
     /// It failed, and may be possible later.

@@ -3,13 +3,14 @@
 use super::Planner;
 use super::action::{Action, Batch, PlanLine, Written};
 use super::commands::encode;
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, WorkBudget};
 use super::unfinished::remembered_until;
 use crate::lines::{
     ClaimRefused, CommandStepped, CommandWaits, DisruptionSkipped, DisruptionStopped, Failed, ObjectSkipped,
     PlanUnfinished,
 };
 use async_trait::async_trait;
+use futures::future::join_all;
 use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::NodeClaim;
@@ -22,6 +23,9 @@ use std::time::Duration;
 /// For how long a plan goes on with commands. A planner function has 40 s; many commands go on in the next plan.
 const AT_MOST: Duration = Duration::from_secs(15);
 
+/// How many writes are on their way at once, of those that do not touch the same item: thousands of claims one after another
+/// would take longer than a planner has.
+const AT_ONCE: usize = 16;
 /// What is kept back for what comes after commands.
 const FOR_THE_END: Duration = Duration::from_secs(5);
 
@@ -38,7 +42,7 @@ pub(crate) trait Execute: Send + Sync {
 /// Carries out over the ports.
 pub(super) struct Live<'a> {
     pub(super) planner: &'a Planner,
-    pub(super) began: Timestamp,
+    pub(super) snapshot: &'a Snapshot,
     /// When the process is ended, if ever.
     pub(super) deadline: Option<Timestamp>,
 }
@@ -47,24 +51,47 @@ pub(super) struct Live<'a> {
 impl Execute for Live<'_> {
     async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
         let mut written = Vec::with_capacity(batch.actions.len());
-        let mut stopped = false;
-        for action in &batch.actions {
-            let answer = if stopped { Written::NotTried } else { self.one(action).await };
-            stopped |= batch.in_turn && answer.problem().is_some();
-            written.push(answer);
+        if batch.in_turn {
+            let mut stopped = false;
+            for action in &batch.actions {
+                let answer = if stopped { Written::NotTried } else { self.one(action).await };
+                stopped |= answer.problem().is_some();
+                written.push(answer);
+            }
+            return written;
+        }
+        for alike in batch.actions.chunk_by(|one, next| touches_one_item(one) && touches_one_item(next)) {
+            for together in alike.chunks(AT_ONCE) {
+                written.extend(join_all(together.iter().map(|action| self.one(action))).await);
+            }
         }
         written
     }
 
     fn has_time(&self) -> bool {
-        let now = self.planner.context.now();
-        let took = Duration::try_from(now.duration_since(self.began));
-        let left = self.deadline.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
-        took.is_ok_and(|took| took <= AT_MOST) && left.is_none_or(|left| left > FOR_THE_END)
+        let took = Duration::try_from(self.planner.context.now().duration_since(self.snapshot.now));
+        took.is_ok_and(|took| took <= AT_MOST) && self.left().is_none_or(|left| left > FOR_THE_END)
     }
 }
 
+/// Whether no other action of a batch touches the item of the table that this one writes.
+const fn touches_one_item(action: &Action) -> bool {
+    matches!(action, Action::UpdateClaim(_) | Action::ChangeClaim(_) | Action::PutCommand(_))
+}
+
 impl Live<'_> {
+    /// How long until the process is ended, if ever.
+    fn left(&self) -> Option<Duration> {
+        let left = self.deadline?.duration_since(self.planner.context.now());
+        Some(Duration::try_from(left).unwrap_or_default())
+    }
+
+    /// How much work on disruption there is time for now: never more than at the beginning.
+    fn work(&self) -> u64 {
+        let now = self.left().map_or(u64::MAX, |left| WorkBudget::within(left).disruption);
+        now.min(self.snapshot.work.disruption)
+    }
+
     async fn one(&self, action: &Action) -> Written {
         let Planner { claims, cluster, queue, settings, .. } = self.planner;
         match action {
@@ -91,6 +118,7 @@ impl Live<'_> {
             Action::CreateReplacement(claim, limits) => self.create_replacement(claim, limits).await,
             Action::PutCommand(record) => self.put_command(record).await,
             Action::DeleteCommand(id, version) => self.delete_command(id, *version).await,
+            Action::ReadWork => Written::Work(self.work()),
             Action::ReadChurn => match claims.churn().await {
                 Ok(stored) => Written::Churn(stored),
                 Err(error) => Written::Failed(error.to_string()),
@@ -262,6 +290,7 @@ impl Assumed<'_> {
             Action::PutRegistrations(stored) => Written::Version(stored.version + 1),
             Action::PutCommand(record) => Written::Version(record.version + 1),
             Action::PutChurn(stored) => Written::Version(stored.version + 1),
+            Action::ReadWork => Written::Work(self.snapshot.work.disruption),
             Action::ReadChurn => match &self.snapshot.churn {
                 Some(Ok(stored)) => Written::Churn(stored.clone()),
                 Some(Err(why)) => Written::Failed(why.clone()),

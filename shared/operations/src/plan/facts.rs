@@ -25,7 +25,6 @@ impl<'a> Facts<'a> {
             hash_version: nodeless_api::hash::VERSION.to_owned(),
             scheduling: settings.scheduling,
             spot_to_spot: settings.gates.spot_to_spot_consolidation,
-            most_work: self.snapshot.work.disruption,
             ..nodeless_disruption::Options::default()
         }
     }

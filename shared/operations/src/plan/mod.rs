@@ -177,7 +177,7 @@ impl Planner {
         self.cluster.settle(self.settings.batch_idle, self.settings.batch_max).await?;
         let snapshot = self.read(deadline).await?;
         self.keep(&snapshot).await;
-        let live = Live { planner: self, began: snapshot.now, deadline };
+        let live = Live { planner: self, snapshot: &snapshot, deadline };
         let outcome = pipeline::run(&snapshot, &self.offers, &live).await;
         self.conclude(&snapshot, &outcome, metrics).await;
         Ok(outcome.report)
@@ -190,7 +190,7 @@ impl Planner {
     pub async fn run_recorded(&self) -> Result<Replay, PlanError> {
         let snapshot = self.read(None).await?;
         self.keep(&snapshot).await;
-        let live = Live { planner: self, began: snapshot.now, deadline: None };
+        let live = Live { planner: self, snapshot: &snapshot, deadline: None };
         let recorded = Recorded::new(&live);
         let outcome = pipeline::run(&snapshot, &self.offers, &recorded).await;
         self.conclude(&snapshot, &outcome, &mut Metrics::new()).await;

@@ -36,7 +36,8 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, hands: &dyn Exec
     hands.carry_out(&launched.batch).await;
     outcome.add(launched.outcome);
 
-    match disruption::begin(facts, &placed.situation, placed.unfinished()) {
+    let work = work(snapshot, hands).await;
+    match disruption::begin(facts, &placed.situation, work, placed.unfinished()) {
         Begun::Off { batch, doubt, outcome: off } => {
             hands.carry_out(&batch).await;
             outcome.add(*off);
@@ -87,6 +88,15 @@ async fn prescribe(facts: Facts<'_>, names: &mut Names, hands: &dyn Execute, out
     hands.carry_out(&kept.batch).await;
     outcome.add(kept.outcome);
     kept.claims
+}
+
+/// How much work on disruption there is time for, now that pods have what they need.
+async fn work(snapshot: &Snapshot, hands: &dyn Execute) -> u64 {
+    if !snapshot.is_whole() {
+        return 0;
+    }
+    let read = hands.carry_out(&Batch::each(Stage::Disruption, vec![Action::ReadWork])).await;
+    if let Some(Written::Work(work)) = read.first() { *work } else { 0 }
 }
 
 /// What comes of a decision. What was done within the last hour is read where that matters.

@@ -79,7 +79,8 @@ impl Noticing {
                 statuses.push(events);
             }
         }
-        let noted = upkeep::noted(snapshot, &offered.judged);
+        // Only disruption needs it. The next plan notes the same: that pods changed lately is then a little later still.
+        let noted = if snapshot.is_whole() { upkeep::noted(snapshot, &offered.judged) } else { Vec::new() };
         actions.extend(noted.iter().map(|noted| Action::UpdateClaim(Box::new(noted.after.clone()))));
         // Lines last, so that what came of the writes is found from the beginning.
         actions.extend(lines);

@@ -488,7 +488,7 @@ mod tests {
         let offered = Offered::of(&snapshot, &OfferCache::default());
         let facts = Facts { snapshot: &snapshot, judged: &offered.judged, claims: &snapshot.claims };
         let situation = situation(facts, Vec::new());
-        let mut going_on = match begin(facts, &situation, unfinished.map(str::to_owned)) {
+        let mut going_on = match begin(facts, &situation, 1_000, unfinished.map(str::to_owned)) {
             Begun::Off { doubt, outcome, .. } => {
                 assert_eq!(outcome.report.problems.len(), 1);
                 GoingOn::begun_ones(facts, &situation, doubt)

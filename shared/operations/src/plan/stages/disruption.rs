@@ -41,17 +41,20 @@ pub(in crate::plan) struct Deciding<'a> {
     decision: Decision,
 }
 
-/// Decides which nodes go, unless something stands in the way of all that. `unfinished` says why the picture of what pods need
-/// is not whole.
+/// Decides which nodes go, unless something stands in the way of all that. `work` is how much there is time for; `unfinished`
+/// says why the picture of what pods need is not whole.
 pub(in crate::plan) fn begin<'a>(
     facts: Facts<'a>,
     situation: &'a Situation<'a>,
+    work: u64,
     unfinished: Option<String>,
 ) -> Begun<'a> {
     let commands = &facts.snapshot.commands;
     let unsure = doubt(&facts.snapshot.view).or(unfinished);
     let mut outcome = Outcome::default();
-    if let Some(why) = unsure.as_ref().or(commands.damaged.first()) {
+    let late = (work == 0).then(|| "no time is left for it in this plan".to_owned());
+    let late = late.filter(|_| facts.snapshot.is_whole());
+    if let Some(why) = unsure.as_ref().or(commands.damaged.first()).or(late.as_ref()) {
         outcome.report.problems.push(format!("no node is disrupted by choice: {why}"));
         let line = Action::Log(PlanLine::DisruptionSkipped { why: why.clone() });
         // Nodes that were tainted for a command must not stay so for as long as this takes.
@@ -68,7 +71,7 @@ pub(in crate::plan) fn begin<'a>(
             outcome: Box::new(outcome),
         };
     }
-    let options = facts.disruption_options();
+    let options = Options { most_work: work, ..facts.disruption_options() };
     let mut cluster = input(situation, facts.judged, &commands.records, None);
     cluster.not_looked_at = facts.snapshot.backlog.clone().unwrap_or_default();
     let decision = decide(&cluster, facts.snapshot.now, &options);
