@@ -7,6 +7,7 @@ mod explain;
 pub(crate) mod files;
 pub(crate) mod live;
 mod memory;
+pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod text;
 
@@ -16,12 +17,13 @@ use disruption::{ChurnReport, DisruptionReport, RepairAction};
 use explain::Asked;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
-use nodeless_disruption::{Command, settle};
+use nodeless_disruption::Command;
 use nodeless_operations::gates::FeatureGates;
+use nodeless_operations::plan::solved;
 use nodeless_operations::{DisruptionSettings, DryRun};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::claims::StoredChurn;
-use nodeless_scheduling::{Options, Solution, solve};
+use nodeless_scheduling::{Options, Solution};
 use nodeless_snapshot::Snapshot;
 use report::{DisruptionStatistics, Report, Told};
 use std::collections::BTreeMap;
@@ -86,7 +88,7 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
 
     let problem = dry_run.problem();
     let started = Instant::now();
-    let solution = settle(&problem, solve(&problem, &options), &options);
+    let solution = solved(&problem, &options, true);
     let elapsed = started.elapsed();
     let nodes = if disruption.is_some() { dry_run.node_names() } else { BTreeMap::new() };
     let asked = explain::resolve(&explain, dry_run.view(), &snapshot.held, &nodes)?;
