@@ -6,7 +6,8 @@ mod common;
 use common::{Town, drift, pod, running_town};
 use flate2::read::ZlibDecoder;
 use nodeless_model::node_pool::ConsolidationPolicy;
-use nodeless_operations::plan::{PlanSettings, Snapshot};
+use nodeless_operations::plan::{ANSWERS, Answers, PlanSettings, Snapshot};
+use nodeless_ports::ErrorKind;
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::time::Duration;
@@ -16,18 +17,24 @@ fn settings() -> PlanSettings {
     PlanSettings { remembered_from: 1, keep_snapshots, ..PlanSettings::default() }
 }
 
-/// The snapshot that was kept last.
-fn latest(town: &Town) -> Vec<u8> {
-    town.claims.snapshots().into_values().next_back().unwrap()
+/// The snapshot that was kept last, and what came of the plan's writes.
+fn latest(town: &Town) -> (Vec<u8>, Vec<u8>) {
+    let mut kept = town.claims.snapshots().into_iter();
+    let (of, answers) = kept.next_back().unwrap();
+    let (id, snapshot) = kept.next_back().unwrap();
+    assert_eq!(of, id + ANSWERS);
+    (snapshot, answers)
 }
 
 /// Plans, and plans again for what was kept of it.
 async fn plan_twice(town: &Town) -> String {
     let done = town.planner().run_recorded().await.unwrap();
-    let snapshot = Snapshot::read(&latest(town)).unwrap();
-    let (done, again) = (serde_json::to_string(&done).unwrap(), serde_json::to_string(&snapshot.replay()).unwrap());
-    assert_eq!(done, again);
-    assert_eq!(again, serde_json::to_string(&snapshot.replay()).unwrap(), "and a third time");
+    let (snapshot, answers) = latest(town);
+    let (snapshot, answers) = (Snapshot::read(&snapshot).unwrap(), Answers::read(&answers).unwrap());
+    let again = || serde_json::to_string(&snapshot.replay_with(answers.clone())).unwrap();
+    let done = serde_json::to_string(&done).unwrap();
+    assert_eq!(done, again());
+    assert_eq!(done, again(), "and a third time");
     done
 }
 
@@ -40,7 +47,10 @@ async fn a_plan_made_again_from_what_was_kept_is_the_same_to_the_byte() {
     drift(&town);
     town.cluster.add_pods([pod("late", 3000), pod("huge", 3_000_000)]);
     for round in 0..120 {
-        plan_twice(&town).await;
+        let done = plan_twice(&town).await;
+        let (snapshot, _) = latest(&town);
+        let taken_for_done = Snapshot::read(&snapshot).unwrap().replay();
+        assert_eq!(done, serde_json::to_string(&taken_for_done).unwrap(), "no write was refused");
         if round == 60 {
             town.cluster.remove_all_pods();
         }
@@ -50,11 +60,40 @@ async fn a_plan_made_again_from_what_was_kept_is_the_same_to_the_byte() {
     }
     let mut done = BTreeSet::new();
     let kinds = ["createGroup", "updateClaim", "putCommand", "createReplacement", "changeClaim", "deleteCommand"];
-    for kept in town.claims.snapshots().into_values() {
+    for (_, kept) in town.claims.snapshots().into_iter().filter(|(id, _)| !id.ends_with(ANSWERS)) {
         let text = serde_json::to_string(&Snapshot::read(&kept).unwrap().replay()).unwrap();
         done.extend(kinds.into_iter().filter(|kind| text.contains(&format!("\"{kind}\""))));
     }
     assert_eq!(done, BTreeSet::from(kinds), "the plans did all that plans do");
+}
+
+#[tokio::test]
+async fn a_plan_that_met_refusals_is_the_same_too() {
+    let mut town = running_town(2).await;
+    town.set(settings());
+    drift(&town);
+    for (number, broken) in [
+        "claims create",
+        "claims put command",
+        "claims update",
+        "claims churn",
+        "claims delete command",
+        "Kubernetes patch",
+    ]
+    .into_iter()
+    .cycle()
+    .take(24)
+    .enumerate()
+    {
+        town.cluster.add_pods([pod(&format!("late-{number}"), 3000)]);
+        town.faults.break_down(broken, ErrorKind::Unavailable);
+        let done = plan_twice(&town).await;
+        town.faults.mend();
+        assert!(!done.is_empty());
+        for _ in 0..4 {
+            town.tick().await;
+        }
+    }
 }
 
 #[tokio::test]
@@ -75,7 +114,7 @@ async fn what_is_kept_holds_nothing_that_may_be_secret() {
     }
     plan_twice(&town).await;
     let mut text = String::new();
-    ZlibDecoder::new(latest(&town).as_slice()).read_to_string(&mut text).unwrap();
+    ZlibDecoder::new(latest(&town).0.as_slice()).read_to_string(&mut text).unwrap();
     assert!(text.starts_with("{\"format\":1,") && !text.contains(SECRET));
     // Inflated by somebody, it is read too.
     assert!(Snapshot::read(text.as_bytes()).is_ok());

@@ -5,7 +5,7 @@ use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::NodeClaim;
 use nodeless_ports::claims::{Decision, PoolLimits, StoredChurn, StoredRegistrations, UnfinishedPlan};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// One thing to do, in the words of whoever decided it. Doing it needs no further decision.
@@ -114,7 +114,7 @@ pub enum PlanLine {
 }
 
 /// What came of an action.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Written {
     /// It was done.

@@ -17,7 +17,9 @@ use nodeless_model::NodeClaim;
 use nodeless_ports::claims::{Created, MOST_CREATED, PoolLimits, StoredCommand};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
-use std::sync::{Mutex, PoisonError};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// For how long a plan goes on with commands. A planner function has 40 s; many commands go on in the next plan.
@@ -301,33 +303,86 @@ impl Assumed<'_> {
     }
 }
 
-/// Keeps what was carried out, in order.
+/// What came of all actions of a plan, and where there was time: with these a plan is made again that met a refusal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answers {
+    /// For each batch that wanted something, what came of each action.
+    written: VecDeque<Vec<Written>>,
+    /// Whether there was time for another command, each time that was asked.
+    had_time: VecDeque<bool>,
+}
+
+/// Keeps what was carried out, in order, and what came of it.
 pub(super) struct Recorded<'a> {
     inner: &'a dyn Execute,
-    batches: Mutex<Vec<Batch>>,
+    kept: Mutex<(Vec<Batch>, Answers)>,
 }
 
 impl<'a> Recorded<'a> {
     pub(super) fn new(inner: &'a dyn Execute) -> Self {
-        Self { inner, batches: Mutex::default() }
+        Self { inner, kept: Mutex::default() }
     }
 
-    /// What was carried out.
-    pub(super) fn batches(self) -> Vec<Batch> {
-        self.batches.into_inner().unwrap_or_else(PoisonError::into_inner)
+    /// What was carried out, and what came of it.
+    pub(super) fn kept(self) -> (Vec<Batch>, Answers) {
+        self.kept.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Vec<Batch>, Answers)> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl Execute for Recorded<'_> {
     async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+        let written = self.inner.carry_out(batch).await;
         if !batch.actions.is_empty() {
-            self.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch.clone());
+            let mut kept = self.lock();
+            kept.0.push(batch.clone());
+            kept.1.written.push_back(written.clone());
         }
-        self.inner.carry_out(batch).await
+        written
     }
 
     fn has_time(&self) -> bool {
-        self.inner.has_time()
+        let has_time = self.inner.has_time();
+        self.lock().1.had_time.push_back(has_time);
+        has_time
+    }
+}
+
+/// Carries out nothing, and answers as it was answered before.
+pub(super) struct Answered<'a> {
+    assumed: Assumed<'a>,
+    answers: Mutex<Answers>,
+}
+
+impl<'a> Answered<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, answers: Answers) -> Self {
+        Self { assumed: Assumed { snapshot }, answers: Mutex::new(answers) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Execute for Answered<'_> {
+    async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+        if batch.actions.is_empty() {
+            return Vec::new();
+        }
+        let before = self.lock().written.pop_front();
+        match before.filter(|written| written.len() == batch.actions.len()) {
+            Some(written) => written,
+            None => self.assumed.carry_out(batch).await,
+        }
+    }
+
+    fn has_time(&self) -> bool {
+        self.lock().had_time.pop_front().unwrap_or(true)
     }
 }

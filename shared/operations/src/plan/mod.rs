@@ -50,6 +50,8 @@ pub use churn::PoolChurn;
 pub use commands::{Commands, decode as decode_command, encode as encode_command};
 pub use dry_disruption::{Disruption, DisruptionSettings};
 pub use dry_run::DryRun;
+pub use execute::Answers;
+pub use read::ANSWERS;
 pub use record::{UnpackError, unpacked};
 pub use report::{Outcome, PlanReport};
 pub use saved::{Replay, SavedError};
@@ -178,12 +180,23 @@ impl Planner {
         let snapshot = self.read(deadline).await?;
         self.keep(&snapshot).await;
         let live = Live { planner: self, snapshot: &snapshot, deadline };
-        let outcome = pipeline::run(&snapshot, &self.offers, &live).await;
+        let outcome = match self.settings.keep_snapshots {
+            None => pipeline::run(&snapshot, &self.offers, &live).await,
+            Some(_) => self.made_on_record(&snapshot, &live).await.outcome,
+        };
         self.conclude(&snapshot, &outcome, metrics).await;
         Ok(outcome.report)
     }
 
-    /// Plans once, and tells all that was done: for tests, which compare it with what a kept snapshot gives.
+    async fn made_on_record(&self, snapshot: &Snapshot, live: &Live<'_>) -> Replay {
+        let recorded = Recorded::new(live);
+        let outcome = pipeline::run(snapshot, &self.offers, &recorded).await;
+        let (batches, answers) = recorded.kept();
+        self.keep_answers(snapshot, &answers).await;
+        Replay { outcome, batches }
+    }
+
+    /// Plans once, keeps what that was made from, and tells all that was done: for tests, which compare it with what is kept.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -191,10 +204,9 @@ impl Planner {
         let snapshot = self.read(None).await?;
         self.keep(&snapshot).await;
         let live = Live { planner: self, snapshot: &snapshot, deadline: None };
-        let recorded = Recorded::new(&live);
-        let outcome = pipeline::run(&snapshot, &self.offers, &recorded).await;
-        self.conclude(&snapshot, &outcome, &mut Metrics::new()).await;
-        Ok(Replay { outcome, batches: recorded.batches() })
+        let replay = self.made_on_record(&snapshot, &live).await;
+        self.conclude(&snapshot, &replay.outcome, &mut Metrics::new()).await;
+        Ok(replay)
     }
 
     /// Says what came of a plan.

@@ -1,6 +1,8 @@
 //! Reading what a plan is made from.
 
 use super::commands::Commands;
+use super::execute::Answers;
+use super::saved::SavedError;
 use super::snapshot::{Snapshot, WorkBudget};
 use super::{PlanError, Planner};
 use crate::lines::Failed;
@@ -10,6 +12,9 @@ use nodeless_ports::PortError;
 use nodeless_ports::claims::UnfinishedPlan;
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+/// What the id of a snapshot ends with that is what came of the plan's writes.
+pub const ANSWERS: &str = ".answers";
 
 impl Planner {
     /// Reads what a plan is made from. By `deadline` the process is ended, if ever.
@@ -77,14 +82,23 @@ impl Planner {
 
     /// Keeps what a plan is made from, where that was asked for. Nothing depends on it.
     pub(super) async fn keep(&self, snapshot: &Snapshot) {
-        let Some(keep) = self.settings.keep_snapshots else { return };
-        let until = snapshot.now.saturating_add(keep).unwrap_or(Timestamp::MAX);
-        let kept = match snapshot.save() {
-            // As instants to the second sort in the table.
-            Ok(encoded) => {
-                let id = snapshot.now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-                self.claims.put_snapshot(&id, &encoded, until).await.map_err(|error| error.to_string())
-            }
+        if self.settings.keep_snapshots.is_some() {
+            self.put(snapshot.now, "", snapshot.save()).await;
+        }
+    }
+
+    /// Keeps what came of the plan's writes beside it.
+    pub(super) async fn keep_answers(&self, snapshot: &Snapshot, answers: &Answers) {
+        self.put(snapshot.now, ANSWERS, answers.save()).await;
+    }
+
+    async fn put(&self, at: Timestamp, what: &str, encoded: Result<Vec<u8>, SavedError>) {
+        let keep = self.settings.keep_snapshots.unwrap_or_default();
+        let until = at.saturating_add(keep).unwrap_or(Timestamp::MAX);
+        // In the order of time, also as text.
+        let id = format!("{}{what}", at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"));
+        let kept = match encoded {
+            Ok(encoded) => self.claims.put_snapshot(&id, &encoded, until).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         if let Err(why) = kept {

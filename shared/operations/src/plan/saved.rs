@@ -1,11 +1,12 @@
 //! Snapshots that are kept, and plans that are made of them again.
 //!
-//! The form: JSON `{"format": 1, "snapshot": …}`, deflated (zlib) where the planner writes it. What a plan does not read is left
+//! The form: JSON `{"format": 1, "snapshot": …}`, deflated (zlib) where the planner writes it; beside it in the same form, once the
+//! plan has ended, `{"format": 1, "answers": …}`: what came of its writes. What a plan does not read is left
 //! out, and what could hold a secret: user data of EC2NodeClasses, and annotations of others. Pods have neither environment
 //! variables nor Secrets in it from the beginning.
 
 use super::action::Batch;
-use super::execute::{Assumed, Recorded};
+use super::execute::{Answered, Answers, Recorded};
 use super::pipeline;
 use super::report::Outcome;
 use super::snapshot::Snapshot;
@@ -15,6 +16,7 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use futures::FutureExt as _;
 use nodeless_model::{Pod, StringMap};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Write as _};
 
@@ -23,20 +25,9 @@ const FORMAT: u32 = 1;
 /// What a deflated one begins with, and no JSON does.
 const DEFLATED: u8 = 0x78;
 
-#[derive(Serialize)]
-struct Written<'a> {
-    format: u32,
-    snapshot: &'a Snapshot,
-}
-
 #[derive(Deserialize)]
 struct Header {
     format: u32,
-}
-
-#[derive(Deserialize)]
-struct Read {
-    snapshot: Snapshot,
 }
 
 /// Why a snapshot cannot be kept or read.
@@ -71,10 +62,12 @@ impl Snapshot {
     /// # Errors
     /// When it cannot be encoded.
     pub fn save(&self) -> Result<Vec<u8>, SavedError> {
-        let text = serde_json::to_vec(&Written { format: FORMAT, snapshot: &self.without_secrets() })?;
-        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-        encoder.write_all(&text)?;
-        Ok(encoder.finish()?)
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            format: u32,
+            snapshot: &'a Snapshot,
+        }
+        deflated(&Whole { format: FORMAT, snapshot: &self.without_secrets() })
     }
 
     /// Reads what [`save`](Self::save) wrote, deflated or not.
@@ -82,30 +75,28 @@ impl Snapshot {
     /// # Errors
     /// When it is something else.
     pub fn read(bytes: &[u8]) -> Result<Self, SavedError> {
-        let mut inflated = Vec::new();
-        let text = if bytes.first() == Some(&DEFLATED) {
-            ZlibDecoder::new(bytes).read_to_end(&mut inflated)?;
-            inflated.as_slice()
-        } else {
-            bytes
-        };
-        // Before the rest, which has another shape in another form.
-        let Header { format } = serde_json::from_slice(text)?;
-        if format != FORMAT {
-            return Err(SavedError::Format(format));
+        #[derive(Deserialize)]
+        struct Whole {
+            snapshot: Snapshot,
         }
-        let Read { snapshot } = serde_json::from_slice(text)?;
+        let Whole { snapshot } = inflated(bytes)?;
         Ok(snapshot)
     }
 
-    /// Makes the plan without doing any of it.
+    /// Makes the plan without doing any of it. Every write is taken for done.
     #[must_use]
     pub fn replay(&self) -> Replay {
-        let assumed = Assumed { snapshot: self };
-        let recorded = Recorded::new(&assumed);
+        self.replay_with(Answers::default())
+    }
+
+    /// The same, where each write is answered as it was before, as far as that is known.
+    #[must_use]
+    pub fn replay_with(&self, answers: Answers) -> Replay {
+        let answered = Answered::new(self, answers);
+        let recorded = Recorded::new(&answered);
         // Nothing that is only assumed ever waits.
         let outcome = pipeline::run(self, &OfferCache::default(), &recorded).now_or_never().unwrap_or_default();
-        Replay { outcome, batches: recorded.batches() }
+        Replay { outcome, batches: recorded.kept().0 }
     }
 
     /// The same without what no plan reads and what may be secret.
@@ -124,6 +115,56 @@ impl Snapshot {
         pods.for_each(|pod: &mut Pod| reduce(&mut pod.annotations));
         snapshot
     }
+}
+
+impl Answers {
+    /// What came of a plan's writes as it is kept.
+    ///
+    /// # Errors
+    /// When it cannot be encoded.
+    pub fn save(&self) -> Result<Vec<u8>, SavedError> {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            format: u32,
+            answers: &'a Answers,
+        }
+        deflated(&Whole { format: FORMAT, answers: self })
+    }
+
+    /// Reads what [`save`](Self::save) wrote.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn read(bytes: &[u8]) -> Result<Self, SavedError> {
+        #[derive(Deserialize)]
+        struct Whole {
+            answers: Answers,
+        }
+        let Whole { answers } = inflated(bytes)?;
+        Ok(answers)
+    }
+}
+
+fn deflated(whole: &impl Serialize) -> Result<Vec<u8>, SavedError> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(&serde_json::to_vec(whole)?)?;
+    Ok(encoder.finish()?)
+}
+
+fn inflated<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, SavedError> {
+    let mut inflated = Vec::new();
+    let text = if bytes.first() == Some(&DEFLATED) {
+        ZlibDecoder::new(bytes).read_to_end(&mut inflated)?;
+        inflated.as_slice()
+    } else {
+        bytes
+    };
+    // Before the rest, which has another shape in another form.
+    let Header { format } = serde_json::from_slice(text)?;
+    if format != FORMAT {
+        return Err(SavedError::Format(format));
+    }
+    Ok(serde_json::from_slice(text)?)
 }
 
 fn reduce(annotations: &mut StringMap) {
