@@ -2,18 +2,19 @@
 
 use super::{Output, form, print};
 use crate::error::CliError;
-use crate::table;
+use crate::table::{self, Item};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nodeless_operations::plan::{Action, PlanReport, Replay, Snapshot};
+use nodeless_operations::plan::{ANSWERS, Action, Answers, PlanReport, Replay, Snapshot};
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Plans again, prints what came of it, and says whether all pods fit.
 pub(crate) fn run(path: &Path, output: Output) -> Result<ExitCode, CliError> {
-    let snapshot = read(path)?;
-    let replay = snapshot.replay();
+    let (snapshot, answers) = read(path)?;
+    let replay = snapshot.replay_with(answers);
     print(&match output {
         Output::Text => text(&snapshot, &replay),
         Output::Json => form(serde_json::to_string_pretty(&replay).map(|json| json + "\n"))?,
@@ -23,35 +24,45 @@ pub(crate) fn run(path: &Path, output: Output) -> Result<ExitCode, CliError> {
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(super::SOME_DO_NOT_FIT) })
 }
 
-fn read(path: &Path) -> Result<Snapshot, CliError> {
+/// A snapshot, and what came of the plan's writes, where that is known.
+fn read(path: &Path) -> Result<(Snapshot, Answers), CliError> {
     let bytes = bytes_of(path).map_err(|source| CliError::Read { path: path.to_owned(), source })?;
-    let kept = kept(&bytes, path)?;
-    Snapshot::read(kept.as_deref().unwrap_or(&bytes))
-        .map_err(|source| CliError::Snapshot { path: path.to_owned(), source })
+    let damaged = |source| CliError::Snapshot { path: path.to_owned(), source };
+    let Some(items) = std::str::from_utf8(&bytes).ok().and_then(|text| table::parse(text, path).ok()) else {
+        return Ok((Snapshot::read(&bytes).map_err(damaged)?, Answers::default()));
+    };
+    let mut kept = kept(&items)?;
+    let ids: Vec<String> = kept.keys().filter(|id| !id.ends_with(ANSWERS)).cloned().collect();
+    let Some(latest) = ids.last() else {
+        let why = "none of the items is a snapshot#".to_owned();
+        return Err(CliError::Items { path: path.to_owned(), why });
+    };
+    if ids.len() > 1 {
+        eprintln!("note: of {} snapshots this is the latest, {latest}", ids.len());
+    }
+    let answers = kept.remove(&format!("{latest}{ANSWERS}"));
+    if answers.is_none() {
+        eprintln!("note: what came of this plan's writes was not kept, so they are taken for done");
+    }
+    let answers = answers.map_or_else(|| Ok(Answers::default()), |kept| Answers::read(&kept)).map_err(damaged)?;
+    let snapshot = kept.remove(latest).unwrap_or_default();
+    Ok((Snapshot::read(&snapshot).map_err(damaged)?, answers))
 }
 
-/// The latest snapshot among items of the table, where the bytes are such.
-fn kept(bytes: &[u8], path: &Path) -> Result<Option<Vec<u8>>, CliError> {
-    let Some(items) = std::str::from_utf8(bytes).ok().and_then(|text| table::parse(text, path).ok()) else {
-        return Ok(None);
-    };
+/// What is kept in items, by its id, whole.
+fn kept(items: &[Item]) -> Result<BTreeMap<String, Vec<u8>>, CliError> {
     let mut chunks = Vec::new();
-    for item in &items {
+    for item in items {
         let Some((id, number, encoded)) = item.chunk() else { continue };
         let chunk = STANDARD.decode(encoded).map_err(|error| item.damaged(&format!("attribute chunk: {error}")))?;
         chunks.push((id, number, chunk));
     }
     chunks.sort();
-    let Some((latest, ..)) = chunks.last() else {
-        let why = "none of the items is a snapshot#".to_owned();
-        return Err(CliError::Items { path: path.to_owned(), why });
-    };
-    let (latest, all) = (*latest, chunks.len());
-    let own: Vec<_> = chunks.iter().filter(|(id, ..)| *id == latest).collect();
-    if own.len() < all {
-        eprintln!("note: of the snapshots this is the latest, {latest}");
+    let mut kept: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for (id, _, chunk) in chunks {
+        kept.entry(id.to_owned()).or_default().extend(chunk);
     }
-    Ok(Some(own.into_iter().flat_map(|(.., chunk)| chunk).copied().collect()))
+    Ok(kept)
 }
 
 fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
