@@ -96,6 +96,24 @@ async fn a_plan_that_met_refusals_is_the_same_too() {
     }
 }
 
+/// The same cluster, and next to no work allowed.
+#[tokio::test]
+async fn nothing_is_disrupted_while_pods_are_left_for_the_next_plan() {
+    let mut town = running_town(2).await;
+    town.set(settings());
+    drift(&town);
+    town.cluster.add_pods([pod("late", 3000), pod("later", 1000)]);
+    let done = serde_json::to_string(&town.planner().run_recorded().await.unwrap()).unwrap();
+    assert!(done.contains("\"putCommand\""), "a node that drifted would go");
+    let mut snapshot = Snapshot::read(&latest(&town).0).unwrap();
+    snapshot.work.provisioning = Some(1);
+    let replay = snapshot.replay();
+    let (report, text) = (&replay.outcome.report, serde_json::to_string(&replay).unwrap());
+    assert!(report.problems.iter().any(|why| why.contains("left for the next plan")), "{report:?}");
+    assert_eq!((report.proposed.len(), report.leaving.len(), report.kept.len()), (0, 0, 0), "{report:?}");
+    assert!(!text.contains("\"putCommand\"") && text.contains("\"wakePlanner\""), "{text}");
+}
+
 #[tokio::test]
 async fn what_is_kept_holds_nothing_that_may_be_secret() {
     const SECRET: &str = "s3cr3t";

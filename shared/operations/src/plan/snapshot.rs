@@ -83,7 +83,7 @@ impl Snapshot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkBudget {
-    /// For pods that wait, in units of the scheduler; `None` means that no pod is left for a later plan.
+    /// For pods that wait: [`nodeless_scheduling::Options::max_work`]. `None` means that no pod is left for a later plan.
     pub provisioning: Option<u64>,
     /// For one decision about disruption: [`nodeless_disruption::Options::most_work`].
     pub disruption: u64,
@@ -99,6 +99,8 @@ impl Default for WorkBudget {
 impl WorkBudget {
     /// The time in which the default work of a decision is certainly done on the smallest planner that is deployed.
     const DEFAULT_TAKES: Duration = Duration::from_secs(20);
+    /// How much the scheduler does in a millisecond on the smallest planner that is deployed: a unit takes up to 50 ns there.
+    const SCHEDULED_IN_A_MILLISECOND: u64 = 20_000;
     /// What is kept back of the time: for reading the cluster, for writes and for pods.
     const KEPT_BACK: Duration = Duration::from_secs(10);
 
@@ -106,10 +108,15 @@ impl WorkBudget {
     #[must_use]
     pub fn within(remaining: Duration) -> Self {
         let whole = Self::default();
-        let usable = remaining.saturating_sub(Self::KEPT_BACK).min(Self::DEFAULT_TAKES);
-        let share = u64::try_from(usable.as_millis()).unwrap_or(u64::MAX);
-        let of = u64::try_from(Self::DEFAULT_TAKES.as_millis()).unwrap_or(u64::MAX);
-        Self { disruption: whole.disruption.saturating_mul(share) / of, ..whole }
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let usable = remaining.saturating_sub(Self::KEPT_BACK);
+        let share = milliseconds(usable.min(Self::DEFAULT_TAKES));
+        // Pods come first, so that a plan that is late still does something for them.
+        let provisioning = milliseconds(usable).max(1_000).saturating_mul(Self::SCHEDULED_IN_A_MILLISECOND);
+        Self {
+            provisioning: Some(provisioning),
+            disruption: whole.disruption.saturating_mul(share) / milliseconds(Self::DEFAULT_TAKES),
+        }
     }
 }
 
@@ -146,5 +153,8 @@ mod tests {
         assert_eq!(of(30), WorkBudget::default().disruption);
         assert_eq!(of(20), WorkBudget::default().disruption / 2);
         assert_eq!(of(5), 0);
+        let pods = |seconds| WorkBudget::within(Duration::from_secs(seconds)).provisioning.unwrap();
+        assert!(pods(40) > pods(20) && pods(20) > pods(0) && pods(0) > 0);
+        assert_eq!(WorkBudget::default().provisioning, None);
     }
 }

@@ -15,7 +15,7 @@ use nodeless_disruption::settle;
 use nodeless_model::Pod;
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_scheduling::{Options, Placement, Problem, Solution, Unschedulable, solve};
+use nodeless_scheduling::{Options, Placement, Problem, Reason, Solution, Unschedulable, solve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -39,16 +39,14 @@ pub fn solved(problem: &Problem<'_>, options: &Options, second_look: bool) -> So
     if second_look { settle(problem, solution, options) } else { solution }
 }
 
-/// How pods are scheduled in this plan. This is where the scheduler gets its part of the [`WorkBudget`], once it takes one.
-///
-/// [`WorkBudget`]: crate::plan::WorkBudget
+/// How pods are scheduled in this plan: as much work as there is time for.
 const fn options(snapshot: &Snapshot) -> Options {
-    snapshot.settings.scheduling
+    Options { max_work: snapshot.work.provisioning, ..snapshot.settings.scheduling }
 }
 
-/// Whether the scheduler left a pod for the next plan because this one would have been too much work. It leaves none yet.
-const fn is_left(_refused: &Unschedulable) -> bool {
-    false
+/// Whether the scheduler left a pod for the next plan because this one would have been too much work.
+fn is_left(refused: &Unschedulable) -> bool {
+    refused.reasons.iter().any(|reason| matches!(reason, Reason::OutOfWork))
 }
 
 /// Finds places for all pods that wait and for the virtual pods of buffers.
