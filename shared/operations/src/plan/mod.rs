@@ -1,4 +1,8 @@
 //! What to launch for pods that wait, and which nodes to remove.
+//!
+//! A plan is made from a [`Snapshot`] alone: stages (`stages`), each pure, say what is to be done as [`Action`]s, and what came
+//! of them ([`Written`]) is an input of what follows. `pipeline` puts the stages together, `read` reads the snapshot, `execute`
+//! carries out, and nothing else here touches a port.
 
 mod action;
 mod assume;

@@ -18,40 +18,40 @@ use nodeless_model::NodeClaim;
 use nodeless_ports::claims::StoredChurn;
 
 /// Makes the plan for a snapshot, and has it carried out. `kept` only makes it faster.
-pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, hands: &dyn Execute) -> Outcome {
+pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn Execute) -> Outcome {
     let (begun, mut outcome) = unfinished::begin(snapshot);
-    hands.carry_out(&Batch::each(Stage::Bookkeeping, begun)).await;
+    executor.carry_out(&Batch::each(Stage::Bookkeeping, begun)).await;
     let offered = Offered::of(snapshot, kept);
-    let claims = keep_books(snapshot, &offered, hands, &mut outcome).await;
+    let claims = keep_books(snapshot, &offered, executor, &mut outcome).await;
     let judged = &offered.judged;
     let mut names = names(snapshot);
-    let claims = prescribe(Facts { snapshot, judged, claims: &claims }, &mut names, hands, &mut outcome).await;
+    let claims = prescribe(Facts { snapshot, judged, claims: &claims }, &mut names, executor, &mut outcome).await;
 
     let facts = Facts { snapshot, judged, claims: &claims };
     let reserved = buffers::reserve(&snapshot.view);
     let placed = provisioning::place(facts, &reserved);
     let launching = placed.launch(facts, &mut names);
-    let written = hands.carry_out(&launching.batch).await;
+    let written = executor.carry_out(&launching.batch).await;
     let launched = launching.done(&placed, facts, &written);
-    hands.carry_out(&launched.batch).await;
+    executor.carry_out(&launched.batch).await;
     outcome.add(launched.outcome);
 
-    let work = work(snapshot, hands).await;
+    let work = work(snapshot, executor).await;
     match disruption::begin(facts, &placed.situation, work, placed.unfinished()) {
         Begun::Off { batch, doubt, outcome: off } => {
-            hands.carry_out(&batch).await;
+            executor.carry_out(&batch).await;
             outcome.add(*off);
             let going_on = GoingOn::begun_ones(facts, &placed.situation, doubt);
-            outcome.add(go_on(going_on, facts, &mut names, hands).await);
+            outcome.add(go_on(going_on, facts, &mut names, executor).await);
         }
         Begun::Decided(deciding) => {
-            let decided = decide(*deciding, hands).await;
-            let written = hands.carry_out(&decided.batch).await;
+            let decided = decide(*deciding, executor).await;
+            let written = executor.carry_out(&decided.batch).await;
             let going_on = decided.go_on(&written);
-            outcome.add(go_on(going_on, facts, &mut names, hands).await);
+            outcome.add(go_on(going_on, facts, &mut names, executor).await);
         }
     }
-    hands.carry_out(&Batch::each(Stage::End, unfinished::end(snapshot))).await;
+    executor.carry_out(&Batch::each(Stage::End, unfinished::end(snapshot))).await;
     outcome
 }
 
@@ -59,52 +59,57 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, hands: &dyn Exec
 async fn keep_books(
     snapshot: &Snapshot,
     offered: &Offered,
-    hands: &dyn Execute,
+    executor: &dyn Execute,
     outcome: &mut Outcome,
 ) -> Vec<NodeClaim> {
     let noticing = bookkeeping::notice(snapshot, offered);
-    let written = hands.carry_out(&noticing.batch).await;
+    let written = executor.carry_out(&noticing.batch).await;
     let noting = noticing.note(snapshot, offered, &written);
-    let written = hands.carry_out(&noting.batch).await;
+    let written = executor.carry_out(&noting.batch).await;
     let kept = noting.done(snapshot, &written);
-    hands.carry_out(&kept.batch).await;
+    executor.carry_out(&kept.batch).await;
     outcome.add(kept.outcome);
     kept.claims
 }
 
 /// Does what has to be done about nodes before pods are looked at: those that go make their pods move, and those that come
 /// have room for pods. Gives the claims as they are then.
-async fn prescribe(facts: Facts<'_>, names: &mut Names, hands: &dyn Execute, outcome: &mut Outcome) -> Vec<NodeClaim> {
+async fn prescribe(
+    facts: Facts<'_>,
+    names: &mut Names,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) -> Vec<NodeClaim> {
     let retiring = static_capacity::retire(facts);
-    let written = hands.carry_out(&retiring.batch).await;
+    let written = executor.carry_out(&retiring.batch).await;
     let retired = retiring.done(facts, &written);
-    hands.carry_out(&retired.batch).await;
+    executor.carry_out(&retired.batch).await;
     outcome.add(retired.outcome);
 
     let facts = Facts { claims: &retired.claims, ..facts };
     let keeping = static_capacity::keep_numbers(facts, names);
-    let written = hands.carry_out(&keeping.batch).await;
+    let written = executor.carry_out(&keeping.batch).await;
     let kept = keeping.done(facts, &written);
-    hands.carry_out(&kept.batch).await;
+    executor.carry_out(&kept.batch).await;
     outcome.add(kept.outcome);
     kept.claims
 }
 
 /// How much work on disruption there is time for, now that pods have what they need.
-async fn work(snapshot: &Snapshot, hands: &dyn Execute) -> u64 {
+async fn work(snapshot: &Snapshot, executor: &dyn Execute) -> u64 {
     if !snapshot.is_whole() {
         return 0;
     }
-    let read = hands.carry_out(&Batch::each(Stage::Disruption, vec![Action::ReadWork])).await;
+    let read = executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::ReadWork])).await;
     if let Some(Written::Work(work)) = read.first() { *work } else { 0 }
 }
 
 /// What comes of a decision. What was done within the last hour is read where that matters.
-async fn decide<'a>(deciding: Deciding<'a>, hands: &dyn Execute) -> Decided<'a> {
+async fn decide<'a>(deciding: Deciding<'a>, executor: &dyn Execute) -> Decided<'a> {
     if !deciding.needs_churn() {
         return deciding.decided(None);
     }
-    let read = hands.carry_out(&Batch::each(Stage::Disruption, vec![Action::ReadChurn])).await;
+    let read = executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::ReadChurn])).await;
     let churn: Result<&[StoredChurn], &str> = match read.first() {
         Some(Written::Churn(stored)) => Ok(stored),
         other => Err(other.and_then(Written::problem).unwrap_or("it was not read")),
@@ -113,33 +118,33 @@ async fn decide<'a>(deciding: Deciding<'a>, hands: &dyn Execute) -> Decided<'a> 
 }
 
 /// Goes on with the commands that are on their way.
-async fn go_on(mut going_on: GoingOn<'_>, facts: Facts<'_>, names: &mut Names, hands: &dyn Execute) -> Outcome {
-    hands.carry_out(&going_on.batch).await;
+async fn go_on(mut going_on: GoingOn<'_>, facts: Facts<'_>, names: &mut Names, executor: &dyn Execute) -> Outcome {
+    executor.carry_out(&going_on.batch).await;
     for record in &facts.snapshot.commands.records {
-        if !hands.has_time() {
+        if !executor.has_time() {
             // Those that are left are as they were; what was begun must be told before this process is ended.
-            hands.carry_out(&Batch::each(Stage::Disruption, vec![Action::WakePlanner])).await;
+            executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::WakePlanner])).await;
             break;
         }
         if going_on.now.changed() >= TOGETHER {
-            hands.carry_out(&going_on.now.wake()).await;
+            executor.carry_out(&going_on.now.wake()).await;
         }
         if let Some(walk) = going_on.turn(record, names) {
-            let walked = through(walk, &mut going_on.now, hands).await;
+            let walked = through(walk, &mut going_on.now, executor).await;
             going_on.outcome.add(walked);
         }
     }
-    hands.carry_out(&going_on.now.wake()).await;
+    executor.carry_out(&going_on.now.wake()).await;
     let (batch, outcome) = going_on.end();
-    hands.carry_out(&batch).await;
+    executor.carry_out(&batch).await;
     outcome
 }
 
 /// Takes a command as far as it goes in this plan.
-async fn through(mut walk: Walk, now: &mut ClaimsNow<'_>, hands: &dyn Execute) -> Outcome {
+async fn through(mut walk: Walk, now: &mut ClaimsNow<'_>, executor: &dyn Execute) -> Outcome {
     let mut written = Vec::new();
     while let Some(batch) = walk.next(now, &written) {
-        written = hands.carry_out(&batch).await;
+        written = executor.carry_out(&batch).await;
     }
     walk.outcome
 }
