@@ -35,6 +35,7 @@ locals {
     Health = {
       Heartbeat         = "Sum"
       PlansMade         = "Sum"
+      PlansUnfinished   = "Sum"
       ReconcileErrors   = "Sum"
       CatalogAgeSeconds = "Maximum"
     }

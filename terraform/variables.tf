@@ -180,6 +180,18 @@ variable "zonal_shift_enabled" {
   nullable    = false
 }
 
+variable "keep_snapshots" {
+  description = "For how long the table keeps what each plan was made from, such as 2h, so that `nodeless plan --snapshot` can make it again; empty (default) keeps nothing. A snapshot of a large cluster is some megabytes, and each kilobyte costs a write request unit: set it while a decision is looked into. It holds pods, nodes and objects as planning sees them, no Secret, no environment variable and no user data."
+  type        = string
+  default     = ""
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^([0-9]+(h|m|s))*$", var.keep_snapshots))
+    error_message = "keep_snapshots is a duration such as 2h or 90m, or empty."
+  }
+}
+
 variable "wake_enabled" {
   description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts in seconds. false leaves the heartbeat to drive alone."
   type        = bool

@@ -35,6 +35,14 @@ pub(crate) enum CliError {
         /// What is wrong.
         why: String,
     },
+    /// A file is no snapshot of a plan.
+    #[error("{path}: {source}")]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: nodeless_operations::plan::SavedError,
+    },
     /// A folder has no file that could be an export.
     #[error("{path} has no .yaml, .yml or .json file; name the files themselves")]
     EmptyFolder {

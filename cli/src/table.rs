@@ -73,6 +73,13 @@ impl Item {
         })
     }
 
+    /// A chunk of what a plan was made from: which snapshot, which chunk of it, and the chunk as base64; `None` where the item
+    /// is about something else.
+    pub(crate) fn chunk(&self) -> Option<(&str, u32, &str)> {
+        let (id, number) = self.key.strip_prefix("snapshot#")?.rsplit_once('#')?;
+        Some((id, number.parse().ok()?, self.attributes["chunk"]["B"].as_str()?))
+    }
+
     /// That something of it is not as this version writes it.
     pub(crate) fn damaged(&self, why: &str) -> CliError {
         CliError::Items { path: self.path.clone(), why: format!("item {}: {why}", self.key) }

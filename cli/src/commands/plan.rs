@@ -34,13 +34,18 @@ priorityclasses -A -o yaml > cluster.yaml
   nodeless plan --cluster cluster.yaml
   nodeless plan --cluster cluster.yaml --explain default/web-0
   kubectl get pods -A -o json | nodeless plan --cluster - infra/nodepools/default.yaml -o json
-  nodeless plan --context production"
+  nodeless plan --context production
+  nodeless plan --snapshot items.json"
 )]
 pub(crate) struct Arguments {
     /// Files with the cluster's objects, YAML or JSON, folders of such files, or - for standard input. Without it the
     /// cluster of the kubeconfig is read
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["kubeconfig", "context"])]
     cluster: Vec<PathBuf>,
+    /// A plan that the planner made, made again from what it kept (NODELESS_KEEP_SNAPSHOTS): the file itself, or what
+    /// `aws dynamodb query` prints of the items snapshot# of the claims table, or - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "kubeconfig", "context", "catalog", "explain", "disruption", "at", "zonal_shift", "preference_policy", "min_values_policy"])]
+    snapshot: Option<PathBuf>,
     #[command(flatten)]
     live: ClusterArguments,
     /// The catalog, JSON: region, zones, instanceTypes as DescribeInstanceTypes gives them, offerings with prices. Without
@@ -107,6 +112,14 @@ enum MinValues {
 
 /// Whether all pods fit is the exit code.
 pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let output = match arguments.output {
+        Form::Text => Output::Text,
+        Form::Json => Output::Json,
+        Form::Yaml => Output::Yaml,
+    };
+    if let Some(snapshot) = &arguments.snapshot {
+        return plan::replay::run(snapshot, output);
+    }
     let live = arguments.cluster.is_empty();
     let reader = if live {
         plan::live::read(&arguments.live.connect().await?).await?
@@ -132,11 +145,6 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         },
         explain: arguments.explain.clone(),
         shifted: arguments.zonal_shift.clone(),
-    };
-    let output = match arguments.output {
-        Form::Text => Output::Text,
-        Form::Json => Output::Json,
-        Form::Yaml => Output::Yaml,
     };
     plan::run(input, output)
 }

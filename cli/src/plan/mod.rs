@@ -7,6 +7,7 @@ mod explain;
 pub(crate) mod files;
 pub(crate) mod live;
 mod memory;
+pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod text;
 
@@ -18,6 +19,7 @@ use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::Command;
 use nodeless_operations::gates::FeatureGates;
+use nodeless_operations::plan::solved;
 use nodeless_operations::{DisruptionSettings, DryRun};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::claims::StoredChurn;

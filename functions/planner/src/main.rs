@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use nodeless_model::NillableDuration;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{PlanError, Planner};
@@ -14,10 +15,10 @@ use tokio::sync::OnceCell;
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let planner = OnceCell::new();
-    nodeless_runtime::run(async |event: SqsEvent| -> Result<SqsBatchResponse, lambda_runtime::Error> {
+    nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
         note_malformed(&event);
         let planner = planner.get_or_try_init(connect).await?;
-        let result: Result<(), PlanError> = Box::pin(planner.run()).await.map(|_| ());
+        let result: Result<(), PlanError> = Box::pin(planner.run_until(deadline)).await.map(|_| ());
         Ok(batch::whole(&event, result))
     })
     .await
@@ -43,12 +44,17 @@ async fn connect() -> Result<Planner, ConnectError> {
         FeatureGates::default(),
     )?;
     let zonal_shift = environment.zonal_shift()?;
+    let keep_snapshots = environment.parsed_or(
+        "NODELESS_KEEP_SNAPSHOTS",
+        "for how long the table keeps what each plan was made from, such as 2h; not at all where it is not set",
+        NillableDuration::Never,
+    )?;
     let connections = Connections::connect(&environment).await?;
     Ok(Planner::new(
         connections.context,
         connections.claims,
         connections.queue,
         connections.cluster,
-        PlanSettings { gates, zonal_shift, ..PlanSettings::default() },
+        PlanSettings { gates, zonal_shift, keep_snapshots: keep_snapshots.duration(), ..PlanSettings::default() },
     ))
 }

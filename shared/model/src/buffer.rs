@@ -4,6 +4,7 @@
 //! never bound, so that real pods find the room.
 
 use crate::{Pod, ResourceList};
+use serde::{Deserialize, Serialize};
 
 /// The strategy that provisions nodes for a buffer. Buffers of any other are somebody else's.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
@@ -17,7 +18,8 @@ pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 pub const MAX_CHUNKS: u32 = 10_000;
 
 /// A CapacityBuffer, decoded.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CapacityBuffer {
     /// The namespace.
     pub namespace: String,
@@ -38,7 +40,7 @@ pub struct CapacityBuffer {
 }
 
 /// What says what one chunk of a buffer looks like; it is in the buffer's namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BufferSource {
     /// A PodTemplate.
     PodTemplate {
@@ -62,7 +64,8 @@ impl BufferSource {
 }
 
 /// What a buffer's source says.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BufferShape {
     /// A pod as the source would make it, bound to no node.
     pub pod: Pod,
@@ -73,7 +76,7 @@ pub struct BufferShape {
 }
 
 /// Why nothing can be provisioned for a buffer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum BufferError {
     /// The workload is not there.
     #[error("{kind} {name} does not exist in namespace {namespace}; create it, or mend spec.scalableRef")]

@@ -2,9 +2,11 @@
 
 use crate::{ResourceList, StringMap, Taint, labels};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// A node of the cluster, ours or not.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Node {
     /// The name.
     pub name: String,
@@ -35,7 +37,8 @@ pub struct Node {
 }
 
 /// A condition that the kubelet or a monitor reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeCondition {
     /// The type, such as `Ready`.
     pub kind: String,

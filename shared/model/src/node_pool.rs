@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A NodePool, checked and decoded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodePool {
     /// The name.
     pub name: String,
@@ -35,7 +36,8 @@ pub struct NodePool {
 }
 
 /// What a NodePool's nodes look like.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeTemplate {
     /// The EC2NodeClass.
     pub node_class: String,
@@ -56,7 +58,8 @@ pub struct NodeTemplate {
 }
 
 /// When nodes of a pool may be disrupted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Disruption {
     /// Which nodes consolidation may touch.
     pub consolidation_policy: ConsolidationPolicy,
@@ -92,7 +95,8 @@ pub enum DisruptionReason {
 }
 
 /// How many nodes of a pool may be disrupted at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Budget {
     /// For which reasons; empty means all.
     pub reasons: Vec<DisruptionReason>,
@@ -103,7 +107,7 @@ pub struct Budget {
 }
 
 /// A number of nodes, or a share of the pool's nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BudgetNodes {
     /// So many.
     Count(u32),
@@ -112,7 +116,8 @@ pub enum BudgetNodes {
 }
 
 /// When a budget is active.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BudgetWindow {
     /// When it starts: a cron expression in UTC, or a macro such as `@daily`.
     pub schedule: String,

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A NodeClaim object in the cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct MirroredClaim {
     /// The name.
     pub name: String,
@@ -99,7 +100,8 @@ pub struct VolumeAttachment {
 }
 
 /// An Event about an object, as `kubectl describe` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ObjectEvent {
     /// About which object.
     pub object: ObjectRef,
@@ -112,7 +114,8 @@ pub struct ObjectEvent {
 }
 
 /// An object that an Event is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
     /// `v1`, `karpenter.sh/v1`, `karpenter.k8s.aws/v1`.
     pub api_version: String,

@@ -1,9 +1,11 @@
 //! NodeOverlays as planning sees them.
 
 use crate::{Requirements, ResourceList};
+use serde::{Deserialize, Serialize};
 
 /// A NodeOverlay, checked and decoded: what is to be assumed of instance types beyond what EC2 says.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeOverlay {
     /// The name.
     pub name: String,
@@ -20,7 +22,7 @@ pub struct NodeOverlay {
 }
 
 /// What becomes of the price of an offering.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PriceChange {
     /// It is this many dollars per hour.
     Absolute(f64),

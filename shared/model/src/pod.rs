@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// A pod.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Pod {
     /// The namespace.
     pub namespace: String,
@@ -104,7 +105,8 @@ pub enum Protection {
 }
 
 /// Something with a weight from 1 to 100.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Weighted<T> {
     /// The weight: the heavier, the more it is preferred.
     pub weight: i32,
@@ -113,7 +115,8 @@ pub struct Weighted<T> {
 }
 
 /// Which other pods a pod wants near it or away from it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodAffinityTerm {
     /// Which pods; `None` selects no pod.
     pub selector: Option<LabelSelector>,
@@ -130,7 +133,8 @@ pub struct PodAffinityTerm {
 }
 
 /// How evenly pods are spread over a topology.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TopologySpread {
     /// The greatest difference between the fullest and the emptiest domain.
     pub max_skew: i32,
@@ -162,7 +166,8 @@ impl TopologySpread {
 }
 
 /// A port taken on the node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct HostPort {
     /// The address, or empty for all addresses.
     pub ip: String,
@@ -184,7 +189,8 @@ impl HostPort {
 }
 
 /// A volume claim that a pod mounts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct VolumeClaim {
     /// The PersistentVolumeClaim's name in the pod's namespace.
     pub claim_name: String,

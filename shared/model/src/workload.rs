@@ -1,9 +1,11 @@
 //! DaemonSets and PodDisruptionBudgets, reduced to what planning and draining look at.
 
 use crate::{LabelSelector, Pod, StringMap};
+use serde::{Deserialize, Serialize};
 
 /// A DaemonSet: what every node that suits it will carry.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DaemonSet {
     /// The namespace.
     pub namespace: String,
@@ -14,7 +16,8 @@ pub struct DaemonSet {
 }
 
 /// A PodDisruptionBudget.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodDisruptionBudget {
     /// The namespace.
     pub namespace: String,

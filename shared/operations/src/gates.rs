@@ -1,9 +1,11 @@
 //! Feature gates, as Karpenter writes them: `NodeRepair=true,SpotToSpotConsolidation=false`.
 
+use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// What is switched on that Karpenter keeps behind a gate and leaves off unless it is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct FeatureGates {
     /// `NodeRepair`: nodes that have been unhealthy for too long are replaced by force.
     pub node_repair: bool,

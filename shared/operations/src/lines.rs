@@ -31,6 +31,8 @@ lines! {
         leaving: &'a [String],
         milliseconds: u64,
     }
+    /// An earlier plan did not finish, so this one leaves out what is optional.
+    PlanUnfinished, "plan-unfinished", Warn { plan: &'a str, began: &'a str, }
     /// A NodePool or another object could not be used, and the rest went on without it.
     ObjectSkipped, "object-skipped", Warn { kind: &'a str, name: &'a str, why: &'a str, }
     /// Voluntary disruption was left out, because not everything could be seen.

@@ -79,19 +79,6 @@ pub(crate) fn shortages(
     UnavailableOfferings::new(records.chain(zones), now)
 }
 
-/// The instance types of each EC2NodeClass, or why there are none.
-pub(crate) fn instance_types(
-    catalog: &Catalog,
-    classes: &BTreeMap<String, EC2NodeClass>,
-    unavailable: &UnavailableOfferings,
-) -> BTreeMap<String, OfClass> {
-    let of = |class: &EC2NodeClass| {
-        let settings = node_class::settings_with(class, catalog).map_err(|problems| problems.join("; "))?;
-        Ok(InstanceTypes::from(catalog.instance_types(&settings, unavailable)))
-    };
-    classes.iter().map(|(name, class)| (name.clone(), of(class))).collect()
-}
-
 /// What there is to launch from, kept for as long as nothing changes that it is made from: a plan every minute must not
 /// make hundreds of instance types anew each time.
 #[derive(Default)]

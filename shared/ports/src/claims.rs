@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The limits of a NodePool, against which a new claim is charged in the same transaction.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PoolLimits {
     /// Resources, `nodes` included; one that is not listed is unlimited.
     pub resources: ResourceList,
@@ -99,7 +100,8 @@ pub struct StoredCommand {
 pub const COMMAND_BYTES: usize = 350_000;
 
 /// What voluntary disruption did to a NodePool lately, as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StoredChurn {
     /// The NodePool.
     pub node_pool: String,
@@ -112,7 +114,8 @@ pub struct StoredChurn {
 }
 
 /// What came of the last launches of a NodePool, as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StoredRegistrations {
     /// The NodePool.
     pub node_pool: String,
@@ -122,6 +125,16 @@ pub struct StoredRegistrations {
     pub encoded: String,
     /// From when on it may be forgotten.
     pub expires: Timestamp,
+}
+
+/// A plan that was begun, as it is stored until it ends: so that the next one knows of a plan that never did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnfinishedPlan {
+    /// Which plan: no other has this id.
+    pub id: String,
+    /// When it was begun.
+    pub began: Timestamp,
 }
 
 /// Why something was decided, for people; kept for a while and then forgotten.
@@ -238,6 +251,30 @@ pub trait Claims: Send + Sync {
     /// # Errors
     /// When the table cannot be written.
     async fn put_backlog(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError>;
+
+    /// The plan that was begun last, unless it has ended.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError>;
+
+    /// Writes that a plan begins, in place of one that has not ended. It may be forgotten from `until` on.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn begin_plan(&self, plan: &UnfinishedPlan, until: Timestamp) -> Result<(), PortError>;
+
+    /// Writes that the plan of this id has ended. When another was begun since, or none, nothing changes.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn end_plan(&self, id: &str) -> Result<(), PortError>;
+
+    /// Keeps what a plan was made from, in chunks, for a person to fetch; forgotten from `until` on.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn put_snapshot(&self, id: &str, encoded: &[u8], until: Timestamp) -> Result<(), PortError>;
 
     /// What the claims of each NodePool are charged.
     ///

@@ -10,11 +10,13 @@ use nodeless_model::{
     BufferError, BufferShape, CapacityBuffer, DaemonSet, Node, NodeClaim, NodeOverlay, NodePool, Pod,
     PodDisruptionBudget, Requirements, StringMap,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The cluster at one moment, as far as planning looks at it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClusterView {
     /// All nodes, ours or not.
     pub nodes: Vec<Node>,
@@ -57,7 +59,8 @@ pub struct ClusterView {
 pub const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// A CapacityBuffer with what it is about.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BufferView {
     /// The buffer.
     pub buffer: CapacityBuffer,
@@ -114,7 +117,8 @@ impl ClusterView {
 }
 
 /// An object that could not be decoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct InvalidObject {
     /// The kind.
     pub kind: String,

@@ -14,6 +14,7 @@ pub use clock::SystemClock;
 pub use connections::{ConnectError, Connections, cluster_access};
 pub use environment::{Environment, EnvironmentError};
 
+use jiff::Timestamp;
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,6 +31,41 @@ where
     H: Fn(E) -> F + Send + Sync,
     F: Future<Output = Result<A, lambda_runtime::Error>> + Send,
 {
+    run_until(|event, _| handler(event)).await
+}
+
+/// The same for a function that heeds when Lambda ends it: the handler gets that beside the event, where Lambda says it.
+///
+/// # Errors
+/// When the Lambda Runtime API cannot be reached.
+pub async fn run_until<E, A, H, F>(handler: H) -> Result<(), lambda_runtime::Error>
+where
+    E: DeserializeOwned + Send + 'static,
+    A: Serialize + Send + 'static,
+    H: Fn(E, Option<Timestamp>) -> F + Send + Sync,
+    F: Future<Output = Result<A, lambda_runtime::Error>> + Send,
+{
     // Boxed, because the nested future of a whole operation is too deep for the compiler to lay out in one piece.
-    lambda_runtime::run(service_fn(|event: LambdaEvent<E>| Box::pin(handler(event.payload)))).await
+    lambda_runtime::run(service_fn(|event: LambdaEvent<E>| {
+        let deadline = deadline(event.context.deadline);
+        Box::pin(handler(event.payload, deadline))
+    }))
+    .await
+}
+
+/// The time that Lambda gives in milliseconds since 1970; zero is what it leaves out.
+fn deadline(milliseconds: u64) -> Option<Timestamp> {
+    let milliseconds = i64::try_from(milliseconds).ok().filter(|milliseconds| *milliseconds > 0)?;
+    Timestamp::from_millisecond(milliseconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_that_lambda_leaves_out_is_none() {
+        assert_eq!(deadline(0), None);
+        assert_eq!(deadline(1_800_000_000_000), Timestamp::from_second(1_800_000_000).ok());
+    }
 }

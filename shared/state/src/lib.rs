@@ -18,6 +18,8 @@
 //! | `churn#NODEPOOL` | `record` (JSON), `version`, `expires` |
 //! | `registrations#NODEPOOL` | `record` (JSON), `version`, `expires` |
 //! | `backlog` | `record` (deflated JSON: names of nodes), `expires` |
+//! | `plan` | `record` (JSON: a plan that was begun and has not ended), `id`, `expires` |
+//! | `snapshot#ID#NNN` | `chunk` (bytes), `expires`; only where an operator asks for it |
 //! | `decision#ID` | `record` (JSON), `expires` |
 //! | `launchcheck#EC2NODECLASS` | `record` (JSON), `expires` |
 //! | `lease#NAME` | `holder`, `fencing`, `expiresMilliseconds` |
@@ -33,6 +35,7 @@ mod decisions;
 mod items;
 mod launch_checks;
 mod leases;
+mod plans;
 mod pool_records;
 mod queue;
 mod table;

@@ -12,7 +12,7 @@ use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
-    UnavailableOffering,
+    UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -198,6 +198,22 @@ impl Claims for DynamoClaims {
 
     async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError> {
         self.write_reset_budgets(budgets).await
+    }
+
+    async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError> {
+        self.read_unfinished_plan().await
+    }
+
+    async fn begin_plan(&self, plan: &UnfinishedPlan, until: Timestamp) -> Result<(), PortError> {
+        self.write_unfinished_plan(plan, until).await
+    }
+
+    async fn end_plan(&self, id: &str) -> Result<(), PortError> {
+        self.remove_unfinished_plan(id).await
+    }
+
+    async fn put_snapshot(&self, id: &str, encoded: &[u8], until: Timestamp) -> Result<(), PortError> {
+        self.write_snapshot(id, encoded, until).await
     }
 
     async fn backlog(&self) -> Result<BTreeSet<String>, PortError> {

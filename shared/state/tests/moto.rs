@@ -16,7 +16,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
 use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, MOST_CREATED, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
-    UnavailableOffering,
+    UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, LaunchAnswer, LaunchCheck, Queue, Refusal, ShiftedZone, StoredZonalShifts};
@@ -234,6 +234,37 @@ async fn the_backlog_is_replaced_as_a_whole() {
         claims.put_backlog(&names, Timestamp::MAX).await.unwrap();
         assert_eq!(claims.backlog().await.unwrap(), names);
     }
+}
+
+#[tokio::test]
+async fn a_plan_is_remembered_until_it_ends() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let plan = |id: &str| UnfinishedPlan { id: id.to_owned(), began: Timestamp::UNIX_EPOCH };
+    assert_eq!(claims.unfinished_plan().await.unwrap(), None);
+    claims.end_plan("a").await.unwrap();
+    claims.begin_plan(&plan("a"), Timestamp::MAX).await.unwrap();
+    claims.begin_plan(&plan("b"), Timestamp::MAX).await.unwrap();
+    claims.end_plan("a").await.unwrap();
+    assert_eq!(claims.unfinished_plan().await.unwrap(), Some(plan("b")), "another was begun since");
+    claims.end_plan("b").await.unwrap();
+    assert_eq!(claims.unfinished_plan().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_a_plan_was_made_from_is_kept_in_chunks() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let config = config(&moto.url).await;
+    let claims = table(&config).await;
+    let encoded: Vec<u8> = (0..900_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    claims.put_snapshot("2027-01-15T08:00:00.000Z", &encoded, Timestamp::MAX).await.unwrap();
+    let answer = aws_sdk_dynamodb::Client::new(&config).scan().table_name(TABLE).send().await.unwrap();
+    let mut items = answer.items.unwrap();
+    items.sort_by_key(|item| item["sk"].as_s().unwrap().clone());
+    let keys: Vec<&String> = items.iter().map(|item| item["sk"].as_s().unwrap()).collect();
+    assert_eq!(keys, [0, 1, 2].map(|number| format!("snapshot#2027-01-15T08:00:00.000Z#{number:03}")).each_ref());
+    let kept: Vec<u8> = items.iter().flat_map(|item| item["chunk"].as_b().unwrap().as_ref().to_vec()).collect();
+    assert_eq!(kept, encoded);
 }
 
 #[tokio::test]

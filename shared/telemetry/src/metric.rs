@@ -78,6 +78,8 @@ enum Fold {
 metrics! {
     /// Plans that were made.
     PlansMade: Count, Sum;
+    /// Plans that were begun and did not finish, as the next ones found out.
+    PlansUnfinished: Count, Sum;
     /// How long a plan took, without the batching window.
     PlanDurationMilliseconds: Milliseconds, Each;
     /// Pods that waited for a node when a plan was made.

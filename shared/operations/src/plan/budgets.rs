@@ -1,6 +1,6 @@
 //! Launch budgets: how many of the nodes that are wanted may be launched now.
 
-use super::commit::Wanted;
+use super::launches::Wanted;
 use super::pools::Judged;
 use nodeless_launch::budget::{Budgets, Share, Usable};
 use nodeless_model::{InstanceType, NodeClaim, Phase, Requirements};
@@ -46,9 +46,9 @@ impl<'a> Types<'a> {
 }
 
 /// What is left of the budgets besides the launches that EC2 has not answered yet.
-pub(super) fn left(written: Vec<LaunchBudget>, records: &[NodeClaim], judged: &[Judged]) -> Budgets {
+pub(super) fn left(written: &[LaunchBudget], records: &[NodeClaim], judged: &[Judged]) -> Budgets {
     let types = Types::new(judged);
-    let mut budgets = Budgets::new(written);
+    let mut budgets = Budgets::new(written.to_vec());
     let mut on_their_way: BTreeMap<&str, (&NodeClaim, usize)> = BTreeMap::new();
     for claim in records.iter().filter(|claim| claim.phase == Phase::Reserved && claim.status.instance.is_none()) {
         let group = claim.spec.launch_group.as_ref().map_or(claim.uid.as_str(), |group| group.id.as_str());

@@ -1,8 +1,7 @@
 //! CapacityBuffers: the virtual pods that stand for them in a plan, and what is said of them afterwards.
 
-use super::Planner;
+use super::action::Action;
 use super::conditions::condition;
-use crate::lines::Failed;
 use jiff::Timestamp;
 use nodeless_api::CapacityBufferStatus;
 use nodeless_api::capacitybuffer::PodTemplateReference;
@@ -38,27 +37,16 @@ fn of(view: &BufferView) -> Reserved<'_> {
     Reserved { view, pods }
 }
 
-impl Planner {
-    /// Writes the status of buffers where it changed. These virtual pods, `namespace/name`, fit on nodes that exist or are on
-    /// their way.
-    pub(super) async fn write_buffer_status(
-        &self,
-        reserved: &[Reserved<'_>],
-        fitting: &BTreeSet<String>,
-        now: Timestamp,
-    ) {
-        for one in reserved {
-            let own = one.pods.iter().flatten().filter(|pod| fitting.contains(&pod.key()));
-            let status = status(one, own.count(), now);
-            if status == one.view.status {
-                continue;
-            }
-            let (namespace, name) = (&one.view.buffer.namespace, &one.view.buffer.name);
-            if let Err(error) = self.cluster.write_capacity_buffer_status(namespace, name, &status).await {
-                self.context.log(&Failed { what: "write the CapacityBuffer's status", why: &error.to_string() });
-            }
-        }
-    }
+/// The status of buffers where it changes. These virtual pods, `namespace/name`, fit on nodes that exist or are on their way.
+pub(super) fn statuses(reserved: &[Reserved<'_>], fitting: &BTreeSet<String>, now: Timestamp) -> Vec<Action> {
+    let changed = |one: &Reserved<'_>| {
+        let own = one.pods.iter().flatten().filter(|pod| fitting.contains(&pod.key()));
+        let status = status(one, own.count(), now);
+        let (namespace, name) = (one.view.buffer.namespace.clone(), one.view.buffer.name.clone());
+        let changes = status != one.view.status;
+        changes.then(|| Action::WriteCapacityBufferStatus(namespace, name, Box::new(status)))
+    };
+    reserved.iter().filter_map(changed).collect()
 }
 
 /// What is to be said of a buffer of whose chunks so many fit on nodes that exist or are on their way.

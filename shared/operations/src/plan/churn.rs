@@ -1,19 +1,16 @@
 //! The churn breaker: how much voluntary disruption did lately, kept in the table, so that no process has to remember it.
 
+use super::action::{Action, PlanLine, Written};
 use super::disrupt::reschedulable;
-use super::pools::Judged;
+use super::pools::{Judged, pool_event};
 use super::situation::Situation;
-use super::{PlanReport, Planner};
-use crate::lines::DisruptionStopped;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::Command;
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap};
-use nodeless_ports::PortError;
 use nodeless_ports::claims::StoredChurn;
-use nodeless_telemetry::{Metric, Metrics};
 use std::collections::BTreeMap;
 
 /// What voluntary disruption did to each NodePool within the last hour, and where it stops for it.
@@ -77,86 +74,73 @@ impl Known {
     }
 }
 
-impl Planner {
-    /// Reads what voluntary disruption did lately. Where that cannot be known it stops: nothing is disrupted on doubt.
-    pub(super) async fn breaker(
-        &self,
-        situation: &Situation<'_>,
-        judged: &[Judged],
-        commands: &[CommandRecord],
-        now: Timestamp,
-    ) -> Breaker {
-        let mut breaker = Breaker::new(situation, judged, commands);
-        match self.claims.churn().await {
-            Ok(stored) => stored.into_iter().for_each(|one| breaker.remember(one)),
-            Err(error) => {
-                let why = format!("nobody knows how many pods were evicted within the last hour: {error}");
-                breaker.stopped = breaker.pools.keys().map(|pool| (pool.clone(), why.clone())).collect();
-                return breaker;
-            }
-        }
-        breaker.judge(now);
-        breaker
-    }
-
-    /// Says where voluntary disruption has stopped.
-    pub(super) fn tell_stopped(
-        &self,
-        breaker: &Breaker,
-        judged: &[Judged],
-        report: &mut PlanReport,
-        events: &mut Vec<ObjectEvent>,
-        metrics: &mut Metrics,
-    ) {
-        for (pool, why) in &breaker.stopped {
-            self.context.log(&DisruptionStopped { node_pool: pool, why });
-            report.problems.push(why.clone());
-        }
-        events.extend(breaker.events(judged));
-        if !breaker.stopped.is_empty() {
-            metrics.count(Metric::ChurnStopped, breaker.stopped.len());
-        }
-    }
-
-    /// Notes what a command is about to do, before it does anything.
-    ///
-    /// # Errors
-    /// When that cannot be written: the command must wait then.
-    pub(super) async fn note_churn(
-        &self,
-        command: &Command,
-        breaker: &mut Breaker,
-        now: Timestamp,
-    ) -> Result<(), PortError> {
-        for (pool, evictions) in breaker.evictions(command, now) {
-            let Some(known) = breaker.pools.get_mut(&pool) else { continue };
-            known.note(command, evictions, now);
-            let encoded = serde_json::to_string(&known.churn).map_err(|error| {
-                PortError::new(nodeless_ports::ErrorKind::Invalid, "encode churn", error.to_string())
-            })?;
-            let expires = known.churn.expires().unwrap_or(now);
-            let stored = StoredChurn { node_pool: pool, version: known.version, encoded, expires };
-            known.version = self.claims.put_churn(&stored).await?;
-        }
-        breaker.reckon(command);
-        breaker.judge(now);
-        Ok(())
-    }
+/// What has to be written before a command does anything.
+pub(super) struct Due {
+    pub(super) record: StoredChurn,
 }
 
 impl Breaker {
-    /// Where disruption has stopped for what was done until now, from what the table holds: for plans that are not carried
-    /// out.
-    pub(super) fn reckoned(
+    /// Where disruption has stopped for what was done until now. Where that cannot be known it stops: nothing is disrupted on
+    /// doubt.
+    pub(super) fn of(
         situation: &Situation<'_>,
         judged: &[Judged],
-        stored: impl IntoIterator<Item = StoredChurn>,
+        commands: &[CommandRecord],
+        stored: Result<&[StoredChurn], &str>,
         now: Timestamp,
     ) -> Self {
-        let mut breaker = Self::new(situation, judged, &[]);
-        stored.into_iter().for_each(|one| breaker.remember(one));
-        breaker.judge(now);
+        let mut breaker = Self::new(situation, judged, commands);
+        match stored {
+            Ok(stored) => {
+                stored.iter().for_each(|one| breaker.remember(one.clone()));
+                breaker.judge(now);
+            }
+            Err(error) => {
+                let why = format!("nobody knows how many pods were evicted within the last hour: {error}");
+                breaker.stopped = breaker.pools.keys().map(|pool| (pool.clone(), why.clone())).collect();
+            }
+        }
         breaker
+    }
+
+    /// Notes what a command is about to do, and gives what has to be written before it does anything.
+    ///
+    /// # Errors
+    /// When that cannot be encoded: the command must wait then.
+    pub(super) fn due(&mut self, command: &Command, now: Timestamp) -> Result<Vec<Due>, String> {
+        let mut due = Vec::new();
+        for (pool, evictions) in self.evictions(command, now) {
+            let Some(known) = self.pools.get_mut(&pool) else { continue };
+            known.note(command, evictions, now);
+            let encoded = serde_json::to_string(&known.churn).map_err(|error| format!("encode churn: {error}"))?;
+            let expires = known.churn.expires().unwrap_or(now);
+            due.push(Due { record: StoredChurn { node_pool: pool, version: known.version, encoded, expires } });
+        }
+        Ok(due)
+    }
+
+    /// Reckons with a command of which it was written what it is about to do, by NodePool.
+    pub(super) fn carried_out<'w>(
+        &mut self,
+        command: &Command,
+        noted: impl Iterator<Item = (&'w str, &'w Written)>,
+        now: Timestamp,
+    ) {
+        for (pool, answer) in noted {
+            if let (Some(known), Written::Version(version)) = (self.pools.get_mut(pool), answer) {
+                known.version = *version;
+            }
+        }
+        self.reckon(command);
+        self.judge(now);
+    }
+
+    /// The lines that say where voluntary disruption has stopped.
+    pub(super) fn lines(&self) -> Vec<Action> {
+        let line = |(pool, why): (&String, &String)| {
+            Action::Log(PlanLine::DisruptionStopped { node_pool: pool.clone(), why: why.clone() })
+        };
+        self.stopped.iter().map(line).collect()
     }
 
     /// Reckons with a command as if it were carried out.
@@ -188,7 +172,7 @@ impl Breaker {
     pub(super) fn events(&self, judged: &[Judged]) -> Vec<ObjectEvent> {
         let event = |(pool, why): (&String, &String)| {
             let judged = judged.iter().find(|judged| judged.pool.name == *pool)?;
-            Some(super::prescribed::pool_event(judged, "DisruptionStopped", why.clone()))
+            Some(pool_event(judged, "DisruptionStopped", why.clone()))
         };
         self.stopped.iter().filter_map(event).collect()
     }

@@ -3,8 +3,8 @@
 use super::churn::{Breaker, PoolChurn};
 use super::disrupt::{doubt, input};
 use super::dry_run::DryRun;
-use super::prescribed::{repair_blocked, unhealthy_nodes};
 use super::situation::{Place, Situation};
+use super::stages::static_capacity::{repair_blocked, unhealthy_nodes};
 use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_disruption::repair::{Unhealthy, Verdict};
@@ -67,14 +67,15 @@ impl DryRun {
     #[must_use]
     pub fn disruption(&self, solution: &Solution, settings: &DisruptionSettings) -> Disruption {
         let options = completed(&settings.options);
+        let (judged, now) = (self.offered.judged.as_slice(), self.snapshot.now);
         let situation = self.situation();
         let mut records: Vec<CommandRecord> = Vec::new();
-        let mut found = Disruption { doubt: doubt(&self.view), ..Disruption::default() };
+        let mut found = Disruption { doubt: doubt(&self.snapshot.view), ..Disruption::default() };
         let mut not_looked_at = BTreeSet::new();
         let (mut first, mut last) = (Vec::new(), Vec::new());
-        let mut breaker = Breaker::reckoned(&situation, &self.judged, settings.churn.iter().cloned(), self.now);
-        found.churn = breaker.pools(self.now);
-        match unhealthy_nodes(&situation, &self.judged, &[], self.now) {
+        let mut breaker = Breaker::of(&situation, judged, &[], Ok(&settings.churn), now);
+        found.churn = breaker.pools(now);
+        match unhealthy_nodes(&situation, judged, &[], now) {
             Ok(unhealthy) => found.unhealthy = unhealthy,
             Err(why) => found.repair_doubt = Some(why),
         }
@@ -85,10 +86,10 @@ impl DryRun {
             goes.extend(going);
             cluster.stopped.clone_from(&breaker.stopped);
             cluster.not_looked_at = std::mem::take(&mut not_looked_at);
-            let decision = decide(&cluster, self.now, &options);
+            let decision = decide(&cluster, now, &options);
             found.decisions += 1;
             if round == 0 {
-                found.fixed = static_changes(&cluster, self.now, &options);
+                found.fixed = static_changes(&cluster, now, &options);
                 found.fixed.retain(|change| !change.launches.is_empty() || change.short.is_some());
                 found.events = decision.events;
                 first.clone_from(&decision.kept);
@@ -109,14 +110,14 @@ impl DryRun {
                     last.extend(command.candidates.iter().map(stays));
                     continue;
                 }
-                breaker.suppose(&command, self.now);
+                breaker.suppose(&command, now);
                 records.push(CommandRecord::propose(command));
             }
         }
         if settings.node_repair {
-            found.events.extend(found.unhealthy.iter().flat_map(|node| repair_blocked(node, &self.judged)));
+            found.events.extend(found.unhealthy.iter().flat_map(|node| repair_blocked(node, judged)));
         }
-        found.events.extend(breaker.events(&self.judged));
+        found.events.extend(breaker.events(judged));
         found.foreign = situation
             .places
             .iter()
@@ -143,7 +144,7 @@ impl DryRun {
         let records: Vec<CommandRecord> = others.cloned().map(CommandRecord::propose).collect();
         let options = completed(&settings.options);
         let (cluster, _) = self.cluster(&situation, &records, solution, &options, &BTreeMap::new());
-        story(&cluster, node, self.now, &options)
+        story(&cluster, node, self.snapshot.now, &options)
     }
 
     /// The instances of the nodes that have one, by the name of the node.
@@ -152,12 +153,6 @@ impl DryRun {
         let situation = self.situation();
         let of = |place: &Place<'_>| Some((place.node?.name.clone(), place.claim?.status.instance.clone()?));
         situation.places.iter().filter_map(of).collect()
-    }
-
-    fn situation(&self) -> Situation<'_> {
-        let mut situation = Situation::new(&self.view, &self.records).with_shifted(&self.shifted);
-        situation.virtual_pods = self.virtual_pods.iter().collect();
-        situation
     }
 
     /// The cluster as decisions see it, with these commands under way. What goes whatever they say is taken already, as the
@@ -170,7 +165,7 @@ impl DryRun {
         options: &Options,
         repaired: &BTreeMap<String, String>,
     ) -> (Cluster<'a>, BTreeMap<String, String>) {
-        let mut cluster = input(situation, &self.judged, records, None);
+        let mut cluster = input(situation, &self.offered.judged, records, None);
         // What is launched for pods that wait is written down before the planner looks at nodes again, and takes its part
         // of limits. What earlier commands launch does too.
         let replacements = records.iter().flat_map(|record| &record.command.replacements).map(|one| &one.launch);
@@ -196,19 +191,19 @@ impl DryRun {
         options: &Options,
     ) -> BTreeMap<String, String> {
         // An age that nobody knows is no reason.
-        let aged = self.records.iter().filter(|claim| claim.created > Timestamp::UNIX_EPOCH);
+        let aged = self.snapshot.claims.iter().filter(|claim| claim.created > Timestamp::UNIX_EPOCH);
         let expired: BTreeMap<String, String> =
-            expired(aged, self.now).into_iter().map(|one| (one.node_claim, one.message)).collect();
+            expired(aged, self.snapshot.now).into_iter().map(|one| (one.node_claim, one.message)).collect();
         let of = |place: &Place<'_>| {
             let claim = place.claim?;
             let name = place.node.map_or(&claim.name, |node| &node.name);
             Some((name.clone(), expired.get(&claim.name)?.clone()))
         };
         let mut goes: BTreeMap<String, String> = situation.places.iter().filter_map(of).collect();
-        for (candidate, until) in retiring(cluster, self.now) {
+        for (candidate, until) in retiring(cluster, self.snapshot.now) {
             goes.insert(candidate.node, format!("NodePool {} sleeps until {until}", candidate.node_pool));
         }
-        for change in static_changes(cluster, self.now, options) {
+        for change in static_changes(cluster, self.snapshot.now, options) {
             let why = format!("NodePool {} has more nodes than its replicas", change.node_pool);
             goes.extend(change.surplus.into_iter().map(|candidate| (candidate.node, why.clone())));
         }

@@ -1,9 +1,12 @@
-//! The plan for a cluster as it stands, made from values alone and without doing any of it: `nodeless plan`.
+//! From what is known of a cluster without its claims table to a snapshot for the pipeline: `nodeless plan`.
 
-use super::pools::{self, Judged};
-use super::situation::{Situation, volume_fault};
+use super::facts::Facts;
+use super::pools::Offered;
+use super::situation::Situation;
+use super::snapshot::Snapshot;
+use super::stages::provisioning;
 use super::{assume, buffers};
-use crate::offers::shortages;
+use crate::offers::OfferCache;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nodeless_api::nodeclass::{AmiFamily, Subnet};
@@ -15,21 +18,20 @@ use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::Problem;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A cluster, its claims and what can be launched for it, ready to be planned for.
 ///
-/// It differs from what the planner does in two ways. Pods count as waiting although no kube-scheduler has looked at them.
-/// And what a controller would have found out counts as found out well: an EC2NodeClass without a status is ready and has
+/// It is a snapshot as the planner reads it, but for what only a running nodeless knows. Pods count as waiting although no
+/// kube-scheduler has looked at them. No launch budget holds anything back, since nobody knows them, and no command is on its
+/// way. And what a controller would have found out counts as found out well: an EC2NodeClass without a status is ready and has
 /// subnets in every zone of the catalog; where a snapshot has no EC2NodeClass at all, those that NodePools name are taken
 /// for AL2023 without settings of their own; a Node without a status has what its instance type has.
 pub struct DryRun {
-    pub(super) view: ClusterView,
-    pub(super) records: Vec<NodeClaim>,
-    pub(super) judged: Vec<Judged>,
+    pub(super) snapshot: Snapshot,
+    pub(super) offered: Offered,
     /// The virtual pods of CapacityBuffers.
     pub(super) virtual_pods: Vec<Pod>,
-    pub(super) now: Timestamp,
-    pub(super) shifted: Vec<ShiftedZone>,
     assumptions: Vec<String>,
 }
 
@@ -47,75 +49,96 @@ impl DryRun {
         disruption: bool,
         shifted: Vec<ShiftedZone>,
     ) -> Self {
+        let (kept, catalog) = (OfferCache::default(), Arc::new(catalog.clone()));
         let mut assumptions = Vec::new();
-        assume_node_classes(&mut view, catalog, &mut assumptions);
-        let types = crate::offers::instance_types(catalog, &view.node_classes, &shortages(&[], &shifted, now));
-        let known = Known { types: &types, catalog };
+        assume_node_classes(&mut view, &catalog, &mut assumptions);
+        let types = kept.instance_types(&catalog, &view.node_classes, &[], &shifted, now);
+        let known = Known { types: &types, catalog: &catalog };
         known.fill_nodes(&mut view, &mut assumptions);
         if disruption {
             assume::claims(&mut view, &mut records, &known, &mut assumptions);
         }
         known.fill_claims(&mut records, &view);
         let usage = usage(&Situation::new(&view, &records), &types);
-        let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
-        let overlaid = nodeless_catalog::overlay::apply(&overlays, &pools::plain(&view, &types));
-        let judged = pools::judge(&view, &types, &overlaid, &usage, now);
-        let faulty = overlays.iter().filter_map(|overlay| Some((&overlay.name, overlay.valid.as_ref().err()?)));
-        assumptions.extend(
-            faulty
-                .chain(&overlaid.conflicts)
-                .map(|(name, why)| format!("NodeOverlay {name} is left out, as it would be in the cluster: {why}")),
-        );
-        let mut virtual_pods = Vec::new();
-        for reserved in buffers::reserve(&view) {
+        view.pods.iter_mut().for_each(|pod| pod.marked_unschedulable |= pod.awaits_node());
+        let snapshot = Snapshot { view, claims: records, usage, shifted, ..Snapshot::bare(now, catalog) };
+        let offered = Offered::of(&snapshot, &kept);
+        let mut made = Self { snapshot, offered, virtual_pods: Vec::new(), assumptions };
+        made.tell_overlays();
+        made.take_buffers();
+        made.tell_zones();
+        made
+    }
+
+    fn tell_overlays(&mut self) {
+        let overlays = self.snapshot.view.node_overlays.iter();
+        let faulty = overlays.filter_map(|(overlay, _)| Some((&overlay.name, overlay.valid.as_ref().err()?)));
+        let told = faulty
+            .chain(&self.offered.overlaid.conflicts)
+            .map(|(name, why)| format!("NodeOverlay {name} is left out, as it would be in the cluster: {why}"));
+        self.assumptions.extend(told);
+    }
+
+    fn take_buffers(&mut self) {
+        for reserved in buffers::reserve(&self.snapshot.view) {
             match &reserved.pods {
-                Ok(pods) => virtual_pods.extend(pods.iter().cloned()),
-                Err(why) => assumptions.push(format!("CapacityBuffer {} is left out: {why}", reserved.name())),
+                Ok(pods) => self.virtual_pods.extend(pods.iter().cloned()),
+                Err(why) => self.assumptions.push(format!("CapacityBuffer {} is left out: {why}", reserved.name())),
             }
         }
-        let elsewhere = zones_elsewhere(&view, catalog);
+    }
+
+    fn tell_zones(&mut self) {
+        let catalog = &self.snapshot.catalog;
+        let elsewhere = zones_elsewhere(&self.snapshot.view, catalog);
         if !elsewhere.is_empty() {
             let zones = elsewhere.into_iter().collect::<Vec<_>>().join(", ");
-            assumptions.push(format!(
+            self.assumptions.push(format!(
                 "the cluster uses {zones}, of which the catalog of {} knows nothing; give the catalog of that region",
                 catalog.region
             ));
         }
-        Self { view, records, judged, virtual_pods, now, shifted, assumptions }
+    }
+
+    /// What the stages look at.
+    pub(super) fn facts(&self) -> Facts<'_> {
+        Facts { snapshot: &self.snapshot, judged: &self.offered.judged, claims: &self.snapshot.claims }
+    }
+
+    /// The cluster with its claims, as the stages see it.
+    pub(super) fn situation(&self) -> Situation<'_> {
+        provisioning::situation(self.facts(), self.virtual_pods.iter().collect())
     }
 
     /// What to solve.
     #[must_use]
     pub fn problem(&self) -> Problem<'_> {
-        let mut situation = Situation::new(&self.view, &self.records);
-        situation.virtual_pods = self.virtual_pods.iter().collect();
-        situation.problem_of(&self.judged, self.now, |pod| pod.awaits_node() && volume_fault(&self.view, pod).is_none())
+        self.situation().problem(&self.offered.judged, self.snapshot.now)
     }
 
     /// The pods that wait and mount a volume that cannot be used, and why; they are no part of the problem.
     #[must_use]
     pub fn faulty(&self) -> Vec<(&Pod, &str)> {
-        let waiting = self.view.pods.iter().filter(|pod| pod.awaits_node());
-        waiting.filter_map(|pod| Some((pod, volume_fault(&self.view, pod)?.as_str()))).collect()
+        self.situation().faulty().map(|(pod, why)| (pod, why.as_str())).collect()
     }
 
     /// The cluster as it is planned for.
     #[must_use]
     pub fn view(&self) -> &ClusterView {
-        &self.view
+        &self.snapshot.view
     }
 
     /// The moment to reckon by.
     #[must_use]
     pub const fn now(&self) -> Timestamp {
-        self.now
+        self.snapshot.now
     }
 
     /// The names of nodes, and of their claims, each with the name that the node goes by: the claim's only while there is
     /// no Node.
     #[must_use]
     pub fn node_names(&self) -> BTreeMap<String, String> {
-        let situation = Situation::new(&self.view, &self.records);
+        let situation = self.situation();
         let mut names = BTreeMap::new();
         for place in &situation.places {
             let (node, claim) = (place.node.map(|node| &node.name), place.claim.map(|claim| &claim.name));
@@ -128,12 +151,13 @@ impl DryRun {
     /// How many nodes there are and are on their way.
     #[must_use]
     pub fn node_count(&self) -> usize {
-        Situation::new(&self.view, &self.records).places.len()
+        self.situation().places.len()
     }
 
     /// The NodePools that cannot be used, and why.
     pub fn unusable(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.judged
+        self.offered
+            .judged
             .iter()
             .filter_map(|judged| Some((judged.pool.name.as_str(), judged.pool.ready.as_ref().err()?.as_str())))
     }

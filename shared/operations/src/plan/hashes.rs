@@ -2,60 +2,53 @@
 //! or by another version of nodeless.
 
 use super::pools::Judged;
-use super::{PlanReport, Planner};
-use crate::lines::Failed;
 use crate::node_class;
 use nodeless_api::hash::VERSION;
 use nodeless_model::claim::condition;
-use nodeless_model::{NodeClaim, Phase, labels};
-use nodeless_ports::ErrorKind;
+use nodeless_model::{Node, NodeClaim, Phase, labels};
 use nodeless_ports::cluster::ClusterView;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-impl Planner {
-    /// Writes hashes of our own to claims whose hashes were made another way, as Karpenter does when its way changes; and
-    /// wakes whoever puts them on the Node and NodeClaim. Gives the claims as they are then.
-    pub(super) async fn note_hashes(
-        &self,
-        mut records: Vec<NodeClaim>,
-        view: &ClusterView,
-        judged: &[Judged],
-        report: &mut PlanReport,
-    ) -> Vec<NodeClaim> {
-        let pools: BTreeMap<&str, &str> =
-            judged.iter().map(|one| (one.pool.name.as_str(), one.pool.hash.as_str())).collect();
-        let classes: BTreeMap<&str, String> = view
+/// The hashes that NodePools and EC2NodeClasses have now, made our way, by name.
+pub(super) struct PresentHashes<'a> {
+    pools: BTreeMap<&'a str, &'a str>,
+    classes: BTreeMap<&'a str, String>,
+}
+
+/// The hashes that NodePools and EC2NodeClasses have now.
+pub(super) fn present_hashes<'a>(view: &'a ClusterView, judged: &'a [Judged]) -> PresentHashes<'a> {
+    PresentHashes {
+        pools: judged.iter().map(|one| (one.pool.name.as_str(), one.pool.hash.as_str())).collect(),
+        classes: view
             .node_classes
             .iter()
             .filter_map(|(name, class)| Some((name.as_str(), node_class::present_hash(class)?)))
-            .collect();
-        for claim in records.iter_mut().filter(|claim| !claim.phase.is_leaving()) {
-            let pool = pools.get(claim.node_pool.as_str()).copied();
-            let class = classes.get(claim.node_class.as_str()).map(String::as_str);
-            let Some(next) = rehashed(claim, pool, class) else { continue };
-            match self.claims.update(&next, None).await {
-                Ok(version) => *claim = NodeClaim { version, ..next },
-                // Someone else writes it just now; the next plan does it.
-                Err(error) if error.kind == ErrorKind::Conflict => {}
-                Err(error) => report.problems.push(format!("NodeClaim {}: {error}", claim.name)),
-            }
-        }
-        let behind = records.iter().filter(|claim| claim.phase == Phase::Initialized && is_behind(claim, view));
-        let behind: Vec<(String, Duration)> = behind.map(|claim| (claim.name.clone(), Duration::ZERO)).collect();
-        if !behind.is_empty()
-            && let Err(error) = self.queue.wake_claims(&behind).await
-        {
-            // The next plan sees it again.
-            self.context.log(&Failed { what: "wake claims", why: &error.to_string() });
-        }
-        records
+            .collect(),
     }
+}
+
+impl PresentHashes<'_> {
+    /// Those of a claim's NodePool and EC2NodeClass, as far as they are known; nothing for a claim that leaves.
+    pub(super) fn of(&self, claim: &NodeClaim) -> Option<(Option<&str>, Option<&str>)> {
+        let pool = self.pools.get(claim.node_pool.as_str()).copied();
+        let class = self.classes.get(claim.node_class.as_str()).map(String::as_str);
+        (!claim.phase.is_leaving()).then_some((pool, class))
+    }
+}
+
+/// The claims whose Nodes show other hashes: whoever looks after them puts the claim's there.
+pub(super) fn behind(claims: &[NodeClaim], view: &ClusterView) -> Vec<String> {
+    let nodes: BTreeMap<&str, &Node> = view.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
+    let of = |claim: &NodeClaim| claim.status.node_name.as_deref().and_then(|name| nodes.get(name)).copied();
+    let stale =
+        |claim: &NodeClaim| of(claim).is_some_and(|node| !nodeless_lifecycle::stale_hashes(claim, node).is_empty());
+    let behind = claims.iter().filter(|claim| claim.phase == Phase::Initialized && stale(claim));
+    behind.map(|claim| claim.name.clone()).collect()
 }
 
 /// The claim with hashes made our way; nothing if it has them. One that has drifted keeps the old hash, which no present one
 /// equals, so it stays drifted. What is not known now is left for later.
-fn rehashed(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<NodeClaim> {
+pub(super) fn rehashed(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<NodeClaim> {
     let drifted = claim.has_condition(condition::DRIFTED);
     let mut next = claim.clone();
     let annotations = &mut next.spec.annotations;
@@ -72,12 +65,6 @@ fn rehashed(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Optio
         }
     }
     (next != *claim).then_some(next)
-}
-
-/// Whether the node of a claim shows other hashes.
-fn is_behind(claim: &NodeClaim, view: &ClusterView) -> bool {
-    let node = view.nodes.iter().find(|node| Some(&node.name) == claim.status.node_name.as_ref());
-    node.is_some_and(|node| !nodeless_lifecycle::stale_hashes(claim, node).is_empty())
 }
 
 #[cfg(test)]

@@ -1,30 +1,29 @@
 //! NodeOverlays: what they make of the instance types, and what is said of them afterwards.
 
-use super::Planner;
+use super::action::{Action, PlanLine};
 use super::conditions::condition;
-use crate::lines::{Failed, ObjectSkipped};
+use super::pools::Offered;
+use super::snapshot::Snapshot;
 use jiff::Timestamp;
 use nodeless_api::NodeOverlayStatus;
 use nodeless_catalog::overlay::Overlaid;
 use nodeless_model::NodeOverlay;
-use nodeless_ports::cluster::ClusterView;
 
-impl Planner {
-    /// Writes the status of overlays where it changed.
-    pub(super) async fn write_overlay_status(&self, view: &ClusterView, overlaid: &Overlaid, now: Timestamp) {
-        for (overlay, before) in &view.node_overlays {
-            let status = status(overlay, overlaid, before, now);
-            if status == *before {
-                continue;
-            }
-            if let Err(why) = judge(overlay, overlaid) {
-                self.context.log(&ObjectSkipped { kind: "NodeOverlay", name: &overlay.name, why: &why.1 });
-            }
-            if let Err(error) = self.cluster.write_node_overlay_status(&overlay.name, &status).await {
-                self.context.log(&Failed { what: "write the NodeOverlay's status", why: &error.to_string() });
-            }
+/// The status of overlays where it changes, and a line for each that is not applied.
+pub(super) fn statuses(snapshot: &Snapshot, offered: &Offered) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for (overlay, before) in &snapshot.view.node_overlays {
+        let status = status(overlay, &offered.overlaid, before, snapshot.now);
+        if status == *before {
+            continue;
         }
+        let (kind, name) = ("NodeOverlay".to_owned(), overlay.name.clone());
+        if let Err((_, why)) = judge(overlay, &offered.overlaid) {
+            actions.push(Action::Log(PlanLine::ObjectSkipped { kind, name: name.clone(), why }));
+        }
+        actions.push(Action::WriteNodeOverlayStatus(name, status));
     }
+    actions
 }
 
 /// Whether an overlay is applied; otherwise the reason and the message.

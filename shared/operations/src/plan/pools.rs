@@ -1,11 +1,11 @@
 //! NodePools: whether they can be used, and their status.
 
+use super::action::Action;
 use super::conditions::{condition, told, transitions};
-use super::prescribed::pool_event;
 use super::registrations::{HEALTHY, Registrations};
-use super::{PlanReport, Planner};
-use crate::lines::{Failed, ObjectSkipped};
+use super::snapshot::Snapshot;
 use crate::node_class;
+use crate::offers::OfferCache;
 use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, NodePoolStatus, Quantity};
 use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
@@ -13,7 +13,7 @@ use nodeless_disruption::schedules::{self, SLEEP};
 use nodeless_lifecycle::NodeClassState;
 use nodeless_lifecycle::registration_health::Judgement;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::object::ObjectEvent;
+use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{InstanceTypes, NodePool, ResourceList, labels};
 use nodeless_ports::cluster::ClusterView;
@@ -107,37 +107,56 @@ fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (&'static str, 
     }
 }
 
-impl Planner {
-    /// Writes the status of NodePools where it changed.
-    pub(super) async fn write_pool_status(
-        &self,
-        view: &ClusterView,
-        judged: &[Judged],
-        registrations: &BTreeMap<String, Registrations>,
-        now: Timestamp,
-        report: &mut PlanReport,
-        events: &mut Vec<ObjectEvent>,
-    ) {
-        for one in judged {
-            let name = &one.pool.name;
-            if let Err(why) = &one.pool.ready
-                && one.asleep.is_none()
-            {
-                self.context.log(&ObjectSkipped { kind: "NodePool", name, why });
-                report.problems.push(format!("NodePool {name} is left out: {why}"));
-            }
-            let before = view.node_pool_statuses.get(name).cloned().unwrap_or_default();
-            let status = status(view, one, registrations.get(name), &before, now);
-            if before == status {
-                continue;
-            }
-            if let Err(error) = self.cluster.write_node_pool_status(name, &status).await {
-                self.context.log(&Failed { what: "write the NodePool's status", why: &error.to_string() });
-                continue;
-            }
-            let changed = transitions(&before.conditions, &status.conditions);
-            events.extend(changed.map(|(kind, text)| ObjectEvent { warning: false, ..pool_event(one, kind, text) }));
-        }
+/// What there is to launch from.
+pub(super) struct Offered {
+    /// The NodePools, in the order of the view.
+    pub(super) judged: Vec<Judged>,
+    /// What NodeOverlays make of their instance types.
+    pub(super) overlaid: Overlaid,
+}
+
+impl Offered {
+    /// What a snapshot offers. What is kept of earlier ones only makes it faster.
+    pub(super) fn of(snapshot: &Snapshot, kept: &OfferCache) -> Self {
+        let Snapshot { view, unavailable, shifted, now, .. } = snapshot;
+        let types = kept.instance_types(&snapshot.catalog, &view.node_classes, unavailable, shifted, *now);
+        let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
+        let overlaid = kept.overlaid(&overlays, &plain(view, &types));
+        Self { judged: judge(view, &types, &overlaid, &snapshot.usage, *now), overlaid }
+    }
+}
+
+/// The status of a NodePool if it changes, and what is said of that once it is written.
+pub(super) fn changed_status(
+    view: &ClusterView,
+    one: &Judged,
+    registrations: Option<&Registrations>,
+    now: Timestamp,
+) -> Option<(Action, Vec<ObjectEvent>)> {
+    let name = &one.pool.name;
+    let before = view.node_pool_statuses.get(name).cloned().unwrap_or_default();
+    let status = status(view, one, registrations, &before, now);
+    if before == status {
+        return None;
+    }
+    let changed = transitions(&before.conditions, &status.conditions);
+    let events = changed.map(|(kind, text)| ObjectEvent { warning: false, ..pool_event(one, kind, text) }).collect();
+    Some((Action::WriteNodePoolStatus(name.clone(), Box::new(status)), events))
+}
+
+/// A warning on a NodePool.
+pub(super) fn pool_event(judged: &Judged, reason: &str, message: String) -> ObjectEvent {
+    ObjectEvent {
+        object: ObjectRef {
+            api_version: "karpenter.sh/v1".to_owned(),
+            kind: "NodePool".to_owned(),
+            namespace: String::new(),
+            name: judged.pool.name.clone(),
+            uid: judged.pool.uid.clone(),
+        },
+        warning: true,
+        reason: reason.to_owned(),
+        message,
     }
 }
 

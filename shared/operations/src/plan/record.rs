@@ -1,11 +1,14 @@
 //! What is kept of decisions, and how it is read again.
 
+use super::action::Action;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use jiff::Timestamp;
 use nodeless_disruption::{Command, CommandReport, Kept};
+use nodeless_ports::claims::Decision;
 use nodeless_scheduling::{Problem, Solution};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -75,6 +78,19 @@ pub(super) fn provisioning(problem: &Problem<'_>, solution: &Solution, claims: &
         }
         // What is still too long is cut, and says so, where it is stored.
         fitting(&whole).unwrap_or_else(|| whole.to_string())
+    })
+}
+
+/// Why something was decided, to be written down. Nothing depends on it.
+pub(super) fn decision(kind: &str, subjects: Vec<String>, summary: String, detail: String, now: Timestamp) -> Action {
+    Action::Record(Decision {
+        // One plan may decide several things of a kind.
+        id: format!("{:020}-{kind}-{}", now.as_nanosecond(), subjects.first().map_or("", String::as_str)),
+        at: now,
+        kind: kind.to_owned(),
+        subjects,
+        summary,
+        detail,
     })
 }
 

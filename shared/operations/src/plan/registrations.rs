@@ -1,16 +1,13 @@
 //! Whether the machines that each NodePool launches join the cluster: its condition `NodeRegistrationHealthy`.
 
 use super::pools::Judged;
-use super::{PlanReport, Planner};
+use super::snapshot::Snapshot;
 use crate::registrations::{decode, encode};
-use jiff::Timestamp;
 use nodeless_api::{ConditionStatus, NodePoolStatus};
 use nodeless_lifecycle::RegistrationHealth;
 use nodeless_lifecycle::registration_health::{Described, Judgement};
 use nodeless_ports::claims::StoredRegistrations;
 use nodeless_ports::cluster::ClusterView;
-use nodeless_ports::{ErrorKind, PortError};
-use std::collections::BTreeMap;
 
 /// The condition.
 pub(super) const HEALTHY: &str = "NodeRegistrationHealthy";
@@ -21,62 +18,54 @@ pub(super) struct Registrations {
     pub(super) judgement: Judgement,
 }
 
-impl Planner {
-    /// Judges by what came of the last launches. Where a NodePool or its EC2NodeClass has changed, that begins anew, which is
-    /// written down before anything is launched from what they say now. A NodePool that is left out cannot be judged now: its
-    /// condition stays as it is.
-    pub(super) async fn judge_registrations(
-        &self,
-        stored: Result<Vec<StoredRegistrations>, PortError>,
-        view: &ClusterView,
-        judged: &[Judged],
-        now: Timestamp,
-        report: &mut PlanReport,
-    ) -> BTreeMap<String, Registrations> {
-        let mut known = BTreeMap::new();
-        let stored = match stored {
-            Ok(stored) => stored,
-            Err(error) => {
-                report.problems.push(format!("whether the nodes of NodePools join is not known: {error}"));
-                return known;
-            }
-        };
-        for one in judged {
-            let name = &one.pool.name;
-            let Some(described) = described(view, one) else { continue };
-            let present = stored.iter().find(|stored| stored.node_pool == *name);
-            let before = present.and_then(|stored| match decode(stored) {
-                Ok(health) => Some(health),
-                Err(why) => {
-                    report.problems.push(format!("{why}; what is known of the NodePool's nodes begins anew"));
-                    None
-                }
-            });
-            let status = view.node_pool_statuses.get(name);
-            let after = match before.clone() {
-                Some(health) => health.about(described.clone(), now),
-                None => RegistrationHealth::taken_over(described.clone(), said(status, &described)),
-            };
-            if before.as_ref() != Some(&after) {
-                let version = present.map_or(0, |stored| stored.version);
-                let written = match encode(name, version, &after, now) {
-                    Ok(record) => self.claims.put_registrations(&record).await,
-                    Err(error) => Err(error),
-                };
-                match written {
-                    Ok(_) => {}
-                    // Lifecycle notes something just now; the next plan looks again.
-                    Err(error) if error.kind == ErrorKind::Conflict => continue,
-                    Err(error) => {
-                        report.problems.push(format!("whether the nodes of NodePool {name} join: {error}"));
-                        continue;
-                    }
-                }
-            }
-            known.insert(name.clone(), Registrations { described, judgement: after.judge() });
+/// What is known of a NodePool's launches, and the record that has to be written first, if one has.
+pub(super) struct Judging {
+    pub(super) node_pool: String,
+    pub(super) registrations: Registrations,
+    pub(super) record: Option<StoredRegistrations>,
+}
+
+/// Judges by what came of the last launches. Where a NodePool or its EC2NodeClass has changed, that begins anew, which is
+/// written down before anything is launched from what they say now. A NodePool that is left out cannot be judged now: its
+/// condition stays as it is. Beside it what is wrong, in words.
+pub(super) fn judge(snapshot: &Snapshot, judged: &[Judged]) -> (Vec<Judging>, Vec<String>) {
+    let (mut known, mut problems) = (Vec::new(), Vec::new());
+    let stored = match &snapshot.registrations {
+        Ok(stored) => stored,
+        Err(error) => {
+            return (known, vec![format!("whether the nodes of NodePools join is not known: {error}")]);
         }
-        known
+    };
+    for one in judged {
+        let name = &one.pool.name;
+        let Some(described) = described(&snapshot.view, one) else { continue };
+        let present = stored.iter().find(|stored| stored.node_pool == *name);
+        let before = present.and_then(|stored| match decode(stored) {
+            Ok(health) => Some(health),
+            Err(why) => {
+                problems.push(format!("{why}; what is known of the NodePool's nodes begins anew"));
+                None
+            }
+        });
+        let status = snapshot.view.node_pool_statuses.get(name);
+        let after = match before.clone() {
+            Some(health) => health.about(described.clone(), snapshot.now),
+            None => RegistrationHealth::taken_over(described.clone(), said(status, &described)),
+        };
+        let mut record = None;
+        if before.as_ref() != Some(&after) {
+            match encode(name, present.map_or(0, |stored| stored.version), &after, snapshot.now) {
+                Ok(encoded) => record = Some(encoded),
+                Err(error) => {
+                    problems.push(format!("whether the nodes of NodePool {name} join: {error}"));
+                    continue;
+                }
+            }
+        }
+        let registrations = Registrations { described, judgement: after.judge() };
+        known.push(Judging { node_pool: name.clone(), registrations, record });
     }
+    (known, problems)
 }
 
 fn described(view: &ClusterView, judged: &Judged) -> Option<Described> {

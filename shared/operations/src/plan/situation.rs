@@ -108,12 +108,8 @@ impl<'a> Situation<'a> {
     /// The scheduling problem: pods that wait, pods that have to leave their node, and after them the virtual pods of buffers.
     /// Pods that wait with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
     pub(super) fn problem(&self, judged: &'a [Judged], now: Timestamp) -> Problem<'a> {
-        self.problem_of(judged, now, |pod| pod.is_provisionable() && self.volume_fault(pod).is_none())
-    }
-
-    /// The scheduling problem, where it is said which pods wait.
-    pub(super) fn problem_of(&self, judged: &'a [Judged], now: Timestamp, waits: impl Fn(&Pod) -> bool) -> Problem<'a> {
-        let waiting = self.view.pods.iter().filter(|pod| waits(pod));
+        let waits = |pod: &&Pod| pod.is_provisionable() && self.volume_fault(pod).is_none();
+        let waiting = self.view.pods.iter().filter(waits);
         let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| &place.pods).copied();
         let moving = moving.filter(|pod| {
             pod.is_reschedulable()

@@ -1,13 +1,12 @@
 //! What is said on Nodes, NodeClaims and NodePools about disruption by choice, with Karpenter's reasons.
 
-use super::pools::Judged;
+use super::pools::{Judged, pool_event};
 use nodeless_disruption::{Command, Kept, Method};
 use nodeless_lifecycle::claim_event;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{ConsolidationPolicy, DisruptionReason, Node};
 use std::collections::BTreeMap;
 
-use super::prescribed::pool_event;
 use super::situation::Situation;
 
 /// How many names are told of a command.

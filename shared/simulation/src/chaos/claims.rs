@@ -10,7 +10,7 @@ use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
-    UnavailableOffering,
+    UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::{CatalogSource, Claims, LaunchCheck, PortError, StoredZonalShifts, ZonalShift, ZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,6 +115,24 @@ impl Claims for ChaoticClaims {
         self.chaos
             .write("claims reset launch budgets", subject, |()| true, self.inner.reset_launch_budgets(budgets))
             .await
+    }
+
+    async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError> {
+        self.chaos.read("claims unfinished plan", self.inner.unfinished_plan()).await
+    }
+
+    async fn begin_plan(&self, plan: &UnfinishedPlan, until: Timestamp) -> Result<(), PortError> {
+        let call = self.inner.begin_plan(plan, until);
+        self.chaos.write("claims begin plan", plan.id.clone(), |()| true, call).await
+    }
+
+    async fn end_plan(&self, id: &str) -> Result<(), PortError> {
+        self.chaos.write("claims end plan", id.to_owned(), |()| true, self.inner.end_plan(id)).await
+    }
+
+    async fn put_snapshot(&self, id: &str, encoded: &[u8], until: Timestamp) -> Result<(), PortError> {
+        let call = self.inner.put_snapshot(id, encoded, until);
+        self.chaos.write("claims put snapshot", id.to_owned(), |()| true, call).await
     }
 
     async fn backlog(&self) -> Result<BTreeSet<String>, PortError> {

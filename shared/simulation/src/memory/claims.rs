@@ -8,7 +8,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
 use nodeless_ports::claims::{
     Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
-    UnavailableOffering, node_pool_of,
+    UnavailableOffering, UnfinishedPlan, node_pool_of,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +31,8 @@ struct Table {
     budgets: BTreeMap<OfferingKey, LaunchBudget>,
     launch_checks: BTreeMap<String, LaunchCheck>,
     backlog: BTreeSet<String>,
+    unfinished_plan: Option<UnfinishedPlan>,
+    snapshots: BTreeMap<String, Vec<u8>>,
     catalog: Option<(String, Vec<u8>)>,
     commands: BTreeMap<String, StoredCommand>,
     churn: BTreeMap<String, StoredChurn>,
@@ -120,6 +122,12 @@ impl MemoryClaims {
     #[must_use]
     pub fn commands_now(&self) -> Vec<StoredCommand> {
         self.lock().commands.values().cloned().collect()
+    }
+
+    /// What plans were made from, as far as it was kept, by id.
+    #[must_use]
+    pub fn snapshots(&self) -> BTreeMap<String, Vec<u8>> {
+        self.lock().snapshots.clone()
     }
 
     /// Grows with each write of a claim or a command.
@@ -309,6 +317,31 @@ impl Claims for MemoryClaims {
         self.faults.write("claims reset launch budgets", || {
             let by_offering = budgets.iter().map(|budget| (budget.offering.clone(), budget.clone()));
             self.lock().budgets.extend(by_offering);
+            Ok(())
+        })
+    }
+
+    async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError> {
+        self.faults.read("claims unfinished plan", || Ok(self.lock().unfinished_plan.clone()))
+    }
+
+    async fn begin_plan(&self, plan: &UnfinishedPlan, _until: Timestamp) -> Result<(), PortError> {
+        self.faults.write("claims begin plan", || {
+            self.lock().unfinished_plan = Some(plan.clone());
+            Ok(())
+        })
+    }
+
+    async fn end_plan(&self, id: &str) -> Result<(), PortError> {
+        self.faults.write("claims end plan", || {
+            self.lock().unfinished_plan.take_if(|plan| plan.id == id);
+            Ok(())
+        })
+    }
+
+    async fn put_snapshot(&self, id: &str, encoded: &[u8], _until: Timestamp) -> Result<(), PortError> {
+        self.faults.write("claims put snapshot", || {
+            self.lock().snapshots.insert(id.to_owned(), encoded.to_vec());
             Ok(())
         })
     }

@@ -1,0 +1,388 @@
+//! The one place where a plan touches anything: reading, and carrying out what stages want done. It decides nothing.
+
+use super::Planner;
+use super::action::{Action, Batch, PlanLine, Written};
+use super::commands::encode;
+use super::snapshot::{Snapshot, WorkBudget};
+use super::unfinished::remembered_until;
+use crate::lines::{
+    ClaimRefused, CommandStepped, CommandWaits, DisruptionSkipped, DisruptionStopped, Failed, ObjectSkipped,
+    PlanUnfinished,
+};
+use async_trait::async_trait;
+use futures::future::join_all;
+use jiff::Timestamp;
+use nodeless_disruption::command::CommandRecord;
+use nodeless_model::NodeClaim;
+use nodeless_ports::claims::{Created, MOST_CREATED, PoolLimits, StoredCommand};
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{ErrorKind, PortError};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// For how long a plan goes on with commands. A planner function has 40 s; many commands go on in the next plan.
+const AT_MOST: Duration = Duration::from_secs(15);
+
+/// How many writes are on their way at once, of those that do not touch the same item: thousands of claims one after another
+/// would take longer than a planner has.
+const AT_ONCE: usize = 16;
+/// What is kept back for what comes after commands.
+const FOR_THE_END: Duration = Duration::from_secs(5);
+
+/// Carries out what stages of a plan want done.
+#[async_trait]
+pub(crate) trait Execute: Send + Sync {
+    /// Does these, one after another, and says what came of each.
+    async fn carry_out(&self, batch: &Batch) -> Vec<Written>;
+
+    /// Whether there is time for another command.
+    fn has_time(&self) -> bool;
+}
+
+/// Carries out over the ports.
+pub(super) struct Live<'a> {
+    pub(super) planner: &'a Planner,
+    pub(super) snapshot: &'a Snapshot,
+    /// When the process is ended, if ever.
+    pub(super) deadline: Option<Timestamp>,
+}
+
+#[async_trait]
+impl Execute for Live<'_> {
+    async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+        let mut written = Vec::with_capacity(batch.actions.len());
+        if batch.in_turn {
+            let mut stopped = false;
+            for action in &batch.actions {
+                let answer = if stopped { Written::NotTried } else { self.one(action).await };
+                stopped |= answer.problem().is_some();
+                written.push(answer);
+            }
+            return written;
+        }
+        for alike in batch.actions.chunk_by(|one, next| touches_one_item(one) && touches_one_item(next)) {
+            for together in alike.chunks(AT_ONCE) {
+                written.extend(join_all(together.iter().map(|action| self.one(action))).await);
+            }
+        }
+        written
+    }
+
+    fn has_time(&self) -> bool {
+        let took = Duration::try_from(self.planner.context.now().duration_since(self.snapshot.now));
+        took.is_ok_and(|took| took <= AT_MOST) && self.left().is_none_or(|left| left > FOR_THE_END)
+    }
+}
+
+/// Whether no other action of a batch touches the item of the table that this one writes.
+const fn touches_one_item(action: &Action) -> bool {
+    matches!(action, Action::UpdateClaim(_) | Action::ChangeClaim(_) | Action::PutCommand(_))
+}
+
+impl Live<'_> {
+    /// How long until the process is ended, if ever.
+    fn left(&self) -> Option<Duration> {
+        let left = self.deadline?.duration_since(self.planner.context.now());
+        Some(Duration::try_from(left).unwrap_or_default())
+    }
+
+    /// How much work on disruption there is time for now: never more than at the beginning.
+    fn work(&self) -> u64 {
+        let now = self.left().map_or(u64::MAX, |left| WorkBudget::within(left).disruption);
+        now.min(self.snapshot.work.disruption)
+    }
+
+    async fn one(&self, action: &Action) -> Written {
+        let Planner { claims, cluster, queue, settings, .. } = self.planner;
+        match action {
+            Action::BeginPlan(plan) => {
+                self.minor("write that a plan begins", claims.begin_plan(plan, remembered_until(plan)).await)
+            }
+            Action::EndPlan(id) => self.minor("write that a plan has ended", claims.end_plan(id).await),
+            Action::WriteNodeOverlayStatus(name, status) => {
+                let result = cluster.write_node_overlay_status(name, status).await;
+                self.told("write the NodeOverlay's status", result)
+            }
+            Action::WriteNodePoolStatus(name, status) => {
+                let result = cluster.write_node_pool_status(name, status).await;
+                self.told("write the NodePool's status", result)
+            }
+            Action::WriteCapacityBufferStatus(namespace, name, status) => {
+                let result = cluster.write_capacity_buffer_status(namespace, name, status).await;
+                self.told("write the CapacityBuffer's status", result)
+            }
+            Action::PutRegistrations(stored) => version(claims.put_registrations(stored).await),
+            Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
+            Action::ChangeClaim(claim) => self.change(claim).await,
+            Action::CreateGroup(group, limits) => self.create_group(group, limits).await,
+            Action::CreateReplacement(claim, limits) => self.create_replacement(claim, limits).await,
+            Action::PutCommand(record) => self.put_command(record).await,
+            Action::DeleteCommand(id, version) => self.delete_command(id, *version).await,
+            Action::ReadWork => Written::Work(self.work()),
+            Action::ReadChurn => match claims.churn().await {
+                Ok(stored) => Written::Churn(stored),
+                Err(error) => Written::Failed(error.to_string()),
+            },
+            Action::PutChurn(stored) => version(claims.put_churn(stored).await),
+            Action::PutBacklog(nodes, until) => {
+                let result = claims.put_backlog(nodes, *until).await;
+                // Where it is not known whether it was written, the next plan reads it again.
+                self.planner.remember_backlog(result.is_ok().then(|| nodes.clone()));
+                done(result)
+            }
+            Action::Record(decision) => {
+                let result = claims.record_decisions(std::slice::from_ref(decision), settings.keep_decisions).await;
+                self.minor("record a decision", result)
+            }
+            Action::WakeClaims(names) => {
+                let messages: Vec<(String, Duration)> =
+                    names.iter().map(|name| (name.clone(), Duration::ZERO)).collect();
+                // The sweep finds them within a minute.
+                self.minor("wake claims", queue.wake_claims(&messages).await)
+            }
+            Action::WakePlanner => self.minor("wake the planner", queue.wake_planner(WakeSource::Planner).await),
+            Action::Log(line) => {
+                self.log(line);
+                Written::Done
+            }
+        }
+    }
+
+    /// Something that nothing depends on.
+    fn minor(&self, what: &str, result: Result<(), PortError>) -> Written {
+        self.told(what, result);
+        Written::Done
+    }
+
+    /// Something whose failure is logged.
+    fn told(&self, what: &str, result: Result<(), PortError>) -> Written {
+        if let Err(error) = &result {
+            self.planner.context.log(&Failed { what, why: &error.to_string() });
+        }
+        done(result)
+    }
+
+    async fn change(&self, claim: &NodeClaim) -> Written {
+        let claims = &self.planner.claims;
+        match claims.update(claim, None).await {
+            Err(error) if error.kind == ErrorKind::Conflict => match claims.get(&claim.name).await {
+                Ok(present) => Written::Changed(present.map(Box::new)),
+                Err(error) => Written::Failed(error.to_string()),
+            },
+            other => version(other),
+        }
+    }
+
+    /// Writes the claims of a group in one transaction, or in as few as hold them: the first claim last, since without it the
+    /// group is not launched. When a limit stands in the way, what was written before is taken back, as the number of
+    /// instances of a group is fixed. When the table did not answer it may have been written all the same: then nothing is
+    /// taken back. A group that is whole is launched, and one without its first member ends by itself.
+    async fn create_group(&self, group: &[NodeClaim], limits: &PoolLimits) -> Written {
+        let mut written: Vec<NodeClaim> = Vec::new();
+        for together in group.rchunks(MOST_CREATED) {
+            match self.planner.claims.create_together(together, Some(limits)).await {
+                Ok(Created::Written | Created::AlreadyThere) => {
+                    written.extend(together.iter().map(|claim| NodeClaim { version: 1, ..claim.clone() }));
+                }
+                Ok(Created::LimitReached { resource }) => {
+                    self.take_back(&written).await;
+                    return Written::Refused(format!("the NodePool's limit of {resource} would be passed"));
+                }
+                Err(error) => return Written::Failed(error.to_string()),
+            }
+        }
+        Written::Done
+    }
+
+    async fn take_back(&self, written: &[NodeClaim]) {
+        for claim in written {
+            // A group without its first member is never launched and ends by itself.
+            self.told("take a claim back", self.planner.claims.delete(claim).await);
+        }
+    }
+
+    async fn create_replacement(&self, claim: &NodeClaim, limits: &PoolLimits) -> Written {
+        let claims = &self.planner.claims;
+        match claims.create(claim, Some(limits)).await {
+            Ok(Created::Written) => Written::There(Box::new(NodeClaim { version: 1, ..claim.clone() })),
+            Ok(Created::AlreadyThere) => match claims.get(&claim.name).await {
+                Ok(Some(present)) => Written::There(Box::new(present)),
+                Ok(None) => Written::Refused(format!("its replacement, NodeClaim {}, has gone again", claim.name)),
+                Err(error) => Written::Failed(error.to_string()),
+            },
+            Ok(Created::LimitReached { resource }) => {
+                let pool = &claim.node_pool;
+                Written::Refused(format!("its replacement would pass the limit of {resource} of NodePool {pool}"))
+            }
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                Written::Refused(format!("the name of its replacement, {}, is taken", claim.name))
+            }
+            Err(error) => Written::Failed(error.to_string()),
+        }
+    }
+
+    async fn put_command(&self, record: &CommandRecord) -> Written {
+        match encode(record) {
+            Ok(stored) => version(self.planner.claims.put_command(&stored).await),
+            Err(error) => Written::Failed(error.to_string()),
+        }
+    }
+
+    async fn delete_command(&self, id: &str, version: u64) -> Written {
+        let stored = StoredCommand { id: id.to_owned(), version, summary: String::new(), encoded: Vec::new() };
+        done(self.planner.claims.delete_command(&stored).await)
+    }
+
+    fn log(&self, line: &PlanLine) {
+        let context = &self.planner.context;
+        match line {
+            PlanLine::ObjectSkipped { kind, name, why } => context.log(&ObjectSkipped { kind, name, why }),
+            PlanLine::DisruptionSkipped { why } => context.log(&DisruptionSkipped { why }),
+            PlanLine::DisruptionStopped { node_pool, why } => context.log(&DisruptionStopped { node_pool, why }),
+            PlanLine::ClaimRefused { claim, node_pool, why } => context.log(&ClaimRefused { claim, node_pool, why }),
+            PlanLine::CommandStepped { command, to, summary } => context.log(&CommandStepped { command, to, summary }),
+            PlanLine::CommandWaits { command, why } => context.log(&CommandWaits { command, why }),
+            PlanLine::PlanUnfinished { plan, began } => {
+                context.log(&PlanUnfinished { plan, began: &began.to_string() });
+            }
+        }
+    }
+}
+
+fn done(result: Result<(), PortError>) -> Written {
+    result.map_or_else(|error| refused(&error), |()| Written::Done)
+}
+
+fn version(result: Result<u64, PortError>) -> Written {
+    result.map_or_else(|error| refused(&error), Written::Version)
+}
+
+fn refused(error: &PortError) -> Written {
+    match error.kind {
+        ErrorKind::Conflict => Written::Conflict(error.to_string()),
+        _ => Written::Failed(error.to_string()),
+    }
+}
+
+/// Carries out nothing, and answers as if all had been done: for plans that are only looked at.
+pub(super) struct Assumed<'a> {
+    pub(super) snapshot: &'a Snapshot,
+}
+
+#[async_trait]
+impl Execute for Assumed<'_> {
+    async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+        batch.actions.iter().map(|action| self.one(action)).collect()
+    }
+
+    fn has_time(&self) -> bool {
+        true
+    }
+}
+
+impl Assumed<'_> {
+    fn one(&self, action: &Action) -> Written {
+        match action {
+            Action::UpdateClaim(claim) | Action::ChangeClaim(claim) => Written::Version(claim.version + 1),
+            Action::CreateReplacement(claim, _) => {
+                Written::There(Box::new(NodeClaim { version: 1, ..claim.as_ref().clone() }))
+            }
+            Action::PutRegistrations(stored) => Written::Version(stored.version + 1),
+            Action::PutCommand(record) => Written::Version(record.version + 1),
+            Action::PutChurn(stored) => Written::Version(stored.version + 1),
+            Action::ReadWork => Written::Work(self.snapshot.work.disruption),
+            Action::ReadChurn => match &self.snapshot.churn {
+                Some(Ok(stored)) => Written::Churn(stored.clone()),
+                Some(Err(why)) => Written::Failed(why.clone()),
+                None => Written::Failed("the snapshot does not say".to_owned()),
+            },
+            _ => Written::Done,
+        }
+    }
+}
+
+/// What came of all actions of a plan, and where there was time: with these a plan is made again that met a refusal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answers {
+    /// For each batch that wanted something, what came of each action.
+    written: VecDeque<Vec<Written>>,
+    /// Whether there was time for another command, each time that was asked.
+    had_time: VecDeque<bool>,
+}
+
+/// Keeps what was carried out, in order, and what came of it.
+pub(super) struct Recorded<'a> {
+    inner: &'a dyn Execute,
+    kept: Mutex<(Vec<Batch>, Answers)>,
+}
+
+impl<'a> Recorded<'a> {
+    pub(super) fn new(inner: &'a dyn Execute) -> Self {
+        Self { inner, kept: Mutex::default() }
+    }
+
+    /// What was carried out, and what came of it.
+    pub(super) fn kept(self) -> (Vec<Batch>, Answers) {
+        self.kept.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Vec<Batch>, Answers)> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Execute for Recorded<'_> {
+    async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+        let written = self.inner.carry_out(batch).await;
+        if !batch.actions.is_empty() {
+            let mut kept = self.lock();
+            kept.0.push(batch.clone());
+            kept.1.written.push_back(written.clone());
+        }
+        written
+    }
+
+    fn has_time(&self) -> bool {
+        let has_time = self.inner.has_time();
+        self.lock().1.had_time.push_back(has_time);
+        has_time
+    }
+}
+
+/// Carries out nothing, and answers as it was answered before.
+pub(super) struct Answered<'a> {
+    assumed: Assumed<'a>,
+    answers: Mutex<Answers>,
+}
+
+impl<'a> Answered<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, answers: Answers) -> Self {
+        Self { assumed: Assumed { snapshot }, answers: Mutex::new(answers) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Execute for Answered<'_> {
+    async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+        if batch.actions.is_empty() {
+            return Vec::new();
+        }
+        let before = self.lock().written.pop_front();
+        match before.filter(|written| written.len() == batch.actions.len()) {
+            Some(written) => written,
+            None => self.assumed.carry_out(batch).await,
+        }
+    }
+
+    fn has_time(&self) -> bool {
+        self.lock().had_time.pop_front().unwrap_or(true)
+    }
+}

@@ -1,0 +1,31 @@
+//! What the stages of a plan look at.
+
+use super::pools::Judged;
+use super::snapshot::Snapshot;
+use nodeless_model::NodeClaim;
+
+/// The snapshot, what it offers, and the claims as they are after the stages before.
+#[derive(Clone, Copy)]
+pub(super) struct Facts<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) judged: &'a [Judged],
+    pub(super) claims: &'a [NodeClaim],
+}
+
+impl<'a> Facts<'a> {
+    /// The NodePool of this name.
+    pub(super) fn pool(&self, name: &str) -> Option<&'a Judged> {
+        self.judged.iter().find(|one| one.pool.name == name)
+    }
+
+    /// How decisions about disruption are made.
+    pub(super) fn disruption_options(&self) -> nodeless_disruption::Options {
+        let settings = &self.snapshot.settings;
+        nodeless_disruption::Options {
+            hash_version: nodeless_api::hash::VERSION.to_owned(),
+            scheduling: settings.scheduling,
+            spot_to_spot: settings.gates.spot_to_spot_consolidation,
+            ..nodeless_disruption::Options::default()
+        }
+    }
+}

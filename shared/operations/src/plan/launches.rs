@@ -1,0 +1,202 @@
+//! From nodes that are wanted to the claims that stand for them.
+
+use super::action::{Action, PlanLine, Written};
+use super::facts::Facts;
+use super::pools::Judged;
+use super::report::Outcome;
+use crate::names::Names;
+use crate::node_class;
+use jiff::Timestamp;
+use nodeless_api::EC2NodeClass;
+use nodeless_disruption::Replacement;
+use nodeless_model::claim::{LaunchGroup, OfferingKey};
+use nodeless_model::{InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels};
+use nodeless_ports::claims::PoolLimits;
+use nodeless_scheduling::Launch;
+use std::collections::BTreeMap;
+
+/// A node that is wanted, before it has a name.
+pub(super) struct Wanted<'a> {
+    pub(super) launch: &'a Launch,
+    /// The pods that it is for, `namespace/name`.
+    pub(super) pods: Vec<String>,
+    /// The claims that it takes the place of.
+    pub(super) replaces: Vec<String>,
+    /// The offerings that it does not ask for, because others use up their launch budgets.
+    pub(super) avoided: Vec<OfferingKey>,
+}
+
+/// The launch groups for nodes that are wanted: those alike in everything that CreateFleet is told share one call.
+pub(super) fn groups(wanted: Vec<Wanted<'_>>, facts: Facts<'_>, names: &mut Names) -> Vec<Vec<NodeClaim>> {
+    let mut alike: BTreeMap<String, Vec<Wanted<'_>>> = BTreeMap::new();
+    for one in wanted {
+        alike.entry(one.key()).or_default().push(one);
+    }
+    let size = usize::try_from(facts.snapshot.settings.group_size.max(1)).unwrap_or(100);
+    let mut groups = Vec::new();
+    for group in alike.values().flat_map(|members| members.chunks(size)) {
+        let pool = group.first().and_then(|one| facts.pool(&one.launch.node_pool));
+        groups.extend(pool.map(|pool| claims_of(group, pool, facts, names)));
+    }
+    groups
+}
+
+/// The writes of launch groups.
+pub(super) fn writes(groups: &[Vec<NodeClaim>], facts: Facts<'_>) -> Vec<Action> {
+    let limits = |group: &Vec<NodeClaim>| {
+        let pool = group.first().and_then(|claim| facts.pool(&claim.node_pool));
+        pool.map(|pool| limits(&pool.pool)).unwrap_or_default()
+    };
+    groups.iter().map(|group| Action::CreateGroup(group.clone(), limits(group))).collect()
+}
+
+/// What came of launch groups.
+#[derive(Default)]
+pub(super) struct Created {
+    /// The claims that are written now.
+    pub(super) claims: Vec<NodeClaim>,
+    /// Their leaders, who have to be woken.
+    pub(super) leaders: Vec<String>,
+    /// What is to be logged.
+    pub(super) lines: Vec<Action>,
+    /// Whether something was not written, so that another plan is due.
+    pub(super) incomplete: bool,
+    pub(super) outcome: Outcome,
+}
+
+/// What came of launch groups, given the answers to [`writes`].
+pub(super) fn created(groups: Vec<Vec<NodeClaim>>, written: &[Written]) -> Created {
+    let mut created = Created::default();
+    for (group, answer) in groups.into_iter().zip(written) {
+        match answer.problem() {
+            None => {
+                created.leaders.extend(group.first().map(|leader| leader.name.clone()));
+                created.claims.extend(group.into_iter().map(|claim| NodeClaim { version: 1, ..claim }));
+            }
+            Some(why) => {
+                let names: Vec<&str> = group.iter().map(|claim| claim.name.as_str()).collect();
+                let problem = format!("NodeClaims were not created: {why}: {}", names.join(", "));
+                created.outcome.report.problems.push(problem);
+                created.lines.extend(group.first().map(|claim| {
+                    let (claim, node_pool) = (claim.name.clone(), claim.node_pool.clone());
+                    Action::Log(PlanLine::ClaimRefused { claim, node_pool, why: why.to_owned() })
+                }));
+                created.incomplete = true;
+            }
+        }
+    }
+    created.outcome.report.created.extend(created.claims.iter().map(|claim| claim.name.clone()));
+    created
+}
+
+fn claims_of(group: &[Wanted<'_>], judged: &Judged, facts: Facts<'_>, names: &mut Names) -> Vec<NodeClaim> {
+    let pool = &judged.pool;
+    let class = facts.snapshot.view.node_classes.get(&pool.template.node_class);
+    let named: Vec<(String, String)> = group.iter().map(|_| names.next(&pool.name)).collect();
+    let id = named.first().map(|(_, uid)| uid.clone()).unwrap_or_default();
+    let size = u32::try_from(group.len()).unwrap_or(u32::MAX);
+    let members = (0_u32..).zip(group.iter().zip(named));
+    members
+        .map(|(index, (wanted, named))| {
+            let launch_group = LaunchGroup { id: id.clone(), index, size };
+            claim(wanted, judged, class, named, launch_group, facts.snapshot.now)
+        })
+        .collect()
+}
+
+/// The claims of a command's replacements, decided once and for all before the first is written. Each is launched by
+/// itself: a group that a crash leaves half written would be given up, and the command with it.
+pub(super) fn planned(
+    replacements: &[Replacement],
+    replaces: &[String],
+    facts: Facts<'_>,
+    names: &mut Names,
+) -> Result<Vec<NodeClaim>, String> {
+    let mut claims = Vec::with_capacity(replacements.len());
+    for replacement in replacements {
+        let launch = &replacement.launch;
+        let pool = facts
+            .pool(&launch.node_pool)
+            .ok_or_else(|| format!("the NodePool {} of a replacement does not exist", launch.node_pool))?;
+        let (pods, replaces) = (replacement.pods.clone(), replaces.to_vec());
+        let wanted = Wanted { launch, pods, replaces, avoided: Vec::new() };
+        claims.extend(claims_of(&[wanted], pool, facts, names));
+    }
+    Ok(claims)
+}
+
+pub(super) fn limits(pool: &NodePool) -> PoolLimits {
+    PoolLimits { resources: pool.limits.clone(), dollars_per_hour: pool.limit_dollars_per_hour }
+}
+
+/// What each of a launch's instance types has at the least.
+fn least(launch: &Launch, types: &[InstanceType]) -> ResourceList {
+    let of = |name: &String| types.iter().find(|kind| kind.name == *name).map(InstanceType::allocatable);
+    let mut kinds = launch.instance_types.iter().filter_map(|kind| of(&kind.name));
+    let Some(mut least) = kinds.next() else { return ResourceList::new() };
+    for other in kinds {
+        least = least.iter().map(|(name, quantity)| (name.to_owned(), quantity.min(other.get(name)))).collect();
+    }
+    least
+}
+
+fn claim(
+    wanted: &Wanted<'_>,
+    judged: &Judged,
+    class: Option<&EC2NodeClass>,
+    (name, uid): (String, String),
+    launch_group: LaunchGroup,
+    now: Timestamp,
+) -> NodeClaim {
+    let (launch, pool) = (wanted.launch, &judged.pool);
+    let mut annotations = pool.template.annotations.clone();
+    annotations.insert(labels::NODE_POOL_HASH.to_owned(), pool.hash.clone());
+    annotations.insert(labels::NODE_POOL_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
+    annotations.extend(class.map(node_class::hash_annotations).unwrap_or_default());
+    if launch.min_values_relaxed {
+        annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
+    }
+    for (key, overlaid) in [
+        (labels::PRICE_OVERLAY_APPLIED, &judged.types.priced),
+        (labels::CAPACITY_OVERLAY_APPLIED, &judged.types.resourced),
+    ] {
+        if launch.instance_types.iter().any(|kind| overlaid.contains(&kind.name)) {
+            annotations.insert(key.to_owned(), "true".to_owned());
+        }
+    }
+    let mut node_labels = pool.template.labels.clone();
+    node_labels.insert(labels::NODE_POOL.to_owned(), pool.name.clone());
+    node_labels.insert(labels::EC2_NODE_CLASS.to_owned(), pool.template.node_class.clone());
+    let mut claim = NodeClaim {
+        name,
+        uid,
+        node_pool: pool.name.clone(),
+        node_class: launch.node_class.clone(),
+        created: now,
+        version: 0,
+        spec: NodeClaimSpec {
+            requirements: launch.requirements.clone(),
+            instance_types: launch.instance_types.iter().map(|kind| kind.name.clone()).collect(),
+            labels: node_labels,
+            annotations,
+            taints: pool.template.taints.clone(),
+            startup_taints: pool.template.startup_taints.clone(),
+            requests: launch.requests.clone(),
+            expire_after: pool.template.expire_after.and_then(nodeless_model::NillableDuration::duration),
+            termination_grace_period: pool.template.termination_grace_period,
+            launch_group: Some(launch_group),
+            avoided_offerings: wanted.avoided.clone(),
+            charge: launch.charge.clone(),
+            replaces: wanted.replaces.clone(),
+            nominated_pods: wanted.pods.clone(),
+        },
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+    };
+    if wanted.pods.is_empty() {
+        // It was asked for by number. Pods that wait may have what it will have in any case, until it is known what it has.
+        claim.status.allocatable = least(launch, &judged.types.instance_types);
+    }
+    nodeless_lifecycle::prepare(&mut claim);
+    claim
+}

@@ -1,0 +1,158 @@
+//! The one planning pipeline: stage after stage, each a pure function of the snapshot and of what came of the writes before
+//! it. Only [`Execute`] touches anything.
+
+use super::action::{Action, Batch, Stage, Written};
+use super::buffers;
+use super::execute::Execute;
+use super::facts::Facts;
+use super::pools::Offered;
+use super::report::Outcome;
+use super::snapshot::Snapshot;
+use super::stages::command::{ClaimsNow, Walk};
+use super::stages::disruption::{Begun, Decided, Deciding, GoingOn, TOGETHER};
+use super::stages::{bookkeeping, disruption, provisioning, static_capacity};
+use super::unfinished;
+use crate::names::Names;
+use crate::offers::OfferCache;
+use nodeless_model::NodeClaim;
+use nodeless_ports::claims::StoredChurn;
+
+/// Makes the plan for a snapshot, and has it carried out. `kept` only makes it faster.
+pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn Execute) -> Outcome {
+    let (begun, mut outcome) = unfinished::begin(snapshot);
+    executor.carry_out(&Batch::each(Stage::Bookkeeping, begun)).await;
+    let offered = Offered::of(snapshot, kept);
+    let claims = keep_books(snapshot, &offered, executor, &mut outcome).await;
+    let judged = &offered.judged;
+    let mut names = names(snapshot);
+    let claims = prescribe(Facts { snapshot, judged, claims: &claims }, &mut names, executor, &mut outcome).await;
+
+    let facts = Facts { snapshot, judged, claims: &claims };
+    let reserved = buffers::reserve(&snapshot.view);
+    let placed = provisioning::place(facts, &reserved);
+    let launching = placed.launch(facts, &mut names);
+    let written = executor.carry_out(&launching.batch).await;
+    let launched = launching.done(&placed, facts, &written);
+    executor.carry_out(&launched.batch).await;
+    outcome.add(launched.outcome);
+
+    let work = work(snapshot, executor).await;
+    match disruption::begin(facts, &placed.situation, work, placed.unfinished()) {
+        Begun::Off { batch, doubt, outcome: off } => {
+            executor.carry_out(&batch).await;
+            outcome.add(*off);
+            let going_on = GoingOn::begun_ones(facts, &placed.situation, doubt);
+            outcome.add(go_on(going_on, facts, &mut names, executor).await);
+        }
+        Begun::Decided(deciding) => {
+            let decided = decide(*deciding, executor).await;
+            let written = executor.carry_out(&decided.batch).await;
+            let going_on = decided.go_on(&written);
+            outcome.add(go_on(going_on, facts, &mut names, executor).await);
+        }
+    }
+    executor.carry_out(&Batch::each(Stage::End, unfinished::end(snapshot))).await;
+    outcome
+}
+
+/// Keeps up what is kept from plan to plan, and gives the claims as they are then.
+async fn keep_books(
+    snapshot: &Snapshot,
+    offered: &Offered,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) -> Vec<NodeClaim> {
+    let noticing = bookkeeping::notice(snapshot, offered);
+    let written = executor.carry_out(&noticing.batch).await;
+    let noting = noticing.note(snapshot, offered, &written);
+    let written = executor.carry_out(&noting.batch).await;
+    let kept = noting.done(snapshot, &written);
+    executor.carry_out(&kept.batch).await;
+    outcome.add(kept.outcome);
+    kept.claims
+}
+
+/// Does what has to be done about nodes before pods are looked at: those that go make their pods move, and those that come
+/// have room for pods. Gives the claims as they are then.
+async fn prescribe(
+    facts: Facts<'_>,
+    names: &mut Names,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) -> Vec<NodeClaim> {
+    let retiring = static_capacity::retire(facts);
+    let written = executor.carry_out(&retiring.batch).await;
+    let retired = retiring.done(facts, &written);
+    executor.carry_out(&retired.batch).await;
+    outcome.add(retired.outcome);
+
+    let facts = Facts { claims: &retired.claims, ..facts };
+    let keeping = static_capacity::keep_numbers(facts, names);
+    let written = executor.carry_out(&keeping.batch).await;
+    let kept = keeping.done(facts, &written);
+    executor.carry_out(&kept.batch).await;
+    outcome.add(kept.outcome);
+    kept.claims
+}
+
+/// How much work on disruption there is time for, now that pods have what they need.
+async fn work(snapshot: &Snapshot, executor: &dyn Execute) -> u64 {
+    if !snapshot.is_whole() {
+        return 0;
+    }
+    let read = executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::ReadWork])).await;
+    if let Some(Written::Work(work)) = read.first() { *work } else { 0 }
+}
+
+/// What comes of a decision. What was done within the last hour is read where that matters.
+async fn decide<'a>(deciding: Deciding<'a>, executor: &dyn Execute) -> Decided<'a> {
+    if !deciding.needs_churn() {
+        return deciding.decided(None);
+    }
+    let read = executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::ReadChurn])).await;
+    let churn: Result<&[StoredChurn], &str> = match read.first() {
+        Some(Written::Churn(stored)) => Ok(stored),
+        other => Err(other.and_then(Written::problem).unwrap_or("it was not read")),
+    };
+    deciding.decided(Some(churn))
+}
+
+/// Goes on with the commands that are on their way.
+async fn go_on(mut going_on: GoingOn<'_>, facts: Facts<'_>, names: &mut Names, executor: &dyn Execute) -> Outcome {
+    executor.carry_out(&going_on.batch).await;
+    for record in &facts.snapshot.commands.records {
+        if !executor.has_time() {
+            // Those that are left are as they were; what was begun must be told before this process is ended.
+            executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::WakePlanner])).await;
+            break;
+        }
+        if going_on.now.changed() >= TOGETHER {
+            executor.carry_out(&going_on.now.wake()).await;
+        }
+        if let Some(walk) = going_on.turn(record, names) {
+            let walked = through(walk, &mut going_on.now, executor).await;
+            going_on.outcome.add(walked);
+        }
+    }
+    executor.carry_out(&going_on.now.wake()).await;
+    let (batch, outcome) = going_on.end();
+    executor.carry_out(&batch).await;
+    outcome
+}
+
+/// Takes a command as far as it goes in this plan.
+async fn through(mut walk: Walk, now: &mut ClaimsNow<'_>, executor: &dyn Execute) -> Outcome {
+    let mut written = Vec::new();
+    while let Some(batch) = walk.next(now, &written) {
+        written = executor.carry_out(&batch).await;
+    }
+    walk.outcome
+}
+
+/// Names for new claims: others in each plan, and the same for the same snapshot.
+fn names(snapshot: &Snapshot) -> Names {
+    let claims = snapshot.claims.iter().map(|claim| &claim.name);
+    let taken = claims.chain(snapshot.view.node_claims.iter().map(|claim| &claim.name));
+    let seed = format!("{}/{}", snapshot.cluster_name, snapshot.now.as_nanosecond());
+    Names::new(seed, taken.cloned().collect())
+}

@@ -1,0 +1,108 @@
+//! Reading what a plan is made from.
+
+use super::commands::Commands;
+use super::execute::Answers;
+use super::saved::SavedError;
+use super::snapshot::{Snapshot, WorkBudget};
+use super::{PlanError, Planner};
+use crate::lines::Failed;
+use crate::zonal_shift;
+use jiff::Timestamp;
+use nodeless_ports::PortError;
+use nodeless_ports::claims::UnfinishedPlan;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// What the id of a snapshot ends with that is what came of the plan's writes.
+pub const ANSWERS: &str = ".answers";
+
+impl Planner {
+    /// Reads what a plan is made from. By `deadline` the process is ended, if ever.
+    pub(super) async fn read(&self, deadline: Option<Timestamp>) -> Result<Snapshot, PlanError> {
+        let now = self.context.now();
+        let claims = self.claims.as_ref();
+        let catalog = self.catalog.current(claims).await?;
+        // Claims before the cluster: a node that joins in between is then known by its claim.
+        let (records, usage, unavailable, launch_budgets, shifted, registrations, unfinished, backlog) = futures::try_join!(
+            claims.list(),
+            claims.usage(),
+            claims.unavailable(now),
+            claims.launch_budgets(now),
+            zonal_shift::in_effect(claims, self.settings.zonal_shift, now),
+            // A plan can do without these.
+            async { Ok(claims.registrations().await.map_err(|error| error.to_string())) },
+            async { Ok(self.unfinished(claims.unfinished_plan().await)) },
+            async { Ok(self.backlog().await) },
+        )?;
+        // Commands after claims: one that a claim says has taken it, and that is not there now, has ended.
+        let (view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
+        // Where a snapshot is kept, all of it is known before the plan begins.
+        let churn = match self.settings.keep_snapshots {
+            Some(_) => Some(claims.churn().await.map_err(|error| error.to_string())),
+            None => None,
+        };
+        let remaining = deadline.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        Ok(Snapshot {
+            cluster_name: self.context.cluster_name.clone(),
+            now,
+            settings: self.settings.clone(),
+            work: remaining.map_or_else(WorkBudget::default, WorkBudget::within),
+            view,
+            claims: records,
+            usage,
+            unavailable,
+            launch_budgets: Some(launch_budgets),
+            shifted,
+            registrations,
+            commands: Commands::decode(commands),
+            churn,
+            backlog,
+            unfinished,
+            catalog,
+        })
+    }
+
+    /// Where that cannot be known, nothing is left out: the plan before most likely ended.
+    fn unfinished(&self, read: Result<Option<UnfinishedPlan>, PortError>) -> Option<UnfinishedPlan> {
+        read.unwrap_or_else(|error| {
+            self.context.log(&Failed { what: "read whether the last plan ended", why: &error.to_string() });
+            None
+        })
+    }
+
+    /// The nodes that the last decision had no time for, or why nobody knows now: only the order of looking depends on it.
+    async fn backlog(&self) -> Result<BTreeSet<String>, String> {
+        if let Some(known) = self.known_backlog() {
+            return Ok(known);
+        }
+        let read = self.claims.backlog().await.map_err(|error| error.to_string())?;
+        self.remember_backlog(Some(read.clone()));
+        Ok(read)
+    }
+
+    /// Keeps what a plan is made from, where that was asked for. Nothing depends on it.
+    pub(super) async fn keep(&self, snapshot: &Snapshot) {
+        if self.settings.keep_snapshots.is_some() {
+            self.put(snapshot.now, "", snapshot.save()).await;
+        }
+    }
+
+    /// Keeps what came of the plan's writes beside it.
+    pub(super) async fn keep_answers(&self, snapshot: &Snapshot, answers: &Answers) {
+        self.put(snapshot.now, ANSWERS, answers.save()).await;
+    }
+
+    async fn put(&self, at: Timestamp, what: &str, encoded: Result<Vec<u8>, SavedError>) {
+        let keep = self.settings.keep_snapshots.unwrap_or_default();
+        let until = at.saturating_add(keep).unwrap_or(Timestamp::MAX);
+        // In the order of time, also as text.
+        let id = format!("{}{what}", at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"));
+        let kept = match encoded {
+            Ok(encoded) => self.claims.put_snapshot(&id, &encoded, until).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(why) = kept {
+            self.context.log(&Failed { what: "keep what the plan is made from", why: &why });
+        }
+    }
+}

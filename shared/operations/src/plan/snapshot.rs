@@ -1,0 +1,160 @@
+//! All that a plan is made from: one value, read before the plan begins and never looked up again.
+
+use super::PlanSettings;
+use super::commands::Commands;
+use jiff::Timestamp;
+use nodeless_catalog::Catalog;
+use nodeless_model::NodeClaim;
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_ports::ShiftedZone;
+use nodeless_ports::claims::{LaunchBudget, StoredChurn, StoredRegistrations, UnavailableOffering, UnfinishedPlan};
+use nodeless_ports::cluster::ClusterView;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// All that a plan is made from. The same snapshot always gives the same plan.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// The cluster's name.
+    pub cluster_name: String,
+    /// The time of the plan.
+    pub now: Timestamp,
+    /// How plans are made.
+    pub settings: PlanSettings,
+    /// How much work the plan may be.
+    pub work: WorkBudget,
+    /// The cluster.
+    pub view: ClusterView,
+    /// All claims.
+    pub claims: Vec<NodeClaim>,
+    /// What the claims of each NodePool are charged.
+    pub usage: BTreeMap<String, PoolUsage>,
+    /// The offerings that are not to be asked for.
+    pub unavailable: Vec<UnavailableOffering>,
+    /// How many launches of an offering may be on their way; `None` where nobody knows, and no launch is held back.
+    pub launch_budgets: Option<Vec<LaunchBudget>>,
+    /// The zones that the cluster is shifted away from.
+    pub shifted: Vec<ShiftedZone>,
+    /// What came of the last launches of each NodePool, or why nobody knows.
+    pub registrations: Result<Vec<StoredRegistrations>, String>,
+    /// The disruption commands that are on their way.
+    pub commands: Commands,
+    /// What voluntary disruption did within the last hour, or why nobody knows. `None` where that was not read yet: it is
+    /// only where something is to be disrupted.
+    pub churn: Option<Result<Vec<StoredChurn>, String>>,
+    /// The nodes that the last decision had no time for, or why nobody knows.
+    pub backlog: Result<BTreeSet<String>, String>,
+    /// An earlier plan that was begun and has not ended.
+    pub unfinished: Option<UnfinishedPlan>,
+    /// What can be launched.
+    #[serde(with = "stored_catalog")]
+    pub catalog: Arc<Catalog>,
+}
+
+impl Snapshot {
+    /// A cluster of which nothing is known, at this time.
+    #[must_use]
+    pub fn bare(now: Timestamp, catalog: Arc<Catalog>) -> Self {
+        Self {
+            cluster_name: String::new(),
+            now,
+            settings: PlanSettings::default(),
+            work: WorkBudget::default(),
+            view: ClusterView::default(),
+            claims: Vec::new(),
+            usage: BTreeMap::new(),
+            unavailable: Vec::new(),
+            launch_budgets: None,
+            shifted: Vec::new(),
+            registrations: Ok(Vec::new()),
+            commands: Commands::default(),
+            churn: None,
+            backlog: Ok(BTreeSet::new()),
+            unfinished: None,
+            catalog,
+        }
+    }
+}
+
+/// How much work a plan may be, as counts: a plan that is made again from the same snapshot does the same work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkBudget {
+    /// For pods that wait: [`nodeless_scheduling::Options::max_work`]. `None` means that no pod is left for a later plan.
+    pub provisioning: Option<u64>,
+    /// For one decision about disruption: [`nodeless_disruption::Options::most_work`].
+    pub disruption: u64,
+}
+
+impl Default for WorkBudget {
+    /// For a planner that nobody ends.
+    fn default() -> Self {
+        Self { provisioning: None, disruption: nodeless_disruption::Options::default().most_work }
+    }
+}
+
+impl WorkBudget {
+    /// The time in which the default work of a decision is certainly done on the smallest planner that is deployed.
+    const DEFAULT_TAKES: Duration = Duration::from_secs(20);
+    /// How much the scheduler does in a millisecond on the smallest planner that is deployed: a unit takes up to 50 ns there.
+    const SCHEDULED_IN_A_MILLISECOND: u64 = 20_000;
+    /// What is kept back of the time: for reading the cluster, for writes and for pods.
+    const KEPT_BACK: Duration = Duration::from_secs(10);
+
+    /// What can be done within a time. It is for whoever knows the time, before the plan begins.
+    #[must_use]
+    pub fn within(remaining: Duration) -> Self {
+        let whole = Self::default();
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let usable = remaining.saturating_sub(Self::KEPT_BACK);
+        let share = milliseconds(usable.min(Self::DEFAULT_TAKES));
+        // Pods come first, so that a plan that is late still does something for them.
+        let provisioning = milliseconds(usable).max(1_000).saturating_mul(Self::SCHEDULED_IN_A_MILLISECOND);
+        Self {
+            provisioning: Some(provisioning),
+            disruption: whole.disruption.saturating_mul(share) / milliseconds(Self::DEFAULT_TAKES),
+        }
+    }
+}
+
+/// The catalog in its stored form, as base64: a tenth of what it takes as JSON.
+mod stored_catalog {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use nodeless_catalog::Catalog;
+    use serde::de::Error as _;
+    use serde::ser::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+    use std::sync::Arc;
+
+    pub(super) fn serialize<S: Serializer>(catalog: &Arc<Catalog>, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = catalog.encode().map_err(S::Error::custom)?;
+        STANDARD.encode(bytes).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Catalog>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+        Catalog::decode(&bytes).map(Arc::new).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_time_is_less_optional_work_and_never_more_than_the_default() {
+        let of = |seconds| WorkBudget::within(Duration::from_secs(seconds)).disruption;
+        assert_eq!(of(900), WorkBudget::default().disruption);
+        assert_eq!(of(30), WorkBudget::default().disruption);
+        assert_eq!(of(20), WorkBudget::default().disruption / 2);
+        assert_eq!(of(5), 0);
+        let pods = |seconds| WorkBudget::within(Duration::from_secs(seconds)).provisioning.unwrap();
+        assert!(pods(40) > pods(20) && pods(20) > pods(0) && pods(0) > 0);
+        assert_eq!(WorkBudget::default().provisioning, None);
+    }
+}

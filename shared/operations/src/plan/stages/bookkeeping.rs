@@ -1,0 +1,129 @@
+//! What is kept up from plan to plan, whatever pods need: statuses of NodeOverlays and NodePools, and what claims note.
+
+use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::plan::pools::{self, Offered};
+use crate::plan::registrations::{self, Judging, Registrations};
+use crate::plan::report::Outcome;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::upkeep::{self, Noted};
+use crate::plan::{hashes, overlays};
+use nodeless_model::NodeClaim;
+use nodeless_model::object::ObjectEvent;
+use std::collections::BTreeMap;
+
+/// What is noticed first, and what has to be written of it before statuses can say so.
+pub(in crate::plan) struct Noticing {
+    pub(in crate::plan) batch: Batch,
+    judging: Vec<Judging>,
+    outcome: Outcome,
+}
+
+/// Looks for objects that cannot be used, at NodeOverlays, and at whether the nodes of NodePools join.
+pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticing {
+    let (mut actions, mut outcome) = (Vec::new(), Outcome::default());
+    for object in &snapshot.view.invalid {
+        let (kind, name, why) = (object.kind.clone(), object.name.clone(), object.message.clone());
+        outcome.report.problems.push(format!("{kind} {name} is left out: {why}"));
+        actions.push(Action::Log(PlanLine::ObjectSkipped { kind, name, why }));
+    }
+    let (judging, problems) = registrations::judge(snapshot, &offered.judged);
+    outcome.report.problems.extend(problems);
+    // Last, so that what came of these writes is found from the end.
+    actions.extend(overlays::statuses(snapshot, offered));
+    actions.extend(judging.iter().filter_map(|one| one.record.clone()).map(Action::PutRegistrations));
+    Noticing { batch: Batch::each(Stage::Bookkeeping, actions), judging, outcome }
+}
+
+/// Statuses and claims to write.
+pub(in crate::plan) struct Noting {
+    pub(in crate::plan) batch: Batch,
+    /// What is said of each status that is written, in the order of the actions.
+    statuses: Vec<Vec<ObjectEvent>>,
+    noted: Vec<Noted>,
+    outcome: Outcome,
+}
+
+impl Noticing {
+    /// Goes on to NodePools and claims, given what came of the writes.
+    pub(in crate::plan) fn note(self, snapshot: &Snapshot, offered: &Offered, written: &[Written]) -> Noting {
+        let Self { judging, mut outcome, .. } = self;
+        let records = judging.iter().filter(|one| one.record.is_some()).count();
+        let mut answers = written.iter().skip(written.len().saturating_sub(records));
+        let mut known: BTreeMap<String, Registrations> = BTreeMap::new();
+        for Judging { node_pool, registrations, record } in judging {
+            match record.and_then(|_| answers.next()) {
+                // Lifecycle notes something just now; the next plan looks again.
+                Some(Written::Conflict(_)) => continue,
+                Some(answer) if answer.problem().is_some() => {
+                    let why = answer.problem().unwrap_or_default();
+                    outcome.report.problems.push(format!("whether the nodes of NodePool {node_pool} join: {why}"));
+                    continue;
+                }
+                _ => {}
+            }
+            known.insert(node_pool, registrations);
+        }
+        let (mut lines, mut actions, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
+        for one in &offered.judged {
+            let name = &one.pool.name;
+            if let Err(why) = &one.pool.ready
+                && one.asleep.is_none()
+            {
+                let (kind, name, why) = ("NodePool".to_owned(), name.clone(), why.clone());
+                outcome.report.problems.push(format!("NodePool {name} is left out: {why}"));
+                lines.push(Action::Log(PlanLine::ObjectSkipped { kind, name, why }));
+            }
+            let changed = pools::changed_status(&snapshot.view, one, known.get(name), snapshot.now);
+            if let Some((action, events)) = changed {
+                actions.push(action);
+                statuses.push(events);
+            }
+        }
+        // Only disruption needs it. The next plan notes the same: that pods changed lately is then a little later still.
+        let noted = if snapshot.is_whole() { upkeep::noted(snapshot, &offered.judged) } else { Vec::new() };
+        actions.extend(noted.iter().map(|noted| Action::UpdateClaim(Box::new(noted.after.clone()))));
+        // Lines last, so that what came of the writes is found from the beginning.
+        actions.extend(lines);
+        Noting { batch: Batch::each(Stage::Bookkeeping, actions), statuses, noted, outcome }
+    }
+}
+
+/// The claims as this stage leaves them, and what is done besides.
+pub(in crate::plan) struct Kept {
+    pub(in crate::plan) batch: Batch,
+    pub(in crate::plan) claims: Vec<NodeClaim>,
+    pub(in crate::plan) outcome: Outcome,
+}
+
+impl Noting {
+    /// The claims as they are then, given what came of the writes.
+    pub(in crate::plan) fn done(self, snapshot: &Snapshot, written: &[Written]) -> Kept {
+        let Self { statuses, noted, mut outcome, .. } = self;
+        let mut claims = snapshot.claims.clone();
+        let (of_statuses, of_claims) = written.split_at(statuses.len().min(written.len()));
+        for (events, answer) in statuses.into_iter().zip(of_statuses) {
+            if answer.problem().is_none() {
+                outcome.events.extend(events);
+            }
+        }
+        for (Noted { place, after, pods_changed, events }, answer) in noted.into_iter().zip(of_claims) {
+            let Some(claim) = claims.get_mut(place) else { continue };
+            if let Written::Version(version) = answer {
+                outcome.events.extend(events);
+                *claim = NodeClaim { version: *version, ..after };
+                continue;
+            }
+            // The next plan notes it, and until then its pods count as changed.
+            if pods_changed {
+                claim.status.last_pod_event = Some(snapshot.now);
+            }
+            // When somebody else writes it just now that is no problem.
+            if let (Some(why), false) = (answer.problem(), matches!(answer, Written::Conflict(_))) {
+                outcome.report.problems.push(format!("NodeClaim {}: {why}", claim.name));
+            }
+        }
+        let behind = hashes::behind(&claims, &snapshot.view);
+        let wake = if behind.is_empty() { Vec::new() } else { vec![Action::WakeClaims(behind)] };
+        Kept { batch: Batch::each(Stage::Bookkeeping, wake), claims, outcome }
+    }
+}

@@ -1,0 +1,514 @@
+//! One disruption command on its way through a plan: a pure step after another, with the writes that each asks for between
+//! them.
+
+use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::plan::churn::{Breaker, Due};
+use crate::plan::disrupt::{message, termination};
+use crate::plan::facts::Facts;
+use crate::plan::launches::limits;
+use crate::plan::pools::Judged;
+use crate::plan::record::{carried_out, decision};
+use crate::plan::report::Outcome;
+use jiff::Timestamp;
+use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
+use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
+use nodeless_disruption::pause::{Pause, pause};
+use nodeless_lifecycle::begin_termination;
+use nodeless_model::claim::condition;
+use nodeless_model::{ConditionStatus, NodeClaim, Taint};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The most steps of one command in one plan: each phase, and some that meet another writer.
+const STEPS: u32 = 24;
+/// When a plan is made again that could not go on with a command.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Claims and nodes as they are after what this plan has done to them.
+pub(in crate::plan) struct ClaimsNow<'a> {
+    pub(in crate::plan) claims: BTreeMap<String, NodeClaim>,
+    tainted: BTreeMap<String, bool>,
+    /// The NodePools for which somebody paused disruption.
+    paused: BTreeSet<String>,
+    /// Why no command may go on, if something cannot be understood.
+    doubt: Option<String>,
+    judged: &'a [Judged],
+    now: Timestamp,
+    /// What voluntary disruption did lately, with what this plan adds.
+    pub(in crate::plan) breaker: Breaker,
+    /// Claims that somebody has to look after now.
+    wake: Vec<String>,
+}
+
+impl<'a> ClaimsNow<'a> {
+    pub(in crate::plan) fn new(facts: Facts<'a>, doubt: Option<String>, breaker: Breaker) -> Self {
+        let (view, now) = (&facts.snapshot.view, facts.snapshot.now);
+        let holds = |annotations| !matches!(pause(annotations, now), Pause::None);
+        let everywhere = holds(&view.annotations);
+        let paused = facts.judged.iter().filter(|one| everywhere || holds(&one.pool.disruption.annotations));
+        Self {
+            paused: paused.map(|one| one.pool.name.clone()).collect(),
+            doubt,
+            claims: facts.claims.iter().map(|claim| (claim.name.clone(), claim.clone())).collect(),
+            tainted: view.nodes.iter().map(|node| (node.name.clone(), node.has_taint(&Taint::disrupted()))).collect(),
+            judged: facts.judged,
+            now,
+            breaker,
+            wake: Vec::new(),
+        }
+    }
+
+    /// How many claims were changed of which nobody was told yet.
+    pub(in crate::plan) const fn changed(&self) -> usize {
+        self.wake.len()
+    }
+
+    /// Tells those who look after the claims that were changed for commands. The sweep finds those that are missed.
+    pub(in crate::plan) fn wake(&mut self) -> Batch {
+        let names = std::mem::take(&mut self.wake);
+        let actions = if names.is_empty() { Vec::new() } else { vec![Action::WakeClaims(names)] };
+        Batch::each(Stage::Disruption, actions)
+    }
+
+    /// The claims that carry the id of a command that is none of these, and stay.
+    pub(in crate::plan) fn forgotten(&self, commands: &[CommandRecord]) -> Vec<String> {
+        let holds = |id: &String| commands.iter().any(|record| record.command.id == *id);
+        let forgotten = self
+            .claims
+            .values()
+            .filter(|claim| !claim.phase.is_leaving() && claim.status.command.as_ref().is_some_and(|id| !holds(id)));
+        forgotten.map(|claim| claim.name.clone()).collect()
+    }
+
+    /// The claim without the id of a command.
+    pub(in crate::plan) fn released(&self, name: &str) -> Option<NodeClaim> {
+        let mut claim = self.claims.get(name)?.clone();
+        claim.status.command = None;
+        claim.clear_condition(condition::DISRUPTION_REASON);
+        Some(claim)
+    }
+
+    fn taken(&self, record: &CommandRecord, name: &str) -> Option<NodeClaim> {
+        let mut claim = self.claims.get(name)?.clone();
+        let reason = record.command.reason;
+        claim.status.command = Some(record.command.id.clone());
+        let text = message(reason, &claim);
+        let kind = condition::DISRUPTION_REASON;
+        claim.set_condition(kind, ConditionStatus::True, &format!("{reason:?}"), &text, self.now);
+        Some(claim)
+    }
+
+    fn terminated(&self, record: &CommandRecord, name: &str) -> Option<NodeClaim> {
+        let mut claim = self.claims.get(name)?.clone();
+        let reason = record.command.reason;
+        let why = message(reason, &claim);
+        begin_termination(&mut claim, termination(reason), &why, self.now);
+        Some(claim)
+    }
+
+    /// Takes over what came of changing a claim; says whether it was changed. When somebody else wrote it meanwhile, the next
+    /// step decides on what it is now.
+    pub(in crate::plan) fn learn(&mut self, claim: NodeClaim, answer: &Written) -> bool {
+        let name = claim.name.clone();
+        let (after, changed) = match answer {
+            Written::Version(version) => (Some(NodeClaim { version: *version, ..claim }), true),
+            Written::There(present) => (Some(present.as_ref().clone()), true),
+            Written::Changed(present) => (present.as_deref().cloned(), false),
+            _ => return false,
+        };
+        match after {
+            Some(after) => self.claims.insert(name.clone(), after),
+            None => self.claims.remove(&name),
+        };
+        if changed {
+            self.wake.push(name);
+        }
+        changed
+    }
+}
+
+/// A command on its way through this plan.
+pub(in crate::plan) struct Walk {
+    record: CommandRecord,
+    at: At,
+    steps: u32,
+    /// What came of it so far.
+    pub(in crate::plan) outcome: Outcome,
+}
+
+/// What was asked for last.
+enum At {
+    /// Nothing: what to do next is decided from the record.
+    Step,
+    /// What was confirmed is to be written, and before it what it is about to do.
+    Confirm(Vec<Due>),
+    /// It was asked for, of these NodePools.
+    Confirming(Vec<String>),
+    /// The next phase of the record, if it changed, and effects.
+    Stepping(Stepping),
+    /// It is to be rolled back, for this reason.
+    RollBack(String),
+    /// That was asked for.
+    RollingBack(CommandRecord),
+    /// Its record is to go, with these said before.
+    End(Vec<Action>),
+    /// That was asked for.
+    Ending,
+    /// It waits for another plan, for this reason.
+    Wait(String),
+    /// Nothing is left to do in this plan.
+    Over,
+}
+
+/// What a step asked for.
+struct Stepping {
+    /// The record, where it was written.
+    planned: Option<CommandRecord>,
+    changes: Vec<Change>,
+    /// Why the effect after these is impossible.
+    refused: Option<String>,
+}
+
+/// What an effect makes of a claim.
+enum Change {
+    Taken(NodeClaim),
+    Launched(NodeClaim),
+    Terminated(NodeClaim),
+}
+
+impl Walk {
+    /// Takes a command as many steps further as it can go now.
+    pub(in crate::plan) fn advance(record: CommandRecord) -> Self {
+        Self { record, at: At::Step, steps: 0, outcome: Outcome::default() }
+    }
+
+    /// Writes that a proposal was found right again, and goes on with it. What it is about to do is noted before.
+    pub(in crate::plan) fn carry_out(confirmed: CommandRecord, due: Vec<Due>) -> Self {
+        Self { at: At::Confirm(due), ..Self::advance(confirmed) }
+    }
+
+    /// Deletes a proposal that is no longer right. Nothing was touched for it.
+    pub(in crate::plan) fn drop(record: CommandRecord) -> Self {
+        let line = stepped(&record, "Dropped");
+        Self { at: At::End(vec![line]), ..Self::advance(record) }
+    }
+
+    /// A command that cannot go on in this plan.
+    pub(in crate::plan) fn wait(record: CommandRecord, why: String) -> Self {
+        Self { at: At::Wait(why), ..Self::advance(record) }
+    }
+
+    /// What to do next, given what came of what was asked for last; nothing when this plan is done with it.
+    pub(in crate::plan) fn next(&mut self, now: &mut ClaimsNow<'_>, written: &[Written]) -> Option<Batch> {
+        self.learn(now, written);
+        // Each turn either asks for something or comes nearer to the end.
+        loop {
+            let at = std::mem::replace(&mut self.at, At::Over);
+            let actions = match at {
+                At::Step => self.step(now),
+                At::Confirm(due) => self.confirm(due, now),
+                At::RollBack(why) => self.roll_back(why, now),
+                At::End(said) => self.end(said),
+                At::Wait(why) => self.say_that_it_waits(why),
+                At::Confirming(_) | At::Stepping(_) | At::RollingBack(_) | At::Ending | At::Over => return None,
+            };
+            if !actions.is_empty() {
+                return Some(Batch::in_turn(Stage::Disruption, actions));
+            }
+        }
+    }
+
+    fn step(&mut self, now: &ClaimsNow<'_>) -> Vec<Action> {
+        self.steps += 1;
+        if self.steps > STEPS {
+            self.at = At::Wait("it did not settle".to_owned());
+            return Vec::new();
+        }
+        let ClaimsNow { claims, tainted, paused, doubt, .. } = now;
+        let seen = Surroundings { claims, tainted, paused, doubt: doubt.as_deref() };
+        let CommandStep { record, effects, events, outcome } = step(&self.record, seen, now.now);
+        self.outcome.events.extend(events);
+        let Some(planned) = record else {
+            self.at = At::End(ended(&self.record, outcome, now.now));
+            return Vec::new();
+        };
+        let changed = planned != self.record;
+        if !changed && effects.is_empty() {
+            if let Some(wait) = self.record.next_look(&now.claims) {
+                self.outcome.report.wait_at_most(wait);
+            }
+            return Vec::new();
+        }
+        let mut actions = if changed { put(&planned) } else { Vec::new() };
+        let (changes, refused) = changes(&planned, &effects, now);
+        actions.extend(changes.iter().map(|change| change.action(now.judged)));
+        let nothing = actions.is_empty();
+        self.at = match refused {
+            Some(why) if nothing => At::RollBack(why),
+            // Its claims are gone; the next step sees what is left.
+            None if nothing => At::Step,
+            refused => At::Stepping(Stepping { planned: changed.then_some(planned), changes, refused }),
+        };
+        actions
+    }
+
+    fn confirm(&mut self, due: Vec<Due>, now: &ClaimsNow<'_>) -> Vec<Action> {
+        self.at = At::Confirming(due.iter().map(|due| due.record.node_pool.clone()).collect());
+        let record = &self.record;
+        let mut actions: Vec<Action> = due.into_iter().map(|due| Action::PutChurn(due.record)).collect();
+        actions.extend(put(record));
+        let command = &record.command;
+        let subjects = command.candidates.iter().map(|candidate| candidate.node_claim.clone()).collect();
+        let summary = format!("{}; saves {:.4} dollars per hour", record.summary(), command.savings_per_hour);
+        let made: Vec<&str> = record.replacements.iter().map(|claim| claim.name.as_str()).collect();
+        let detail = carried_out(command, &made, None);
+        actions.push(decision("disruption", subjects, summary, detail, now.now));
+        actions
+    }
+
+    fn roll_back(&mut self, why: String, now: &ClaimsNow<'_>) -> Vec<Action> {
+        let back = self.record.roll_back(why, now.now);
+        let actions = put(&back);
+        self.at = At::RollingBack(back);
+        actions
+    }
+
+    fn end(&mut self, mut said: Vec<Action>) -> Vec<Action> {
+        self.at = At::Ending;
+        said.push(Action::DeleteCommand(self.record.command.id.clone(), self.record.version));
+        said
+    }
+
+    fn say_that_it_waits(&mut self, why: String) -> Vec<Action> {
+        let command = self.record.command.id.clone();
+        self.outcome.report.problems.push(format!("command {command}: {why}"));
+        self.outcome.report.wait_at_most(SOON);
+        vec![Action::Log(PlanLine::CommandWaits { command, why })]
+    }
+
+    /// Takes over what came of what was asked for.
+    fn learn(&mut self, now: &mut ClaimsNow<'_>, written: &[Written]) {
+        let at = std::mem::replace(&mut self.at, At::Over);
+        self.at = match at {
+            At::Confirming(pools) => {
+                let (noted, rest) = written.split_at(pools.len().min(written.len()));
+                match noted.iter().find_map(Written::problem) {
+                    Some(why) => At::Wait(why.to_owned()),
+                    None => {
+                        let noted = pools.iter().map(String::as_str).zip(noted);
+                        now.breaker.carried_out(&self.record.command, noted, now.now);
+                        let record = self.record.clone();
+                        self.put(record, rest.first())
+                    }
+                }
+            }
+            At::RollingBack(record) => self.put(record, written.first()),
+            At::Stepping(stepping) => self.learn_step(stepping, now, written),
+            At::Ending => match written.last().and_then(Written::problem) {
+                Some(why) => At::Wait(why.to_owned()),
+                None => At::Over,
+            },
+            other => other,
+        };
+    }
+
+    /// Takes over a record that was written. When it was not, somebody else goes on with it, or the next plan does.
+    fn put(&mut self, record: CommandRecord, answer: Option<&Written>) -> At {
+        match answer {
+            Some(Written::Version(version)) => {
+                self.record = CommandRecord { version: *version, ..record };
+                At::Step
+            }
+            answer => At::Wait(answer.and_then(Written::problem).unwrap_or("it was not written").to_owned()),
+        }
+    }
+
+    fn learn_step(&mut self, stepping: Stepping, now: &mut ClaimsNow<'_>, written: &[Written]) -> At {
+        let Stepping { planned, changes, refused } = stepping;
+        let mut answers = written.iter();
+        if let Some(planned) = planned {
+            // The record, and the line that says so.
+            let (answer, _) = (answers.next(), answers.next());
+            if let wait @ At::Wait(_) = self.put(planned, answer) {
+                return wait;
+            }
+        }
+        for (change, answer) in changes.into_iter().zip(answers) {
+            match answer {
+                Written::Refused(why) => return At::RollBack(why.clone()),
+                Written::Failed(why) | Written::Conflict(why) => return At::Wait(why.clone()),
+                _ => self.learn_change(change, now, answer),
+            }
+        }
+        refused.map_or(At::Step, At::RollBack)
+    }
+
+    fn learn_change(&mut self, change: Change, now: &mut ClaimsNow<'_>, answer: &Written) {
+        let report = &mut self.outcome.report;
+        match change {
+            Change::Taken(claim) => {
+                now.learn(claim, answer);
+            }
+            Change::Launched(claim) => {
+                report.created.push(claim.name.clone());
+                now.learn(claim, answer);
+            }
+            Change::Terminated(claim) => {
+                let name = claim.name.clone();
+                if now.learn(claim, answer) {
+                    report.leaving.push(name);
+                }
+            }
+        }
+    }
+}
+
+impl Change {
+    fn action(&self, judged: &[Judged]) -> Action {
+        match self {
+            Self::Taken(claim) | Self::Terminated(claim) => Action::ChangeClaim(Box::new(claim.clone())),
+            Self::Launched(claim) => {
+                let pool = judged.iter().find(|one| one.pool.name == claim.node_pool);
+                let limits = pool.map(|pool| limits(&pool.pool)).unwrap_or_default();
+                Action::CreateReplacement(Box::new(claim.clone()), limits)
+            }
+        }
+    }
+}
+
+/// What effects make of claims, up to the first that is impossible, and why it is. A claim that is gone needs nothing.
+fn changes(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow<'_>) -> (Vec<Change>, Option<String>) {
+    let mut changes = Vec::with_capacity(effects.len());
+    for effect in effects {
+        let change = match effect {
+            CommandEffect::Take { claim } => now.taken(record, claim).map(Change::Taken),
+            CommandEffect::Release { claim } => now.released(claim).map(Change::Taken),
+            CommandEffect::Terminate { claim } => now.terminated(record, claim).map(Change::Terminated),
+            CommandEffect::Launch { replacement } => {
+                let claim = record.replacements.get(*replacement);
+                let pool = |claim: &NodeClaim| now.judged.iter().any(|pool| pool.pool.name == claim.node_pool);
+                if let Some(claim) = claim.filter(|claim| !pool(claim)) {
+                    let why = format!("the NodePool {} of a replacement is gone", claim.node_pool);
+                    return (changes, Some(why));
+                }
+                claim.cloned().map(Change::Launched)
+            }
+        };
+        changes.extend(change);
+    }
+    (changes, None)
+}
+
+/// Writes a record, and says so.
+pub(in crate::plan) fn put(record: &CommandRecord) -> Vec<Action> {
+    vec![Action::PutCommand(Box::new(record.clone())), stepped(record, phase_name(record.phase))]
+}
+
+fn stepped(record: &CommandRecord, to: &str) -> Action {
+    let (command, to, summary) = (record.command.id.clone(), to.to_owned(), record.summary());
+    Action::Log(PlanLine::CommandStepped { command, to, summary })
+}
+
+/// What is said of a command that has ended.
+fn ended(record: &CommandRecord, outcome: Option<CommandOutcome>, now: Timestamp) -> Vec<Action> {
+    if outcome != Some(CommandOutcome::RolledBack) {
+        return vec![stepped(record, "Done")];
+    }
+    let subjects = record.candidates().iter().map(|candidate| candidate.node_claim.clone()).collect();
+    let made: Vec<&str> = record.replacements.iter().map(|claim| claim.name.as_str()).collect();
+    let detail = carried_out(&record.command, &made, record.failure.as_deref());
+    let written = decision("disruption-rolled-back", subjects, record.summary(), detail, now);
+    vec![stepped(record, "RolledBack"), written]
+}
+
+const fn phase_name(phase: CommandPhase) -> &'static str {
+    match phase {
+        CommandPhase::Proposed => "Proposed",
+        CommandPhase::Tainting => "Tainting",
+        CommandPhase::Launching => "Launching",
+        CommandPhase::Waiting => "Waiting",
+        CommandPhase::Draining => "Draining",
+        CommandPhase::RollingBack => "RollingBack",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offers::OfferCache;
+    use crate::plan::pools::Offered;
+    use crate::plan::snapshot::Snapshot;
+    use crate::plan::stages::disruption::{Begun, GoingOn, begin};
+    use crate::plan::stages::provisioning::situation;
+    use nodeless_catalog::{Catalog, Facts as CatalogFacts};
+    use nodeless_disruption::{Candidate, Command, Method};
+    use nodeless_model::{DisruptionReason, NodeClaimSpec, NodeClaimStatus, Phase};
+    use std::sync::Arc;
+
+    /// A command whose claim is taken, and which has nothing left to wait for.
+    fn waiting() -> CommandRecord {
+        let candidate =
+            Candidate { node: "node-1".into(), node_claim: "default-1".into(), node_pool: "default".into() };
+        let command = Command {
+            id: "c".into(),
+            method: Method::Emptiness,
+            reason: DisruptionReason::Empty,
+            candidates: vec![candidate],
+            replacements: Vec::new(),
+            savings_per_hour: 0.1,
+            evictions: Vec::new(),
+            placements: Vec::new(),
+            score: None,
+            decided: Timestamp::UNIX_EPOCH,
+        };
+        let proposed = CommandRecord { version: 3, ..CommandRecord::propose(command) };
+        CommandRecord { phase: CommandPhase::Waiting, ..proposed }
+    }
+
+    fn taken() -> NodeClaim {
+        NodeClaim {
+            name: "default-1".into(),
+            uid: "1".into(),
+            node_pool: "default".into(),
+            node_class: "default".into(),
+            created: Timestamp::UNIX_EPOCH,
+            version: 7,
+            spec: NodeClaimSpec::default(),
+            phase: Phase::Initialized,
+            status: NodeClaimStatus { command: Some("c".into()), ..NodeClaimStatus::default() },
+        }
+    }
+
+    /// The kinds of all actions on the way of the command, each taken for done.
+    fn walked(unfinished: Option<&str>) -> Vec<String> {
+        let catalog = Catalog::synthetic(1, CatalogFacts::embedded().unwrap());
+        let mut snapshot = Snapshot::bare(Timestamp::UNIX_EPOCH, Arc::new(catalog));
+        snapshot.claims = vec![taken()];
+        snapshot.commands.records = vec![waiting()];
+        let offered = Offered::of(&snapshot, &OfferCache::default());
+        let facts = Facts { snapshot: &snapshot, judged: &offered.judged, claims: &snapshot.claims };
+        let situation = situation(facts, Vec::new());
+        let mut going_on = match begin(facts, &situation, 1_000, unfinished.map(str::to_owned)) {
+            Begun::Off { doubt, outcome, .. } => {
+                assert_eq!(outcome.report.problems.len(), 1);
+                GoingOn::begun_ones(facts, &situation, doubt)
+            }
+            Begun::Decided(deciding) => deciding.decided(None).go_on(&[]),
+        };
+        let mut names = crate::names::Names::new(String::new(), BTreeSet::new());
+        let mut walk = going_on.turn(&snapshot.commands.records[0], &mut names).unwrap();
+        let (mut kinds, mut written) = (Vec::new(), Vec::new());
+        while let Some(batch) = walk.next(&mut going_on.now, &written) {
+            written = batch.actions.iter().map(|_| Written::Version(8)).collect();
+            kinds.extend(batch.actions.iter().map(|action| format!("{action:?}")));
+        }
+        kinds
+    }
+
+    #[test]
+    fn nothing_is_evicted_on_an_unfinished_picture() {
+        let ends = |kinds: &[String]| kinds.iter().any(|kind| kind.starts_with("ChangeClaim"));
+        assert!(ends(&walked(None)), "{:?}", walked(None));
+        assert_eq!(walked(Some("3 pods were left for the next plan")), Vec::<String>::new());
+    }
+}

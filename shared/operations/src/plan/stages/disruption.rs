@@ -1,0 +1,292 @@
+//! Removing nodes by choice: proposed on one view of the cluster, done when a later view still finds it right.
+
+use super::command::{ClaimsNow, Walk, put};
+use crate::names::Names;
+use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::plan::churn::Breaker;
+use crate::plan::disrupt::{doubt, input, next_change};
+use crate::plan::facts::Facts;
+use crate::plan::launches::planned;
+use crate::plan::record;
+use crate::plan::report::Outcome;
+use crate::plan::situation::Situation;
+use crate::plan::told::OnBoth;
+use jiff::Timestamp;
+use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_disruption::{Cluster, Command, Decision, Options, decide, revalidate};
+use nodeless_model::NodeClaim;
+use nodeless_ports::claims::StoredChurn;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// For how long it is remembered which nodes a decision had no time for.
+const KEEP_BACKLOG: Duration = Duration::from_hours(24);
+/// How many claims are told of together that they were changed: as many messages as one call to SQS takes.
+pub(in crate::plan) const TOGETHER: usize = 10;
+
+/// Whether nodes may go by choice in this plan.
+pub(in crate::plan) enum Begun<'a> {
+    /// None may. Commands that have begun go on as far as `doubt` lets them.
+    Off { batch: Batch, doubt: Option<String>, outcome: Box<Outcome> },
+    /// It was decided which.
+    Decided(Box<Deciding<'a>>),
+}
+
+/// What was decided, before it is known what was done lately.
+pub(in crate::plan) struct Deciding<'a> {
+    facts: Facts<'a>,
+    situation: &'a Situation<'a>,
+    options: Options,
+    cluster: Cluster<'a>,
+    decision: Decision,
+}
+
+/// Decides which nodes go, unless something stands in the way of all that. `work` is how much there is time for; `unfinished`
+/// says why the picture of what pods need is not whole.
+pub(in crate::plan) fn begin<'a>(
+    facts: Facts<'a>,
+    situation: &'a Situation<'a>,
+    work: u64,
+    unfinished: Option<String>,
+) -> Begun<'a> {
+    let commands = &facts.snapshot.commands;
+    let unsure = doubt(&facts.snapshot.view).or(unfinished);
+    let mut outcome = Outcome::default();
+    let late = (work == 0).then(|| "no time is left for it in this plan".to_owned());
+    let late = late.filter(|_| facts.snapshot.is_whole());
+    if let Some(why) = unsure.as_ref().or(commands.damaged.first()).or(late.as_ref()) {
+        outcome.report.problems.push(format!("no node is disrupted by choice: {why}"));
+        let line = Action::Log(PlanLine::DisruptionSkipped { why: why.clone() });
+        // Nodes that were tainted for a command must not stay so for as long as this takes.
+        return Begun::Off {
+            batch: Batch::each(Stage::Disruption, vec![line]),
+            doubt: unsure,
+            outcome: Box::new(outcome),
+        };
+    }
+    if !facts.snapshot.is_whole() {
+        return Begun::Off {
+            batch: Batch::each(Stage::Disruption, Vec::new()),
+            doubt: None,
+            outcome: Box::new(outcome),
+        };
+    }
+    let options = Options { most_work: work, ..facts.disruption_options() };
+    let mut cluster = input(situation, facts.judged, &commands.records, None);
+    cluster.not_looked_at = facts.snapshot.backlog.clone().unwrap_or_default();
+    let decision = decide(&cluster, facts.snapshot.now, &options);
+    Begun::Decided(Box::new(Deciding { facts, situation, options, cluster, decision }))
+}
+
+/// What is written of a decision.
+pub(in crate::plan) struct Decided<'a> {
+    pub(in crate::plan) batch: Batch,
+    facts: Facts<'a>,
+    situation: &'a Situation<'a>,
+    options: Options,
+    proposed: Vec<CommandRecord>,
+    released: Vec<NodeClaim>,
+    now: ClaimsNow<'a>,
+    /// How many actions come before those of the proposals.
+    before: usize,
+    outcome: Outcome,
+}
+
+impl<'a> Deciding<'a> {
+    /// Whether it matters what was done within the last hour. It is read only where more would be done: an idle cluster pays
+    /// nothing for it.
+    pub(in crate::plan) fn needs_churn(&self) -> bool {
+        let now = self.facts.snapshot.now;
+        let ripe = |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.ripe_in(now).is_zero();
+        !self.decision.commands.is_empty() || self.facts.snapshot.commands.records.iter().any(ripe)
+    }
+
+    /// What comes of it, given what was done within the last hour, where that matters.
+    pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredChurn], &str>>) -> Decided<'a> {
+        let Self { facts, situation, options, mut cluster, mut decision } = self;
+        let (snapshot, now) = (facts.snapshot, facts.snapshot.now);
+        let records = &snapshot.commands.records;
+        let breaker = churn.map(|churn| Breaker::of(situation, facts.judged, records, churn, now)).unwrap_or_default();
+        if !breaker.stopped.is_empty() {
+            cluster.stopped.clone_from(&breaker.stopped);
+            decision = decide(&cluster, now, &options);
+        }
+        let mut outcome = told(&decision, facts, situation);
+        let mut actions: Vec<Action> = backlog(&decision.not_looked_at, facts, &mut outcome).into_iter().collect();
+        if !decision.commands.is_empty() {
+            actions.push(story(&decision, &cluster, &options, now));
+        }
+        let before = actions.len();
+        let said = OnBoth::new(situation);
+        let mut proposed = Vec::new();
+        for command in decision.commands {
+            outcome.events.extend(said.candidates(&command, facts.judged));
+            let record = CommandRecord::propose(command);
+            outcome.report.wait_at_most(record.ripe_in(now));
+            actions.extend(put(&record).into_iter().take(1));
+            proposed.push(record);
+        }
+        let claims = ClaimsNow::new(facts, None, breaker);
+        let forgotten = claims.forgotten(records);
+        let released: Vec<NodeClaim> = forgotten.iter().filter_map(|name| claims.released(name)).collect();
+        actions.extend(released.iter().map(|claim| Action::ChangeClaim(Box::new(claim.clone()))));
+        let batch = Batch::each(Stage::Disruption, actions);
+        Decided { batch, facts, situation, options, proposed, released, now: claims, before, outcome }
+    }
+}
+
+/// What is said of a decision.
+fn told(decision: &Decision, facts: Facts<'_>, situation: &Situation<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    outcome.report.kept.clone_from(&decision.kept);
+    if let Some(wait) = next_change(decision, facts.snapshot.now) {
+        outcome.report.wait_at_most(wait);
+    }
+    outcome.events.extend(decision.events.iter().cloned());
+    outcome.events.extend(OnBoth::new(situation).kept(&decision.kept));
+    outcome
+}
+
+/// Which nodes a decision had no time for, where that has changed. Where it is not known what was there before, that stays: its
+/// nodes have waited longer.
+fn backlog(after: &BTreeSet<String>, facts: Facts<'_>, outcome: &mut Outcome) -> Option<Action> {
+    match &facts.snapshot.backlog {
+        Ok(before) => {
+            let until = facts.snapshot.now.saturating_add(KEEP_BACKLOG).unwrap_or(Timestamp::MAX);
+            (before != after).then(|| Action::PutBacklog(after.clone(), until))
+        }
+        Err(error) => {
+            let problem = format!("which nodes were not looked at last time is not known: {error}");
+            outcome.report.problems.push(problem);
+            None
+        }
+    }
+}
+
+/// What was proposed, and why every other node stays, with all reasons: as `nodeless plan --disruption`.
+fn story(decision: &Decision, cluster: &Cluster<'_>, options: &Options, now: Timestamp) -> Action {
+    // To find all reasons takes longer, so it is done for what is written down only.
+    let explained = decide(cluster, now, &Options { explain: true, ..options.clone() });
+    let subjects = decision.commands.iter().flat_map(|command| &command.candidates);
+    let subjects: Vec<String> = subjects.map(|candidate| candidate.node_claim.clone()).collect();
+    let summary = format!("{} nodes may go, {} stay", subjects.len(), decision.kept.len());
+    let detail = record::detail(&decision.commands, &explained.kept, &decision.not_looked_at);
+    record::decision("disruption-proposed", subjects, summary, detail, now)
+}
+
+/// The commands that go on, one after another.
+pub(in crate::plan) struct GoingOn<'a> {
+    pub(in crate::plan) batch: Batch,
+    facts: Facts<'a>,
+    situation: &'a Situation<'a>,
+    options: Options,
+    /// Whether commands may go on that have touched nothing yet.
+    decides: bool,
+    pub(in crate::plan) now: ClaimsNow<'a>,
+    pub(in crate::plan) outcome: Outcome,
+}
+
+impl<'a> Decided<'a> {
+    /// Goes on to the commands that were decided earlier, given what came of the writes.
+    pub(in crate::plan) fn go_on(self, written: &[Written]) -> GoingOn<'a> {
+        let Self { facts, situation, options, proposed, released, mut now, before, mut outcome, .. } = self;
+        let mut actions = Vec::new();
+        for (action, answer) in self.batch.actions.iter().zip(written).take(before) {
+            if let (Action::PutBacklog(..), Some(why)) = (action, answer.problem()) {
+                let problem = format!("which nodes were not looked at was not written down: {why}");
+                outcome.report.problems.push(problem);
+            }
+        }
+        let (of_proposals, rest) = written.split_at((before + proposed.len()).min(written.len()));
+        for (record, answer) in proposed.into_iter().zip(of_proposals.iter().skip(before)) {
+            let names = record.candidates().iter().map(|candidate| candidate.node_claim.clone());
+            match answer.problem() {
+                None => {
+                    outcome.report.proposed.extend(names);
+                    actions.extend(put(&record).into_iter().skip(1));
+                }
+                Some(why) => {
+                    let mut walk = Walk::wait(record, why.to_owned());
+                    actions.extend(walk.next(&mut now, &[]).into_iter().flat_map(|batch| batch.actions));
+                    outcome.add(walk.outcome);
+                }
+            }
+        }
+        for (claim, answer) in released.into_iter().zip(rest) {
+            if let Some(why) = answer.problem() {
+                outcome.report.problems.push(format!("NodeClaim {}: {why}", claim.name));
+            }
+            now.learn(claim, answer);
+        }
+        GoingOn {
+            batch: Batch::each(Stage::Disruption, actions),
+            facts,
+            situation,
+            options,
+            decides: true,
+            now,
+            outcome,
+        }
+    }
+}
+
+impl<'a> GoingOn<'a> {
+    /// Where nothing is decided: commands that have begun only.
+    pub(in crate::plan) fn begun_ones(facts: Facts<'a>, situation: &'a Situation<'a>, doubt: Option<String>) -> Self {
+        let batch = Batch::each(Stage::Disruption, Vec::new());
+        let (options, now) = (facts.disruption_options(), ClaimsNow::new(facts, doubt, Breaker::default()));
+        Self { batch, facts, situation, options, decides: false, now, outcome: Outcome::default() }
+    }
+
+    /// What becomes of a command in this plan; nothing where it only waits.
+    pub(in crate::plan) fn turn(&mut self, record: &CommandRecord, names: &mut Names) -> Option<Walk> {
+        if record.phase != CommandPhase::Proposed {
+            return Some(Walk::advance(record.clone()));
+        }
+        if !self.decides {
+            return None;
+        }
+        let now = self.facts.snapshot.now;
+        let wait = record.ripe_in(now);
+        if !wait.is_zero() {
+            let proposed = record.candidates().iter().map(|candidate| candidate.node_claim.clone());
+            self.outcome.report.wait_at_most(wait);
+            self.outcome.report.proposed.extend(proposed);
+            return None;
+        }
+        let commands = &self.facts.snapshot.commands.records;
+        let mut fresh = input(self.situation, self.facts.judged, commands, Some(&record.command.id));
+        fresh.stopped.clone_from(&self.now.breaker.stopped);
+        let confirmed = match revalidate(&record.command, &fresh, now, &self.options) {
+            Some(again) => self.confirmed(record, again, names),
+            None => Err("it is no longer right".to_owned()),
+        };
+        Some(match confirmed {
+            Ok(confirmed) => match self.now.breaker.due(&confirmed.command, now) {
+                Ok(due) => Walk::carry_out(confirmed, due),
+                Err(why) => Walk::wait(record.clone(), why),
+            },
+            Err(why) => {
+                self.outcome.events.extend(OnBoth::new(self.situation).rejected(&record.command, &why));
+                Walk::drop(record.clone())
+            }
+        })
+    }
+
+    fn confirmed(&self, record: &CommandRecord, again: Command, names: &mut Names) -> Result<CommandRecord, String> {
+        let replaces: Vec<String> = again.candidates.iter().map(|candidate| candidate.node_claim.clone()).collect();
+        let replacements = planned(&again.replacements, &replaces, self.facts, names)?;
+        let in_flight = self.facts.snapshot.commands.records.len();
+        Ok(record.confirm(again, replacements, in_flight, self.facts.snapshot.now))
+    }
+
+    /// Says where voluntary disruption has stopped.
+    pub(in crate::plan) fn end(self) -> (Batch, Outcome) {
+        let Self { facts, now, mut outcome, .. } = self;
+        let breaker = &now.breaker;
+        outcome.report.problems.extend(breaker.stopped.values().cloned());
+        outcome.events.extend(breaker.events(facts.judged));
+        outcome.stopped = breaker.stopped.len();
+        (Batch::each(Stage::Disruption, breaker.lines()), outcome)
+    }
+}

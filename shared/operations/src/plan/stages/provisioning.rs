@@ -1,0 +1,257 @@
+//! Nodes for pods that wait.
+
+use crate::names::Names;
+use crate::plan::action::{Action, Batch, Stage, Written};
+use crate::plan::budgets;
+use crate::plan::buffers::{self, Reserved};
+use crate::plan::facts::Facts;
+use crate::plan::launches::{self, Wanted};
+use crate::plan::record;
+use crate::plan::report::Outcome;
+use crate::plan::situation::Situation;
+use crate::plan::snapshot::Snapshot;
+use crate::zonal_shift;
+use nodeless_model::Pod;
+use nodeless_model::buffer::is_virtual;
+use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_scheduling::{Options, Placement, Problem, Reason, Solution, Unschedulable};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How soon buffers are looked at again, as in Karpenter.
+const BUFFERS_AGAIN: Duration = Duration::from_secs(30);
+
+/// Where pods go.
+pub(in crate::plan) struct Placed<'a> {
+    pub(in crate::plan) situation: Situation<'a>,
+    pub(in crate::plan) problem: Problem<'a>,
+    pub(in crate::plan) solution: Solution,
+    /// How many of the pods exist. The virtual ones come after them, and nobody tells them anything.
+    pods: usize,
+    reserved: &'a [Reserved<'a>],
+}
+
+/// How pods are scheduled in this plan: as much work as there is time for.
+const fn options(snapshot: &Snapshot) -> Options {
+    Options { max_work: snapshot.work.provisioning, ..snapshot.settings.scheduling }
+}
+
+/// Whether the scheduler left a pod for the next plan because this one would have been too much work.
+fn is_left(refused: &Unschedulable) -> bool {
+    refused.reasons.iter().any(|reason| matches!(reason, Reason::OutOfWork))
+}
+
+/// Finds places for all pods that wait and for the virtual pods of buffers.
+pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>]) -> Placed<'a> {
+    let situation = situation(facts, reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect());
+    let problem = situation.problem(facts.judged, facts.snapshot.now);
+    let solution = nodeless_disruption::plan(&problem, &options(facts.snapshot), facts.snapshot.is_whole());
+    let pods = problem.pods.iter().take_while(|pod| !is_virtual(pod)).count();
+    Placed { situation, problem, solution, pods, reserved }
+}
+
+/// The cluster with its claims, as pods find it.
+pub(in crate::plan) fn situation<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a Pod>) -> Situation<'a> {
+    let Facts { snapshot, claims, .. } = facts;
+    let mut situation = Situation::new(&snapshot.view, claims).with_unseen(snapshot.now);
+    situation = situation.with_replaced(snapshot.commands.replaced(claims)).with_shifted(&snapshot.shifted);
+    situation.virtual_pods = virtual_pods;
+    situation.awaited = snapshot.commands.awaited(claims);
+    situation
+}
+
+/// Claims to write for pods.
+pub(in crate::plan) struct Launching {
+    pub(in crate::plan) batch: Batch,
+    groups: Vec<Vec<nodeless_model::NodeClaim>>,
+    /// The pods whose nodes have to wait for a launch budget, and why.
+    held: Vec<(Vec<usize>, String)>,
+}
+
+impl<'a> Placed<'a> {
+    /// The pod of this index, if it exists.
+    fn pod(&self, index: usize) -> Option<&'a Pod> {
+        self.problem.pods.get(index).copied().filter(|_| index < self.pods)
+    }
+
+    /// How many pods were left for the next plan.
+    fn left(&self) -> usize {
+        self.solution.unschedulable.iter().filter(|refused| is_left(refused)).count()
+    }
+
+    /// Why the picture of what pods need is not whole, if it is not: then nothing is disrupted by choice.
+    pub(in crate::plan) fn unfinished(&self) -> Option<String> {
+        let left = self.left();
+        (left > 0).then(|| format!("{left} pods were left for the next plan, which goes on with them"))
+    }
+
+    /// What is launched now for pods that fit nowhere yet.
+    pub(in crate::plan) fn launch(&self, facts: Facts<'_>, names: &mut Names) -> Launching {
+        let wanted = self.solution.launches.iter().map(|launch| {
+            let pods = launch.pods.iter().filter_map(|pod| self.pod(*pod)).map(Pod::key).collect();
+            Wanted { launch, pods, replaces: Vec::new(), avoided: Vec::new() }
+        });
+        let (wanted, held) = match &facts.snapshot.launch_budgets {
+            Some(written) => {
+                let left = budgets::left(written, facts.claims, facts.judged);
+                budgets::within(wanted.collect(), facts.judged, left, facts.snapshot.settings.group_size)
+            }
+            None => (wanted.collect(), Vec::new()),
+        };
+        let groups = launches::groups(wanted, facts, names);
+        let held = held.into_iter().map(|(wanted, why)| (wanted.launch.pods.clone(), why)).collect();
+        Launching { batch: Batch::each(Stage::Provisioning, launches::writes(&groups, facts)), groups, held }
+    }
+}
+
+/// What is done once claims are written.
+pub(in crate::plan) struct Launched {
+    pub(in crate::plan) batch: Batch,
+    pub(in crate::plan) outcome: Outcome,
+}
+
+impl Launching {
+    /// What is told of it, given what came of the writes.
+    pub(in crate::plan) fn done(self, placed: &Placed<'_>, facts: Facts<'_>, written: &[Written]) -> Launched {
+        let created = launches::created(self.groups, written);
+        let mut outcome = Outcome::default();
+        outcome.report.pods = placed.pods;
+        outcome.report.placed =
+            placed.solution.placements.iter().filter(|placement| placement.pod < placed.pods).count();
+        outcome.report.placements = placements(placed);
+        outcome.events = placement_events(placed);
+        outcome.add(created.outcome);
+        let mut actions = Vec::new();
+        if !created.leaders.is_empty() {
+            actions.push(Action::WakeClaims(created.leaders));
+        }
+        if created.incomplete || placed.left() > 0 {
+            actions.push(Action::WakePlanner);
+        }
+        actions.extend(created.lines);
+        outcome.add(hold(self.held, placed));
+        outcome.events.extend(nominations(&created.claims, placed));
+        actions.extend(story(placed, &outcome, facts));
+        outcome.add(refuse(placed));
+        actions.extend(buffers::statuses(placed.reserved, &fitting(placed), facts.snapshot.now));
+        if !placed.reserved.is_empty() {
+            // Real pods take a buffer's room without anybody being told.
+            outcome.report.wait_at_most(BUFFERS_AGAIN);
+        }
+        Launched { batch: Batch::each(Stage::Provisioning, actions), outcome }
+    }
+}
+
+/// Why this was decided, where anything was.
+fn story(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> Option<Action> {
+    let refused = placed.solution.unschedulable.iter().filter(|refused| refused.pod < placed.pods).count();
+    let created = &outcome.report.created;
+    if created.is_empty() && refused == 0 {
+        return None;
+    }
+    let detail = record::provisioning(&placed.problem, &placed.solution, created);
+    let summary = format!(
+        "{} pods: {} fit on existing nodes, {} nodes launched, {} fit nowhere",
+        outcome.report.pods,
+        outcome.report.placed,
+        created.len(),
+        refused
+    );
+    Some(record::decision("provisioning", created.clone(), summary, detail, facts.snapshot.now))
+}
+
+/// The virtual pods, `namespace/name`, that fit on nodes that exist or are on their way.
+fn fitting(placed: &Placed<'_>) -> BTreeSet<String> {
+    let pods = placed.solution.placements.iter().filter_map(|placement| placed.problem.pods.get(placement.pod));
+    let mut fitting: BTreeSet<String> = pods.filter(|pod| is_virtual(pod)).map(|pod| pod.key()).collect();
+    fitting.extend(placed.situation.awaited.iter().cloned());
+    fitting
+}
+
+/// Tells pods which claims were made for them.
+fn nominations(created: &[nodeless_model::NodeClaim], placed: &Placed<'_>) -> Vec<ObjectEvent> {
+    let by_pod: BTreeMap<&str, &str> = created
+        .iter()
+        .flat_map(|claim| claim.spec.nominated_pods.iter().map(|pod| (pod.as_str(), claim.name.as_str())))
+        .collect();
+    let pods = placed.problem.pods.iter().take(placed.pods);
+    let event = |pod: &&Pod| {
+        let claim = by_pod.get(pod.key().as_str())?;
+        Some(pod_event(pod, false, "Nominated", &format!("Pod should schedule on: nodeclaim/{claim}")))
+    };
+    pods.filter_map(event).collect()
+}
+
+/// Tells pods whose nodes have to wait for a launch budget why, and has the next plan look again soon.
+fn hold(held: Vec<(Vec<usize>, String)>, placed: &Placed<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    for (pods, why) in held {
+        outcome.report.wait_at_most(budgets::AGAIN);
+        for pod in pods.iter().filter_map(|pod| placed.pod(*pod)) {
+            outcome.events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
+            outcome.report.unschedulable.push((pod.key(), why.clone()));
+        }
+    }
+    outcome
+}
+
+/// Which pods go to which nodes that exist or are on their way.
+fn placements(placed: &Placed<'_>) -> Vec<(String, String)> {
+    let place = |placement: &Placement| {
+        Some((placed.pod(placement.pod)?.key(), placed.problem.nodes.get(placement.node)?.name.clone()))
+    };
+    placed.solution.placements.iter().filter_map(place).collect()
+}
+
+/// Tells pods where they are expected to go: as in Karpenter to a node, to a claim, or to a node that a claim has become.
+fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
+    let situation = &placed.situation;
+    // A pod that a claim on its way was made for was told so. That of several alike it might now take another is no news.
+    let on_the_way = situation.places.iter().filter(|place| place.node.is_none()).filter_map(|place| place.claim);
+    let told: BTreeSet<&str> = on_the_way.flat_map(|claim| &claim.spec.nominated_pods).map(String::as_str).collect();
+    let joined: BTreeSet<&str> = situation.view.nodes.iter().map(|node| node.name.as_str()).collect();
+    let place = |placement: &Placement| {
+        let (pod, node) = (placed.pod(placement.pod)?, placed.problem.nodes.get(placement.node)?);
+        if told.contains(pod.key().as_str()) {
+            return None;
+        }
+        let target = match &node.node_claim {
+            Some(claim) if joined.contains(node.name.as_str()) => format!("nodeclaim/{claim}, node/{}", node.name),
+            Some(claim) => format!("nodeclaim/{claim}"),
+            None => format!("node/{}", node.name),
+        };
+        Some(pod_event(pod, false, "Nominated", &format!("Pod should schedule on: {target}")))
+    };
+    placed.solution.placements.iter().filter_map(place).collect()
+}
+
+/// Tells pods why they fit nowhere.
+fn refuse(placed: &Placed<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let situation = &placed.situation;
+    let unschedulable = placed.solution.unschedulable.iter().filter_map(|refused| {
+        let reasons = refused.reasons.iter().map(ToString::to_string);
+        let reasons: Vec<String> = reasons.chain(zonal_shift::told(situation.shifted, &refused.reasons)).collect();
+        Some((placed.pod(refused.pod)?, reasons.join("; ")))
+    });
+    for (pod, why) in unschedulable.chain(situation.faulty().map(|(pod, why)| (pod, why.clone()))) {
+        outcome.events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
+        outcome.report.unschedulable.push((pod.key(), why));
+    }
+    outcome
+}
+
+fn pod_event(pod: &Pod, warning: bool, reason: &str, message: &str) -> ObjectEvent {
+    ObjectEvent {
+        object: ObjectRef {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+        },
+        warning,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    }
+}

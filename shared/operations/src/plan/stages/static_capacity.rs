@@ -1,0 +1,338 @@
+//! What is done about nodes whatever their pods need: fixed numbers of nodes, times of sleep, repair.
+//!
+//! It is level-triggered: each plan compares what there should be with the claims, and changes the claims. A claim is written
+//! before it is launched and before its node is drained, so a process that ends here leaves nothing that the next plan or the
+//! sweep would not find.
+
+use crate::events::on_node;
+use crate::names::Names;
+use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::plan::commands::Commands;
+use crate::plan::disrupt::{doubt, input};
+use crate::plan::facts::Facts;
+use crate::plan::launches::{self, Wanted};
+use crate::plan::pools::{Judged, pool_event};
+use crate::plan::record::decision;
+use crate::plan::report::Outcome;
+use crate::plan::situation::Situation;
+use jiff::Timestamp;
+use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_disruption::repair::{Unhealthy, Verdict, unhealthy};
+use nodeless_disruption::{Candidate, Cluster, ClusterNode, StaticChange, schedules, static_changes};
+use nodeless_lifecycle::{begin_termination, claim_event};
+use nodeless_model::NodeClaim;
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::object::ObjectEvent;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// When a plan is made again that could not write a claim.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A node that has to go, and why.
+struct Going {
+    candidate: Candidate,
+    reason: TerminationReason,
+    message: String,
+}
+
+/// A claim that is told to leave.
+struct Leaving {
+    going: Going,
+    /// Where it is among the claims.
+    place: usize,
+    after: NodeClaim,
+}
+
+/// The nodes that go because they are not healthy, or because their NodePool sleeps.
+pub(in crate::plan) struct Retiring {
+    pub(in crate::plan) batch: Batch,
+    leaving: Vec<Leaving>,
+    outcome: Outcome,
+}
+
+/// The claims as a part of this stage leaves them, and what is done besides.
+pub(in crate::plan) struct Retired {
+    pub(in crate::plan) batch: Batch,
+    pub(in crate::plan) claims: Vec<NodeClaim>,
+    pub(in crate::plan) outcome: Outcome,
+}
+
+/// Looks for nodes that go whatever pods need.
+pub(in crate::plan) fn retire(facts: Facts<'_>) -> Retiring {
+    let under_way = launched(&facts.snapshot.commands, facts.claims);
+    let (mut lines, mut going, mut outcome) = (Vec::new(), Vec::new(), Outcome::default());
+    if facts.snapshot.settings.gates.node_repair {
+        let (repaired, said) = repairs(facts, &under_way);
+        going.extend(repaired);
+        outcome.add(said);
+    }
+    let asleep = facts.judged.iter().any(|judged| judged.asleep.is_some());
+    // What cannot be seen may stand in the way of nodes that go by choice, and in that of no new node.
+    let doubt = doubt(&facts.snapshot.view).filter(|_| asleep || fixed(facts.judged));
+    if asleep && doubt.is_none() {
+        going.extend(sleepers(facts, &under_way));
+    }
+    lines.extend(doubt.map(|why| Action::Log(PlanLine::DisruptionSkipped { why })));
+    let leaving = leaving(going, facts);
+    // Lines last, so that what came of the writes is found from the beginning.
+    let mut actions = updates(&leaving);
+    actions.extend(lines);
+    Retiring { batch: Batch::each(Stage::StaticCapacity, actions), leaving, outcome }
+}
+
+impl Retiring {
+    /// The claims as they are then, given what came of the writes.
+    pub(in crate::plan) fn done(self, facts: Facts<'_>, written: &[Written]) -> Retired {
+        let Self { leaving, mut outcome, .. } = self;
+        let mut claims = facts.claims.to_vec();
+        let (actions, left) = left(leaving, "prescribed", facts.snapshot.now, (&mut claims, written));
+        outcome.add(left);
+        Retired { batch: Batch::each(Stage::StaticCapacity, actions), claims, outcome }
+    }
+}
+
+/// What static NodePools lack of nodes and what they have too many of.
+pub(in crate::plan) struct Keeping {
+    pub(in crate::plan) batch: Batch,
+    changes: Vec<Change>,
+}
+
+/// The same of one NodePool.
+struct Change {
+    node_pool: String,
+    short: Option<String>,
+    leaving: Vec<Leaving>,
+    groups: Vec<Vec<NodeClaim>>,
+}
+
+/// Compares static NodePools with their numbers of nodes.
+pub(in crate::plan) fn keep_numbers(facts: Facts<'_>, names: &mut Names) -> Keeping {
+    if !fixed(facts.judged) {
+        return Keeping { batch: Batch::each(Stage::StaticCapacity, Vec::new()), changes: Vec::new() };
+    }
+    let removes = doubt(&facts.snapshot.view).is_none();
+    let under_way = launched(&facts.snapshot.commands, facts.claims);
+    let situation = Situation::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
+    let cluster = whole(&situation, facts.judged, &under_way);
+    let found = static_changes(&cluster, facts.snapshot.now, &facts.disruption_options());
+    let changes: Vec<Change> = found.into_iter().map(|change| prepared(change, removes, facts, names)).collect();
+    let of = |change: &Change| {
+        let mut actions = updates(&change.leaving);
+        actions.extend(launches::writes(&change.groups, facts));
+        actions
+    };
+    Keeping { batch: Batch::each(Stage::StaticCapacity, changes.iter().flat_map(of).collect()), changes }
+}
+
+fn prepared(change: StaticChange, removes: bool, facts: Facts<'_>, names: &mut Names) -> Change {
+    let asleep = facts.pool(&change.node_pool).is_some_and(|one| one.asleep.is_some());
+    let surplus = change.surplus.iter().filter(|_| removes);
+    let wanted = |launch| Wanted { launch, pods: Vec::new(), replaces: Vec::new(), avoided: Vec::new() };
+    Change {
+        leaving: leaving(surplus.map(|candidate| too_many(candidate, asleep)).collect(), facts),
+        groups: launches::groups(change.launches.iter().map(wanted).collect(), facts, names),
+        node_pool: change.node_pool,
+        short: change.short,
+    }
+}
+
+impl Keeping {
+    /// The claims as they are then, given what came of the writes.
+    pub(in crate::plan) fn done(self, facts: Facts<'_>, written: &[Written]) -> Retired {
+        let mut claims = facts.claims.to_vec();
+        let (mut actions, mut outcome, mut answers) = (Vec::new(), Outcome::default(), written);
+        for Change { node_pool, short, leaving, groups } in self.changes {
+            let (of_leaving, rest) = answers.split_at(leaving.len().min(answers.len()));
+            let (of_groups, rest) = rest.split_at(groups.len().min(rest.len()));
+            answers = rest;
+            let (told, left) = left(leaving, "static-capacity", facts.snapshot.now, (&mut claims, of_leaving));
+            actions.extend(told);
+            outcome.add(left);
+            let created = launches::created(groups, of_groups);
+            if !created.claims.is_empty() {
+                let names: Vec<String> = created.claims.iter().map(|claim| claim.name.clone()).collect();
+                let summary =
+                    format!("{} nodes launched, which NodePool {node_pool} lacked of its replicas", names.len());
+                let detail = json!({ "nodePool": node_pool, "claims": names, "short": short }).to_string();
+                actions.push(Action::WakeClaims(created.leaders));
+                actions.push(decision("static-capacity", names, summary, detail, facts.snapshot.now));
+            }
+            if created.incomplete {
+                actions.push(Action::WakePlanner);
+            }
+            actions.extend(created.lines);
+            claims.extend(created.claims);
+            outcome.add(created.outcome);
+            outcome.add(shortage(&node_pool, short, facts));
+        }
+        Retired { batch: Batch::each(Stage::StaticCapacity, actions), claims, outcome }
+    }
+}
+
+/// That a NodePool has fewer nodes than it should. That it is not ready is said where that was found out.
+fn shortage(node_pool: &str, short: Option<String>, facts: Facts<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let judged = facts.pool(node_pool).filter(|one| one.pool.ready.is_ok());
+    if let (Some(why), Some(judged)) = (short, judged) {
+        outcome.report.problems.push(format!("NodePool {node_pool} has fewer nodes than replicas: {why}"));
+        let message = format!("fewer nodes than spec.replicas: {why}");
+        outcome.events.push(pool_event(judged, "ReplicasNotReached", message));
+    }
+    outcome
+}
+
+/// Whether some NodePool has a fixed number of nodes.
+fn fixed(judged: &[Judged]) -> bool {
+    judged.iter().any(|judged| judged.pool.replicas.is_some())
+}
+
+/// The claims of nodes that have to go, told so. One that is leaving already is left out.
+fn leaving(going: Vec<Going>, facts: Facts<'_>) -> Vec<Leaving> {
+    let mut leaving: Vec<Leaving> = Vec::new();
+    for going in going {
+        let found = facts.claims.iter().position(|claim| claim.name == going.candidate.node_claim);
+        let told = |place: &usize| leaving.iter().any(|one| one.place == *place);
+        let Some(place) = found.filter(|place| !told(place)) else { continue };
+        let Some(mut after) = facts.claims.get(place).cloned() else { continue };
+        if begin_termination(&mut after, going.reason, &going.message, facts.snapshot.now) {
+            leaving.push(Leaving { going, place, after });
+        }
+    }
+    leaving
+}
+
+fn updates(leaving: &[Leaving]) -> Vec<Action> {
+    leaving.iter().map(|one| Action::UpdateClaim(Box::new(one.after.clone()))).collect()
+}
+
+/// What comes of claims that were told to leave: those that were written are looked after, and one that somebody else wrote at
+/// this moment is left to the next plan.
+fn left(
+    leaving: Vec<Leaving>,
+    kind: &str,
+    now: Timestamp,
+    (claims, written): (&mut [NodeClaim], &[Written]),
+) -> (Vec<Action>, Outcome) {
+    let (mut outcome, mut names, mut told) = (Outcome::default(), Vec::new(), BTreeSet::new());
+    for (Leaving { going, place, after }, answer) in leaving.into_iter().zip(written) {
+        let Written::Version(version) = answer else {
+            if let (Some(why), false) = (answer.problem(), matches!(answer, Written::Conflict(_))) {
+                outcome.report.problems.push(format!("NodeClaim {}: {why}", after.name));
+            }
+            outcome.report.wait_at_most(SOON);
+            continue;
+        };
+        outcome.events.extend(leaving_events(&going));
+        told.insert(going.message);
+        names.push(after.name.clone());
+        if let Some(claim) = claims.get_mut(place) {
+            *claim = NodeClaim { version: *version, ..after };
+        }
+    }
+    if names.is_empty() {
+        return (Vec::new(), outcome);
+    }
+    let summary = told.into_iter().collect::<Vec<_>>().join("; ");
+    let detail = json!({ "claims": names }).to_string();
+    outcome.report.leaving.clone_from(&names);
+    (vec![Action::WakeClaims(names.clone()), decision(kind, names, summary, detail, now)], outcome)
+}
+
+/// The commands whose replacements are all there: until then their nodes are still those that there should be.
+fn launched(commands: &Commands, records: &[NodeClaim]) -> Vec<CommandRecord> {
+    let there = |name: &str| records.iter().any(|claim| claim.name == name);
+    let complete = |record: &&CommandRecord| {
+        let begun = matches!(record.phase, CommandPhase::Launching | CommandPhase::Waiting | CommandPhase::Draining);
+        begun && record.replacements.iter().all(|replacement| there(&replacement.name))
+    };
+    commands.records.iter().filter(complete).cloned().collect()
+}
+
+/// The cluster with all claims, those too that have lost their node.
+fn whole<'a>(situation: &'a Situation<'_>, judged: &'a [Judged], under_way: &'a [CommandRecord]) -> Cluster<'a> {
+    let mut cluster = input(situation, judged, under_way, None);
+    let placed: BTreeSet<&str> =
+        situation.places.iter().filter_map(|place| place.claim).map(|claim| claim.name.as_str()).collect();
+    let lost = situation.records.iter().filter(|claim| !placed.contains(claim.name.as_str()));
+    cluster.nodes.extend(lost.map(|claim| ClusterNode { claim: Some(claim), ..ClusterNode::default() }));
+    cluster
+}
+
+/// The nodes of NodePools that sleep.
+fn sleepers(facts: Facts<'_>, under_way: &[CommandRecord]) -> Vec<Going> {
+    let situation = Situation::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
+    let retiring = schedules::retiring(&whole(&situation, facts.judged, under_way), facts.snapshot.now);
+    let going = retiring.into_iter().map(|(candidate, until)| Going {
+        message: format!("its NodePool {} sleeps until {until}", candidate.node_pool),
+        candidate,
+        reason: TerminationReason::Asleep,
+    });
+    going.collect()
+}
+
+fn too_many(candidate: &Candidate, asleep: bool) -> Going {
+    let pool = &candidate.node_pool;
+    let (reason, message) = match asleep {
+        true => (TerminationReason::Asleep, format!("its NodePool {pool} sleeps")),
+        false => (TerminationReason::ScaledDown, format!("NodePool {pool} has more nodes than its replicas")),
+    };
+    Going { candidate: candidate.clone(), reason, message }
+}
+
+/// The nodes that have been unhealthy for too long. Where too many are at once, that is said instead.
+fn repairs(facts: Facts<'_>, under_way: &[CommandRecord]) -> (Vec<Going>, Outcome) {
+    let mut outcome = Outcome::default();
+    let situation = Situation::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
+    let found = match unhealthy_nodes(&situation, facts.judged, under_way, facts.snapshot.now) {
+        Ok(found) => found,
+        Err(why) => {
+            outcome.report.problems.push(why);
+            return (Vec::new(), outcome);
+        }
+    };
+    outcome.events.extend(found.iter().flat_map(|node| repair_blocked(node, facts.judged)));
+    let due = found.into_iter().filter(|node| node.verdict == Verdict::Repair);
+    let going = |Unhealthy { node, node_claim, node_pool, message, .. }| Going {
+        candidate: Candidate { node, node_claim, node_pool },
+        reason: TerminationReason::Unhealthy,
+        message,
+    };
+    (due.map(going).collect(), outcome)
+}
+
+/// The nodes that are not healthy, and what is to be done about them where node repair is switched on.
+///
+/// # Errors
+/// When a Node cannot be decoded: it is missing among those of which a share may be unhealthy.
+pub(in crate::plan) fn unhealthy_nodes(
+    situation: &Situation<'_>,
+    judged: &[Judged],
+    under_way: &[CommandRecord],
+    now: Timestamp,
+) -> Result<Vec<Unhealthy>, String> {
+    if let Some(hidden) = situation.view.invalid.iter().find(|object| object.kind == "Node") {
+        return Err(format!("no node is repaired: Node {}: {}", hidden.name, hidden.message));
+    }
+    Ok(unhealthy(&whole(situation, judged, under_way), now))
+}
+
+/// What is said where a node is not repaired although it is due.
+pub(in crate::plan) fn repair_blocked(node: &Unhealthy, judged: &[Judged]) -> Vec<ObjectEvent> {
+    let Verdict::Blocked(why) = &node.verdict else { return Vec::new() };
+    let on_claim = claim_event(&node.node_claim, "", true, "NodeRepairBlocked", why);
+    let of_pool = judged.iter().find(|one| one.pool.name == node.node_pool);
+    let on_pool = of_pool.map(|judged| pool_event(judged, "NodeRepairBlocked", why.clone()));
+    [on_node(&on_claim, node.node.clone()), on_claim].into_iter().chain(on_pool).collect()
+}
+
+fn leaving_events(going: &Going) -> [ObjectEvent; 2] {
+    let Going { candidate, reason, message } = going;
+    let warning = *reason == TerminationReason::Unhealthy;
+    let text = format!("Disrupting NodeClaim: {message}");
+    let on_claim = claim_event(&candidate.node_claim, "", warning, "DisruptionTerminating", &text);
+    let text = format!("Disrupting Node: {message}");
+    let on_node = ObjectEvent { message: text, ..on_node(&on_claim, candidate.node.clone()) };
+    [on_claim, on_node]
+}
