@@ -12,6 +12,7 @@ pub mod export;
 pub mod mixes;
 mod pools;
 mod running;
+pub mod search;
 mod workload;
 
 pub use draw::Draw;

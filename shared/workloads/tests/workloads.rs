@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use nodeless_model::labels;
-use nodeless_scheduling::{Options, solve};
+use nodeless_scheduling::{Options, checker, solve};
 use nodeless_workloads::export::{Fullness, export};
+use nodeless_workloads::search::{Combination, FIELDS, worst};
 use nodeless_workloads::{Mix, Running};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,5 +71,42 @@ fn an_export_is_a_list_that_says_of_each_pod_what_the_model_says() {
             assert_eq!(told.preferred_pod_anti_affinity, pod.preferred_pod_anti_affinity);
         }
         assert_eq!((snapshot.view.nodes.len(), snapshot.view.daemon_sets.len()), (6, 5));
+    }
+}
+
+#[test]
+fn a_combination_is_written_in_one_line_and_makes_the_same_workload_again() {
+    let mut draw = nodeless_workloads::Draw::new(5);
+    for _ in 0..50 {
+        let input = Combination::any(60, &mut draw);
+        let read: Combination = input.to_string().parse().unwrap();
+        assert_eq!(read, input);
+    }
+    assert_eq!(Combination::plain(9).to_string(), "seed=1 pods=9");
+    for wrong in ["pods=many", "hard_zone", "colour=3"] {
+        assert!(wrong.parse::<Combination>().is_err(), "{wrong}");
+    }
+    let lines = include_str!("../src/search/worst.txt").lines().filter(|line| !line.starts_with('#'));
+    assert_eq!(worst().len(), lines.count(), "each line of worst.txt is an input");
+}
+
+#[test]
+fn every_field_makes_a_workload_that_solves_validly() {
+    for (name, choice) in FIELDS {
+        let mut input = Combination::plain(12);
+        for (name, value) in [("hard_zone", 10), ("apart_host", 10), ("pools", 2), (name, choice[1])] {
+            input.set(name, value);
+        }
+        let mut workload = input.workload();
+        // A few types are enough to be valid with, and all of them take the checker long.
+        let few = ["m6i.", "c6i.", "g5."];
+        let types =
+            workload.instance_types.iter().filter(|kind| few.iter().any(|family| kind.name.starts_with(family)));
+        workload.instance_types = types.cloned().collect();
+        assert_eq!(workload.pending.len(), 12, "{name}");
+        let (problem, options) = (workload.problem(), Options::default());
+        let solution = solve(&problem, &options);
+        let wrong = checker::violations(&problem, &solution, &options);
+        assert!(wrong.is_empty(), "{input}: {wrong:#?}");
     }
 }

@@ -1,5 +1,6 @@
 //! The cases and what they are to reach.
 
+use nodeless_workloads::search::{Combination, worst};
 use nodeless_workloads::{Mix, Running, Workload};
 
 pub struct Case {
@@ -15,9 +16,15 @@ impl Case {
         Self { name, make: Box::new(make), reach, reach_mib: None }
     }
 
+    fn combined(kind: &str, input: Combination) -> Self {
+        Self::new(format!("{kind}: {input}"), None, move || input.workload())
+    }
+
     pub fn all() -> Vec<Self> {
         let mut cases = pending();
         cases.extend(running());
+        cases.extend(worst().into_iter().map(|input| Self::combined("worst", input)));
+        cases.extend(beyond());
         cases
     }
 }
@@ -67,4 +74,30 @@ fn running() -> Vec<Case> {
         Case { reach_mib, ..Case::new(name, reach, make) }
     };
     rows.into_iter().map(case).collect()
+}
+
+/// Inputs beyond any budget: they have to end all the same.
+fn beyond() -> Vec<Case> {
+    let many = |mix: Mix| {
+        let make = move || mix.pending(200_000, 1);
+        Case::new(format!("beyond: 200000 {}", mix.name()), None, make)
+    };
+    let lines = [
+        // 500 NodePools, alike and not.
+        "seed=1 pods=2000 pools=500",
+        "seed=1 pods=2000 pools=500 weights=1 taints=3 tolerates=50",
+        "seed=1 pods=2000 pools=500 weights=1 limits=20",
+        // Pods with a hundred terms.
+        "seed=1 pods=2000 terms=100 apart_host=50",
+        "seed=1 pods=2000 terms=100 near_zone=50",
+        "seed=1 pods=2000 terms=100 rather_apart_host=50",
+        "seed=1 pods=2000 terms=100 rather_near_zone=50",
+        // As many workloads as pods.
+        "seed=1 pods=10000 group=1 sizes=3",
+        "seed=1 pods=10000 group=1 sizes=3 hard_zone=100",
+        "seed=1 pods=10000 group=1 sizes=3 apart_host=100",
+        "seed=1 pods=10000 group=1 sizes=3 soft_zone=100 rather_apart_host=100",
+    ];
+    let inputs = lines.into_iter().map(|line| Case::combined("beyond", line.parse().unwrap()));
+    [Mix::Plain, Mix::Stateful, Mix::Enterprise].into_iter().map(many).chain(inputs).collect()
 }

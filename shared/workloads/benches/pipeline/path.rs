@@ -38,7 +38,7 @@ pub fn pipeline(workload: &Workload) -> Outcome {
 }
 
 /// Processor time of this thread.
-fn spent() -> Duration {
+pub fn spent() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
 }
