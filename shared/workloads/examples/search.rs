@@ -1,11 +1,13 @@
 //! Looks for inputs that take more work than plain pods of their size.
 //!
-//!     cargo run --release -p nodeless-workloads --example search -- climb PART PODS SECONDS SEED [FIELD...]  # prints the worst it finds
-//!     cargo run --release -p nodeless-workloads --example search -- table PART [FILE]              # ratios of what is kept
-//!     cargo run --release -p nodeless-workloads --example search -- one PART LINE                  # measures one input
+//!     cargo run --release -p nodeless-workloads --example search -- climb PART PODS SECONDS SEED [FIELD...]
+//!     cargo run --release -p nodeless-workloads --example search -- table PART [FILE]
+//!     cargo run --release -p nodeless-workloads --example search -- one PART LINE
 //!
-//! Fields that are named after the seed stay as plain pods have them, to find what else is slow. PART is `plan`, or `all` for the second look and the judging too. Each input is measured in a process of its own, in
-//! processor time, and ended where it takes too long.
+//! `climb` prints the worst it finds, with how many times the processor time of plain pods each takes; fields that are named after
+//! the seed stay as plain pods have them, to find what else is slow. `table` measures what is kept, or the lines of a file;
+//! `one` measures one line here, for profilers. PART is `plan`, `judge` for the nodes that exist, or `all` for both and the
+//! second look. Each input is measured in a process of its own, and ended where it takes too long.
 #![allow(unreachable_pub, clippy::unwrap_used)]
 
 #[path = "../benches/pipeline/guard.rs"]
@@ -13,13 +15,13 @@ mod guard;
 #[path = "../benches/pipeline/path.rs"]
 mod path;
 
-use nodeless_workloads::Draw;
 use nodeless_workloads::search::{Combination, worst};
+use nodeless_workloads::{Draw, NOW};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long an input may take: for the plan alone, and with everything else.
-const MOST: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)];
+/// How much processor time an input may take: in the search, which only has to know what is far too slow, and in the table.
+const MOST: [(&str, u64); 4] = [("plan", 3), ("judge", 20), ("all", 60), ("table", 60)];
 
 /// After so many changes that made nothing worse, the search begins somewhere else.
 const PATIENCE: u32 = 12;
@@ -31,13 +33,13 @@ fn main() {
         ["climb", part, pods, seconds, seed, ref fixed @ ..] => {
             let end = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
             let plain = Combination::plain(pods.parse().unwrap());
-            climb(&mut Measure::new(part), &plain, fixed, end, seed.parse().unwrap());
+            climb(&mut Measure::new(part, part), &plain, fixed, end, seed.parse().unwrap());
         }
-        ["table", part] => table(&mut Measure::new(part), &worst()),
+        ["table", part] => table(&mut Measure::new(part, "table"), &worst()),
         ["table", part, file] => {
             let text = std::fs::read_to_string(file).unwrap();
             let lines = text.lines().filter(|line| !line.starts_with('#'));
-            table(&mut Measure::new(part), &lines.map(|line| line.parse().unwrap()).collect::<Vec<_>>());
+            table(&mut Measure::new(part, "table"), &lines.map(|line| line.parse().unwrap()).collect::<Vec<_>>());
         }
         ["one", part, line] => one(part, &line.parse().unwrap()),
         _ => eprintln!("climb PART PODS SECONDS SEED [FIELD...] | table PART [FILE] | one PART LINE"),
@@ -47,31 +49,43 @@ fn main() {
 fn one(part: &str, input: &Combination) {
     let workload = input.workload();
     let start = path::spent();
-    if part == "plan" {
-        let problem = workload.problem();
-        let solution = nodeless_scheduling::solve(&problem, &nodeless_scheduling::Options::default());
-        let seconds = (path::spent() - start).as_secs_f64();
-        println!("{seconds:.3}: {} launches, {} left", solution.launches.len(), solution.unschedulable.len());
-    } else {
-        let found = path::pipeline(&workload);
-        let [planned, settled, judged] = [found.planned, found.settled, found.judged].map(|part| part.as_secs_f64());
-        let (all, going) = (planned + settled + judged, found.going);
-        println!(
-            "{all:.3} = {planned:.3} + {settled:.3} + {judged:.3}: {} launches, {} left, {going} go",
-            found.launches, found.left
-        );
+    match part {
+        "plan" => {
+            let problem = workload.problem();
+            let solution = nodeless_scheduling::solve(&problem, &nodeless_scheduling::Options::default());
+            let (launches, left) = (solution.launches.len(), solution.unschedulable.len());
+            println!("{:.3}: {launches} launches, {left} left", (path::spent() - start).as_secs_f64());
+        }
+        "judge" => {
+            let options = nodeless_disruption::Options::default();
+            let decision = nodeless_disruption::decide(&workload.cluster(), NOW, &options);
+            let (commands, missed) = (decision.commands.len(), decision.not_looked_at.len());
+            println!("{:.3}: {commands} commands, {missed} not looked at", (path::spent() - start).as_secs_f64());
+        }
+        _ => {
+            let found = path::pipeline(&workload);
+            let [planned, settled, judged] =
+                [found.planned, found.settled, found.judged].map(|part| part.as_secs_f64());
+            let (all, going) = (planned + settled + judged, found.going);
+            println!(
+                "{all:.3} = {planned:.3} + {settled:.3} + {judged:.3}: {} launches, {} left, {going} go",
+                found.launches, found.left
+            );
+        }
     }
 }
 
 /// Measures inputs, and remembers plain ones.
 struct Measure<'p> {
     part: &'p str,
+    most: Duration,
     plain: BTreeMap<String, f64>,
 }
 
 impl<'p> Measure<'p> {
-    const fn new(part: &'p str) -> Self {
-        Self { part, plain: BTreeMap::new() }
+    fn new(part: &'p str, limit: &str) -> Self {
+        let seconds = MOST.iter().find(|(name, _)| *name == limit).expect("plan, judge or all").1;
+        Self { part, most: Duration::from_secs(seconds), plain: BTreeMap::new() }
     }
 
     /// How many times the processor time of plain pods of that size it takes, and what it says of itself. One that is ended counts
@@ -87,7 +101,7 @@ impl<'p> Measure<'p> {
     }
 
     fn seconds(&self, input: &Combination) -> (f64, String) {
-        let most = MOST[usize::from(self.part != "plan")];
+        let most = self.most;
         let said = guard::run(&["one", self.part, &input.to_string()], most);
         if !said.in_time {
             return (most.as_secs_f64(), format!("no answer in {} s", most.as_secs()));
