@@ -74,6 +74,13 @@ demo: ## Show the whole thing in a local world
 .PHONY: bench
 bench: ## Run the benchmarks
 	cargo bench -p nodeless-scheduling
+	cargo bench -p nodeless-workloads
+
+.PHONY: bench-plan
+bench-plan: ## Time nodeless plan as a process, on exports of several workloads
+	cargo build --release -p nodeless
+	cargo build --release -p nodeless-workloads --example export
+	python3 tests/bench/plan.py $${CARGO_TARGET_DIR:-target}/release/nodeless $${CARGO_TARGET_DIR:-target}/release/examples/export
 
 .PHONY: deny
 deny: ## Check licences, advisories and duplicate crates (needs cargo-deny and the network)

@@ -1,0 +1,42 @@
+//! What a run of a case says of itself.
+
+use crate::path::Outcome;
+
+/// Seconds of the three parts, then counts, then MiB.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer([f64; 7]);
+
+impl Answer {
+    pub fn of(outcome: &Outcome) -> Self {
+        let parts = [outcome.planned, outcome.settled, outcome.judged].map(|part| part.as_secs_f64());
+        let counts = [outcome.launches, outcome.left, outcome.going].map(|count| count as f64);
+        Self([parts[0], parts[1], parts[2], counts[0], counts[1], counts[2], peak()])
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.0[..3].iter().sum()
+    }
+
+    pub fn line(&self) -> String {
+        self.0.map(|number| number.to_string()).join(" ")
+    }
+
+    pub fn parsed(line: &str) -> Option<Self> {
+        let numbers: Vec<f64> = line.split(' ').filter_map(|number| number.parse().ok()).collect();
+        numbers.try_into().ok().map(Self)
+    }
+
+    /// As the table shows it.
+    pub fn cells(&self) -> String {
+        let [planned, settled, judged, launches, left, going, peak] = self.0;
+        let seconds = self.seconds();
+        format!("{seconds:.3} | {planned:.3} | {settled:.3} | {judged:.3} | {launches} | {left} | {going} | {peak}")
+    }
+}
+
+/// The most memory that this process has had, in MiB.
+fn peak() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    (line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0).round()
+}

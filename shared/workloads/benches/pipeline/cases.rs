@@ -1,0 +1,103 @@
+//! The cases and what they are to reach.
+
+use nodeless_workloads::search::{Combination, worst};
+use nodeless_workloads::{Mix, Running, Workload};
+
+pub struct Case {
+    pub name: String,
+    pub make: Box<dyn Fn() -> Workload>,
+    /// Seconds.
+    pub reach: Option<f64>,
+    pub reach_mib: Option<u32>,
+}
+
+impl Case {
+    fn new(name: String, reach: Option<f64>, make: impl Fn() -> Workload + 'static) -> Self {
+        Self { name, make: Box::new(make), reach, reach_mib: None }
+    }
+
+    fn combined(kind: &str, input: Combination) -> Self {
+        Self::new(format!("{kind}: {input}"), None, move || input.workload())
+    }
+
+    pub fn all() -> Vec<Self> {
+        let mut cases = pending();
+        cases.extend(running());
+        cases.extend(worst().into_iter().map(|input| Self::combined("worst", input)));
+        cases.extend(beyond());
+        cases
+    }
+}
+
+/// Pods that wait in empty clusters.
+fn pending() -> Vec<Case> {
+    let rows = [
+        (Mix::Stateful, 50, None),
+        (Mix::Stateful, 1000, Some(0.15)),
+        (Mix::Stateful, 10_000, Some(1.0)),
+        (Mix::Soft, 30, None),
+        (Mix::Soft, 300, None),
+        (Mix::Soft, 1000, None),
+        (Mix::Enterprise, 1000, Some(0.15)),
+        (Mix::Enterprise, 10_000, Some(1.0)),
+        (Mix::GpuAndWeb, 1000, Some(0.05)),
+        (Mix::GpuAndWeb, 10_000, Some(0.2)),
+        (Mix::Diverse, 1000, None),
+        (Mix::Diverse, 10_000, Some(0.35)),
+        (Mix::Plain, 1000, None),
+        (Mix::Plain, 10_000, Some(0.1)),
+    ];
+    let case = |(mix, count, reach): (Mix, usize, _)| {
+        Case::new(format!("{} {count}", mix.name()), reach, move || mix.pending(count, 1))
+    };
+    rows.into_iter().map(case).collect()
+}
+
+/// Clusters that run, of which some part is waste, and a thousand pods that wait.
+fn running() -> Vec<Case> {
+    let rows = [
+        (Mix::Enterprise, 1000, 15, 30, 1000, Some(1.5), None),
+        (Mix::Enterprise, 5000, 15, 30, 1000, Some(8.0), Some(768)),
+        (Mix::Soft, 1000, 14, 30, 0, None, None),
+        (Mix::Stateful, 1000, 15, 30, 1000, None, None),
+        (Mix::Diverse, 1000, 15, 30, 1000, None, None),
+        (Mix::Plain, 1000, 15, 30, 1000, None, None),
+    ];
+    let case = |(mix, nodes, pods_per_node, waste, count, reach, reach_mib): (Mix, usize, usize, u32, usize, _, _)| {
+        let pods = nodes * pods_per_node;
+        let name = format!("{} {count} with {nodes} nodes, {pods} pods, {waste}% waste", mix.name());
+        let make = move || {
+            let mut workload = Running { mix, nodes, pods_per_node, waste, seed: 2 }.workload();
+            workload.pending = mix.pods(count, 1);
+            workload
+        };
+        Case { reach_mib, ..Case::new(name, reach, make) }
+    };
+    rows.into_iter().map(case).collect()
+}
+
+/// Inputs beyond any budget: they have to end all the same.
+fn beyond() -> Vec<Case> {
+    let many = |mix: Mix| {
+        let make = move || mix.pending(200_000, 1);
+        Case::new(format!("beyond: 200000 {}", mix.name()), None, make)
+    };
+    let lines = [
+        // 500 NodePools, alike and not.
+        "seed=1 pods=2000 pools=500",
+        "seed=1 pods=2000 pools=500 weights=1 taints=3 tolerates=50",
+        "seed=1 pods=2000 pools=500 weights=1 limits=20",
+        // Pods with a hundred terms.
+        "seed=1 pods=2000 terms=100 apart_host=50",
+        "seed=1 pods=2000 terms=100 near_zone=50",
+        "seed=1 pods=2000 terms=100 rather_apart_host=50",
+        "seed=1 pods=2000 terms=100 rather_near_zone=50",
+        // As many workloads as pods.
+        "seed=1 pods=10000 group=1 sizes=3",
+        "seed=1 pods=10000 group=1 sizes=3 hard_zone=100",
+        "seed=1 pods=10000 group=1 sizes=3 apart_host=100",
+        "seed=1 pods=10000 group=1 sizes=3 soft_zone=100 rather_apart_host=100",
+    ];
+    let inputs = lines.into_iter().map(|line| Case::combined("beyond", line.parse().unwrap()));
+    [Mix::Plain, Mix::Stateful, Mix::Enterprise].into_iter().map(many).chain(inputs).collect()
+}

@@ -1,0 +1,55 @@
+//! Processes that are ended where they take too long.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// How often is looked whether a process has taken too long.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Another process of this program has said so much until it ended or was ended.
+pub struct Said {
+    pub lines: Vec<String>,
+    pub in_time: bool,
+}
+
+/// Runs this program with other arguments, and ends it where it takes more processor time than this, or, as it might sleep,
+/// ten times as much time.
+pub fn run(arguments: &[&str], most: Duration) -> Said {
+    let program = std::env::current_exe().unwrap();
+    let mut child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let out = child.stdout.take().unwrap();
+    let (say, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            if say.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let start = Instant::now();
+    let mut said = Said { lines: Vec::new(), in_time: true };
+    loop {
+        match heard.recv_timeout(STEP) {
+            Ok(line) => said.lines.push(line),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                if spent_by(child.id()) > most || start.elapsed() > most * 10 {
+                    said.in_time = false;
+                    child.kill().unwrap();
+                    break;
+                }
+            }
+        }
+    }
+    child.wait().unwrap();
+    said
+}
+
+/// Processor time of the first thread of a process, which does all the work here.
+fn spent_by(process: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{process}/schedstat")).unwrap_or_default();
+    let nanoseconds = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
+}

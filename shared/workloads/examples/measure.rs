@@ -1,0 +1,31 @@
+//! Times one workload once, for profilers and for a quick look:
+//!
+//!     cargo run --release -p nodeless-workloads --example measure -- MIX PENDING [NODES PODS_PER_NODE WASTE]
+#![allow(unreachable_pub, clippy::unwrap_used)]
+
+#[path = "../benches/pipeline/path.rs"]
+mod path;
+
+use nodeless_workloads::{Mix, Running, Workload};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize| words.get(index).map_or(0, |word| word.parse::<usize>().unwrap());
+    let mix = Mix::named(&words[0]).expect("the name of a mix");
+    let mut workload = mix.pending(number(1), 1);
+    if words.len() > 2 {
+        let waste = u32::try_from(number(4)).unwrap();
+        let running = Running { mix, nodes: number(2), pods_per_node: number(3), waste, seed: 2 };
+        workload = Workload { pending: workload.pending, ..running.workload() };
+    }
+    let found = path::pipeline(&workload);
+    println!(
+        "plan {:.3} s, second look {:.3} s, judging {:.3} s; {} launches, {} pods left, {} nodes go",
+        found.planned.as_secs_f64(),
+        found.settled.as_secs_f64(),
+        found.judged.as_secs_f64(),
+        found.launches,
+        found.left,
+        found.going
+    );
+}

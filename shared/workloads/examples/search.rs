@@ -1,0 +1,162 @@
+//! Looks for inputs that take more work than plain pods of their size.
+//!
+//!     cargo run --release -p nodeless-workloads --example search -- climb PART PODS SECONDS SEED [FIELD...]
+//!     cargo run --release -p nodeless-workloads --example search -- table PART [FILE]
+//!     cargo run --release -p nodeless-workloads --example search -- one PART LINE
+//!
+//! `climb` prints the worst it finds, with how many times the processor time of plain pods each takes; fields that are named after
+//! the seed stay as plain pods have them, to find what else is slow. `table` measures what is kept, or the lines of a file;
+//! `one` measures one line here, for profilers. PART is `plan`, `judge` for the nodes that exist, or `all` for both and the
+//! second look. Each input is measured in a process of its own, and ended where it takes too long.
+#![allow(unreachable_pub, clippy::unwrap_used)]
+
+#[path = "../benches/pipeline/guard.rs"]
+mod guard;
+#[path = "../benches/pipeline/path.rs"]
+mod path;
+
+use nodeless_workloads::search::{Combination, worst};
+use nodeless_workloads::{Draw, NOW};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How much processor time an input may take: in the search, which only has to know what is far too slow, and in the table.
+const MOST: [(&str, u64); 4] = [("plan", 3), ("judge", 20), ("all", 60), ("table", 60)];
+
+/// After so many changes that made nothing worse, the search begins somewhere else.
+const PATIENCE: u32 = 12;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match *words.as_slice() {
+        ["climb", part, pods, seconds, seed, ref fixed @ ..] => {
+            let end = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
+            let plain = Combination::plain(pods.parse().unwrap());
+            climb(&mut Measure::new(part, part), &plain, fixed, end, seed.parse().unwrap());
+        }
+        ["table", part] => table(&mut Measure::new(part, "table"), &worst()),
+        ["table", part, file] => {
+            let text = std::fs::read_to_string(file).unwrap();
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            table(&mut Measure::new(part, "table"), &lines.map(|line| line.parse().unwrap()).collect::<Vec<_>>());
+        }
+        ["one", part, line] => one(part, &line.parse().unwrap()),
+        _ => eprintln!("climb PART PODS SECONDS SEED [FIELD...] | table PART [FILE] | one PART LINE"),
+    }
+}
+
+fn one(part: &str, input: &Combination) {
+    let workload = input.workload();
+    let start = path::spent();
+    match part {
+        "plan" => {
+            let problem = workload.problem();
+            let solution = nodeless_scheduling::solve(&problem, &nodeless_scheduling::Options::default());
+            let (launches, left) = (solution.launches.len(), solution.unschedulable.len());
+            println!("{:.3}: {launches} launches, {left} left", (path::spent() - start).as_secs_f64());
+        }
+        "judge" => {
+            let options = nodeless_disruption::Options::default();
+            let decision = nodeless_disruption::decide(&workload.cluster(), NOW, &options);
+            let (commands, missed) = (decision.commands.len(), decision.not_looked_at.len());
+            println!("{:.3}: {commands} commands, {missed} not looked at", (path::spent() - start).as_secs_f64());
+        }
+        _ => {
+            let found = path::pipeline(&workload);
+            let [planned, settled, judged] =
+                [found.planned, found.settled, found.judged].map(|part| part.as_secs_f64());
+            let (all, going) = (planned + settled + judged, found.going);
+            println!(
+                "{all:.3} = {planned:.3} + {settled:.3} + {judged:.3}: {} launches, {} left, {going} go",
+                found.launches, found.left
+            );
+        }
+    }
+}
+
+/// Measures inputs, and remembers plain ones.
+struct Measure<'p> {
+    part: &'p str,
+    most: Duration,
+    plain: BTreeMap<String, f64>,
+}
+
+impl<'p> Measure<'p> {
+    fn new(part: &'p str, limit: &str) -> Self {
+        let seconds = MOST.iter().find(|(name, _)| *name == limit).expect("plan, judge or all").1;
+        Self { part, most: Duration::from_secs(seconds), plain: BTreeMap::new() }
+    }
+
+    /// How many times the processor time of plain pods of that size it takes, and what it says of itself. One that is ended counts
+    /// with the time that it had.
+    fn ratio(&mut self, input: &Combination) -> (f64, String) {
+        let plain = input.plain_of_its_size();
+        if !self.plain.contains_key(&plain.to_string()) {
+            let best = (0..3).map(|_| self.seconds(&plain).0).fold(f64::INFINITY, f64::min);
+            self.plain.insert(plain.to_string(), best);
+        }
+        let (seconds, said) = self.seconds(input);
+        (seconds / self.plain[&plain.to_string()], said)
+    }
+
+    fn seconds(&self, input: &Combination) -> (f64, String) {
+        let most = self.most;
+        let said = guard::run(&["one", self.part, &input.to_string()], most);
+        if !said.in_time {
+            return (most.as_secs_f64(), format!("no answer in {} s", most.as_secs()));
+        }
+        let said = said.lines.concat();
+        let seconds = said.split([' ', ':']).next().and_then(|word| word.parse().ok());
+        (seconds.unwrap_or(0.0), said)
+    }
+}
+
+/// From many beginnings, changes one input as long as that makes it worse.
+fn climb(measure: &mut Measure<'_>, plain: &Combination, fixed: &[&str], end: Instant, seed: u64) {
+    let mut draw = Draw::new(seed);
+    let held = |mut input: Combination| {
+        fixed.iter().for_each(|name| input.set(name, plain.get(name)));
+        input
+    };
+    while Instant::now() < end {
+        let mut best = held(Combination::any(plain.pods, &mut draw));
+        let (mut ratio, mut told) = measure.ratio(&best);
+        let mut patience = PATIENCE;
+        while patience > 0 && Instant::now() < end && !told.starts_with("no answer") {
+            let next = held(best.changed(&mut draw));
+            let (worse, said) = measure.ratio(&next);
+            if worse > ratio * 1.05 {
+                (best, ratio, told, patience) = (next, worse, said, PATIENCE);
+            } else {
+                patience -= 1;
+            }
+        }
+        let best = simpler(measure, best, ratio);
+        println!("{ratio:8.1}  {best}  # {told}");
+    }
+}
+
+/// Leaves out what does not make it bad.
+fn simpler(measure: &mut Measure<'_>, mut worst: Combination, ratio: f64) -> Combination {
+    let plain = Combination::plain(worst.pods);
+    for (name, _) in nodeless_workloads::search::FIELDS {
+        if worst.get(name) != plain.get(name) {
+            let mut without = worst.clone();
+            without.set(name, plain.get(name));
+            if measure.ratio(&without).0 >= ratio * 0.9 {
+                worst = without;
+            }
+        }
+    }
+    worst
+}
+
+fn table(measure: &mut Measure<'_>, inputs: &[Combination]) {
+    println!("| times plain pods | input | seconds and outcome |");
+    println!("|---:|---|---|");
+    for input in inputs {
+        let (ratio, said) = measure.ratio(input);
+        println!("| {ratio:.1} | {input} | {said} |");
+    }
+}

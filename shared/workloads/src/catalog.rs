@@ -1,0 +1,66 @@
+//! What there is to launch.
+
+use nodeless_catalog::node_class::AmiFamily;
+use nodeless_catalog::{Catalog, Facts, NodeClassSettings, UnavailableOfferings};
+use nodeless_model::{
+    CapacityType, InstanceType, InstanceTypes, Offering, Overhead, Quantity, Requirement, Requirements, ResourceList,
+    labels,
+};
+
+/// The zones of every workload.
+pub const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
+
+/// The embedded catalog of us-east-1, all types in three zones, as an EC2NodeClass of Amazon Linux 2023 launches them. Its spot
+/// prices are synthetic. Empty where what is embedded cannot be read, which a test of the catalog rules out.
+#[must_use]
+pub fn embedded() -> InstanceTypes {
+    let Ok(facts) = Facts::embedded() else { return InstanceTypes::from([]) };
+    let facts = facts.within_zones(&ZONES);
+    let catalog = Catalog::synthetic(1, &facts);
+    let settings = NodeClassSettings::new(AmiFamily::Al2023, facts.zones);
+    InstanceTypes::from(catalog.instance_types(&settings, &UnavailableOfferings::default()))
+}
+
+/// Types of one shape and of every size, as in Karpenter's own benchmark.
+#[must_use]
+pub fn one_shape(count: i64) -> InstanceTypes {
+    (1..=count).map(|cpu| sized(format!("size-{cpu:04}"), cpu)).collect()
+}
+
+fn sized(name: String, cpu: i64) -> InstanceType {
+    let one = |value: &str| Requirement::one_of([value]);
+    InstanceType {
+        requirements: Requirements::from([
+            (labels::INSTANCE_TYPE, one(&name)),
+            (labels::INSTANCE_CPU, one(&cpu.to_string())),
+            (labels::ARCH, one("amd64")),
+            (labels::OS, one("linux")),
+            (labels::ZONE, Requirement::one_of(ZONES)),
+            (labels::CAPACITY_TYPE, Requirement::one_of(["on-demand", "spot"])),
+        ]),
+        name,
+        capacity: ResourceList::new()
+            .with("cpu", Quantity::from_units(cpu))
+            .with("memory", Quantity::from_mebibytes(cpu * 2048))
+            .with("pods", Quantity::from_units(cpu * 10)),
+        overhead: Overhead {
+            kube_reserved: ResourceList::new().with("cpu", Quantity::from_milli(100)),
+            ..Overhead::default()
+        },
+        offerings: offerings(0.25 * cpu as f64),
+    }
+}
+
+fn offerings(price: f64) -> Vec<Offering> {
+    let sold = [(CapacityType::OnDemand, 1.0), (CapacityType::Spot, 0.6)];
+    let offering = |zone: &str, (capacity_type, share)| Offering {
+        zone: zone.into(),
+        capacity_type,
+        price: price * share,
+        available: true,
+        lacks_price: false,
+        reservation: None,
+        requirements: Requirements::new(),
+    };
+    ZONES.iter().flat_map(|zone| sold.map(|sold| offering(zone, sold))).collect()
+}

@@ -1,0 +1,69 @@
+//! Workloads as Kubernetes manifests: one JSON List, as kubectl exports it and `nodeless plan` reads it.
+
+mod bulk;
+mod cluster;
+mod pods;
+mod volumes;
+
+use crate::Workload;
+use serde_json::Value;
+
+/// How much of a pod is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fullness {
+    /// What planning looks at.
+    #[default]
+    Sparse,
+    /// What kubectl prints of a pod of two containers as well: about five kilobytes more that planning has no use for.
+    AsKubectl,
+}
+
+/// The workload as a List. NodePools are of one EC2NodeClass named `default`; `nodeless plan` uses its own catalog, so the
+/// workload's instance types are not written, and other than in [`Workload::problem`] nodes have no NodeClaims.
+#[must_use]
+pub fn export(workload: &Workload, fullness: Fullness) -> String {
+    let mut list = List::default();
+    list.push(&cluster::node_class());
+    workload.node_pools.iter().for_each(|pool| list.push(&cluster::node_pool(pool)));
+    workload.daemon_sets.iter().for_each(|set| list.push(&cluster::daemon_set(set)));
+    workload.namespaces.iter().for_each(|(name, labels)| list.push(&cluster::namespace(name, labels)));
+    workload.disruption_budgets.iter().for_each(|budget| list.push(&cluster::disruption_budget(budget)));
+    for item in volumes::items(workload) {
+        list.push(&item);
+    }
+    let bound = workload.places.iter().flat_map(|place| &place.pods);
+    for place in &workload.places {
+        list.push(&cluster::node(&place.node));
+    }
+    for pod in bound.chain(&workload.pending) {
+        let mut item = pods::pod(pod);
+        if fullness == Fullness::AsKubectl {
+            bulk::add(&mut item, &pod.name);
+        }
+        list.push(&item);
+    }
+    list.end()
+}
+
+/// Written item by item: the values of a large cluster would take gigabytes.
+struct List(String);
+
+impl Default for List {
+    fn default() -> Self {
+        Self(r#"{"apiVersion":"v1","kind":"List","items":["#.into())
+    }
+}
+
+impl List {
+    fn push(&mut self, item: &Value) {
+        if !self.0.ends_with('[') {
+            self.0.push(',');
+        }
+        self.0.push_str(&item.to_string());
+    }
+
+    fn end(mut self) -> String {
+        self.0.push_str("]}");
+        self.0
+    }
+}

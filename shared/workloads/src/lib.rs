@@ -1,0 +1,25 @@
+//! Pods, running clusters and NodePools to measure and test with: for tests, benches and examples only.
+//!
+//! Everything is drawn by seed, so the same call always makes the same workload, on every machine. A [`Workload`] can be asked
+//! for the [`Problem`](nodeless_scheduling::Problem) and the [`Cluster`](nodeless_disruption::Cluster) that the planner would
+//! make of it, and for the export that `nodeless plan` reads.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod build;
+pub mod catalog;
+mod draw;
+pub mod export;
+pub mod mixes;
+mod pools;
+mod running;
+pub mod search;
+mod workload;
+
+pub use draw::Draw;
+pub use mixes::Mix;
+pub use pools::node_pool;
+pub use running::Running;
+pub use workload::{Place, Workload};
+
+/// The moment at which workloads are looked at.
+pub const NOW: jiff::Timestamp = jiff::Timestamp::constant(1_768_046_400, 0);

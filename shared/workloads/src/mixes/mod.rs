@@ -1,0 +1,90 @@
+//! Mixes of pods.
+
+mod diverse;
+mod enterprise;
+mod gpu_and_web;
+mod plain;
+mod soft;
+mod stateful;
+
+use crate::catalog;
+use crate::{Workload, build, node_pool, pools};
+use nodeless_model::{CapacityType, Pod};
+
+/// What kinds of pods there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// Web pods that ask for nothing but cpu and memory.
+    Plain,
+    /// Web pods, and one in a hundred that wants a GPU.
+    GpuAndWeb,
+    /// StatefulSets of 3 to 9 pods: hard zone spread with `maxSkew` 1, required anti-affinity over hostname.
+    Stateful,
+    /// Deployments with `ScheduleAnyway` zone spread and preferred anti-affinity over hostname, and five DaemonSets.
+    Soft,
+    /// Groups of 2 to 20 pods with log-normal sizes, and five DaemonSets: three fifths as in [`Mix::Soft`], a fifth with hard zone
+    /// spread, a tenth with required anti-affinity over hostname, the others plain.
+    Enterprise,
+    /// Karpenter's own benchmark: a fifth each plain, spread over zones, spread over hosts, affine to themselves in a zone, and
+    /// one on each host.
+    Diverse,
+}
+
+impl Mix {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Plain, Self::GpuAndWeb, Self::Stateful, Self::Soft, Self::Enterprise, Self::Diverse];
+
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::GpuAndWeb => "gpu_and_web",
+            Self::Stateful => "stateful",
+            Self::Soft => "soft",
+            Self::Enterprise => "enterprise",
+            Self::Diverse => "diverse",
+        }
+    }
+
+    /// The mix of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mix| mix.name() == name)
+    }
+
+    /// The instance categories that its NodePool allows.
+    #[must_use]
+    pub const fn categories(self) -> &'static [&'static str] {
+        if matches!(self, Self::GpuAndWeb) { &["c", "g", "m", "p", "r"] } else { &["c", "m", "r"] }
+    }
+
+    /// So many pods that wait. Pods of different seeds have different names, and select none of each other but for
+    /// [`Mix::Diverse`].
+    #[must_use]
+    pub fn pods(self, count: usize, seed: u64) -> Vec<Pod> {
+        match self {
+            Self::Plain => plain::pods(count, seed),
+            Self::GpuAndWeb => gpu_and_web::pods(count, seed),
+            Self::Stateful => stateful::pods(count, seed),
+            Self::Soft => soft::pods(count, seed),
+            Self::Enterprise => enterprise::pods(count, seed),
+            Self::Diverse => diverse::pods(count, seed),
+        }
+    }
+
+    /// An empty cluster in which so many pods wait, and one NodePool. Karpenter's diverse mix comes with 400 types, all others with
+    /// the embedded catalog.
+    #[must_use]
+    pub fn pending(self, count: usize, seed: u64) -> Workload {
+        let diverse = self == Self::Diverse;
+        let instance_types = if diverse { catalog::one_shape(400) } else { catalog::embedded() };
+        let bought = [CapacityType::OnDemand, CapacityType::Spot];
+        let pool = if diverse { pools::open("default") } else { node_pool("default", self.categories(), &bought) };
+        let daemon_sets =
+            if matches!(self, Self::Soft | Self::Enterprise) { build::five_daemon_sets() } else { Vec::new() };
+        let pending = self.pods(count, seed);
+        Workload { node_pools: vec![pool], instance_types, pending, daemon_sets, ..Workload::default() }
+    }
+}

@@ -1,0 +1,187 @@
+//! Clusters that run.
+
+use crate::catalog::ZONES;
+use crate::draw::Draw;
+use crate::mixes::Mix;
+use crate::pools::node_pool;
+use crate::workload::{Place, Workload};
+use crate::{NOW, build, catalog};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
+use nodeless_model::node::{NodeCondition, provider_id};
+use nodeless_model::pod::PodPhase;
+use nodeless_model::{
+    CapacityType, ConditionStatus, InstanceType, Node, NodeClaim, NodePool, Phase, Pod, Requirement, Requirements,
+    ResourceList, StringMap, labels,
+};
+
+/// A cluster of which some pods have gone since its nodes were launched.
+#[derive(Clone, Copy, Debug)]
+pub struct Running {
+    /// What its pods are like.
+    pub mix: Mix,
+    /// How many nodes it has.
+    pub nodes: usize,
+    /// How many pods run on each of them, without those of DaemonSets.
+    pub pods_per_node: usize,
+    /// How many in a hundred of the pods that the nodes were launched for have gone.
+    pub waste: u32,
+    /// By what it is drawn.
+    pub seed: u64,
+}
+
+/// The families that nodes are of.
+const FAMILIES: [&str; 9] = ["c5", "m5", "r5", "c6i", "m6i", "r6i", "c7i", "m7i", "r7i"];
+
+impl Running {
+    /// The cluster, in which no pod waits. Each node is the cheapest on-demand type, of a few common families, that held all pods
+    /// that it was launched for. Pods of one group are on nodes next to each other, which keeps them on different hosts and evenly in
+    /// the zones. The NodePool buys on demand only, as everything would be replaced by spot otherwise.
+    #[must_use]
+    pub fn workload(&self) -> Workload {
+        let mut draw = Draw::new(self.seed ^ 0x5eed);
+        let instance_types = catalog::embedded();
+        let daemon_sets = build::five_daemon_sets();
+        let pool = node_pool("default", self.mix.categories(), &[CapacityType::OnDemand]);
+        let kept = 100_usize.saturating_sub(self.waste as usize).max(1);
+        let held = (self.pods_per_node * 100).div_ceil(kept);
+        let mut dealt: Vec<Vec<Pod>> = vec![Vec::new(); self.nodes];
+        for (index, pod) in self.mix.pods(self.nodes * held, self.seed).into_iter().enumerate() {
+            dealt[index % self.nodes].push(pod);
+        }
+        let choice: Vec<&InstanceType> = instance_types.iter().filter(|kind| common(kind)).collect();
+        let daemons = daemon_sets.iter().fold(ResourceList::new(), |mut sum, set| {
+            sum.add(&set.template.requests);
+            sum
+        });
+        let places = dealt.into_iter().enumerate().filter_map(|(index, mut pods)| {
+            let zone = ZONES[index % ZONES.len()];
+            let (kind, price) = cheapest(&choice, zone, &pods, &daemons)?;
+            while pods.len() > self.pods_per_node {
+                pods.swap_remove(draw.below(pods.len()));
+            }
+            Some(place(index, &pool, kind, zone, price, pods))
+        });
+        let places = places.collect();
+        Workload { node_pools: vec![pool], instance_types, places, daemon_sets, ..Workload::default() }
+    }
+}
+
+fn common(kind: &InstanceType) -> bool {
+    let family = kind.requirements.get(labels::INSTANCE_FAMILY).and_then(Requirement::single);
+    family.is_some_and(|family| FAMILIES.contains(&family)) && !kind.name.ends_with(".metal")
+}
+
+/// The cheapest type that holds all these pods, and its price.
+fn cheapest<'k>(
+    choice: &[&'k InstanceType],
+    zone: &str,
+    pods: &[Pod],
+    daemons: &ResourceList,
+) -> Option<(&'k InstanceType, f64)> {
+    let mut asked = daemons.clone();
+    pods.iter().for_each(|pod| asked.add(&pod.requests));
+    let fitting = choice.iter().filter(|kind| asked.fits(&kind.allocatable()));
+    let priced = fitting.filter_map(|kind| {
+        let mut offerings = kind.offerings.iter();
+        let offering = offerings.find(|it| it.zone == zone && it.capacity_type == CapacityType::OnDemand)?;
+        Some((*kind, offering.price))
+    });
+    priced.min_by(|(_, one), (_, other)| one.total_cmp(other))
+}
+
+fn ago(hours: i64) -> Timestamp {
+    NOW - SignedDuration::from_hours(hours)
+}
+
+pub(crate) fn place(
+    index: usize,
+    pool: &NodePool,
+    kind: &InstanceType,
+    zone: &str,
+    price: f64,
+    pods: Vec<Pod>,
+) -> Place {
+    let name = format!("ip-10-{}-{}-{}.ec2.internal", index >> 16, (index >> 8) & 255, index & 255);
+    let node_labels = node_labels(&name, pool, kind, zone);
+    let id = format!("i-{index:017x}");
+    let node = Node {
+        uid: format!("uid-{name}"),
+        provider_id: Some(provider_id(zone, &id)),
+        labels: node_labels.clone(),
+        taints: pool.template.taints.clone(),
+        capacity: kind.capacity.clone(),
+        allocatable: kind.allocatable(),
+        conditions: vec![NodeCondition { kind: "Ready".into(), status: Some(true), since: Some(ago(47)) }],
+        created: Some(ago(48)),
+        name: name.clone(),
+        ..Node::default()
+    };
+    let instance = LaunchedInstance {
+        id,
+        instance_type: kind.name.clone(),
+        zone: zone.into(),
+        capacity_type: CapacityType::OnDemand,
+        price,
+        image_id: "ami-1".into(),
+        private_dns_name: Some(name.clone()),
+        reservation_id: None,
+        subnet_id: None,
+        security_group_ids: Vec::new(),
+        launched: ago(48),
+    };
+    let status = NodeClaimStatus {
+        instance: Some(instance),
+        labels: node_labels,
+        node_name: Some(name.clone()),
+        capacity: kind.capacity.clone(),
+        allocatable: kind.allocatable(),
+        last_pod_event: Some(ago(24)),
+        ..NodeClaimStatus::default()
+    };
+    let mut claim = NodeClaim {
+        name: format!("{}-{index:05}", pool.name),
+        uid: format!("uid-claim-{index:05}"),
+        node_pool: pool.name.clone(),
+        node_class: pool.template.node_class.clone(),
+        created: ago(48),
+        version: 1,
+        spec: NodeClaimSpec { taints: pool.template.taints.clone(), ..NodeClaimSpec::default() },
+        phase: Phase::Initialized,
+        status,
+    };
+    claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", ago(47));
+    Place { node, claim, pods: pods.into_iter().map(|pod| bound(pod, &name)).collect() }
+}
+
+/// The pod as it runs on a node.
+pub(crate) fn bound(pod: Pod, node: &str) -> Pod {
+    Pod {
+        node_name: Some(node.into()),
+        marked_unschedulable: false,
+        phase: PodPhase::Running,
+        ready: Some(true),
+        start_time: Some(ago(24)),
+        created: Some(ago(24)),
+        ..pod
+    }
+}
+
+fn node_labels(name: &str, pool: &NodePool, kind: &InstanceType, zone: &str) -> StringMap {
+    let mut all: Requirements = kind.requirements.clone();
+    all.remove(labels::ZONE);
+    all.remove(labels::CAPACITY_TYPE);
+    let mut map = all.single_values();
+    map.extend(pool.template.labels.clone());
+    let own = [
+        (labels::NODE_POOL, pool.name.as_str()),
+        (labels::EC2_NODE_CLASS, pool.template.node_class.as_str()),
+        (labels::ZONE, zone),
+        (labels::CAPACITY_TYPE, CapacityType::OnDemand.as_str()),
+        (labels::HOSTNAME, name),
+        (labels::REGISTERED, "true"),
+        (labels::INITIALIZED, "true"),
+    ];
+    map.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    map
+}

@@ -1,0 +1,114 @@
+//! A cluster with its pods, as values of the model.
+
+use nodeless_disruption::{Cluster, ClusterNode};
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::{
+    DaemonSet, InstanceTypes, Node, NodeClaim, NodePool, Pod, PodDisruptionBudget, Quantity, ResourceList, StringMap,
+};
+use nodeless_scheduling::{BoundPods, PoolOffer, Problem, VolumeTopology, existing_node};
+use std::collections::BTreeMap;
+
+/// A node, its claim and its pods.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The Node.
+    pub node: Node,
+    /// Its claim.
+    pub claim: NodeClaim,
+    /// The pods that are bound to it, without those of DaemonSets.
+    pub pods: Vec<Pod>,
+}
+
+/// A cluster with its pods.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// The NodePools, all of one EC2NodeClass.
+    pub node_pools: Vec<NodePool>,
+    /// What each of them can launch.
+    pub instance_types: InstanceTypes,
+    /// The pods that wait.
+    pub pending: Vec<Pod>,
+    /// The nodes.
+    pub places: Vec<Place>,
+    /// The DaemonSets.
+    pub daemon_sets: Vec<DaemonSet>,
+    /// The PodDisruptionBudgets.
+    pub disruption_budgets: Vec<PodDisruptionBudget>,
+    /// As for [`Problem::volumes`].
+    pub volumes: BTreeMap<String, VolumeTopology>,
+    /// As for [`Problem::volume_drivers`].
+    pub volume_drivers: BTreeMap<String, String>,
+    /// As for [`Problem::volume_limits`].
+    pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
+    /// As for [`Problem::namespaces`].
+    pub namespaces: BTreeMap<String, StringMap>,
+}
+
+impl Workload {
+    /// The plan to make for the pods that wait.
+    #[must_use]
+    pub fn problem(&self) -> Problem<'_> {
+        let room = |place: &Place| {
+            let pods: Vec<&Pod> = place.pods.iter().collect();
+            existing_node(Some(&place.node), Some(&place.claim), &pods, &self.daemon_sets).ok()
+        };
+        Problem {
+            pods: self.pending.iter().collect(),
+            nodes: self.places.iter().filter_map(room).collect(),
+            node_pools: self.offers(),
+            daemon_sets: &self.daemon_sets,
+            volumes: self.volumes.clone(),
+            volume_drivers: self.volume_drivers.clone(),
+            volume_limits: self.volume_limits.clone(),
+            bound_pods: self.places.iter().map(|it| BoundPods::on(&it.node, it.pods.iter().collect())).collect(),
+            namespaces: self.namespaces.clone(),
+        }
+    }
+
+    /// The cluster to judge, in which the pods that wait still wait.
+    #[must_use]
+    pub fn cluster(&self) -> Cluster<'_> {
+        Cluster {
+            nodes: self
+                .places
+                .iter()
+                .map(|place| ClusterNode {
+                    node: Some(&place.node),
+                    claim: Some(&place.claim),
+                    pods: place.pods.iter().collect(),
+                    command: None,
+                })
+                .collect(),
+            node_pools: self.offers(),
+            pending_pods: self.pending.iter().collect(),
+            disruption_budgets: &self.disruption_budgets,
+            daemon_sets: &self.daemon_sets,
+            volumes: self.volumes.clone(),
+            volume_drivers: self.volume_drivers.clone(),
+            volume_limits: self.volume_limits.clone(),
+            namespaces: self.namespaces.clone(),
+            ..Cluster::default()
+        }
+    }
+
+    /// How many pods wait and run.
+    #[must_use]
+    pub fn pods(&self) -> usize {
+        self.pending.len() + self.places.iter().map(|place| place.pods.len()).sum::<usize>()
+    }
+
+    fn offers(&self) -> Vec<PoolOffer<'_>> {
+        let offer = |pool| PoolOffer { pool, instance_types: self.instance_types.clone(), usage: self.usage(pool) };
+        self.node_pools.iter().map(offer).collect()
+    }
+
+    fn usage(&self, pool: &NodePool) -> PoolUsage {
+        let mut usage = PoolUsage::default();
+        for place in self.places.iter().filter(|place| place.claim.node_pool == pool.name) {
+            usage.resources.add(&place.node.capacity);
+            usage.resources.add(&ResourceList::from([("nodes", Quantity::from_units(1))]));
+            usage.dollars_per_hour += place.claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
+        }
+        usage
+    }
+}

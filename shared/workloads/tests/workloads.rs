@@ -1,0 +1,112 @@
+//! What the generators promise.
+#![allow(clippy::unwrap_used)]
+
+use nodeless_model::labels;
+use nodeless_scheduling::{Options, checker, solve};
+use nodeless_workloads::export::{Fullness, export};
+use nodeless_workloads::search::{Combination, FIELDS, worst};
+use nodeless_workloads::{Mix, Running};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[test]
+fn the_same_seed_makes_the_same_pods_and_another_seed_makes_others() {
+    for mix in Mix::ALL {
+        let pods = mix.pods(200, 7);
+        assert_eq!(pods.len(), 200, "{mix:?}");
+        assert_eq!(pods, mix.pods(200, 7), "{mix:?}");
+        let keys: BTreeSet<String> = pods.iter().chain(&mix.pods(200, 8)).map(nodeless_model::Pod::key).collect();
+        assert_eq!(keys.len(), 400, "{mix:?}");
+        assert_eq!(Mix::named(mix.name()), Some(mix));
+    }
+}
+
+#[test]
+fn all_pods_of_a_mix_can_be_placed() {
+    for mix in Mix::ALL {
+        let workload = mix.pending(100, 3);
+        let solution = solve(&workload.problem(), &Options::default());
+        assert!(solution.unschedulable.is_empty(), "{mix:?}: {:#?}", solution.unschedulable[0]);
+    }
+}
+
+#[test]
+fn a_running_cluster_has_its_pods_apart_and_within_its_nodes() {
+    let running = Running { mix: Mix::Stateful, nodes: 60, pods_per_node: 14, waste: 30, seed: 1 };
+    let workload = running.workload();
+    assert_eq!((workload.places.len(), workload.pods()), (60, 60 * 14));
+    for node in workload.problem().nodes {
+        assert!(node.available.iter().all(|(_, left)| left.milli() >= 0), "{node:#?}");
+    }
+    for place in &workload.places {
+        let apps: BTreeSet<&String> = place.pods.iter().map(|pod| &pod.labels["app"]).collect();
+        assert_eq!(apps.len(), place.pods.len(), "two pods of one set on {}", place.node.name);
+        assert!(place.claim.status.instance.as_ref().unwrap().price > 0.0);
+    }
+    let mut zones: BTreeMap<&String, usize> = BTreeMap::new();
+    workload.places.iter().for_each(|place| *zones.entry(&place.node.labels[labels::ZONE]).or_default() += 1);
+    assert!(zones.values().all(|nodes| *nodes == 20), "{zones:?}");
+}
+
+#[test]
+fn an_export_is_a_list_that_says_of_each_pod_what_the_model_says() {
+    let mut workload = Running { mix: Mix::Enterprise, nodes: 6, pods_per_node: 5, waste: 20, seed: 4 }.workload();
+    workload.pending = Mix::ALL.iter().flat_map(|mix| mix.pods(20, 9)).collect();
+    for fullness in [Fullness::Sparse, Fullness::AsKubectl] {
+        let mut reader = nodeless_snapshot::Reader::default();
+        reader.read("export", export(&workload, fullness).as_bytes());
+        let snapshot = reader.finish();
+        assert!(snapshot.faults.is_empty(), "{:?}", snapshot.faults);
+        let told: BTreeMap<String, &nodeless_model::Pod> =
+            snapshot.view.pods.iter().map(|pod| (pod.key(), pod)).collect();
+        assert_eq!(told.len(), workload.pods());
+        for pod in workload.pending.iter().chain(workload.places.iter().flat_map(|place| &place.pods)) {
+            let told = told[&pod.key()];
+            assert_eq!((&told.requests, &told.labels, &told.node_name), (&pod.requests, &pod.labels, &pod.node_name));
+            assert_eq!(
+                (&told.topology_spread, told.marked_unschedulable),
+                (&pod.topology_spread, pod.marked_unschedulable)
+            );
+            assert_eq!(told.required_pod_affinity, pod.required_pod_affinity);
+            assert_eq!(told.required_pod_anti_affinity, pod.required_pod_anti_affinity);
+            assert_eq!(told.preferred_pod_anti_affinity, pod.preferred_pod_anti_affinity);
+        }
+        assert_eq!((snapshot.view.nodes.len(), snapshot.view.daemon_sets.len()), (6, 5));
+    }
+}
+
+#[test]
+fn a_combination_is_written_in_one_line_and_makes_the_same_workload_again() {
+    let mut draw = nodeless_workloads::Draw::new(5);
+    for _ in 0..50 {
+        let input = Combination::any(60, &mut draw);
+        let read: Combination = input.to_string().parse().unwrap();
+        assert_eq!(read, input);
+    }
+    assert_eq!(Combination::plain(9).to_string(), "seed=1 pods=9");
+    for wrong in ["pods=many", "hard_zone", "colour=3"] {
+        assert!(wrong.parse::<Combination>().is_err(), "{wrong}");
+    }
+    let lines = include_str!("../src/search/worst.txt").lines().filter(|line| !line.starts_with('#'));
+    assert_eq!(worst().len(), lines.count(), "each line of worst.txt is an input");
+}
+
+#[test]
+fn every_field_makes_a_workload_that_solves_validly() {
+    for (name, choice) in FIELDS {
+        let mut input = Combination::plain(12);
+        for (name, value) in [("hard_zone", 10), ("apart_host", 10), ("pools", 2), (name, choice[1])] {
+            input.set(name, value);
+        }
+        let mut workload = input.workload();
+        // A few types are enough to be valid with, and all of them take the checker long.
+        let few = ["m6i.", "c6i.", "g5."];
+        let types =
+            workload.instance_types.iter().filter(|kind| few.iter().any(|family| kind.name.starts_with(family)));
+        workload.instance_types = types.cloned().collect();
+        assert_eq!(workload.pending.len(), 12, "{name}");
+        let (problem, options) = (workload.problem(), Options::default());
+        let solution = solve(&problem, &options);
+        let wrong = checker::violations(&problem, &solution, &options);
+        assert!(wrong.is_empty(), "{input}: {wrong:#?}");
+    }
+}

@@ -1,0 +1,108 @@
+"""How long `nodeless plan` takes as a process, and how much memory.
+
+    python3 tests/bench/plan.py NODELESS EXPORT [PART OF A NAME...]
+
+NODELESS is a release build of the command line, EXPORT one of the example `export` of nodeless-workloads. Processor time is user
+and system time together, of all threads, as wait4 tells it; the best of three runs counts. A run that takes more than MOST
+seconds of it is ended and printed as "no answer".
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST = 60
+RUNS = 3
+# A run that takes so many seconds is not repeated.
+LONG = 10.0
+
+
+@dataclass
+class Case:
+    name: str
+    # Arguments of the example `export`.
+    export: str
+    reach: float | None = None
+    disruption: bool = False
+
+
+CASES = [
+    Case("1,000 plain pods as kubectl prints them", "plain 1000 --as-kubectl", 0.5),
+    Case("95,000 plain pods run", "plain 0 6334 15 30", 4.0),
+    Case("95,000 plain pods run, --disruption", "plain 0 6334 15 30", 4.0, disruption=True),
+    Case("50 stateful pods", "stateful 50"),
+    Case("1,000 stateful pods", "stateful 1000"),
+    Case("30 soft pods", "soft 30"),
+    Case("300 soft pods", "soft 300"),
+    Case("1,000 soft pods", "soft 1000"),
+    Case("1,000 GPU and web pods", "gpu_and_web 1000"),
+    Case("1,000 diverse pods", "diverse 1000"),
+    Case("10,000 diverse pods", "diverse 10000"),
+    Case("10,000 plain pods", "plain 10000"),
+    Case("14,000 soft pods on 1,000 nodes, --disruption", "soft 0 1000 14 30", disruption=True),
+]
+
+
+@dataclass
+class Run:
+    seconds: float
+    peak_mib: float
+    code: int
+
+
+def limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST, MOST))
+
+
+def run(command: list[str]) -> Run | None:
+    """Runs a command that says nothing; nothing where it was ended."""
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limit)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode < 0:
+        return None
+    return Run(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, child.returncode)
+
+
+def best(command: list[str]) -> Run | None:
+    runs: list[Run] = []
+    for _ in range(RUNS):
+        one = run(command)
+        if one is None:
+            break
+        runs.append(one)
+        if one.seconds > LONG:
+            break
+    return min(runs, key=lambda one: one.seconds, default=None)
+
+
+def write(exporter: str, arguments: str, folder: Path) -> Path:
+    path = folder / f"{arguments.replace(' ', '_')}.json"
+    if not path.exists():
+        with path.open("wb") as out:
+            subprocess.run([exporter, *arguments.split()], stdout=out, check=True)
+    return path
+
+
+def main() -> None:
+    nodeless, exporter, *parts = sys.argv[1:]
+    print("| case | export in MB | processor seconds | peak MiB | exit code | reach |")
+    print("|---|---:|---:|---:|---:|---:|", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for case in CASES:
+            if not all(part in case.name for part in parts):
+                continue
+            path = write(exporter, case.export, Path(folder))
+            command = [nodeless, "plan", "--cluster", str(path), "-o", "json"]
+            found = best(command + (["--disruption"] if case.disruption else []))
+            told = f"no answer in {MOST} s | | " if found is None else f"{found.seconds:.2f} | {found.peak_mib:.0f} | {found.code}"
+            reach = f"{case.reach} s" if case.reach else ""
+            print(f"| {case.name} | {path.stat().st_size / 1e6:.1f} | {told} | {reach} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
