@@ -19,7 +19,6 @@ use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::Command;
 use nodeless_operations::gates::FeatureGates;
-use nodeless_operations::plan::solved;
 use nodeless_operations::{DisruptionSettings, DryRun};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::claims::StoredChurn;

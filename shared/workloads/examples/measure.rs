@@ -20,9 +20,8 @@ fn main() {
     }
     let found = path::pipeline(&workload);
     println!(
-        "plan {:.3} s, second look {:.3} s, judging {:.3} s; {} launches, {} pods left, {} nodes go",
+        "plan {:.3} s, judging {:.3} s; {} launches, {} pods left, {} nodes go",
         found.planned.as_secs_f64(),
-        found.settled.as_secs_f64(),
         found.judged.as_secs_f64(),
         found.launches,
         found.left,

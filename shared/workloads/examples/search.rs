@@ -64,11 +64,10 @@ fn one(part: &str, input: &Combination) {
         }
         _ => {
             let found = path::pipeline(&workload);
-            let [planned, settled, judged] =
-                [found.planned, found.settled, found.judged].map(|part| part.as_secs_f64());
-            let (all, going) = (planned + settled + judged, found.going);
+            let [planned, judged] = [found.planned, found.judged].map(|part| part.as_secs_f64());
+            let (all, going) = (planned + judged, found.going);
             println!(
-                "{all:.3} = {planned:.3} + {settled:.3} + {judged:.3}: {} launches, {} left, {going} go",
+                "{all:.3} = {planned:.3} + {judged:.3}: {} launches, {} left, {going} go",
                 found.launches, found.left
             );
         }

@@ -15,6 +15,7 @@ mod elsewhere;
 mod groups;
 mod launched;
 mod removal;
+mod repelled;
 mod replacement;
 mod round;
 mod single;

@@ -32,6 +32,7 @@ impl<'a> Round<'_, 'a, '_> {
     ) -> Result<Verdict, KeptReason> {
         let verdict = self.ask_scheduler(movers, moves, scope, launching)?;
         self.uncrowded(movers, &verdict)?;
+        self.unrepelled(movers, &verdict)?;
         Ok(verdict)
     }
 

@@ -60,7 +60,6 @@ pub use record::{UnpackError, unpacked};
 pub use report::{Outcome, PlanReport};
 pub use saved::{Replay, SavedError};
 pub use snapshot::{Snapshot, WorkBudget};
-pub use stages::provisioning::solved;
 
 /// How plans are made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,19 +2,19 @@
 
 use crate::path::Outcome;
 
-/// Seconds of the three parts, then counts, then MiB.
+/// Seconds of the two parts, then counts, then MiB.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer([f64; 7]);
+pub struct Answer([f64; 6]);
 
 impl Answer {
     pub fn of(outcome: &Outcome) -> Self {
-        let parts = [outcome.planned, outcome.settled, outcome.judged].map(|part| part.as_secs_f64());
+        let parts = [outcome.planned, outcome.judged].map(|part| part.as_secs_f64());
         let counts = [outcome.launches, outcome.left, outcome.going].map(|count| count as f64);
-        Self([parts[0], parts[1], parts[2], counts[0], counts[1], counts[2], peak()])
+        Self([parts[0], parts[1], counts[0], counts[1], counts[2], peak()])
     }
 
     pub fn seconds(&self) -> f64 {
-        self.0[..3].iter().sum()
+        self.0[..2].iter().sum()
     }
 
     pub fn line(&self) -> String {
@@ -28,9 +28,9 @@ impl Answer {
 
     /// As the table shows it.
     pub fn cells(&self) -> String {
-        let [planned, settled, judged, launches, left, going, peak] = self.0;
+        let [planned, judged, launches, left, going, peak] = self.0;
         let seconds = self.seconds();
-        format!("{seconds:.3} | {planned:.3} | {settled:.3} | {judged:.3} | {launches} | {left} | {going} | {peak}")
+        format!("{seconds:.3} | {planned:.3} | {judged:.3} | {launches} | {left} | {going} | {peak}")
     }
 }
 

@@ -1,4 +1,4 @@
-//! How long everything takes that a plan is: the plan itself, the second look at it, and the judging of the nodes that exist.
+//! How long everything takes that a plan is: the plan itself with the second look at it, and the judging of the nodes that exist.
 //!
 //! `cargo bench -p nodeless-workloads` prints a table, in processor time of one thread, the best of three; the workloads are drawn by
 //! seed, so every run plans the same. With arguments, only the cases are run whose names have all of them in it. Each case
@@ -29,8 +29,8 @@ fn main() {
         return measure(&Case::all().into_iter().find(|case| case.name == name).unwrap());
     }
     let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    println!("| case | seconds | plan | second look | judging | launches | left | nodes that go | peak MiB | reach |");
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!("| case | seconds | plan | judging | launches | left | nodes that go | peak MiB | reach |");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     for case in Case::all() {
         if wanted.iter().all(|part| case.name.contains(part.as_str())) {
             row(&case);
@@ -58,7 +58,7 @@ fn row(case: &Case) {
         Some(answer) => println!("| {} | {} | {reach} |", case.name, answer.cells()),
         None => {
             let why = if said.in_time { "failed".to_owned() } else { format!("no answer in {} s", MOST.as_secs()) };
-            println!("| {} | {why} | | | | | | | | {reach} |", case.name);
+            println!("| {} | {why} | | | | | | | {reach} |", case.name);
         }
     }
 }

@@ -1,36 +1,32 @@
 //! The whole path of a plan, in one place.
 
-use nodeless_disruption::{decide, settle};
-use nodeless_scheduling::{Options, solve};
+use nodeless_disruption::{decide, plan};
+use nodeless_scheduling::Options;
 use nodeless_workloads::{NOW, Workload};
 use std::time::Duration;
 
 /// What came of a workload, and how long each part took.
 pub struct Outcome {
     pub planned: Duration,
-    pub settled: Duration,
     pub judged: Duration,
     pub launches: usize,
     pub left: usize,
     pub going: usize,
 }
 
-/// Plans for the pods that wait, looks at the plan again, and judges the nodes that exist.
+/// Plans for the pods that wait, the second look included, and judges the nodes that exist.
 pub fn pipeline(workload: &Workload) -> Outcome {
     let start = spent();
     let options = Options::default();
     let problem = workload.problem();
-    let first = solve(&problem, &options);
+    let last = plan(&problem, &options, true);
     let planned = spent();
-    let last = settle(&problem, first, &options);
-    let settled = spent();
     let cluster = workload.cluster();
     let decision = decide(&cluster, NOW, &nodeless_disruption::Options::default());
     let judged = spent();
     Outcome {
         planned: planned - start,
-        settled: settled - planned,
-        judged: judged - settled,
+        judged: judged - planned,
         launches: last.launches.len(),
         left: last.unschedulable.len(),
         going: decision.commands.iter().map(|command| command.candidates.len()).sum(),

@@ -1,0 +1,73 @@
+//! The link rules of ARCHITECTURE.md, held against what cargo says each crate links.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// The names of all crates that a package links when it is shipped: with its default features, without what only its tests need.
+fn linked(package: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .args(["--package", package])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{package}: {}", String::from_utf8_lossy(&output.stderr));
+    said.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];
+
+/// Crates that decide and do nothing else.
+const PURE: [&str; 9] = [
+    "nodeless-model",
+    "nodeless-scheduling",
+    "nodeless-disruption",
+    "nodeless-lifecycle",
+    "nodeless-launch",
+    "nodeless-catalog",
+    "nodeless-snapshot",
+    "nodeless-checker",
+    "nodeless-workloads",
+];
+
+#[test]
+fn nothing_that_ships_links_the_oracle_or_generated_workloads() {
+    for package in FUNCTIONS.into_iter().chain(["nodeless"]) {
+        let linked = linked(package);
+        for other in ["nodeless-checker", "nodeless-workloads", "nodeless-tests", "proptest"] {
+            assert!(!linked.contains(other), "{package} links {other}");
+        }
+    }
+}
+
+#[test]
+fn pure_crates_link_no_runtime_and_no_client() {
+    for package in PURE {
+        for other in linked(package) {
+            let client = ["tokio", "kube-client", "reqwest", "hyper"].contains(&other.as_str());
+            assert!(!client && !other.starts_with("aws-"), "{package} links {other}");
+        }
+    }
+}
+
+#[test]
+fn the_ec2_sdk_is_linked_by_those_who_call_ec2() {
+    for package in FUNCTIONS {
+        let calls_ec2 = ["lifecycle", "catalog"].contains(&package);
+        assert_eq!(linked(package).contains("aws-sdk-ec2"), calls_ec2, "{package}");
+    }
+    let of_cli = linked("nodeless");
+    assert!(!of_cli.iter().any(|name| name.starts_with("aws-sdk-")), "{of_cli:?}");
+}
+
+#[test]
+fn each_sdk_and_the_kubernetes_client_stay_behind_their_crates() {
+    for package in ["nodeless-operations", "nodeless-ports", "nodeless-api", "nodeless-snapshot", "nodeless-telemetry"]
+    {
+        let linked = linked(package);
+        assert!(!linked.iter().any(|name| name.starts_with("aws-sdk-")), "{package} links an SDK");
+        assert!(!linked.contains("kube-client"), "{package} links the Kubernetes client");
+    }
+}
