@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use nodeless_model::labels;
-use nodeless_scheduling::{Options, checker, solve};
+use nodeless_scheduling::{Options, solve};
 use nodeless_workloads::export::{Fullness, export};
 use nodeless_workloads::search::{Combination, FIELDS, worst};
 use nodeless_workloads::{Mix, Running};
@@ -106,7 +106,7 @@ fn every_field_makes_a_workload_that_solves_validly() {
         assert_eq!(workload.pending.len(), 12, "{name}");
         let (problem, options) = (workload.problem(), Options::default());
         let solution = solve(&problem, &options);
-        let wrong = checker::violations(&problem, &solution, &options);
+        let wrong = nodeless_checker::violations(&problem, &solution, &options);
         assert!(wrong.is_empty(), "{input}: {wrong:#?}");
     }
 }

@@ -63,9 +63,10 @@ pub(crate) struct Packed<'a> {
     admits: Vec<Vec<u8>>,
     /// The place in `problem.bound_pods` by the Node's name.
     bound: HashMap<&'a str, usize>,
-    /// Zones by number: of the nodes of the row, and of those in `problem.bound_pods`.
+    /// Zones by number, of the nodes of the row.
     zones: Vec<usize>,
-    bound_zones: Vec<usize>,
+    /// The first node of each zone in `problem.bound_pods`.
+    first_of_zone: Vec<usize>,
 }
 
 impl<'a> Packed<'a> {
@@ -84,7 +85,10 @@ impl<'a> Packed<'a> {
             |node: &ExistingNode| node.requirements.get(labels::ZONE).and_then(Requirement::single).map(str::to_owned);
         let zones = problem.nodes.iter().map(|node| number(zone(node).as_deref())).collect();
         let of_bound = |node: &BoundPods<'_>| number(node.labels.get(labels::ZONE).map(String::as_str));
-        let bound_zones = problem.bound_pods.iter().map(of_bound).collect();
+        let mut seen: HashSet<usize> = HashSet::new();
+        let bound_zones: Vec<usize> = problem.bound_pods.iter().map(of_bound).collect();
+        let first = |(place, zone): (usize, &usize)| seen.insert(*zone).then_some(place);
+        let first_of_zone = bound_zones.iter().enumerate().filter_map(first).collect();
         let rooms: Vec<Box<[i64]>> = problem.nodes.iter().map(|node| resources.amounts(&node.available)).collect();
         let bound = problem.bound_pods.iter().enumerate().map(|(place, node)| (node.name, place)).collect();
         Self {
@@ -93,7 +97,7 @@ impl<'a> Packed<'a> {
             closed: BTreeMap::new(),
             bound,
             zones,
-            bound_zones,
+            first_of_zone,
             classes,
             resources,
             problem,
@@ -255,7 +259,7 @@ impl<'a> Packed<'a> {
     /// All nodes, with those pods that may matter to some movers; and how many those are.
     pub(crate) fn relevant(&self, movers: &[Mover<'a>]) -> (Vec<BoundPods<'a>>, usize) {
         let relation = |mover: &Mover<'a>| self.classes.list[mover.class].relation;
-        self.classes.neighbours.relevant(&self.problem.bound_pods, &self.bound_zones, movers, relation)
+        self.classes.neighbours.relevant(&self.problem.bound_pods, &self.first_of_zone, movers, relation)
     }
 
     /// How much the scheduler has to be shown to judge a pod.

@@ -4,14 +4,39 @@ use super::Mover;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::{Pod, StringMap, labels};
 use nodeless_scheduling::BoundPods;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The required anti-affinity of all pods that run: it keeps others away, whether those know of it or not.
 #[derive(Debug, Default)]
 pub(crate) struct Repelling<'a> {
-    by_namespace: HashMap<&'a str, Vec<&'a PodAffinityTerm>>,
+    by_namespace: HashMap<&'a str, Terms<'a>>,
     /// Terms that select namespaces by their labels.
-    anywhere: Vec<&'a PodAffinityTerm>,
+    anywhere: Terms<'a>,
+}
+
+/// Terms by a label that they ask for, so that not each of them has to be compared with each pod.
+#[derive(Debug, Default)]
+struct Terms<'a> {
+    by_label: HashMap<(&'a str, &'a str), HashSet<&'a PodAffinityTerm>>,
+    /// Those that ask for no label by its value.
+    others: HashSet<&'a PodAffinityTerm>,
+}
+
+impl<'a> Terms<'a> {
+    fn push(&mut self, term: &'a PodAffinityTerm) {
+        let label = term.selector.as_ref().and_then(|selector| selector.match_labels.first_key_value());
+        match label {
+            Some((key, value)) => self.by_label.entry((key, value)).or_default().insert(term),
+            None => self.others.insert(term),
+        };
+    }
+
+    fn select(&self, pod: &Pod) -> bool {
+        let selects = |terms: &HashSet<&PodAffinityTerm>| terms.iter().any(|term| selects_labels(term, &pod.labels));
+        let mut labels = pod.labels.iter();
+        selects(&self.others)
+            || labels.any(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())).is_some_and(selects))
+    }
 }
 
 impl<'a> Repelling<'a> {
@@ -20,13 +45,13 @@ impl<'a> Repelling<'a> {
         for pod in pods.filter(|pod| pod.is_active()) {
             for term in &pod.required_pod_anti_affinity {
                 if term.namespace_selector.is_some() {
-                    push(&mut all.anywhere, term);
+                    all.anywhere.push(term);
                     continue;
                 }
                 let named = term.namespaces.iter().map(String::as_str);
                 let own = term.namespaces.is_empty().then_some(pod.namespace.as_str());
                 for namespace in named.chain(own) {
-                    push(all.by_namespace.entry(namespace).or_default(), term);
+                    all.by_namespace.entry(namespace).or_default().push(term);
                 }
             }
         }
@@ -39,17 +64,8 @@ impl<'a> Repelling<'a> {
         let own = !pod.required_pod_affinity.is_empty()
             || !pod.required_pod_anti_affinity.is_empty()
             || pod.topology_spread.iter().any(|spread| spread.hard);
-        let selects = |term: &&&PodAffinityTerm| selects_labels(term, &pod.labels);
         let of_namespace = || self.by_namespace.get(pod.namespace.as_str());
-        own || self.anywhere.iter().any(|term| selects(&term))
-            || of_namespace().is_some_and(|terms| terms.iter().any(|term| selects(&term)))
-    }
-}
-
-/// Pods of one workload say the same; most often the last said it too.
-fn push<'a>(terms: &mut Vec<&'a PodAffinityTerm>, term: &'a PodAffinityTerm) {
-    if !terms.iter().rev().take(8).any(|known| *known == term) {
-        terms.push(term);
+        own || self.anywhere.select(pod) || of_namespace().is_some_and(|terms| terms.select(pod))
     }
 }
 
@@ -128,6 +144,8 @@ fn matters(pod: &Pod, other: &Pod) -> bool {
 /// Pods that run, alike in what others may select.
 struct Kind<'a> {
     example: &'a Pod,
+    /// The relations to which they matter.
+    relations: Vec<usize>,
     /// Where they are: places in the list of bound pods.
     at: Vec<(usize, &'a Pod)>,
 }
@@ -142,8 +160,62 @@ pub(crate) struct Neighbours<'a> {
     relation_ids: HashMap<RelationKey<'a>, usize>,
     /// By relation, how many pods on a node certainly keep it away; worked out when first asked for.
     blocked: Vec<Option<HashMap<usize, u32>>>,
+    /// By relation, the kinds that matter to it.
+    kinds_of: Vec<Vec<usize>>,
+    index: Index<'a>,
     /// The node of the row by the place in the list of bound pods.
     leaves: Vec<Option<usize>>,
+}
+
+/// Relations by a label, so that not each of them has to be compared with each kind.
+#[derive(Default)]
+struct Index<'a> {
+    /// By a label that one of their selectors asks for.
+    selecting: HashMap<(&'a str, &'a str), Vec<usize>>,
+    /// Those with a selector that asks for no label by its value.
+    selecting_any: Vec<usize>,
+    /// By each label that they have.
+    having: HashMap<(&'a str, &'a str), Vec<usize>>,
+}
+
+impl<'a> Index<'a> {
+    fn of(relations: &[&'a Pod]) -> Self {
+        let mut index = Self::default();
+        for (id, pod) in relations.iter().enumerate() {
+            let near = pod.required_pod_affinity.iter().chain(&pod.required_pod_anti_affinity);
+            let spread = pod.topology_spread.iter().filter(|spread| spread.hard);
+            let selectors = near.map(|term| &term.selector).chain(spread.map(|spread| &spread.selector));
+            for selector in selectors.flatten() {
+                match selector.match_labels.first_key_value() {
+                    Some((key, value)) => index.selecting.entry((key, value)).or_default().push(id),
+                    None => index.selecting_any.push(id),
+                }
+            }
+            for (key, value) in &pod.labels {
+                index.having.entry((key, value)).or_default().push(id);
+            }
+        }
+        index
+    }
+
+    /// The relations to which a pod may matter, ascending. `count` is how many there are.
+    fn candidates(&self, pod: &Pod, count: usize) -> Vec<usize> {
+        let mut found = self.selecting_any.clone();
+        for (key, value) in &pod.labels {
+            found.extend(self.selecting.get(&(key.as_str(), value.as_str())).into_iter().flatten());
+        }
+        for selector in pod.required_pod_anti_affinity.iter().filter_map(|term| term.selector.as_ref()) {
+            match selector.match_labels.first_key_value() {
+                Some((key, value)) => {
+                    found.extend(self.having.get(&(key.as_str(), value.as_str())).into_iter().flatten())
+                }
+                None => return (0..count).collect(),
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
 }
 
 impl<'a> Neighbours<'a> {
@@ -162,6 +234,8 @@ impl<'a> Neighbours<'a> {
         if self.relations.is_empty() {
             return;
         }
+        self.index = Index::of(&self.relations);
+        self.kinds_of = vec![Vec::new(); self.relations.len()];
         for (place, node) in bound.iter().enumerate() {
             for pod in node.pods.iter().copied().filter(|pod| pod.is_active()) {
                 if let Some(kind) = self.kind(pod) {
@@ -174,10 +248,13 @@ impl<'a> Neighbours<'a> {
     /// The kind of a pod, if it matters to any that may move.
     fn kind(&mut self, pod: &'a Pod) -> Option<usize> {
         let key = (pod.namespace.as_str(), &pod.labels, &pod.required_pod_anti_affinity[..]);
-        let (kinds, relations) = (&mut self.kinds, &self.relations);
+        let (kinds, all, index, kinds_of) = (&mut self.kinds, &self.relations, &self.index, &mut self.kinds_of);
         *self.ids.entry(key).or_insert_with(|| {
-            relations.iter().any(|relation| matters(relation, pod)).then(|| {
-                kinds.push(Kind { example: pod, at: Vec::new() });
+            let mut relations = index.candidates(pod, all.len());
+            relations.retain(|relation| matters(all[*relation], pod));
+            (!relations.is_empty()).then(|| {
+                relations.iter().for_each(|relation| kinds_of[*relation].push(kinds.len()));
+                kinds.push(Kind { example: pod, relations, at: Vec::new() });
                 kinds.len() - 1
             })
         })
@@ -196,9 +273,9 @@ impl<'a> Neighbours<'a> {
         let Some(place) = to else { return };
         at.push((place, pod));
         let Some(leaf) = self.leaves.get(place).copied().flatten() else { return };
-        for (relation, blocked) in self.relations.iter().zip(&mut self.blocked) {
-            if let Some(blocked) = blocked
-                && repel(relation, pod)
+        for &relation in &self.kinds[kind].relations {
+            if let Some(blocked) = &mut self.blocked[relation]
+                && repel(self.relations[relation], pod)
             {
                 *blocked.entry(leaf).or_default() += 1;
             }
@@ -208,9 +285,10 @@ impl<'a> Neighbours<'a> {
     /// The nodes of the row where pods certainly keep a relation away.
     pub(super) fn blocked(&mut self, relation: usize) -> &HashMap<usize, u32> {
         let (kinds, leaves, example) = (&self.kinds, &self.leaves, self.relations[relation]);
+        let own = self.kinds_of.get(relation).into_iter().flatten().map(|kind| &kinds[*kind]);
         self.blocked[relation].get_or_insert_with(|| {
             let mut blocked: HashMap<usize, u32> = HashMap::new();
-            for (place, _) in kinds.iter().filter(|kind| repel(example, kind.example)).flat_map(|kind| &kind.at) {
+            for (place, _) in own.filter(|kind| repel(example, kind.example)).flat_map(|kind| &kind.at) {
                 if let Some(leaf) = leaves[*place] {
                     *blocked.entry(leaf).or_default() += 1;
                 }
@@ -230,42 +308,48 @@ impl<'a> Neighbours<'a> {
     }
 
     /// The nodes with only those pods that may matter to some movers, and how many pods those are. Nodes without such pods
-    /// are left out unless their domains count; `zone` tells the zone of each of the list.
+    /// are left out unless their domains count; `zones` has one node of each zone.
     pub(super) fn relevant(
         &self,
         bound: &[BoundPods<'a>],
-        zone: &[usize],
+        zones: &[usize],
         movers: &[Mover<'a>],
         relation: impl Fn(&Mover<'a>) -> Option<usize>,
     ) -> (Vec<BoundPods<'a>>, usize) {
         let mut wanted: Vec<usize> = movers.iter().filter_map(relation).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let mut pods: HashMap<usize, Vec<&'a Pod>> = HashMap::new();
+        let mut kinds: Vec<usize> = wanted.iter().flat_map(|one| &self.kinds_of[*one]).copied().collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let mut pods: BTreeMap<usize, Vec<&'a Pod>> = BTreeMap::new();
         let mut count = 0;
-        let matter = |kind: &&Kind<'_>| wanted.iter().any(|one| matters(self.relations[*one], kind.example));
-        for (place, pod) in self.kinds.iter().filter(matter).flat_map(|kind| &kind.at) {
+        for (place, pod) in kinds.iter().flat_map(|kind| &self.kinds[*kind].at) {
             pods.entry(*place).or_default().push(pod);
             count += 1;
         }
-        let domains = wanted.iter().map(|one| domains(self.relations[*one])).max().unwrap_or(Domains::None);
-        let mut seen: HashSet<usize> = HashSet::new();
-        let mut kept = |place: usize| match domains {
-            Domains::None => false,
-            Domains::Zones => seen.insert(zone[place]),
-            Domains::All => true,
+        match wanted.iter().map(|one| domains(self.relations[*one])).max().unwrap_or(Domains::None) {
+            Domains::None => {}
+            Domains::Zones => pods = with_empty(pods, zones.iter().copied()),
+            Domains::All => pods = with_empty(pods, 0..bound.len()),
+        }
+        let node = |(place, pods): (usize, Vec<&'a Pod>)| {
+            let node = &bound[place];
+            BoundPods { name: node.name, labels: node.labels, taints: node.taints, pods }
         };
-        let node = |(place, node): (usize, &BoundPods<'a>)| {
-            let pods = pods.remove(&place);
-            (kept(place) || pods.is_some()).then(|| BoundPods {
-                name: node.name,
-                labels: node.labels,
-                taints: node.taints,
-                pods: pods.unwrap_or_default(),
-            })
-        };
-        (bound.iter().enumerate().filter_map(node).collect(), count)
+        (pods.into_iter().map(node).collect(), count)
     }
+}
+
+/// The same with nodes without pods that matter.
+fn with_empty<'a>(
+    mut pods: BTreeMap<usize, Vec<&'a Pod>>,
+    nodes: impl Iterator<Item = usize>,
+) -> BTreeMap<usize, Vec<&'a Pod>> {
+    for place in nodes {
+        pods.entry(place).or_default();
+    }
+    pods
 }
 
 /// Of which nodes without pods that matter it counts that they are there.

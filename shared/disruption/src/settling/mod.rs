@@ -21,6 +21,10 @@ use nodeless_scheduling::{Launch, Placement, Prepared, Problem, Solution};
 use relaunch::{Relauncher, least_charge};
 use std::collections::BTreeMap;
 
+/// Plans of more nodes are left as they are: a single look at them would be most of what their work allows, and there is little
+/// to find where nodes are that many.
+const MAX_LAUNCHES: usize = 500;
+
 /// Plans of at most so many nodes are looked at with every one of [`BUDGETS`].
 const MAX_IN_DETAIL: usize = 64;
 
@@ -68,7 +72,7 @@ fn settle(
     prepared: &mut Prepared<'_>,
     max_work: u64,
 ) -> Solution {
-    if solution.launches.is_empty() {
+    if solution.launches.is_empty() || solution.launches.len() > MAX_LAUNCHES {
         return solution;
     }
     let Some(fixed) = Fixed::of(problem, &solution, options) else { return solution };
