@@ -121,7 +121,7 @@ impl Default for Options {
             trust_conditions: false,
             explain: false,
             least_saving: LEAST_SAVING,
-            most_work: 200_000_000,
+            most_work: 100_000_000,
         }
     }
 }

@@ -162,21 +162,21 @@ impl Running<'_, '_> {
             soft.zip(&owned.spread).filter(|(_, group)| self.is_met(**group)).map(|((place, _), _)| place).collect();
         let own = Requirements::from_labels(self.node.labels);
         let fits = |terms: &Vec<_>| Requirements::from_terms(terms).is_ok_and(|wanted| covers(&own, &wanted));
-        let node: Vec<_> = pod.preferred_node_affinity.iter().filter(|term| fits(&term.preference)).collect();
+        let terms = pod.preferred_node_affinity.iter().enumerate();
+        let node: Vec<usize> = terms.filter(|(_, term)| fits(&term.preference)).map(|(place, _)| place).collect();
         if affinity.is_empty() && anti.is_empty() && spread.is_empty() && node.is_empty() {
             return None;
         }
         let mut held = pod.clone();
-        held.required_pod_affinity
-            .extend(affinity.into_iter().map(|place| pod.preferred_pod_affinity[place].preference.clone()));
-        let terms = anti.into_iter().map(|place| pod.preferred_pod_anti_affinity[place].preference.clone());
-        held.required_pod_anti_affinity.extend(terms);
+        held.required_pod_affinity.extend(take(&mut held.preferred_pod_affinity, &affinity));
+        held.required_pod_anti_affinity.extend(take(&mut held.preferred_pod_anti_affinity, &anti));
         spread.into_iter().for_each(|place| held.topology_spread[place].hard = true);
+        let node = take(&mut held.preferred_node_affinity, &node);
         if !node.is_empty() && held.required_node_affinity.is_empty() {
             held.required_node_affinity.push(Vec::new());
         }
         for alternative in &mut held.required_node_affinity {
-            alternative.extend(node.iter().flat_map(|term| term.preference.iter().cloned()));
+            alternative.extend(node.iter().flatten().cloned());
         }
         Some(held)
     }
@@ -203,6 +203,14 @@ impl Running<'_, '_> {
             Kind::Anti => here <= itself,
         }
     }
+}
+
+/// Takes the terms at these places out of a list.
+fn take<T>(terms: &mut Vec<Weighted<T>>, places: &[usize]) -> Vec<T> {
+    let all = std::mem::take(terms).into_iter().enumerate();
+    let (taken, left): (Vec<_>, Vec<_>) = all.partition(|(place, _)| places.contains(place));
+    *terms = left.into_iter().map(|(_, term)| term).collect();
+    taken.into_iter().map(|(_, term)| term.preference).collect()
 }
 
 #[cfg(test)]
