@@ -34,12 +34,14 @@ locals {
   # What a function reads from its environment. These names are a contract with the Rust code; the tests hold both to it.
   environment = {
     planner = {
-      NODELESS_TABLE            = aws_dynamodb_table.state.name
-      NODELESS_PLAN_QUEUE_URL   = aws_sqs_queue.plan.url
-      NODELESS_CLAIMS_QUEUE_URL = aws_sqs_queue.claims.url
-      NODELESS_FEATURE_GATES    = "NodeRepair=${var.feature_gates.node_repair},SpotToSpotConsolidation=${var.feature_gates.spot_to_spot_consolidation}"
-      NODELESS_ZONAL_SHIFT      = tostring(var.zonal_shift_enabled)
-      NODELESS_KEEP_SNAPSHOTS   = var.keep_snapshots
+      NODELESS_TABLE             = aws_dynamodb_table.state.name
+      NODELESS_PLAN_QUEUE_URL    = aws_sqs_queue.plan.url
+      NODELESS_CLAIMS_QUEUE_URL  = aws_sqs_queue.claims.url
+      NODELESS_FEATURE_GATES     = "NodeRepair=${var.feature_gates.node_repair},SpotToSpotConsolidation=${var.feature_gates.spot_to_spot_consolidation}"
+      NODELESS_ZONAL_SHIFT       = tostring(var.zonal_shift_enabled)
+      NODELESS_KEEP_SNAPSHOTS    = var.keep_snapshots
+      NODELESS_PREFERENCE_POLICY = var.preference_policy
+      NODELESS_MIN_VALUES_POLICY = var.min_values_policy
     }
     lifecycle = {
       NODELESS_TABLE            = aws_dynamodb_table.state.name

@@ -180,6 +180,28 @@ variable "zonal_shift_enabled" {
   nullable    = false
 }
 
+variable "preference_policy" {
+  description = "Karpenter's PREFERENCE_POLICY. Respect: preferences of pods (preferred affinity and anti-affinity, ScheduleAnyway spread) are tried before they are given up, and consolidation keeps those that are met. Ignore: they are not looked at."
+  type        = string
+  default     = "Respect"
+  nullable    = false
+  validation {
+    condition     = contains(["Respect", "Ignore"], var.preference_policy)
+    error_message = "preference_policy is Respect or Ignore."
+  }
+}
+
+variable "min_values_policy" {
+  description = "Karpenter's MIN_VALUES_POLICY. Strict: a NodePool whose minValues cannot be reached launches nothing. BestEffort: it launches with fewer."
+  type        = string
+  default     = "Strict"
+  nullable    = false
+  validation {
+    condition     = contains(["Strict", "BestEffort"], var.min_values_policy)
+    error_message = "min_values_policy is Strict or BestEffort."
+  }
+}
+
 variable "keep_snapshots" {
   description = "For how long the table keeps what each plan was made from, such as 2h, so that `nodeless plan --snapshot` can make it again; empty (default) keeps nothing. A snapshot of a large cluster is some megabytes, and each kilobyte costs a write request unit: set it while a decision is looked into. It holds pods, nodes and objects as planning sees them, no Secret, no environment variable and no user data."
   type        = string

@@ -8,7 +8,8 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{PlanError, Planner};
 use nodeless_ports::queue::PlanMessage;
-use nodeless_runtime::{ConnectError, Connections, Environment, batch};
+use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError, batch};
+use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
 use tokio::sync::OnceCell;
 
 #[tokio::main]
@@ -36,6 +37,23 @@ fn note_malformed(event: &SqsEvent) {
     }
 }
 
+/// How pods are scheduled, by Karpenter's settings of these names.
+fn scheduling(environment: &Environment) -> Result<Options, EnvironmentError> {
+    Ok(Options {
+        preferences: environment.parsed_or(
+            "NODELESS_PREFERENCE_POLICY",
+            "whether preferences of pods are tried before they are given up: Respect or Ignore",
+            PreferencePolicy::default(),
+        )?,
+        min_values: environment.parsed_or(
+            "NODELESS_MIN_VALUES_POLICY",
+            "what happens where minValues cannot be reached: Strict or BestEffort",
+            MinValuesPolicy::default(),
+        )?,
+        ..Options::default()
+    })
+}
+
 async fn connect() -> Result<Planner, ConnectError> {
     let environment = Environment::of_process();
     let gates = environment.parsed_or(
@@ -49,12 +67,19 @@ async fn connect() -> Result<Planner, ConnectError> {
         "for how long the table keeps what each plan was made from, such as 2h; not at all where it is not set",
         NillableDuration::Never,
     )?;
+    let scheduling = scheduling(&environment)?;
     let connections = Connections::connect(&environment).await?;
     Ok(Planner::new(
         connections.context,
         connections.claims,
         connections.queue,
         connections.cluster,
-        PlanSettings { gates, zonal_shift, keep_snapshots: keep_snapshots.duration(), ..PlanSettings::default() },
+        PlanSettings {
+            gates,
+            zonal_shift,
+            keep_snapshots: keep_snapshots.duration(),
+            scheduling,
+            ..PlanSettings::default()
+        },
     ))
 }

@@ -62,7 +62,9 @@ pub use engine::{Prepared, solve};
 pub use existing::{Excluded, ExistingNode, existing_node};
 pub use new_nodes::NewNode;
 pub use preferences::{HeldPod, held_preferences};
-pub use problem::{BoundPods, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, VolumeTopology};
+pub use problem::{
+    BoundPods, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, UnknownPolicy, VolumeTopology,
+};
 pub use reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
 pub use ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
 pub use solution::{ChosenOffering, Launch, Placement, PricedType, Solution, Unschedulable};

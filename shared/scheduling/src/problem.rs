@@ -5,6 +5,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{DaemonSet, InstanceTypes, Node, NodePool, Pod, Requirements, StringMap, Taint};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 /// Everything that a plan depends on. The same problem always has the same solution, in whatever order its lists come.
 #[derive(Clone, Debug, Default)]
@@ -116,6 +117,38 @@ pub enum MinValuesPolicy {
     BestEffort,
 }
 
+/// A policy has no such name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is one of {expected}, and not {given:?}")]
+pub struct UnknownPolicy {
+    given: String,
+    expected: &'static str,
+}
+
+impl FromStr for PreferencePolicy {
+    type Err = UnknownPolicy;
+
+    fn from_str(given: &str) -> Result<Self, UnknownPolicy> {
+        match given {
+            "Respect" => Ok(Self::Respect),
+            "Ignore" => Ok(Self::Ignore),
+            _ => Err(UnknownPolicy { given: given.to_owned(), expected: "Respect and Ignore" }),
+        }
+    }
+}
+
+impl FromStr for MinValuesPolicy {
+    type Err = UnknownPolicy;
+
+    fn from_str(given: &str) -> Result<Self, UnknownPolicy> {
+        match given {
+            "Strict" => Ok(Self::Strict),
+            "BestEffort" => Ok(Self::BestEffort),
+            _ => Err(UnknownPolicy { given: given.to_owned(), expected: "Strict and BestEffort" }),
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -126,5 +159,21 @@ impl Default for Options {
             max_work: None,
             max_explained: 500,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_have_karpenters_names() {
+        assert_eq!("Ignore".parse(), Ok(PreferencePolicy::Ignore));
+        assert_eq!("Respect".parse(), Ok(PreferencePolicy::Respect));
+        assert_eq!("BestEffort".parse(), Ok(MinValuesPolicy::BestEffort));
+        assert_eq!("Strict".parse(), Ok(MinValuesPolicy::Strict));
+        let wrong = "ignore".parse::<PreferencePolicy>().unwrap_err().to_string();
+        assert_eq!(wrong, "it is one of Respect and Ignore, and not \"ignore\"");
+        assert!("Lax".parse::<MinValuesPolicy>().is_err());
     }
 }
