@@ -38,7 +38,7 @@ fn note_malformed(event: &SqsEvent) {
 }
 
 /// How pods are scheduled, by Karpenter's settings of these names.
-fn scheduling(environment: &Environment) -> Result<Options, EnvironmentError> {
+fn scheduling(environment: &Environment<'_>) -> Result<Options, EnvironmentError> {
     Ok(Options {
         preferences: environment.parsed_or(
             "NODELESS_PREFERENCE_POLICY",

@@ -128,7 +128,7 @@ fn consolidation_keeps_pods_near_those_that_they_prefer() {
     near.preferred_pod_affinity = preferred(labels::ZONE, "cache");
     let cache = labelled(pod("cache", 1500, 3000), "app", "cache");
     let mut world = World::new(vec![node_pool("default")]);
-    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![cache.clone()]);
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![cache]);
     world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![near]);
     world.node("default", "c9.large", CapacityType::OnDemand, ZONES[1], vec![pod("far", 1700, 3500)]);
     let first = world.decide().commands;

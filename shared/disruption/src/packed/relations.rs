@@ -207,7 +207,7 @@ impl<'a> Index<'a> {
         for selector in pod.required_pod_anti_affinity.iter().filter_map(|term| term.selector.as_ref()) {
             match selector.match_labels.first_key_value() {
                 Some((key, value)) => {
-                    found.extend(self.having.get(&(key.as_str(), value.as_str())).into_iter().flatten())
+                    found.extend(self.having.get(&(key.as_str(), value.as_str())).into_iter().flatten());
                 }
                 None => return (0..count).collect(),
             }
@@ -342,10 +342,7 @@ impl<'a> Neighbours<'a> {
 }
 
 /// The same with nodes without pods that matter.
-fn with_empty<'a>(
-    mut pods: BTreeMap<usize, Vec<&'a Pod>>,
-    nodes: impl Iterator<Item = usize>,
-) -> BTreeMap<usize, Vec<&'a Pod>> {
+fn with_empty(mut pods: BTreeMap<usize, Vec<&Pod>>, nodes: impl Iterator<Item = usize>) -> BTreeMap<usize, Vec<&Pod>> {
     for place in nodes {
         pods.entry(place).or_default();
     }
