@@ -106,7 +106,7 @@ impl<'c, 'a> Departures<'c, 'a> {
     fn moving(&self, one: &Eligible<'_, 'a>) -> (Vec<&'a Pod>, usize, usize) {
         let by_name = |a: &&Pod, b: &&Pod| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         let (coming, mut waiting) = self.expected.coming_to(one.of.name());
-        let own = pods::reschedulable(&one.of.pods).filter(|pod| !self.guards.holds(pod, self.now));
+        let own = pods::reschedulable(&one.of.pods).filter(|pod| !self.guards.holds(pod, None, self.now));
         let (mut virtual_pods, mut moving): (Vec<&Pod>, Vec<&Pod>) = own.chain(coming).partition(|pod| is_virtual(pod));
         moving.sort_by(by_name);
         virtual_pods.sort_by(by_name);

@@ -48,6 +48,7 @@ pub use decision::{
 };
 pub use drift::{Drift, DriftReason, drift};
 pub use expiration::{Expired, expired};
+pub use pods::Guards;
 pub use reasons::{KeptReason, NoRoom};
 pub use settling::plan;
 pub use static_capacity::{StaticChange, static_changes};

@@ -42,12 +42,18 @@ pub(crate) fn is_empty(pods: &[&Pod]) -> bool {
     reschedulable(pods).all(|pod| eviction_cost(pod) <= 0.0 && !is_virtual(pod))
 }
 
-/// All PodDisruptionBudgets, by namespace.
+/// For how long a drain may be held up by a PodDisruptionBudget before its pods have no room kept for them elsewhere. A budget
+/// that lets one pod go after another does so within that time; one that waits for something else may wait for days.
+const BLOCKED_DRAIN: SignedDuration = SignedDuration::from_mins(10);
+
+/// All PodDisruptionBudgets, by namespace: which pods they keep where they are.
 #[derive(Debug, Default)]
-pub(crate) struct Guards<'a>(HashMap<&'a str, Vec<&'a PodDisruptionBudget>>);
+pub struct Guards<'a>(HashMap<&'a str, Vec<&'a PodDisruptionBudget>>);
 
 impl<'a> Guards<'a> {
-    pub(crate) fn of(budgets: &'a [PodDisruptionBudget]) -> Self {
+    /// Those of a cluster.
+    #[must_use]
+    pub fn of(budgets: &'a [PodDisruptionBudget]) -> Self {
         let mut all: HashMap<&str, Vec<&PodDisruptionBudget>> = HashMap::new();
         for budget in budgets {
             all.entry(&budget.namespace).or_default().push(budget);
@@ -81,10 +87,29 @@ impl<'a> Guards<'a> {
         annotation.into_iter().chain(budget).collect()
     }
 
-    /// Whether a pod stays on its node until it is taken away by force: nobody knows when it will need another node.
-    pub(crate) fn holds(&self, pod: &Pod, now: Timestamp) -> bool {
-        let covered = || is_evicted_by_us(pod) && self.covering(pod).any(|budget| budget.blocks_always);
-        !is_virtual(pod) && (pod.protection(now) == Protection::Active || covered())
+    /// Whether nobody knows when a pod will need another node, so that no room is launched or kept for it: it stays until it is
+    /// taken away by force, or the drain of its node began so long ago and a budget still allows no eviction. Once it is
+    /// evicted it is a pod that waits.
+    #[must_use]
+    pub fn holds(&self, pod: &Pod, drain_started: Option<Timestamp>, now: Timestamp) -> bool {
+        if is_virtual(pod) {
+            return false;
+        }
+        if pod.protection(now) == Protection::Active {
+            return true;
+        }
+        if !is_evicted_by_us(pod) {
+            return false;
+        }
+        match self.blocking_budget(pod) {
+            None => false,
+            Some(KeptReason::PodDisruptionBudget { .. }) => {
+                drain_started.is_some_and(|started| now.duration_since(started) >= BLOCKED_DRAIN)
+                    || self.covering(pod).any(|budget| budget.blocks_always)
+            }
+            // The Eviction API refuses a pod that several budgets cover, whatever they allow.
+            Some(_) => true,
+        }
     }
 
     /// The budgets that cover a pod.

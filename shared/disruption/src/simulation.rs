@@ -74,7 +74,11 @@ impl<'a> Expected<'a> {
         let mut moving: Vec<&'a Pod> = Vec::new();
         let leaving = cluster.nodes.iter().filter(|node| node.is_leaving());
         // A pod that stays where it is, for as long as that may be, keeps no other node from going.
-        let leaving = leaving.flat_map(|node| pods::reschedulable(&node.pods)).filter(|pod| !guards.holds(pod, now));
+        let leaving = leaving.flat_map(|node| {
+            let drain_started = node.claim.and_then(|claim| claim.status.drain_started);
+            let guards = &guards;
+            pods::reschedulable(&node.pods).filter(move |pod| !guards.holds(pod, drain_started, now))
+        });
         for pod in leaving {
             match known.home(pod) {
                 Some(Home::Node(node)) => expected.by_node.entry(node.to_owned()).or_default().push(pod),

@@ -228,3 +228,39 @@ fn bad_input_is_said_on_the_object_concerned() {
     said("Pod", "b", "PodDisruptionBudgets one and two cover this pod");
     said("Node", "node-00001", "NodePool gone does not exist");
 }
+
+#[test]
+fn room_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them_for_long() {
+    let blocked = |allowed: i32, minutes: i64| {
+        let mut world = World::new(vec![node_pool("default")]);
+        let draining = world.on_demand("c9.large", vec![labelled(pod("db", 1500, 1024), "app", "db")]);
+        draining.claim.phase = Phase::Draining;
+        draining.claim.status.drain_started = Some(now() - SignedDuration::from_mins(minutes));
+        world.on_demand("c9.large", Vec::new());
+        world.budgets = vec![PodDisruptionBudget {
+            namespace: "default".into(),
+            name: "db".into(),
+            selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), "db".into())]))),
+            disruptions_allowed: allowed,
+            ..PodDisruptionBudget::default()
+        }];
+        world
+    };
+    let stays = "pod default/db";
+    for (allowed, minutes) in [(0, 9), (1, 9), (1, 60)] {
+        let world = blocked(allowed, minutes);
+        assert!(world.kept(1).contains(stays), "{allowed} allowed, {minutes} minutes: {}", world.kept(1));
+    }
+    let goes = |world: &World| world.decide().commands[0].candidates[0].node == "node-00001";
+    assert!(goes(&blocked(0, 10)));
+    // The Eviction API refuses a pod that two budgets cover, whatever they allow.
+    let mut twice = blocked(1, 1);
+    let second = PodDisruptionBudget { name: "db-too".into(), ..twice.budgets[0].clone() };
+    twice.budgets.push(second);
+    assert!(goes(&twice));
+    // One that is not ready may be evicted where the budget says so.
+    let mut unhealthy = blocked(0, 60);
+    unhealthy.budgets[0].always_allows_unhealthy = true;
+    unhealthy.places[0].pods[0].ready = Some(false);
+    assert!(unhealthy.kept(1).contains(stays), "{}", unhealthy.kept(1));
+}

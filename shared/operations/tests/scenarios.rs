@@ -9,7 +9,10 @@ use nodeless_catalog::Catalog;
 use nodeless_lifecycle::Collection;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{Instance, InstanceState, Node, Phase, Pod, Quantity, ResourceList, StringMap, labels};
+use nodeless_model::{
+    Instance, InstanceState, LabelSelector, Node, Phase, Pod, PodDisruptionBudget, Quantity, ResourceList, StringMap,
+    labels,
+};
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::{CatalogCache, PlanError, Refresher};
 use nodeless_ports::cluster::InvalidObject;
@@ -164,6 +167,30 @@ async fn a_budget_that_forbids_holds_the_drain_and_the_node_stays() {
     town.cluster.lock().protected.clear();
     town.until("the instance is gone", |town| !town.cluster.lock().mirrors.contains_key(&name)).await;
     assert!(town.claims.get(&name).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn nothing_is_launched_any_more_for_pods_whose_drain_a_budget_has_held_up_for_long() {
+    let mut town = running_town(1).await;
+    let budget = PodDisruptionBudget {
+        namespace: "default".into(),
+        name: "web".into(),
+        selector: Some(LabelSelector::default()),
+        ..PodDisruptionBudget::default()
+    };
+    town.cluster.lock().budgets = vec![budget];
+    town.cluster.lock().protected.insert("default/web-0".into());
+    let name = town.records().await[0].name.clone();
+    town.cluster.lock().mirrors.get_mut(&name).unwrap().deletion_timestamp = Some(town.clock.now());
+    town.until("a node is launched for the pod that has to leave", |town| town.cloud.launched() == 2).await;
+    town.minutes(30).await;
+    assert_eq!(town.claims.get(&name).await.unwrap().unwrap().phase, Phase::Draining);
+    assert_eq!(town.cloud.launched(), 2, "it is not launched again");
+    assert_eq!(town.cloud.alive().len(), 1, "it is empty and goes");
+    // The budget lets the pod go: it is a pod that waits.
+    town.cluster.lock().protected.clear();
+    town.cluster.lock().budgets.clear();
+    town.until("the instance is gone", |town| !town.cluster.lock().mirrors.contains_key(&name)).await;
 }
 
 #[tokio::test]

@@ -2,9 +2,9 @@
 
 use super::pools::Judged;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_disruption::Guards;
 use nodeless_model::claim::condition;
-use nodeless_model::pod::Protection;
-use nodeless_model::{Node, NodeClaim, Phase, Pod, PodDisruptionBudget};
+use nodeless_model::{Node, NodeClaim, Phase, Pod};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{BoundPods, Problem, VolumeTopology, existing_node};
@@ -110,11 +110,12 @@ impl<'a> Situation<'a> {
     pub(super) fn problem(&self, judged: &'a [Judged], now: Timestamp) -> Problem<'a> {
         let waits = |pod: &&Pod| pod.is_provisionable() && self.volume_fault(pod).is_none();
         let waiting = self.view.pods.iter().filter(waits);
-        let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| &place.pods).copied();
-        let moving = moving.filter(|pod| {
-            pod.is_reschedulable()
-                && pod.protection(now) != Protection::Active
-                && !is_blocked(pod, &self.view.disruption_budgets)
+        let guards = Guards::of(&self.view.disruption_budgets);
+        let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| {
+            let drain_started = place.claim.and_then(|claim| claim.status.drain_started);
+            let guards = &guards;
+            let leaves = move |pod: &&Pod| pod.is_reschedulable() && !guards.holds(pod, drain_started, now);
+            place.pods.iter().copied().filter(leaves)
         });
         let buffers = self.virtual_pods.iter().copied();
         let buffers = buffers.filter(|pod| self.awaited.is_empty() || !self.awaited.contains(&pod.key()));
@@ -179,9 +180,4 @@ pub(super) fn volume_fault<'v>(view: &'v ClusterView, pod: &Pod) -> Option<&'v S
     }
     let keys = pod.volume_claims.iter().map(|claim| format!("{}/{}", pod.namespace, claim.claim_name));
     keys.filter_map(|key| view.volume_faults.get(&key)).next()
-}
-
-/// Whether a budget never lets a pod go, so that nobody knows when it will need another node.
-fn is_blocked(pod: &Pod, budgets: &[PodDisruptionBudget]) -> bool {
-    budgets.iter().any(|budget| budget.blocks_always && budget.covers(&pod.namespace, &pod.labels))
 }

@@ -7,7 +7,8 @@ use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment};
 use nodeless_model::pod::PodPhase;
 use nodeless_model::{
-    CapacityType, Instance, Node, NodeClaim, NodeOverlay, NodePool, Pod, Quantity, ResourceList, Taint, labels,
+    CapacityType, Instance, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, Quantity, ResourceList,
+    Taint, labels,
 };
 use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject};
 use nodeless_ports::{Cluster, ErrorKind, PortError};
@@ -45,6 +46,8 @@ pub struct ClusterState {
     pub status_writes: usize,
     /// Pods that a budget protects.
     pub protected: BTreeSet<String>,
+    /// The PodDisruptionBudgets as a plan reads them.
+    pub budgets: Vec<PodDisruptionBudget>,
     /// Pods whose deletion a webhook refuses.
     pub held: BTreeSet<String>,
     /// Whether a controller makes a new pod for each one that is evicted.
@@ -230,6 +233,7 @@ impl Cluster for TestCluster {
                 node_pool_statuses: state.pool_statuses.clone(),
                 node_overlays: state.overlays.clone(),
                 capacity_buffers: state.buffers.clone(),
+                disruption_budgets: state.budgets.clone(),
                 volumes: state.volumes.clone(),
                 volume_faults: state.volume_faults.clone(),
                 invalid: state.invalid.clone(),
