@@ -176,6 +176,8 @@ fn a_drifted_node_says_where_its_pods_go_and_what_a_fixed_number_lacks_is_launch
     assert_eq!(launches[0]["launches"].as_array().unwrap().len(), 2, "{launches:#}");
     let text = objects.run(&[]).stdout;
     assert!(text.contains("NodePool fixed launches 2 nodes to have its replicas"), "{text}");
+    // Those nodes are no business of anybody who asks why nodes stay.
+    assert_eq!(plan["kept"].as_array().unwrap().len(), 1, "{plan:#}");
     assert!(text.contains("moves  1 pod to room"), "{text}");
 }
 
@@ -412,6 +414,9 @@ fn all_reasons_of_a_node_are_told_and_what_expired_takes_no_pods() {
         "PodDisruptionBudget default/job allows no eviction of pod default/job; its pods changed less than consolidateAfter \
          (1m) ago; that is over at 2026-01-10T12:01:00Z; pod default/db, which has to leave its node, is expected there"
     );
+    // As in the cluster, where the sweep has told the node to leave before the next plan.
+    let moves = json!({ "pod": "default/db", "node": "busy" });
+    assert!(plan["placements"].as_array().unwrap().contains(&moves), "{plan:#}");
     // Neither takes the pod of the node that costs too much, so a new one does.
     let command = &plan["commands"][0];
     assert_eq!((&command["nodes"], &command["placements"]), (&json!(["wasted"]), &json!([])), "{plan:#}");

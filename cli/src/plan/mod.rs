@@ -19,7 +19,8 @@ use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::Command;
 use nodeless_operations::gates::FeatureGates;
-use nodeless_operations::{DisruptionSettings, DryRun};
+use nodeless_operations::plan::PlanSettings;
+use nodeless_operations::{DryRun, DryRunInput};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::claims::StoredChurn;
 use nodeless_scheduling::{Options, Solution};
@@ -61,6 +62,15 @@ pub(crate) struct Deciding {
     pub(crate) decisions: usize,
 }
 
+/// What is told of decisions, beside them.
+#[derive(Clone, Copy)]
+struct Telling {
+    decisions: usize,
+    /// Whether it is known how many pods were evicted within the last hour.
+    churn_known: bool,
+    node_repair: bool,
+}
+
 /// In which form the plan is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
@@ -80,19 +90,32 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     catalog.notes.iter().for_each(|note| eprintln!("warning: {note}"));
     let view = std::mem::take(&mut snapshot.view);
     let claims = std::mem::take(&mut snapshot.claims);
+    let gates = disruption.as_ref().map(|deciding| deciding.gates).unwrap_or_default();
+    let telling = disruption.as_ref().map(|deciding| Telling {
+        decisions: deciding.decisions,
+        churn_known: deciding.churn.is_some(),
+        node_repair: gates.node_repair,
+    });
+    let dry_run = DryRun::new(DryRunInput {
+        view,
+        claims,
+        catalog: catalog.catalog.clone(),
+        now: at,
+        shifted,
+        settings: PlanSettings { scheduling: options, gates, ..PlanSettings::default() },
+        disruption: disruption.map(|deciding| deciding.churn.unwrap_or_default()),
+    });
     // The process ends with the plan, and to give a large cluster back object by object takes as long as to sort it.
-    let dry_run = DryRun::new(view, claims, &catalog.catalog, at, disruption.is_some(), shifted);
     let dry_run = ManuallyDrop::new(dry_run);
     dry_run.assumptions().iter().for_each(|assumption| eprintln!("warning: {assumption}"));
     for (pool, why) in dry_run.unusable() {
         eprintln!("warning: NodePool {pool} cannot be used: {why}");
     }
 
-    let problem = dry_run.problem();
     let started = Instant::now();
-    let solution = nodeless_disruption::plan(&problem, &options, true);
+    let (problem, solution) = dry_run.place();
     let elapsed = started.elapsed();
-    let nodes = if disruption.is_some() { dry_run.node_names() } else { BTreeMap::new() };
+    let nodes = if telling.is_some() { dry_run.node_names() } else { BTreeMap::new() };
     let asked = explain::resolve(&explain, dry_run.view(), &snapshot.held, &nodes)?;
     let faulty_pods = dry_run.faulty();
     let about = explain::About {
@@ -106,27 +129,13 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     report.statistics.nodes = dry_run.node_count();
     report.statistics.instance_types = catalog.catalog.types.len();
     report.statistics.elapsed_milliseconds = milliseconds(elapsed);
-    let decided = disruption.map(|deciding| {
-        let options = nodeless_disruption::Options {
-            scheduling: options,
-            spot_to_spot: deciding.gates.spot_to_spot_consolidation,
-            ..nodeless_disruption::Options::default()
-        };
-        let churn_known = deciding.churn.is_some();
-        let settings = DisruptionSettings {
-            options,
-            decisions: deciding.decisions,
-            node_repair: deciding.gates.node_repair,
-            churn: deciding.churn.unwrap_or_default(),
-        };
-        (decide(&dry_run, &solution, &settings, churn_known, &snapshot.counted, &mut report), settings)
-    });
+    let decided = telling.map(|telling| decide(&dry_run, &solution, telling, &snapshot.counted, &mut report));
     for asked in asked {
         let told = match (asked, &decided, &report.disruption) {
             (Asked::Pod(pod), _, _) => Some(Told::Pod(about.explain(&pod))),
-            (Asked::Node(node), Some((commands, settings)), Some(disruption)) => dry_run
-                .story(&node, commands, &solution, settings)
-                .map(|story| Told::Node(Box::new(disruption.explain(story)))),
+            (Asked::Node(node), Some(commands), Some(disruption)) => {
+                dry_run.story(&node, commands, &solution).map(|story| Told::Node(Box::new(disruption.explain(story))))
+            }
             (Asked::Node(_), _, _) => None,
         };
         report.explanations.extend(told);
@@ -160,8 +169,7 @@ fn shifted_zones(asked: &[String], catalog: &Catalog) -> Result<Vec<ShiftedZone>
 fn decide(
     dry_run: &DryRun,
     solution: &Solution,
-    settings: &DisruptionSettings,
-    churn_known: bool,
+    telling: Telling,
     counted: &BTreeMap<String, i32>,
     report: &mut Report,
 ) -> Vec<Command> {
@@ -171,7 +179,7 @@ fn decide(
         );
     }
     let started = Instant::now();
-    let found = dry_run.disruption(solution, settings);
+    let found = dry_run.disruption(solution, telling.decisions);
     report.statistics.disruption = Some(DisruptionStatistics {
         decisions: found.decisions,
         elapsed_milliseconds: milliseconds(started.elapsed()),
@@ -185,7 +193,7 @@ fn decide(
     if let Some(why) = &found.repair_doubt {
         eprintln!("warning: {why}");
     }
-    if !churn_known && found.commands.iter().any(|command| !command.evictions.is_empty()) {
+    if !telling.churn_known && found.commands.iter().any(|command| !command.evictions.is_empty()) {
         eprintln!(
             "note: how many pods were evicted by choice within the last hour only the claims table knows, so the churn breaker \
              counts from none; give --churn"
@@ -193,8 +201,8 @@ fn decide(
     }
     let commands = found.commands.clone();
     let mut told = DisruptionReport::new(found, &dry_run.instances(), dry_run.now());
-    told.repairs.iter_mut().filter(|_| !settings.node_repair).for_each(|repair| repair.action = RepairAction::Off);
-    told.churn.iter_mut().filter(|_| !churn_known).for_each(ChurnReport::forget);
+    told.repairs.iter_mut().filter(|_| !telling.node_repair).for_each(|repair| repair.action = RepairAction::Off);
+    told.churn.iter_mut().filter(|_| !telling.churn_known).for_each(ChurnReport::forget);
     report.disruption = Some(told);
     commands
 }

@@ -34,7 +34,7 @@ mod zonal_shift;
 pub use context::Context;
 pub use interrupt::{Interrupter, Interruption, ParseInterruptionError};
 pub use offers::{CatalogCache, CatalogError};
-pub use plan::{Disruption, DisruptionSettings, DryRun, PlanError, PlanReport, Planner, PoolChurn, Snapshot};
+pub use plan::{Disruption, DryRun, DryRunInput, PlanError, PlanReport, Planner, PoolChurn, Snapshot};
 pub use reconcile::{ReconcileError, Reconciled, Reconciler};
 pub use refresh::{RefreshError, RefreshReport, Refresher};
 pub use sweep::{SweepError, SweepReport, Sweeper};

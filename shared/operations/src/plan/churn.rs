@@ -143,17 +143,6 @@ impl Breaker {
         self.stopped.iter().map(line).collect()
     }
 
-    /// Reckons with a command as if it were carried out.
-    pub(super) fn suppose(&mut self, command: &Command, now: Timestamp) {
-        for (pool, evictions) in self.evictions(command, now) {
-            if let Some(known) = self.pools.get_mut(&pool) {
-                known.note(command, evictions, now);
-            }
-        }
-        self.reckon(command);
-        self.judge(now);
-    }
-
     /// What each NodePool is judged by, in the order of their names.
     pub(super) fn pools(&self, now: Timestamp) -> Vec<PoolChurn> {
         let of = |(name, known): (&String, &Known)| {

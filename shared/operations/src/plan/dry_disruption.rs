@@ -1,25 +1,31 @@
 //! Which nodes would go by choice: what the planner decides, one decision after another, without doing any of it.
 
+use super::action::Written;
 use super::churn::{Breaker, PoolChurn};
+use super::commands::Commands;
 use super::disrupt::{doubt, input};
 use super::dry_run::DryRun;
-use super::situation::{Place, Situation};
-use super::stages::static_capacity::{repair_blocked, unhealthy_nodes};
-use jiff::Timestamp;
+use super::facts::Facts;
+use super::pipeline;
+use super::pools::Judged;
+use super::situation::Place;
+use super::snapshot::Snapshot;
+use super::stages::disruption::{Deciding, confirm};
+use super::stages::static_capacity::{numbers, unhealthy_nodes};
+use super::told::OnBoth;
+use crate::names::Names;
 use nodeless_disruption::command::CommandRecord;
-use nodeless_disruption::repair::{Unhealthy, Verdict};
-use nodeless_disruption::schedules::retiring;
-use nodeless_disruption::{
-    Candidate, Cluster, Command, Kept, KeptReason, Options, StaticChange, Story, decide, expired, static_changes, story,
-};
-use nodeless_model::claim::LaunchedInstance;
+use nodeless_disruption::repair::Unhealthy;
+use nodeless_disruption::{Candidate, Command, Kept, KeptReason, Options, StaticChange, Story, story};
+use nodeless_model::NodeClaim;
+use nodeless_model::claim::{Charge, LaunchedInstance, Termination, TerminationReason};
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::claims::StoredChurn;
 use nodeless_scheduling::Solution;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What takes the nodes that go whatever decisions say.
-const ANYWAY: &str = "going-anyway";
+/// What is added to why a node is not healthy.
+const REPAIRED: &str = ", which node repair does not wait for any longer";
 
 /// Which nodes would go by choice, and why each other one stays.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,102 +55,65 @@ pub struct Disruption {
     pub doubt: Option<String>,
 }
 
-/// What the decisions are made with.
-pub struct DisruptionSettings {
-    /// How decisions are made; how hashes are made, and that conditions are trusted, is set here.
-    pub options: Options,
-    /// How many decisions are made at most.
-    pub decisions: usize,
-    /// Whether nodes that have been unhealthy for too long are repaired.
-    pub node_repair: bool,
-    /// What the claims table holds of the last hour's evictions. Without it the churn breaker counts from none.
-    pub churn: Vec<StoredChurn>,
-}
-
 impl DryRun {
-    /// Decides which nodes go, as the planner does from run to run: each decision is carried out by the first method that
-    /// finds something, and the next one sees its commands under way. `solution` is what was planned for the pods that wait.
+    /// Decides which nodes go, as the planner does from plan to plan: each decision is carried out by the first method that
+    /// finds something, and the next one sees its commands under way. At most so many decisions are made. `solution` is what
+    /// was planned for the pods that wait.
     #[must_use]
-    pub fn disruption(&self, solution: &Solution, settings: &DisruptionSettings) -> Disruption {
-        let options = completed(&settings.options);
-        let (judged, now) = (self.offered.judged.as_slice(), self.snapshot.now);
-        let situation = self.situation();
-        let mut records: Vec<CommandRecord> = Vec::new();
+    pub fn disruption(&self, solution: &Solution, decisions: usize) -> Disruption {
+        let facts = self.facts();
         let mut found = Disruption { doubt: doubt(&self.snapshot.view), ..Disruption::default() };
-        let mut not_looked_at = BTreeSet::new();
-        let (mut first, mut last) = (Vec::new(), Vec::new());
-        let mut breaker = Breaker::of(&situation, judged, &[], Ok(&settings.churn), now);
-        found.churn = breaker.pools(now);
-        match unhealthy_nodes(&situation, judged, &[], now) {
+        let as_it_is = Facts { claims: &self.snapshot.claims, ..facts };
+        match unhealthy_nodes(as_it_is, &[]) {
             Ok(unhealthy) => found.unhealthy = unhealthy,
             Err(why) => found.repair_doubt = Some(why),
         }
-        let repaired = if settings.node_repair { repaired(&found.unhealthy) } else { BTreeMap::new() };
-        let mut goes = BTreeMap::new();
-        for round in 0..settings.decisions.max(1) {
-            let (mut cluster, going) = self.cluster(&situation, &records, solution, &options, &repaired);
-            goes.extend(going);
-            cluster.stopped.clone_from(&breaker.stopped);
-            cluster.not_looked_at = std::mem::take(&mut not_looked_at);
-            let decision = decide(&cluster, now, &options);
-            found.decisions += 1;
+        found.fixed = numbers(as_it_is);
+        found.fixed.retain(|change| !change.launches.is_empty() || change.short.is_some());
+        found.events.clone_from(&self.said);
+        let mut rounds = Rounds::new(self, solution);
+        for round in 0..decisions.max(1) {
+            let decided = rounds.next(self, &mut found);
             if round == 0 {
-                found.fixed = static_changes(&cluster, now, &options);
-                found.fixed.retain(|change| !change.launches.is_empty() || change.short.is_some());
-                found.events = decision.events;
-                first.clone_from(&decision.kept);
+                rounds.first.clone_from(&rounds.last);
             }
-            last = decision.kept;
-            not_looked_at = decision.not_looked_at;
-            found.cut_off = !decision.commands.is_empty();
-            if decision.commands.is_empty() {
+            found.decisions += 1;
+            found.cut_off = decided;
+            if !decided {
                 break;
             }
-            for command in decision.commands {
-                // When its turn comes the planner finds that it is no longer right; what is left of it is decided anew.
-                if let Some(why) = command.candidates.iter().find_map(|one| breaker.stopped.get(&one.node_pool)) {
-                    let stays = |one: &Candidate| Kept {
-                        node: one.node.clone(),
-                        reasons: vec![KeptReason::Churn(why.clone())],
-                    };
-                    last.extend(command.candidates.iter().map(stays));
-                    continue;
-                }
-                breaker.suppose(&command, now);
-                records.push(CommandRecord::propose(command));
-            }
         }
-        if settings.node_repair {
-            found.events.extend(found.unhealthy.iter().flat_map(|node| repair_blocked(node, judged)));
-        }
-        found.events.extend(breaker.events(judged));
-        found.foreign = situation
+        found.foreign = self
+            .situation()
             .places
             .iter()
             .filter_map(|place| place.node.filter(|node| node.node_pool().is_none() && place.claim.is_none()))
             .map(|node| node.name.clone())
             .collect();
-        found.commands = records.into_iter().map(|record| record.command).collect();
-        found.kept = kept(last, &first, &found, &goes);
+        found.commands = rounds.commands.records.into_iter().map(|record| record.command).collect();
+        let Rounds { mut last, mut first, .. } = rounds;
+        for kept in [&mut last, &mut first] {
+            // Nobody asks why a node stays that is about to be launched.
+            kept.retain(|one| self.exists(&one.node));
+        }
+        found.kept = kept(last, &first, &found, &self.goes());
         found
     }
 
     /// All that is known about a node, with these commands under way.
     #[must_use]
-    pub fn story(
-        &self,
-        node: &str,
-        commands: &[Command],
-        solution: &Solution,
-        settings: &DisruptionSettings,
-    ) -> Option<Story> {
-        let situation = self.situation();
+    pub fn story(&self, node: &str, commands: &[Command], solution: &Solution) -> Option<Story> {
         // A node's own command would hide what is known of it.
         let others = commands.iter().filter(|command| !command.candidates.iter().any(|one| one.node == node));
-        let records: Vec<CommandRecord> = others.cloned().map(CommandRecord::propose).collect();
-        let options = completed(&settings.options);
-        let (cluster, _) = self.cluster(&situation, &records, solution, &options, &BTreeMap::new());
-        story(&cluster, node, self.snapshot.now, &options)
+        let records = others.cloned().map(CommandRecord::propose).collect();
+        let mut rounds = Rounds::new(self, solution);
+        rounds.commands = Commands { records, damaged: Vec::new() };
+        let launches = commands.iter().flat_map(|command| &command.replacements).map(|one| &one.launch);
+        rounds.charge(launches.map(|launch| (launch.node_pool.as_str(), &launch.charge)));
+        let facts = Facts { judged: &rounds.judged, commands: &rounds.commands, ..self.facts() };
+        let situation = self.found(facts);
+        let cluster = input(&situation, facts.judged, &facts.commands.records, None);
+        story(&cluster, node, self.snapshot.now, &self.options())
     }
 
     /// The instances of the nodes that have one, by the name of the node.
@@ -155,76 +124,140 @@ impl DryRun {
         situation.places.iter().filter_map(of).collect()
     }
 
-    /// The cluster as decisions see it, with these commands under way. What goes whatever they say is taken already, as the
-    /// sweep sees to it within a minute.
-    fn cluster<'a>(
-        &'a self,
-        situation: &'a Situation<'a>,
-        records: &'a [CommandRecord],
-        solution: &Solution,
-        options: &Options,
-        repaired: &BTreeMap<String, String>,
-    ) -> (Cluster<'a>, BTreeMap<String, String>) {
-        let mut cluster = input(situation, &self.offered.judged, records, None);
-        // What is launched for pods that wait is written down before the planner looks at nodes again, and takes its part
-        // of limits. What earlier commands launch does too.
-        let replacements = records.iter().flat_map(|record| &record.command.replacements).map(|one| &one.launch);
-        for launch in solution.launches.iter().chain(replacements) {
-            if let Some(offer) = cluster.node_pools.iter_mut().find(|offer| offer.pool.name == launch.node_pool) {
-                offer.usage.resources.add(&launch.charge.resources);
-                offer.usage.dollars_per_hour += launch.charge.dollars_per_hour;
+    /// How decisions are made: as the planner makes them, with all reasons, and taking conditions of NodeClaims for true.
+    fn options(&self) -> Options {
+        Options { trust_conditions: true, explain: true, ..self.facts().disruption_options() }
+    }
+
+    fn exists(&self, name: &str) -> bool {
+        let Snapshot { view, claims, .. } = &self.snapshot;
+        view.nodes.iter().any(|node| node.name == name) || claims.iter().any(|claim| claim.name == name)
+    }
+
+    /// The nodes that go whatever is decided, each with why.
+    fn goes(&self) -> BTreeMap<String, String> {
+        let leaves = |claim: &NodeClaim| claim.phase.is_leaving();
+        let leaving: BTreeSet<&str> =
+            self.snapshot.claims.iter().filter(|claim| leaves(claim)).map(|claim| claim.name.as_str()).collect();
+        let facts = self.facts();
+        let situation = self.found(facts);
+        let told = situation.places.iter().filter_map(|place| {
+            let claim = place.claim.filter(|claim| leaves(claim) && !leaving.contains(claim.name.as_str()))?;
+            let Termination { reason, message, .. } = claim.status.termination.as_ref()?;
+            let waited = if *reason == TerminationReason::Unhealthy { REPAIRED } else { "" };
+            let name = place.node.map_or(&claim.name, |node| &node.name);
+            Some((name.clone(), format!("{message}{waited}")))
+        });
+        told.collect()
+    }
+}
+
+/// The decisions of several plans, one after another.
+struct Rounds {
+    /// The NodePools, with what was launched until then counted against their limits.
+    judged: Vec<Judged>,
+    commands: Commands,
+    churn: Vec<StoredChurn>,
+    backlog: BTreeSet<String>,
+    names: Names,
+    /// Why nodes stay by the first decision, and by the last.
+    first: Vec<Kept>,
+    last: Vec<Kept>,
+}
+
+impl Rounds {
+    fn new(run: &DryRun, solution: &Solution) -> Self {
+        let DryRun { snapshot, offered, .. } = run;
+        let mut rounds = Self {
+            judged: offered.judged.clone(),
+            commands: Commands::default(),
+            churn: snapshot.churn.clone().and_then(Result::ok).unwrap_or_default(),
+            backlog: BTreeSet::new(),
+            names: pipeline::names(snapshot),
+            first: Vec::new(),
+            last: Vec::new(),
+        };
+        let before: BTreeSet<&str> = snapshot.claims.iter().map(|claim| claim.name.as_str()).collect();
+        let made = run.facts().claims.iter().filter(|claim| !before.contains(claim.name.as_str()));
+        rounds.charge(made.map(|claim| (claim.node_pool.as_str(), &claim.spec.charge)));
+        rounds.charge(solution.launches.iter().map(|launch| (launch.node_pool.as_str(), &launch.charge)));
+        rounds
+    }
+
+    /// Counts against the limits what is written down before the next plan.
+    fn charge<'c>(&mut self, charges: impl Iterator<Item = (&'c str, &'c Charge)>) {
+        for (pool, charge) in charges {
+            if let Some(judged) = self.judged.iter_mut().find(|one| one.pool.name == pool) {
+                judged.charge(charge);
             }
         }
-        let mut goes = self.goes_anyway(situation, &cluster, options);
-        goes.extend(repaired.clone());
-        for node in cluster.nodes.iter_mut().filter(|node| node.command.is_none()) {
-            node.command = goes.contains_key(node.name()).then_some(ANYWAY);
-        }
-        (cluster, goes)
     }
 
-    /// The nodes that go whatever decisions say, each with why.
-    fn goes_anyway(
-        &self,
-        situation: &Situation<'_>,
-        cluster: &Cluster<'_>,
-        options: &Options,
-    ) -> BTreeMap<String, String> {
-        // An age that nobody knows is no reason.
-        let aged = self.snapshot.claims.iter().filter(|claim| claim.created > Timestamp::UNIX_EPOCH);
-        let expired: BTreeMap<String, String> =
-            expired(aged, self.snapshot.now).into_iter().map(|one| (one.node_claim, one.message)).collect();
-        let of = |place: &Place<'_>| {
-            let claim = place.claim?;
-            let name = place.node.map_or(&claim.name, |node| &node.name);
-            Some((name.clone(), expired.get(&claim.name)?.clone()))
-        };
-        let mut goes: BTreeMap<String, String> = situation.places.iter().filter_map(of).collect();
-        for (candidate, until) in retiring(cluster, self.snapshot.now) {
-            goes.insert(candidate.node, format!("NodePool {} sleeps until {until}", candidate.node_pool));
+    /// Makes another decision, takes its commands for carried out, and says whether there were any.
+    fn next(&mut self, run: &DryRun, found: &mut Disruption) -> bool {
+        let facts = Facts { judged: &self.judged, commands: &self.commands, ..run.facts() };
+        let situation = run.found(facts);
+        let deciding = Deciding::of(facts, &situation, run.options(), std::mem::take(&mut self.backlog));
+        let (Deciding { decision, .. }, breaker) = deciding.given(Some(Ok(&self.churn)));
+        if found.decisions == 0 {
+            found.churn = breaker.pools(facts.snapshot.now);
+            found.events.extend(decision.events);
         }
-        for change in static_changes(cluster, self.snapshot.now, options) {
-            let why = format!("NodePool {} has more nodes than its replicas", change.node_pool);
-            goes.extend(change.surplus.into_iter().map(|candidate| (candidate.node, why.clone())));
+        let any = !decision.commands.is_empty();
+        let mut turn = Turn { facts, breaker, churn: &mut self.churn, names: &mut self.names, stays: Vec::new() };
+        let mut confirmed = Vec::new();
+        for command in decision.commands {
+            match turn.carry_out(&command) {
+                Ok(record) => confirmed.extend(record),
+                Err(why) => found.events.extend(OnBoth::new(&situation).rejected(&command, &why)),
+            }
         }
-        goes
+        let Turn { breaker, stays, .. } = turn;
+        let stopped = breaker.events(facts.judged);
+        let news: Vec<ObjectEvent> = stopped.into_iter().filter(|event| !found.events.contains(event)).collect();
+        found.events.extend(news);
+        self.backlog = decision.not_looked_at;
+        self.last = decision.kept.into_iter().chain(stays).collect();
+        let replacements = confirmed.iter().flat_map(|record: &CommandRecord| &record.command.replacements);
+        let charges: Vec<(String, Charge)> =
+            replacements.map(|one| (one.launch.node_pool.clone(), one.launch.charge.clone())).collect();
+        self.charge(charges.iter().map(|(pool, charge)| (pool.as_str(), charge)));
+        self.commands.records.extend(confirmed);
+        any
     }
 }
 
-/// The nodes that are repaired, each with why.
-fn repaired(unhealthy: &[Unhealthy]) -> BTreeMap<String, String> {
-    let due = unhealthy.iter().filter(|node| node.verdict == Verdict::Repair);
-    due.map(|node| (node.node.clone(), format!("{}, which node repair does not wait for any longer", node.message)))
-        .collect()
+/// What the commands of one decision are taken for carried out with, one after another.
+struct Turn<'a> {
+    facts: Facts<'a>,
+    breaker: Breaker,
+    churn: &'a mut Vec<StoredChurn>,
+    names: &'a mut Names,
+    /// The nodes of commands that the churn breaker does not let through.
+    stays: Vec<Kept>,
 }
 
-/// The options with what every plan without a table of claims needs.
-fn completed(options: &Options) -> Options {
-    Options {
-        hash_version: nodeless_api::hash::VERSION.to_owned(),
-        trust_conditions: true,
-        explain: true,
-        ..options.clone()
+impl Turn<'_> {
+    /// The record of a command that is carried out; nothing where disruption has stopped meanwhile. What is left of that
+    /// command is decided anew.
+    ///
+    /// # Errors
+    /// When it cannot be carried out.
+    fn carry_out(&mut self, command: &Command) -> Result<Option<CommandRecord>, String> {
+        if let Some(why) = command.candidates.iter().find_map(|one| self.breaker.stopped.get(&one.node_pool)) {
+            let stays =
+                |one: &Candidate| Kept { node: one.node.clone(), reasons: vec![KeptReason::Churn(why.clone())] };
+            self.stays.extend(command.candidates.iter().map(stays));
+            return Ok(None);
+        }
+        let now = self.facts.snapshot.now;
+        let record = confirm(&CommandRecord::propose(command.clone()), command.clone(), self.facts, self.names)?;
+        let due: Vec<StoredChurn> = self.breaker.due(command, now)?.into_iter().map(|due| due.record).collect();
+        let written: Vec<Written> = due.iter().map(|one| Written::Version(one.version + 1)).collect();
+        self.breaker.carried_out(command, due.iter().map(|one| one.node_pool.as_str()).zip(&written), now);
+        self.churn.retain(|old| due.iter().all(|new| new.node_pool != old.node_pool));
+        self.churn.extend(due.into_iter().map(|one| StoredChurn { version: one.version + 1, ..one }));
+        Ok(Some(record))
     }
 }
 
@@ -240,10 +273,10 @@ fn kept(last: Vec<Kept>, first: &[Kept], found: &Disruption, goes: &BTreeMap<Str
     let mut own: BTreeMap<String, Vec<KeptReason>> = first.iter().map(lasting).collect();
     let mut kept: Vec<Kept> = last.into_iter().filter(|one| !going.contains(one.node.as_str())).collect();
     for one in &mut kept {
-        let goes = goes.get(&one.node).cloned().map(KeptReason::Goes);
-        let mut reasons: Vec<KeptReason> = goes.into_iter().chain(own.remove(&one.node).unwrap_or_default()).collect();
-        let anyway = KeptReason::InCommand(ANYWAY.to_owned());
-        one.reasons.retain(|why| !reasons.contains(why) && *why != anyway);
+        let why = goes.get(&one.node).cloned().map(KeptReason::Goes);
+        let mut reasons: Vec<KeptReason> = why.into_iter().chain(own.remove(&one.node).unwrap_or_default()).collect();
+        let told = |why: &KeptReason| goes.contains_key(&one.node) && *why == KeptReason::Leaving;
+        one.reasons.retain(|why| !reasons.contains(why) && !told(why));
         reasons.append(&mut one.reasons);
         one.reasons = reasons;
     }

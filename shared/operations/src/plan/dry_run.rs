@@ -1,22 +1,31 @@
 //! From what is known of a cluster without its claims table to a snapshot for the pipeline: `nodeless plan`.
 
+use super::execute::Assumed;
 use super::facts::Facts;
+use super::pipeline;
 use super::pools::Offered;
+use super::report::Outcome;
 use super::situation::Situation;
 use super::snapshot::Snapshot;
 use super::stages::provisioning;
-use super::{assume, buffers};
+use super::{PlanSettings, assume, buffers};
 use crate::offers::OfferCache;
+use futures::executor::block_on;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nodeless_api::nodeclass::{AmiFamily, Subnet};
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassSpec};
 use nodeless_catalog::{Catalog, UnavailableOfferings};
+use nodeless_disruption::expired;
+use nodeless_lifecycle::begin_termination;
+use nodeless_model::claim::TerminationReason;
 use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::object::ObjectEvent;
 use nodeless_model::{InstanceType, InstanceTypes, NodeClaim, Pod, Quantity, StringMap, labels, resources};
 use nodeless_ports::ShiftedZone;
+use nodeless_ports::claims::StoredChurn;
 use nodeless_ports::cluster::ClusterView;
-use nodeless_scheduling::Problem;
+use nodeless_scheduling::{Problem, Solution};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -30,40 +39,61 @@ use std::sync::Arc;
 pub struct DryRun {
     pub(super) snapshot: Snapshot,
     pub(super) offered: Offered,
+    /// The claims once those were told to leave that go whatever is decided, and static NodePools have what they lack; nothing
+    /// where that was not asked for.
+    prescribed: Option<Vec<NodeClaim>>,
+    /// What is said of that.
+    pub(super) said: Vec<ObjectEvent>,
     /// The virtual pods of CapacityBuffers.
     pub(super) virtual_pods: Vec<Pod>,
     assumptions: Vec<String>,
 }
 
+/// What is known of a cluster without its claims table.
+pub struct DryRunInput {
+    /// The cluster.
+    pub view: ClusterView,
+    /// The NodeClaims of the cluster.
+    pub claims: Vec<NodeClaim>,
+    /// What can be launched.
+    pub catalog: Catalog,
+    /// The moment to reckon ages by.
+    pub now: Timestamp,
+    /// The zones that the cluster is shifted away from.
+    pub shifted: Vec<ShiftedZone>,
+    /// How plans are made.
+    pub settings: PlanSettings,
+    /// For a plan that also says which nodes go: what the claims table holds of the last hour's evictions, none where that is
+    /// not known. Beyond what is filled in anyway, Nodes of NodePools get the claims that are missing, and claims what their
+    /// Node and instance type tell of them.
+    pub disruption: Option<Vec<StoredChurn>>,
+}
+
 impl DryRun {
-    /// Prepares a plan. `now` is the moment to reckon ages by, `shifted` the zones that the cluster is shifted away from.
-    ///
-    /// With `disruption` it is for a plan that also says which nodes go: beyond what is filled in anyway, Nodes of NodePools
-    /// get the claims that are missing, and claims what their Node and instance type tell of them.
+    /// Prepares a plan.
     #[must_use]
-    pub fn new(
-        mut view: ClusterView,
-        mut records: Vec<NodeClaim>,
-        catalog: &Catalog,
-        now: Timestamp,
-        disruption: bool,
-        shifted: Vec<ShiftedZone>,
-    ) -> Self {
-        let (kept, catalog) = (OfferCache::default(), Arc::new(catalog.clone()));
+    pub fn new(input: DryRunInput) -> Self {
+        let DryRunInput { mut view, claims: mut records, catalog, now, shifted, settings, disruption } = input;
+        let (kept, catalog) = (OfferCache::default(), Arc::new(catalog));
         let mut assumptions = Vec::new();
         assume_node_classes(&mut view, &catalog, &mut assumptions);
         let types = kept.instance_types(&catalog, &view.node_classes, &[], &shifted, now);
         let known = Known { types: &types, catalog: &catalog };
         known.fill_nodes(&mut view, &mut assumptions);
-        if disruption {
+        if disruption.is_some() {
             assume::claims(&mut view, &mut records, &known, &mut assumptions);
         }
         known.fill_claims(&mut records, &view);
         let usage = usage(&Situation::new(&view, &records), &types);
         view.pods.iter_mut().for_each(|pod| pod.marked_unschedulable |= pod.awaits_node());
-        let snapshot = Snapshot { view, claims: records, usage, shifted, ..Snapshot::bare(now, catalog) };
+        let prescribes = disruption.is_some();
+        let churn = disruption.map(Ok);
+        let bare = Snapshot::bare(now, catalog);
+        let snapshot = Snapshot { view, claims: records, usage, shifted, settings, churn, ..bare };
         let offered = Offered::of(&snapshot, &kept);
-        let mut made = Self { snapshot, offered, virtual_pods: Vec::new(), assumptions };
+        let (prescribed, said) = prescribes.then(|| prescribe(&snapshot, &offered)).unzip();
+        let said = said.unwrap_or_default();
+        let mut made = Self { snapshot, offered, prescribed, said, virtual_pods: Vec::new(), assumptions };
         made.tell_overlays();
         made.take_buffers();
         made.tell_zones();
@@ -102,18 +132,26 @@ impl DryRun {
 
     /// What the stages look at.
     pub(super) fn facts(&self) -> Facts<'_> {
-        Facts { snapshot: &self.snapshot, judged: &self.offered.judged, claims: &self.snapshot.claims }
+        let Self { snapshot, offered, prescribed, .. } = self;
+        let claims = prescribed.as_ref().unwrap_or(&snapshot.claims);
+        Facts { snapshot, judged: &offered.judged, claims, commands: &snapshot.commands }
     }
 
-    /// The cluster with its claims, as the stages see it.
+    /// The cluster as it is, as the stages see it.
     pub(super) fn situation(&self) -> Situation<'_> {
-        provisioning::situation(self.facts(), self.virtual_pods.iter().collect())
+        self.found(Facts { claims: &self.snapshot.claims, ..self.facts() })
     }
 
-    /// What to solve.
+    /// The cluster with these claims and commands, as the stages see it.
+    pub(super) fn found<'a>(&'a self, facts: Facts<'a>) -> Situation<'a> {
+        provisioning::situation(facts, self.virtual_pods.iter().collect())
+    }
+
+    /// Finds places for all pods that wait or have to leave their node.
     #[must_use]
-    pub fn problem(&self) -> Problem<'_> {
-        self.situation().problem(&self.offered.judged, self.snapshot.now)
+    pub fn place(&self) -> (Problem<'_>, Solution) {
+        let facts = self.facts();
+        provisioning::solve(facts, &self.found(facts))
     }
 
     /// The pods that wait and mount a volume that cannot be used, and why; they are no part of the problem.
@@ -167,6 +205,31 @@ impl DryRun {
     pub fn assumptions(&self) -> &[String] {
         &self.assumptions
     }
+}
+
+/// The claims once those were told to leave that go whatever is decided, and static NodePools have what they lack; and what is
+/// said of that.
+fn prescribe(snapshot: &Snapshot, offered: &Offered) -> (Vec<NodeClaim>, Vec<ObjectEvent>) {
+    let aged = expire(&snapshot.claims, snapshot.now);
+    let facts = Facts { snapshot, judged: &offered.judged, claims: &aged, commands: &snapshot.commands };
+    let (mut names, mut outcome) = (pipeline::names(snapshot), Outcome::default());
+    // This executor never waits.
+    let claims = block_on(pipeline::prescribe(facts, &mut names, &Assumed { snapshot }, &mut outcome));
+    (claims, outcome.events)
+}
+
+/// The claims once the sweep has told those to leave that have expired. An age that nobody knows is no reason.
+fn expire(claims: &[NodeClaim], now: Timestamp) -> Vec<NodeClaim> {
+    let mut claims = claims.to_vec();
+    let aged = claims.iter().filter(|claim| claim.created > Timestamp::UNIX_EPOCH);
+    let due: BTreeMap<String, String> =
+        expired(aged, now).into_iter().map(|one| (one.node_claim, one.message)).collect();
+    for claim in &mut claims {
+        if let Some(why) = due.get(&claim.name) {
+            begin_termination(claim, TerminationReason::Expired, why, now);
+        }
+    }
+    claims
 }
 
 /// Gives EC2NodeClasses the status that a controller would have given them.

@@ -274,7 +274,7 @@ pub(super) struct Assumed<'a> {
 #[async_trait]
 impl Execute for Assumed<'_> {
     async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
-        batch.actions.iter().map(|action| self.one(action)).collect()
+        self.answers(batch)
     }
 
     fn has_time(&self) -> bool {
@@ -283,6 +283,11 @@ impl Execute for Assumed<'_> {
 }
 
 impl Assumed<'_> {
+    /// What would have come of each action.
+    pub(super) fn answers(&self, batch: &Batch) -> Vec<Written> {
+        batch.actions.iter().map(|action| self.one(action)).collect()
+    }
+
     fn one(&self, action: &Action) -> Written {
         match action {
             Action::UpdateClaim(claim) | Action::ChangeClaim(claim) => Written::Version(claim.version + 1),

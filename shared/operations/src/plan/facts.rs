@@ -1,15 +1,17 @@
 //! What the stages of a plan look at.
 
+use super::commands::Commands;
 use super::pools::Judged;
 use super::snapshot::Snapshot;
 use nodeless_model::NodeClaim;
 
-/// The snapshot, what it offers, and the claims as they are after the stages before.
+/// The snapshot, what it offers, and claims and commands as they are after the stages before.
 #[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) judged: &'a [Judged],
     pub(super) claims: &'a [NodeClaim],
+    pub(super) commands: &'a Commands,
 }
 
 impl<'a> Facts<'a> {

@@ -23,11 +23,11 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     executor.carry_out(&Batch::each(Stage::Bookkeeping, begun)).await;
     let offered = Offered::of(snapshot, kept);
     let claims = keep_books(snapshot, &offered, executor, &mut outcome).await;
-    let judged = &offered.judged;
+    let facts = Facts { snapshot, judged: &offered.judged, claims: &claims, commands: &snapshot.commands };
     let mut names = names(snapshot);
-    let claims = prescribe(Facts { snapshot, judged, claims: &claims }, &mut names, executor, &mut outcome).await;
+    let claims = prescribe(Facts { claims: &claims, ..facts }, &mut names, executor, &mut outcome).await;
 
-    let facts = Facts { snapshot, judged, claims: &claims };
+    let facts = Facts { claims: &claims, ..facts };
     let reserved = buffers::reserve(&snapshot.view);
     let placed = provisioning::place(facts, &reserved);
     let launching = placed.launch(facts, &mut names);
@@ -74,7 +74,7 @@ async fn keep_books(
 
 /// Does what has to be done about nodes before pods are looked at: those that go make their pods move, and those that come
 /// have room for pods. Gives the claims as they are then.
-async fn prescribe(
+pub(super) async fn prescribe(
     facts: Facts<'_>,
     names: &mut Names,
     executor: &dyn Execute,
@@ -120,7 +120,7 @@ async fn decide<'a>(deciding: Deciding<'a>, executor: &dyn Execute) -> Decided<'
 /// Goes on with the commands that are on their way.
 async fn go_on(mut going_on: GoingOn<'_>, facts: Facts<'_>, names: &mut Names, executor: &dyn Execute) -> Outcome {
     executor.carry_out(&going_on.batch).await;
-    for record in &facts.snapshot.commands.records {
+    for record in &facts.commands.records {
         if !executor.has_time() {
             // Those that are left are as they were; what was begun must be told before this process is ended.
             executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::WakePlanner])).await;
@@ -150,7 +150,7 @@ async fn through(mut walk: Walk, now: &mut ClaimsNow<'_>, executor: &dyn Execute
 }
 
 /// Names for new claims: others in each plan, and the same for the same snapshot.
-fn names(snapshot: &Snapshot) -> Names {
+pub(super) fn names(snapshot: &Snapshot) -> Names {
     let claims = snapshot.claims.iter().map(|claim| &claim.name);
     let taken = claims.chain(snapshot.view.node_claims.iter().map(|claim| &claim.name));
     let seed = format!("{}/{}", snapshot.cluster_name, snapshot.now.as_nanosecond());

@@ -12,6 +12,7 @@ use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
 use nodeless_disruption::schedules::{self, SLEEP};
 use nodeless_lifecycle::NodeClassState;
 use nodeless_lifecycle::registration_health::Judgement;
+use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::resources::format_quantity;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 const BASE_RESOURCES: [&str; 6] = ["cpu", "ephemeral-storage", "hugepages-1Gi", "hugepages-2Mi", "memory", "pods"];
 
 /// A NodePool with what it can launch, and whether it may.
+#[derive(Clone)]
 pub(super) struct Judged {
     /// The pool, its readiness as found out here.
     pub(super) pool: NodePool,
@@ -40,6 +42,12 @@ pub(super) struct Judged {
 impl Judged {
     pub(super) fn offer(&self) -> PoolOffer<'_> {
         PoolOffer { pool: &self.pool, instance_types: self.types.instance_types.clone(), usage: self.usage.clone() }
+    }
+
+    /// Counts what is launched against the limits, as the claims table does when the claim is written.
+    pub(super) fn charge(&mut self, charge: &Charge) {
+        self.usage.resources.add(&charge.resources);
+        self.usage.dollars_per_hour += charge.dollars_per_hour;
     }
 }
 

@@ -486,7 +486,12 @@ mod tests {
         snapshot.claims = vec![taken()];
         snapshot.commands.records = vec![waiting()];
         let offered = Offered::of(&snapshot, &OfferCache::default());
-        let facts = Facts { snapshot: &snapshot, judged: &offered.judged, claims: &snapshot.claims };
+        let facts = Facts {
+            snapshot: &snapshot,
+            judged: &offered.judged,
+            claims: &snapshot.claims,
+            commands: &snapshot.commands,
+        };
         let situation = situation(facts, Vec::new());
         let mut going_on = match begin(facts, &situation, 1_000, unfinished.map(str::to_owned)) {
             Begun::Off { doubt, outcome, .. } => {
@@ -496,7 +501,7 @@ mod tests {
             Begun::Decided(deciding) => deciding.decided(None).go_on(&[]),
         };
         let mut names = crate::names::Names::new(String::new(), BTreeSet::new());
-        let mut walk = going_on.turn(&snapshot.commands.records[0], &mut names).unwrap();
+        let mut walk = going_on.turn(&facts.commands.records[0], &mut names).unwrap();
         let (mut kinds, mut written) = (Vec::new(), Vec::new());
         while let Some(batch) = walk.next(&mut going_on.now, &written) {
             written = batch.actions.iter().map(|_| Written::Version(8)).collect();

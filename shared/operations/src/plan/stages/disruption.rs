@@ -37,8 +37,8 @@ pub(in crate::plan) struct Deciding<'a> {
     facts: Facts<'a>,
     situation: &'a Situation<'a>,
     options: Options,
-    cluster: Cluster<'a>,
-    decision: Decision,
+    pub(in crate::plan) cluster: Cluster<'a>,
+    pub(in crate::plan) decision: Decision,
 }
 
 /// Decides which nodes go, unless something stands in the way of all that. `work` is how much there is time for; `unfinished`
@@ -49,12 +49,11 @@ pub(in crate::plan) fn begin<'a>(
     work: u64,
     unfinished: Option<String>,
 ) -> Begun<'a> {
-    let commands = &facts.snapshot.commands;
     let unsure = doubt(&facts.snapshot.view).or(unfinished);
     let mut outcome = Outcome::default();
     let late = (work == 0).then(|| "no time is left for it in this plan".to_owned());
     let late = late.filter(|_| facts.snapshot.is_whole());
-    if let Some(why) = unsure.as_ref().or(commands.damaged.first()).or(late.as_ref()) {
+    if let Some(why) = unsure.as_ref().or(facts.commands.damaged.first()).or(late.as_ref()) {
         outcome.report.problems.push(format!("no node is disrupted by choice: {why}"));
         let line = Action::Log(PlanLine::DisruptionSkipped { why: why.clone() });
         // Nodes that were tainted for a command must not stay so for as long as this takes.
@@ -72,10 +71,8 @@ pub(in crate::plan) fn begin<'a>(
         };
     }
     let options = Options { most_work: work, ..facts.disruption_options() };
-    let mut cluster = input(situation, facts.judged, &commands.records, None);
-    cluster.not_looked_at = facts.snapshot.backlog.clone().unwrap_or_default();
-    let decision = decide(&cluster, facts.snapshot.now, &options);
-    Begun::Decided(Box::new(Deciding { facts, situation, options, cluster, decision }))
+    let backlog = facts.snapshot.backlog.clone().unwrap_or_default();
+    Begun::Decided(Box::new(Deciding::of(facts, situation, options, backlog)))
 }
 
 /// What is written of a decision.
@@ -93,24 +90,44 @@ pub(in crate::plan) struct Decided<'a> {
 }
 
 impl<'a> Deciding<'a> {
+    /// Decides which nodes go. `backlog` names those that an earlier decision had no time for.
+    pub(in crate::plan) fn of(
+        facts: Facts<'a>,
+        situation: &'a Situation<'a>,
+        options: Options,
+        backlog: BTreeSet<String>,
+    ) -> Self {
+        let mut cluster = input(situation, facts.judged, &facts.commands.records, None);
+        cluster.not_looked_at = backlog;
+        let decision = decide(&cluster, facts.snapshot.now, &options);
+        Self { facts, situation, options, cluster, decision }
+    }
+
     /// Whether it matters what was done within the last hour. It is read only where more would be done: an idle cluster pays
     /// nothing for it.
     pub(in crate::plan) fn needs_churn(&self) -> bool {
         let now = self.facts.snapshot.now;
         let ripe = |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.ripe_in(now).is_zero();
-        !self.decision.commands.is_empty() || self.facts.snapshot.commands.records.iter().any(ripe)
+        !self.decision.commands.is_empty() || self.facts.commands.records.iter().any(ripe)
     }
 
-    /// What comes of it, given what was done within the last hour, where that matters.
-    pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredChurn], &str>>) -> Decided<'a> {
+    /// The same, given what was done within the last hour, where that matters: nothing is decided for a NodePool where
+    /// disruption has stopped for it.
+    pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredChurn], &str>>) -> (Self, Breaker) {
         let Self { facts, situation, options, mut cluster, mut decision } = self;
-        let (snapshot, now) = (facts.snapshot, facts.snapshot.now);
-        let records = &snapshot.commands.records;
+        let (records, now) = (&facts.commands.records, facts.snapshot.now);
         let breaker = churn.map(|churn| Breaker::of(situation, facts.judged, records, churn, now)).unwrap_or_default();
         if !breaker.stopped.is_empty() {
             cluster.stopped.clone_from(&breaker.stopped);
             decision = decide(&cluster, now, &options);
         }
+        (Self { facts, situation, options, cluster, decision }, breaker)
+    }
+
+    /// What comes of it, given the same.
+    pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredChurn], &str>>) -> Decided<'a> {
+        let (Self { facts, situation, options, cluster, decision }, breaker) = self.given(churn);
+        let (records, now) = (&facts.commands.records, facts.snapshot.now);
         let mut outcome = told(&decision, facts, situation);
         let mut actions: Vec<Action> = backlog(&decision.not_looked_at, facts, &mut outcome).into_iter().collect();
         if !decision.commands.is_empty() {
@@ -254,11 +271,11 @@ impl<'a> GoingOn<'a> {
             self.outcome.report.proposed.extend(proposed);
             return None;
         }
-        let commands = &self.facts.snapshot.commands.records;
+        let commands = &self.facts.commands.records;
         let mut fresh = input(self.situation, self.facts.judged, commands, Some(&record.command.id));
         fresh.stopped.clone_from(&self.now.breaker.stopped);
         let confirmed = match revalidate(&record.command, &fresh, now, &self.options) {
-            Some(again) => self.confirmed(record, again, names),
+            Some(again) => confirm(record, again, self.facts, names),
             None => Err("it is no longer right".to_owned()),
         };
         Some(match confirmed {
@@ -273,13 +290,6 @@ impl<'a> GoingOn<'a> {
         })
     }
 
-    fn confirmed(&self, record: &CommandRecord, again: Command, names: &mut Names) -> Result<CommandRecord, String> {
-        let replaces: Vec<String> = again.candidates.iter().map(|candidate| candidate.node_claim.clone()).collect();
-        let replacements = planned(&again.replacements, &replaces, self.facts, names)?;
-        let in_flight = self.facts.snapshot.commands.records.len();
-        Ok(record.confirm(again, replacements, in_flight, self.facts.snapshot.now))
-    }
-
     /// Says where voluntary disruption has stopped.
     pub(in crate::plan) fn end(self) -> (Batch, Outcome) {
         let Self { facts, now, mut outcome, .. } = self;
@@ -289,4 +299,19 @@ impl<'a> GoingOn<'a> {
         outcome.stopped = breaker.stopped.len();
         (Batch::each(Stage::Disruption, breaker.lines()), outcome)
     }
+}
+
+/// A proposal that was found right again, with the claims that take the place of its nodes.
+///
+/// # Errors
+/// When the NodePool of a replacement is gone.
+pub(in crate::plan) fn confirm(
+    record: &CommandRecord,
+    again: Command,
+    facts: Facts<'_>,
+    names: &mut Names,
+) -> Result<CommandRecord, String> {
+    let replaces: Vec<String> = again.candidates.iter().map(|candidate| candidate.node_claim.clone()).collect();
+    let replacements = planned(&again.replacements, &replaces, facts, names)?;
+    Ok(record.confirm(again, replacements, facts.commands.records.len(), facts.snapshot.now))
 }

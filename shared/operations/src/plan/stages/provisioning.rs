@@ -44,19 +44,25 @@ fn is_left(refused: &Unschedulable) -> bool {
 /// Finds places for all pods that wait and for the virtual pods of buffers.
 pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>]) -> Placed<'a> {
     let situation = situation(facts, reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect());
-    let problem = situation.problem(facts.judged, facts.snapshot.now);
-    let solution = nodeless_disruption::plan(&problem, &options(facts.snapshot), facts.snapshot.is_whole());
+    let (problem, solution) = solve(facts, &situation);
     let pods = problem.pods.iter().take_while(|pod| !is_virtual(pod)).count();
     Placed { situation, problem, solution, pods, reserved }
 }
 
+/// What has to be solved for a cluster as pods find it, and its solution.
+pub(in crate::plan) fn solve<'a>(facts: Facts<'a>, situation: &Situation<'a>) -> (Problem<'a>, Solution) {
+    let problem = situation.problem(facts.judged, facts.snapshot.now);
+    let solution = nodeless_disruption::plan(&problem, &options(facts.snapshot), facts.snapshot.is_whole());
+    (problem, solution)
+}
+
 /// The cluster with its claims, as pods find it.
 pub(in crate::plan) fn situation<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a Pod>) -> Situation<'a> {
-    let Facts { snapshot, claims, .. } = facts;
+    let Facts { snapshot, claims, commands, .. } = facts;
     let mut situation = Situation::new(&snapshot.view, claims).with_unseen(snapshot.now);
-    situation = situation.with_replaced(snapshot.commands.replaced(claims)).with_shifted(&snapshot.shifted);
+    situation = situation.with_replaced(commands.replaced(claims)).with_shifted(&snapshot.shifted);
     situation.virtual_pods = virtual_pods;
-    situation.awaited = snapshot.commands.awaited(claims);
+    situation.awaited = commands.awaited(claims);
     situation
 }
 

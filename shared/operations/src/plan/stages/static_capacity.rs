@@ -61,7 +61,7 @@ pub(in crate::plan) struct Retired {
 
 /// Looks for nodes that go whatever pods need.
 pub(in crate::plan) fn retire(facts: Facts<'_>) -> Retiring {
-    let under_way = launched(&facts.snapshot.commands, facts.claims);
+    let under_way = launched(facts.commands, facts.claims);
     let (mut lines, mut going, mut outcome) = (Vec::new(), Vec::new(), Outcome::default());
     if facts.snapshot.settings.gates.node_repair {
         let (repaired, said) = repairs(facts, &under_way);
@@ -113,17 +113,22 @@ pub(in crate::plan) fn keep_numbers(facts: Facts<'_>, names: &mut Names) -> Keep
         return Keeping { batch: Batch::each(Stage::StaticCapacity, Vec::new()), changes: Vec::new() };
     }
     let removes = doubt(&facts.snapshot.view).is_none();
-    let under_way = launched(&facts.snapshot.commands, facts.claims);
-    let situation = Situation::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
-    let cluster = whole(&situation, facts.judged, &under_way);
-    let found = static_changes(&cluster, facts.snapshot.now, &facts.disruption_options());
-    let changes: Vec<Change> = found.into_iter().map(|change| prepared(change, removes, facts, names)).collect();
+    let changes: Vec<Change> =
+        numbers(facts).into_iter().map(|change| prepared(change, removes, facts, names)).collect();
     let of = |change: &Change| {
         let mut actions = updates(&change.leaving);
         actions.extend(launches::writes(&change.groups, facts));
         actions
     };
     Keeping { batch: Batch::each(Stage::StaticCapacity, changes.iter().flat_map(of).collect()), changes }
+}
+
+/// What each static NodePool lacks of nodes, and which it has too many.
+pub(in crate::plan) fn numbers(facts: Facts<'_>) -> Vec<StaticChange> {
+    let under_way = launched(facts.commands, facts.claims);
+    let situation = Situation::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
+    let cluster = whole(&situation, facts.judged, &under_way);
+    static_changes(&cluster, facts.snapshot.now, &facts.disruption_options())
 }
 
 fn prepared(change: StaticChange, removes: bool, facts: Facts<'_>, names: &mut Names) -> Change {
@@ -284,8 +289,7 @@ fn too_many(candidate: &Candidate, asleep: bool) -> Going {
 /// The nodes that have been unhealthy for too long. Where too many are at once, that is said instead.
 fn repairs(facts: Facts<'_>, under_way: &[CommandRecord]) -> (Vec<Going>, Outcome) {
     let mut outcome = Outcome::default();
-    let situation = Situation::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
-    let found = match unhealthy_nodes(&situation, facts.judged, under_way, facts.snapshot.now) {
+    let found = match unhealthy_nodes(facts, under_way) {
         Ok(found) => found,
         Err(why) => {
             outcome.report.problems.push(why);
@@ -307,19 +311,18 @@ fn repairs(facts: Facts<'_>, under_way: &[CommandRecord]) -> (Vec<Going>, Outcom
 /// # Errors
 /// When a Node cannot be decoded: it is missing among those of which a share may be unhealthy.
 pub(in crate::plan) fn unhealthy_nodes(
-    situation: &Situation<'_>,
-    judged: &[Judged],
+    facts: Facts<'_>,
     under_way: &[CommandRecord],
-    now: Timestamp,
 ) -> Result<Vec<Unhealthy>, String> {
-    if let Some(hidden) = situation.view.invalid.iter().find(|object| object.kind == "Node") {
+    if let Some(hidden) = facts.snapshot.view.invalid.iter().find(|object| object.kind == "Node") {
         return Err(format!("no node is repaired: Node {}: {}", hidden.name, hidden.message));
     }
-    Ok(unhealthy(&whole(situation, judged, under_way), now))
+    let situation = Situation::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
+    Ok(unhealthy(&whole(&situation, facts.judged, under_way), facts.snapshot.now))
 }
 
 /// What is said where a node is not repaired although it is due.
-pub(in crate::plan) fn repair_blocked(node: &Unhealthy, judged: &[Judged]) -> Vec<ObjectEvent> {
+fn repair_blocked(node: &Unhealthy, judged: &[Judged]) -> Vec<ObjectEvent> {
     let Verdict::Blocked(why) = &node.verdict else { return Vec::new() };
     let on_claim = claim_event(&node.node_claim, "", true, "NodeRepairBlocked", why);
     let of_pool = judged.iter().find(|one| one.pool.name == node.node_pool);
