@@ -109,7 +109,9 @@ fn consolidate<'a>(
     let wanted: HashSet<&str> = full.iter().map(|one| one.of.name()).collect();
     let nodes = keeping.nodes.iter().filter(|node| wanted.contains(node.name()));
     let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();
-    consolidation::find(&keeping, &full, &lookup, expected, budgets, options, now)
+    let mut found = consolidation::find(&keeping, &full, &lookup, expected, budgets, options, now);
+    preferences::tell(&mut found.kept, &held);
+    found
 }
 
 #[expect(clippy::too_many_arguments, reason = "the decision's parts, which no struct would make clearer")]

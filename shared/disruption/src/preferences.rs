@@ -5,7 +5,9 @@
 //! gives the preference up, and that node saves nothing. Drift, expiry and interruption do not wait for preferences.
 
 use crate::cluster::{Cluster, Options};
+use crate::reasons::KeptReason;
 use nodeless_scheduling::{BoundPods, HeldPod, PreferencePolicy, held_preferences};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The pods of a cluster whose preferences are met, as if these were required; their nodes as places in the cluster's list.
 pub(crate) fn held(cluster: &Cluster<'_>, options: &Options) -> Vec<HeldPod> {
@@ -27,4 +29,19 @@ pub(crate) fn with_held<'h, 'a: 'h>(cluster: &Cluster<'a>, held: &'h [HeldPod]) 
         with.nodes[held.node].pods[held.place] = &held.pod;
     }
     with
+}
+
+/// Tells with the pods that find no other place that their preferences count as required, where they do.
+pub(crate) fn tell(kept: &mut BTreeMap<String, Vec<KeptReason>>, held: &[HeldPod]) {
+    let held: BTreeSet<String> = held.iter().map(|held| held.pod.key()).collect();
+    for reasons in kept.values_mut() {
+        let stuck = reasons.iter().find_map(|reason| match reason {
+            KeptReason::NoPlace { pod, .. } => Some(pod),
+            KeptReason::NoRoom(why) => Some(&why.pod),
+            _ => None,
+        });
+        if let Some(pod) = stuck.filter(|pod| held.contains(*pod)).cloned() {
+            reasons.push(KeptReason::PreferencesKept { pod });
+        }
+    }
 }

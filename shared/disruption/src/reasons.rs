@@ -106,6 +106,11 @@ pub enum KeptReason {
         /// Why.
         why: String,
     },
+    /// What a pod prefers, and has where it runs, counts as required of any other place, which may be why it finds none.
+    PreferencesKept {
+        /// The pod.
+        pod: String,
+    },
     /// One of its pods fits elsewhere only where it would share a node with more pods than the spread of one there allows.
     Crowds {
         /// The pod that would move.
@@ -277,6 +282,9 @@ impl fmt::Display for KeptReason {
             Self::NotLookedAt => f.write_str("there was too much to look at; the next decision begins with it"),
             Self::NoRoom(why) => why.fmt(f),
             Self::NoPlace { pod, why } => write!(f, "pod {pod} would fit nowhere else: {why}"),
+            Self::PreferencesKept { pod } => {
+                write!(f, "what pod {pod} prefers, and has where it runs, counts as required of another node")
+            }
             Self::Crowds { pod, node, owner } => {
                 write!(f, "pod {pod} would move to {node}, against the topology spread of pod {owner} there")
             }
@@ -415,6 +423,8 @@ impl KeptReason {
             | Self::ConsolidationWaits
             | Self::Receives(_)
             | Self::NotLookedAt
+            // Said with the reason why the pod finds no other place.
+            | Self::PreferencesKept { .. }
             | Self::StaticSurplus { .. }
             | Self::Budget { .. }
             | Self::Drifted(_)
@@ -451,6 +461,7 @@ impl KeptReason {
             Self::NotLookedAt => "not looked at",
             Self::NoRoom(_) => "a pod fits on no other node",
             Self::NoPlace { .. } => "the scheduler finds no place for a pod",
+            Self::PreferencesKept { .. } => "a pod keeps what it prefers",
             Self::Crowds { .. } => "a pod would crowd another node",
             Self::NotCheaper { .. } => "what would replace them costs as much or more",
             Self::NoReplacement => "no instance type would hold their pods",

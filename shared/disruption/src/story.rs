@@ -6,7 +6,7 @@ use crate::cluster::{Cluster, Options};
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
-use crate::{buffers, consolidation, drifted};
+use crate::{buffers, consolidation, drifted, preferences};
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::{CapacityType, DisruptionReason, Pod};
@@ -129,10 +129,20 @@ pub fn story(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Option
         pool.and_then(|pool| quiet_until(claim, pool.disruption.consolidate_after)).map(|(_, until)| until);
     if let Ok(one) = lookup.eligible(of, now) {
         told.drift = drifted::drift_of(cluster, &one, options, now).map(|drift| drift.to_string());
-        let expected = Expected::of(cluster, options, now);
-        told.elsewhere = consolidation::elsewhere(cluster, &one, &lookup, &expected, options, now);
+        told.elsewhere = elsewhere(cluster, name, now, options);
     }
     Some(told)
+}
+
+/// Which other nodes would not take a pod of this one, as consolidation sees them, which keeps preferences.
+fn elsewhere(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<Elsewhere> {
+    let held = preferences::held(cluster, options);
+    let keeping = preferences::with_held(cluster, &held);
+    let lookup = Lookup::of(&keeping);
+    let of = keeping.nodes.iter().find(|node| node.name() == name)?;
+    let one = lookup.eligible(of, now).ok()?;
+    let expected = Expected::of(cluster, options, now);
+    consolidation::elsewhere(&keeping, &one, &lookup, &expected, options, now)
 }
 
 fn pods(pods: &[&Pod], guards: &Guards<'_>, now: Timestamp) -> Vec<PodStory> {
