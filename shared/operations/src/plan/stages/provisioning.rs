@@ -88,7 +88,7 @@ impl<'a> Placed<'a> {
     /// Why the picture of what pods need is not whole, if it is not: then nothing is disrupted by choice.
     pub(in crate::plan) fn unfinished(&self) -> Option<String> {
         let left = self.left();
-        (left > 0).then(|| format!("{left} pods were left for the next plan, which goes on with them"))
+        (left > 0).then(|| format!("{left} pods were left for the next plan, since this one reached its limit of work"))
     }
 
     /// What is launched now for pods that fit nowhere yet.
@@ -238,10 +238,14 @@ fn refuse(placed: &Placed<'_>) -> Outcome {
     let unschedulable = placed.solution.unschedulable.iter().filter_map(|refused| {
         let reasons = refused.reasons.iter().map(ToString::to_string);
         let reasons: Vec<String> = reasons.chain(zonal_shift::told(situation.shifted, &refused.reasons)).collect();
-        Some((placed.pod(refused.pod)?, reasons.join("; ")))
+        Some((placed.pod(refused.pod)?, reasons.join("; "), is_left(refused)))
     });
-    for (pod, why) in unschedulable.chain(situation.faulty().map(|(pod, why)| (pod, why.clone()))) {
-        outcome.events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
+    let faulty = situation.faulty().map(|(pod, why)| (pod, why.clone(), false));
+    for (pod, why, is_left) in unschedulable.chain(faulty) {
+        // A pod that was not looked at has not failed to schedule.
+        if !is_left {
+            outcome.events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
+        }
         outcome.report.unschedulable.push((pod.key(), why));
     }
     outcome
