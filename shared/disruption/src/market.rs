@@ -42,7 +42,6 @@ pub(crate) struct Assortment {
 /// A node that can be launched.
 #[derive(Clone, Debug)]
 struct Item {
-    pool: usize,
     instance_type: String,
     price: f64,
     room: Box<[i64]>,
@@ -170,34 +169,34 @@ impl<'a> Market<'a> {
         if let Some(known) = known.get(key) {
             return Rc::clone(known);
         }
-        let mut items: Vec<Item> = Vec::new();
+        // Price, NodePool, and the place of the node among those of the NodePool, which are in the order of their names.
+        let mut found: Vec<(f64, usize, usize)> = Vec::new();
         for (pool, offer) in self.offers.iter().enumerate() {
             for &admission in key {
                 self.prices.entry((pool, admission)).or_insert_with(|| asker.prices(offer, admission));
             }
             let nodes = self.nodes.entry(pool).or_insert_with(|| asker.scheduler.new_nodes(&offer.pool.name));
-            let mut known: BTreeMap<usize, (usize, f64)> = BTreeMap::new();
+            let mut known: Vec<(usize, f64)> = vec![(0, 0.0); nodes.len()];
             for &(node, price) in key.iter().flat_map(|admission| &self.prices[&(pool, *admission)]) {
-                let (count, known) = known.entry(node).or_insert((0, price));
+                let (count, known) = &mut known[node];
+                *known = match (*count, together) {
+                    (0, _) => price,
+                    (_, true) => known.max(price),
+                    (_, false) => known.min(price),
+                };
                 *count += 1;
-                *known = if together { known.max(price) } else { known.min(price) };
             }
-            let fit = known.into_iter().filter(|(_, (count, _))| !together || *count == key.len());
-            items.extend(fit.map(|(node, (_, price))| Item {
-                pool,
-                instance_type: nodes[node].instance_type.clone(),
-                price,
-                room: nodes[node].room.clone(),
-            }));
+            let fit = |count: usize| count == key.len() || (count > 0 && !together);
+            let fitting = known.into_iter().enumerate().filter(|(_, (count, _))| fit(*count));
+            found.extend(fitting.map(|(node, (_, price))| (price, pool, node)));
         }
-        asker.work += u64::try_from(items.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_ITEM);
-        items.sort_by(|a, b| {
-            a.price.total_cmp(&b.price).then_with(|| (a.pool, &a.instance_type).cmp(&(b.pool, &b.instance_type)))
-        });
+        asker.work += u64::try_from(found.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_ITEM);
+        found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
         let mut kept: Vec<Item> = Vec::new();
-        for item in items {
-            if !kept.iter().any(|better| fits(&item.room, &better.room)) {
-                kept.push(item);
+        for (price, pool, node) in found {
+            let NewNode { instance_type, room } = &self.nodes[&pool][node];
+            if !kept.iter().any(|better| fits(room, &better.room)) {
+                kept.push(Item { instance_type: instance_type.clone(), price, room: room.clone() });
             }
         }
         let made = Rc::new(Assortment { items: kept });
@@ -229,6 +228,8 @@ pub(crate) trait Scheduler {
     fn resources(&self) -> &ResourceIndex;
     /// As [`Prepared::solve`].
     fn solve(&mut self, problem: &Problem<'_>) -> Solution;
+    /// As [`Prepared::explain_at_most`].
+    fn explain_at_most(&mut self, kinds: u32);
     /// As [`Prepared::new_nodes`].
     fn new_nodes(&self, node_pool: &str) -> Vec<NewNode>;
     /// As [`Prepared::prices`].
@@ -242,6 +243,10 @@ impl Scheduler for Prepared<'_> {
 
     fn solve(&mut self, problem: &Problem<'_>) -> Solution {
         Prepared::solve(self, problem)
+    }
+
+    fn explain_at_most(&mut self, kinds: u32) {
+        Prepared::explain_at_most(self, kinds);
     }
 
     fn new_nodes(&self, node_pool: &str) -> Vec<NewNode> {

@@ -463,6 +463,24 @@ impl Requirements {
         self.0.is_empty()
     }
 
+    /// Those of which `others` does not say the same.
+    #[must_use]
+    pub fn other_than(&self, others: &Self) -> Self {
+        let said = |ours: &&Entry| {
+            let theirs = others.at(ours.hash, &ours.key);
+            theirs.is_some_and(|theirs| {
+                Arc::ptr_eq(&theirs.requirement, &ours.requirement) || theirs.requirement == ours.requirement
+            })
+        };
+        Self(self.0.iter().filter(|ours| !said(ours)).cloned().collect())
+    }
+
+    /// Whether both say something of one key.
+    #[must_use]
+    pub fn shares_key_with(&self, others: &Self) -> bool {
+        self.0.iter().any(|ours| others.at(ours.hash, &ours.key).is_some())
+    }
+
     /// The first key on which both cannot be met at once. `None` means that they intersect.
     #[must_use]
     pub fn first_conflict<'a>(&self, others: &'a Self) -> Option<&'a str> {

@@ -104,14 +104,31 @@ pub(crate) fn first_against(
             Kind::Affinity => here() == 0 && (!itself || topology.matches_anywhere(group)),
         }
     });
-    let inverse = || {
-        class.selected.iter().copied().find(|&group| {
-            topology.key(group).is_some()
-                && topology.kind(group) == Kind::Anti
-                && topology.has_owner(group, domain_of(target, topology.key(group)))
-        })
-    };
-    own.or_else(inverse)
+    own.or_else(|| first_owned(class, target, topology))
+}
+
+/// The first anti-affinity of pods in a target that keeps out those of a class.
+fn first_owned(class: &Class<'_>, target: &[(usize, Domain)], topology: &Topology<'_>) -> Option<GroupId> {
+    class.selected.iter().copied().find(|&group| {
+        topology.key(group).is_some()
+            && topology.kind(group) == Kind::Anti
+            && topology.has_owner(group, domain_of(target, topology.key(group)))
+    })
+}
+
+/// Whether anti-affinity keeps pods out of a target. Pods of the same class that are bound for any target change nothing of
+/// that.
+pub(crate) fn is_repelled(
+    class: &Class<'_>,
+    level: &Level,
+    target: &[(usize, Domain)],
+    topology: &Topology<'_>,
+) -> bool {
+    let own = level.bounded.iter().any(|&group| {
+        let domain = domain_of(target, topology.key(group));
+        topology.kind(group) == Kind::Anti && domain != ABSENT && topology.matching(group, domain) > 0
+    });
+    own || first_owned(class, target, topology).is_some()
 }
 
 /// Binds as many of `pending` pods as the counts allow, and counts them. Returns how many domains were compared for that.

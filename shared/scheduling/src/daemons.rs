@@ -27,7 +27,12 @@ pub(crate) fn runs_on_template(template: &Pod, node_pool: &Requirements, taints:
 /// Whether a DaemonSet's pod would run on some node with these requirements, those of an instance type say: labels that
 /// they do not mention are free.
 pub(crate) fn may_run_on(template: &Pod, node: &Requirements) -> bool {
-    required_alternatives(template).is_ok_and(|terms| terms.iter().any(|wanted| node.intersects(wanted)))
+    alternatives(template).iter().any(|wanted| node.intersects(wanted))
+}
+
+/// What a DaemonSet's pod requires of a node's labels: any of these. It runs on no node where there are none.
+pub(crate) fn alternatives(template: &Pod) -> Vec<Requirements> {
+    required_alternatives(template).unwrap_or_default()
 }
 
 fn tolerates(template: &Pod, taints: &[Taint]) -> bool {

@@ -19,6 +19,7 @@ use lesson::Known;
 use nodeless_model::{DaemonSet, ResourceIndex, ResourceList, Taint, TaintEffect};
 use nodes::Node;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Makes a plan: places every pod on an existing node or a node to launch, or says why it fits nowhere.
 ///
@@ -52,7 +53,7 @@ impl<'p> Prepared<'p> {
         let resources = ResourceIndex::of(requests.chain(daemon_requests));
         let ordered = pools::order(offers);
         let usable = ordered.into_iter().filter(|offer| pools::unusable(offer.pool).is_none());
-        let pools: Vec<Pool<'p>> = usable.map(|offer| Pool::new(offer, daemon_sets, &resources, options)).collect();
+        let pools = pools::ready(usable, daemon_sets, &resources, options);
         let work = pools.iter().map(|pool| pool.work.done).sum();
         Self { pools, resources, options: *options, work }
     }
@@ -77,7 +78,9 @@ impl<'p> Prepared<'p> {
 
     /// The NodePools that a problem lists.
     fn of(&mut self, input: &Problem<'_>, max_work: Option<u64>) -> Vec<Pool<'p>> {
-        let listed = |pool: &Pool<'_>| input.node_pools.iter().position(|offer| offer.pool.name == pool.pool.name);
+        let places: HashMap<&str, usize> =
+            input.node_pools.iter().enumerate().rev().map(|(place, offer)| (offer.pool.name.as_str(), place)).collect();
+        let listed = |pool: &Pool<'_>| places.get(pool.pool.name.as_str()).copied();
         let (mut used, unused): (Vec<Pool<'p>>, Vec<Pool<'p>>) =
             std::mem::take(&mut self.pools).into_iter().partition(|pool| listed(pool).is_some());
         self.pools = unused;
@@ -146,12 +149,29 @@ const WORK_PER_NODE: usize = 20;
 /// Level, class and where its pods are bound for.
 type Binding = (usize, usize, Target);
 
+/// Where pods could be bound for, and what remains possible there of their alternatives.
+type Targets = Rc<[(Target, Vec<AlternativeId>)]>;
+
+/// Alternatives, and the keys of which domains are combined, each with whether a node needs the label.
+type TargetsKey = (Vec<AlternativeId>, Vec<(usize, bool)>);
+
 /// What came of a binding.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
     placed: u32,
     failed: bool,
 }
+
+/// When there was nothing that pods of a class could be bound for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct InVain {
+    level: usize,
+    /// [`Topology::changes`] of that time.
+    counts: u64,
+    /// [`Engine::changes`] of that time.
+    others: u64,
+}
+
 struct Engine<'a, 'p, 'q> {
     input: &'p Problem<'a>,
     options: Options,
@@ -169,6 +189,12 @@ struct Engine<'a, 'p, 'q> {
     pending: Vec<u32>,
     /// What came of all bindings.
     outcomes: HashMap<Binding, Outcome>,
+    /// Every combination of domains, by what it follows from.
+    targets: HashMap<TargetsKey, Targets>,
+    /// By class, when it was bound for nowhere the last time.
+    in_vain: Vec<Option<InVain>>,
+    /// How often rooms of existing nodes or prices have changed.
+    changes: u64,
     /// The nodes to launch, by NodePool.
     bins: Vec<Vec<Bin>>,
     /// Class, existing node and how many pods.
@@ -200,6 +226,9 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             allowed: Vec::new(),
             standing: HashMap::new(),
             outcomes: HashMap::new(),
+            targets: HashMap::new(),
+            in_vain: vec![None; classes.list.len()],
+            changes: 0,
             bins: pools.iter().map(|_| Vec::new()).collect(),
             placed: Vec::new(),
             work,
@@ -250,6 +279,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         for (pool, bins) in self.pools.iter_mut().zip(&mut self.bins) {
             if left.as_ref().is_some_and(|left| pool.reservations.lower_to(left)) {
                 pool.reprice();
+                self.changes += 1;
             }
             bins.extend(packing::pack(pool, context, &mut units, &mut self.topology));
             left = Some(left.map_or_else(|| pool.reservations.clone(), |left| left.with(&pool.reservations)));
@@ -257,8 +287,11 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         for pool in &mut self.pools {
             if left.as_ref().is_some_and(|left| pool.reservations.lower_to(left)) {
                 pool.reprice();
+                self.changes += 1;
             }
         }
+        // A NodePool may have used up a reservation.
+        self.changes += u64::from(self.pools.iter().any(|pool| !pool.reservations.is_empty()));
         let mut failed = false;
         for unit in units {
             failed |= self.take_back(level, &unit);

@@ -117,9 +117,16 @@ struct Examination<'e, 'a> {
 impl Launched {
     fn of(pool: &Pool<'_>, alternative: &Alternative) -> Self {
         let merged = pool.requirements.with(&alternative.requirements);
-        let matching = pool.types.iter().enumerate().filter(|(_, kind)| merged.intersects(&kind.kind.requirements));
+        // The NodePool's types meet all that it requires itself.
+        let changed = merged.other_than(&pool.requirements);
+        let matching = pool.types.iter().enumerate().filter(|(_, kind)| changed.intersects(&kind.kind.requirements));
         let types: Vec<usize> = matching.map(|(place, _)| place).collect();
-        let choices = types.iter().filter_map(|place| pool.choice(*place, &pool.types[*place], &merged)).collect();
+        let priced = || types.iter().filter_map(|place| pool.choice(*place, &pool.types[*place], &merged)).collect();
+        let choices = pool.known(&merged).map_or_else(priced, |set| {
+            let mut choices = set.offer.choices.clone();
+            choices.sort_unstable_by_key(|choice| choice.kind);
+            choices
+        });
         Self { types, choices }
     }
 }

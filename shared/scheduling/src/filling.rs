@@ -10,6 +10,7 @@ use crate::groups::GroupId;
 use crate::packing::{Bin, Context, Unit};
 use crate::pools::{BASE, Pool, SetId};
 use crate::topology::Topology;
+use nodeless_model::pod::HostPort;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -58,6 +59,10 @@ pub(crate) struct Stock {
     /// What one of a resource is worth when it comes to size.
     values: Vec<f64>,
     signatures: usize,
+    /// How many of them the items have.
+    signatures_left: usize,
+    /// Lists of host ports by their numbers, each as a class that has it; `None` where no item has it.
+    ports: Vec<Option<usize>>,
     /// How many items are used up.
     gone: usize,
 }
@@ -68,6 +73,8 @@ struct Item {
     size: f64,
     /// Which groups over the host name matter, and which alternative: items of one number are kept out of a node together.
     signature: usize,
+    /// The number of its list of host ports.
+    ports: usize,
 }
 
 /// Items that ask for resources in about the same proportions.
@@ -91,6 +98,8 @@ impl Stock {
     fn in_steps(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>, steps: f64) -> Self {
         let classes = context.classes;
         let mut signatures: HashMap<(&[GroupId], &[GroupId], AlternativeId), usize> = HashMap::new();
+        let mut port_lists: HashMap<&[HostPort], usize> = HashMap::new();
+        let mut ports: Vec<Option<usize>> = Vec::new();
         let mut buckets: BTreeMap<(Reverse<i32>, SetId, Vec<i32>), Vec<Item>> = BTreeMap::new();
         let sets: HashSet<SetId> = demands.iter().map(|demand| demand.set).collect();
         for (place, demand) in demands.iter().enumerate().filter(|(_, demand)| units[demand.unit].pending > 0) {
@@ -101,10 +110,14 @@ impl Stock {
             let rank = if classes.by_priority { class.example.priority } else { 0 };
             let set = if sets.len() <= MOST_SETS { demand.set } else { BASE };
             let key = (Reverse(rank), set, proportions(demand, &class.requests, &values, steps));
-            let item = Item { demand: place, unit: demand.unit, size: demand.size, signature };
+            let ports = *port_lists.entry(class.host_ports).or_insert_with(|| {
+                ports.push(Some(demand.class));
+                ports.len() - 1
+            });
+            let item = Item { demand: place, unit: demand.unit, size: demand.size, signature, ports };
             buckets.entry(key).or_default().push(item);
         }
-        let mut stock = Self { values, signatures: signatures.len(), ..Self::default() };
+        let mut stock = Self { values, signatures: signatures.len(), ports, ..Self::default() };
         let mut ranks: Vec<Reverse<i32>> = buckets.keys().map(|(rank, _, _)| *rank).collect();
         ranks.dedup();
         for ((rank, _, _), mut items) in buckets {
@@ -126,6 +139,12 @@ impl Stock {
             self.width = requests.len();
             self.asked.extend_from_slice(requests);
         }
+        let mut kept = vec![false; self.signatures];
+        self.items.iter().for_each(|item| kept[item.signature] = true);
+        self.signatures_left = kept.iter().filter(|kept| **kept).count();
+        let mut ports = vec![None; self.ports.len()];
+        self.items.iter().for_each(|item| ports[item.ports] = self.ports[item.ports]);
+        self.ports = ports;
         self.least.clone_from(&self.asked);
         self.mixes.clear();
         let mut sum = vec![0; self.width];
@@ -214,6 +233,11 @@ pub(crate) struct Scratch {
     part_of_room: Vec<f64>,
     /// By signature, whether its pods are kept out of the node.
     kept_out: Vec<bool>,
+    /// By list of host ports, whether one of them is taken on the node.
+    ports_taken: Vec<bool>,
+    /// How many signatures and how many lists of host ports are not kept out.
+    signatures_open: usize,
+    ports_open: usize,
     /// Whether pods were left out because they would make the node dearer.
     makes_dearer: bool,
 }
@@ -264,6 +288,11 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         }
         self.scratch.kept_out.clear();
         self.scratch.kept_out.resize(self.stock.signatures, false);
+        self.scratch.signatures_open = self.stock.signatures_left;
+        self.scratch.ports_open = self.stock.ports.iter().flatten().count();
+        self.scratch.ports_taken.clear();
+        self.scratch.ports_taken.resize(self.stock.ports.len(), false);
+        self.take_ports(&filled.bin, filled.bin.ports.len());
         self.scratch.makes_dearer = false;
         self.sweep(&mut filled, false);
         // What makes the node dearer takes room that others leave.
@@ -278,8 +307,27 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         self.scratch.cursors.extend(self.stock.buckets.iter().map(|bucket| bucket.from));
         self.scratch.open.clear();
         self.scratch.open.extend(0..self.stock.buckets.len());
-        while let Some(bucket) = self.nearest() {
+        // Once all that is left is kept out, none of it has to be gone through.
+        while self.scratch.signatures_open > 0
+            && self.scratch.ports_open > 0
+            && let Some(bucket) = self.nearest()
+        {
             self.take_from(bucket, filled, last);
+        }
+    }
+
+    /// Keeps out the pods that need one of the last `count` ports of a node.
+    fn take_ports(&mut self, bin: &Bin, count: usize) {
+        let new = &bin.ports[bin.ports.len() - count..];
+        if new.is_empty() {
+            return;
+        }
+        for (number, class) in self.stock.ports.iter().enumerate() {
+            let taken = class.is_some_and(|class| !self.context.classes.list[class].ports_free(new));
+            if taken && !self.scratch.ports_taken[number] {
+                self.scratch.ports_taken[number] = true;
+                self.scratch.ports_open -= 1;
+            }
         }
     }
 
@@ -321,13 +369,16 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             let item = &self.stock.items[place];
             if self.units[item.unit].pending > 0
                 && !self.scratch.kept_out[item.signature]
+                && !self.scratch.ports_taken[item.ports]
                 && dense::fits(self.stock.asked(place), &self.scratch.room)
             {
                 let demand = &self.demands[item.demand];
                 let only = self.stock.buckets.len() == 1;
                 let most = dense::times_fitting(self.stock.asked(place), &self.scratch.room, u32::MAX);
                 let most = if only { most } else { most.div_ceil(PART) };
+                let ports = filled.bin.ports.len();
                 if self.put(filled, demand, most, last) > 0 {
+                    self.take_ports(&filled.bin, filled.bin.ports.len() - ports);
                     break;
                 }
                 let class = self.class(demand.class);
@@ -335,7 +386,10 @@ impl<'c> Filler<'_, '_, 'c, '_> {
                 let crowded = class.is_related() && hosts.room(class, self.context.level, self.topology) == 0;
                 let alternatives = &self.context.classes.alternatives;
                 let mut admitted = || self.pool.admit(filled.bin.set, demand.alternative, alternatives).is_some();
-                self.scratch.kept_out[item.signature] = crowded || !admitted();
+                if crowded || !admitted() {
+                    self.scratch.kept_out[item.signature] = true;
+                    self.scratch.signatures_open -= 1;
+                }
             }
             place += 1;
         }

@@ -119,7 +119,7 @@ fn merged(
         return None;
     }
     let set = pool.merge(a.set, b.set)?;
-    let cheap = pool.set(set).choices.iter().take_while(|choice| choice.price <= together + NODE);
+    let cheap = pool.set(set).offer.choices.iter().take_while(|choice| choice.price <= together + NODE);
     let mut used = a.used.clone();
     dense::add(&mut used, &b.used, 1);
     if !cheap.clone().any(|choice| dense::fits(&used, &pool.types[choice.kind].room)) {

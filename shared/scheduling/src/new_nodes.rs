@@ -5,7 +5,6 @@ use crate::engine::Prepared;
 use crate::pools::{BASE, Pool};
 use crate::work::Work;
 use nodeless_model::{ResourceIndex, labels};
-use std::collections::BTreeMap;
 
 /// A node that a NodePool could launch.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +26,7 @@ impl Prepared<'_> {
     #[must_use]
     pub fn new_nodes(&self, node_pool: &str) -> Vec<NewNode> {
         let pool = self.pools.iter().find(|pool| pool.pool.name == node_pool);
-        let types = pool.into_iter().flat_map(|pool| &pool.types);
+        let types = pool.into_iter().flat_map(|pool| pool.types.iter());
         types.map(|kind| NewNode { instance_type: kind.kind.name.clone(), room: kind.room.clone() }).collect()
     }
 
@@ -43,7 +42,7 @@ impl Prepared<'_> {
 }
 
 fn prices(pool: &mut Pool<'_>, admission: &Admission) -> Vec<(usize, f64)> {
-    let mut prices: BTreeMap<usize, f64> = BTreeMap::new();
+    let mut prices: Vec<Option<f64>> = vec![None; pool.types.len()];
     if admission.tolerates(&pool.pool.template.taints) {
         for wanted in admission.alternatives() {
             let base = &pool.set(BASE).requirements;
@@ -51,12 +50,14 @@ fn prices(pool: &mut Pool<'_>, admission: &Admission) -> Vec<(usize, f64)> {
                 continue;
             }
             let Some(set) = pool.narrowed(wanted) else { continue };
-            for choice in &pool.set(set).choices {
-                let price = prices.entry(choice.kind).or_insert(choice.price);
-                *price = price.min(choice.price);
+            for choice in &pool.set(set).offer.choices {
+                let price = &mut prices[choice.kind];
+                *price = Some(price.map_or(choice.price, |known| known.min(choice.price)));
             }
         }
     }
+    let prices: Vec<(usize, f64)> =
+        prices.into_iter().enumerate().filter_map(|(kind, price)| Some((kind, price?))).collect();
     pool.work.add(prices.len());
-    prices.into_iter().collect()
+    prices
 }

@@ -18,7 +18,7 @@ use crate::topology::{Target, Topology};
 use crate::valuation::{Try, valued};
 use nodeless_model::pod::HostPort;
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A node to be launched, while it is being filled.
 #[derive(Clone, Debug)]
@@ -121,6 +121,7 @@ pub(crate) fn pack(
                 scratch: Scratch::default(),
                 topology: &mut *topology,
                 tries: HashMap::new(),
+                exhausted: HashSet::new(),
                 waiting: 0.0,
                 next: 0.0,
             };
@@ -151,7 +152,7 @@ fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, index: usize, unit: &Unit
         let requests = &classes.list[unit.class].requests;
         if unit.alternatives.len() == 1 {
             demands.extend(pool.may_hold(set, requests).then(|| demand(alternative, set)));
-        } else if let Some(worth) = worth(pool, set, requests) {
+        } else if let Some(worth) = pool.worth(set, unit.class, requests) {
             demands.push(Demand { worth, ..demand(alternative, set) });
         }
     }
@@ -161,11 +162,12 @@ fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, index: usize, unit: &Unit
 
 /// What a pod would cost if nodes could be bought in slices; `None` when no instance type holds it.
 pub(crate) fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
-    let set = pool.set(set);
+    let offer = &pool.set(set).offer;
     // Types that are no shapes have no more room for no less.
-    set.shapes
+    offer
+        .shapes
         .iter()
-        .map(|place| &set.choices[*place])
+        .map(|place| &offer.choices[*place])
         .filter(|choice| dense::fits(requests, &pool.types[choice.kind].room))
         .map(|choice| choice.price * dominant_share(requests, &pool.types[choice.kind].room))
         .min_by(f64::total_cmp)
@@ -192,6 +194,8 @@ struct Packer<'p, 'a, 'c, 't> {
     forced: Forced,
     /// By set, the shapes to try.
     tries: HashMap<SetId, Vec<Try>>,
+    /// The sets of which no shape is within what is left of the limits.
+    exhausted: HashSet<SetId>,
     /// What all pods that wait are worth.
     waiting: f64,
     /// When so little waits, values are worked out again.
@@ -205,6 +209,9 @@ impl<'c> Packer<'_, '_, 'c, '_> {
 
     fn pack(&mut self, units: &mut [Unit]) -> Vec<Bin> {
         let mut bins = Vec::new();
+        if !(0..self.demands.len()).any(|place| self.may_be_first(place)) {
+            return bins;
+        }
         self.value(units);
         for anchor in self.order() {
             let unit = self.demands[anchor].unit;
@@ -240,7 +247,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
 
     /// Works out what everything is worth, by what waits now.
     fn value(&mut self, units: &[Unit]) {
-        let shapes = self.pool.set(BASE).shapes.len();
+        let shapes = self.pool.set(BASE).offer.shapes.len();
         self.pool.work.add(self.demands.len() * WORK_OF_VALUE + shapes * WORK_PER_SHAPE);
         let (values, tries) = valued(self.pool, self.context.classes, units, &mut self.demands, &self.forced);
         self.tries = tries;
@@ -289,6 +296,9 @@ impl<'c> Packer<'_, '_, 'c, '_> {
     }
 
     fn best_of(&mut self, set: SetId, anchor: usize, gathers: bool, units: &[Unit], largest: f64) -> Option<Filled> {
+        if self.exhausted.contains(&set) || !self.may_be_first(anchor) {
+            return None;
+        }
         let mut best: Option<Filled> = None;
         let requests = &self.context.classes.list[self.demands[anchor].class].requests;
         let tries = std::mem::take(self.tries.get_mut(&set)?);
@@ -327,8 +337,22 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                 in_vain += 1;
             }
         }
+        if best.is_none() && !tries.iter().any(|shape| self.is_within_limits(set, shape)) {
+            self.exhausted.insert(set);
+        }
         self.tries.insert(set, tries);
         best
+    }
+
+    /// Whether pods of a demand may be on a node without other pods, as far as those elsewhere go.
+    fn may_be_first(&self, demand: usize) -> bool {
+        let class = self.class(self.demands[demand].class);
+        !class.is_related() || HostCounts::default().room(class, self.context.level, self.topology) > 0
+    }
+
+    fn is_within_limits(&self, set: SetId, shape: &Try) -> bool {
+        let choice = self.pool.set(set).choice(shape.kind);
+        choice.is_some_and(|choice| self.pool.limits.room_for(&choice.share, 1) > 0)
     }
 
     /// Takes the cheapest type that holds the same.
@@ -414,7 +438,7 @@ pub(crate) fn least_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Sha
 
 /// The choices that could hold what is in a node, the cheapest first.
 pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Item = &'p crate::pools::Choice> + Clone {
-    pool.set(bin.set).choices.iter().filter(move |choice| {
+    pool.set(bin.set).offer.choices.iter().filter(move |choice| {
         let kind = &pool.types[choice.kind];
         dense::fits(&bin.used, &kind.room)
             && !bin.ports.iter().any(|port| kind.daemon_ports.iter().any(|taken| port.conflicts_with(taken)))

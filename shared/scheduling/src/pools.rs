@@ -1,22 +1,26 @@
 //! NodePools made ready for planning: what they can launch for which requirements.
 
+mod types;
+
 use crate::admission::new_node_requirements;
 use crate::classes::AlternativeId;
 use crate::constraints::Alternative;
-use crate::daemons;
-use crate::dense::{self, Amounts};
+use crate::dense;
 use crate::limits::{Limits, Share};
+use crate::packing;
 use crate::problem::{Options, PoolOffer};
 use crate::reason::Cause;
 use crate::reservations::Reservations;
 use crate::work::Work;
-use nodeless_model::pod::HostPort;
 use nodeless_model::{
-    CapacityType, DaemonSet, InstanceType, NodePool, Offering, Quantity, Requirement, Requirements, ResourceIndex,
-    ResourceList, labels, resources,
+    CapacityType, DaemonSet, InstanceType, NodePool, Offering, Requirement, Requirements, ResourceIndex, labels,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+use types::{Launching, OnBoard};
+
+pub(crate) use types::PoolType;
 
 /// The place of a [`NodeSet`] in its NodePool's table.
 pub(crate) type SetId = usize;
@@ -31,7 +35,7 @@ pub(crate) struct Pool<'a> {
     /// What all its nodes' labels may be.
     pub(crate) requirements: Requirements,
     /// The instance types that meet its requirements, by name.
-    pub(crate) types: Vec<PoolType<'a>>,
+    pub(crate) types: Rc<[PoolType<'a>]>,
     /// Keys of which a launch must be able to choose from so many values.
     pub(crate) min_values: Vec<(String, u32)>,
     pub(crate) limits: Limits,
@@ -45,6 +49,10 @@ pub(crate) struct Pool<'a> {
     set_ids: HashMap<Requirements, SetId>,
     admitted: HashMap<(SetId, AlternativeId), Option<SetId>>,
     merged: HashMap<(SetId, SetId), Option<SetId>>,
+    /// By what can be launched and by class, what one pod of it is worth.
+    worths: HashMap<(usize, usize), Option<f64>>,
+    /// How many offers there have been.
+    offers: usize,
     /// By label, the values that its nodes may have.
     values: HashMap<String, BTreeSet<String>>,
 }
@@ -55,25 +63,24 @@ const WORK_OF_ADMISSION: usize = 50;
 /// What it takes to find out the price of an instance type where some requirements stand.
 const WORK_PER_TYPE: usize = 100;
 
+/// With how many NodePools that launch different things each other one is compared.
+const MOST_COMPARED: usize = 32;
+
 /// How many sets are kept from one plan to the next: each knows the prices of all instance types.
 const MAX_KEPT_SETS: usize = 256;
-
-/// An instance type as a NodePool launches it.
-#[derive(Debug)]
-pub(crate) struct PoolType<'a> {
-    pub(crate) kind: &'a InstanceType,
-    /// What is left for pods when all DaemonSets have taken their share.
-    pub(crate) room: Amounts,
-    /// What the DaemonSets take.
-    pub(crate) daemons: ResourceList,
-    /// Host ports that DaemonSets take.
-    pub(crate) daemon_ports: Vec<HostPort>,
-}
 
 /// What a NodePool can launch where some requirements stand.
 #[derive(Debug)]
 pub(crate) struct NodeSet {
     pub(crate) requirements: Requirements,
+    pub(crate) offer: Rc<Offer>,
+}
+
+/// What can be launched, the same for all sets whose requirements differ in nothing that instance types say.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    /// Tells it from others of the NodePool.
+    id: usize,
     /// What can be launched now, the cheapest first.
     pub(crate) choices: Vec<Choice>,
     /// The place in `choices` of each instance type.
@@ -97,7 +104,7 @@ pub(crate) struct Choice {
 
 impl NodeSet {
     pub(crate) fn choice(&self, kind: usize) -> Option<&Choice> {
-        self.by_type[kind].map(|place| &self.choices[place])
+        self.offer.by_type[kind].map(|place| &self.offer.choices[place])
     }
 }
 
@@ -124,34 +131,66 @@ pub(crate) fn rank(pool: &NodePool) -> (Reverse<i32>, Reverse<&str>) {
     (Reverse(pool.weight), Reverse(&pool.name))
 }
 
+/// Makes NodePools ready, in their order.
+pub(crate) fn ready<'a>(
+    offers: impl Iterator<Item = &'a PoolOffer<'a>>,
+    daemon_sets: &[DaemonSet],
+    resources: &ResourceIndex,
+    options: &Options,
+) -> Vec<Pool<'a>> {
+    let mut pools: Vec<Pool<'a>> = Vec::new();
+    let mut known: Vec<Launching<'a, '_>> = Vec::new();
+    for offer in offers {
+        let requirements = new_node_requirements(offer.pool);
+        let on_board = OnBoard::of(offer.pool, &requirements, daemon_sets);
+        let launching = Launching { pool: pools.len(), offer, requirements, on_board };
+        let alike = known.iter().find(|known| known.is_like(&launching)).map(|known| known.pool);
+        pools.push(match alike {
+            Some(place) => Pool::like(&pools[place], offer, launching.requirements),
+            None => {
+                let requirements = launching.requirements.clone();
+                let made = Pool::new(offer, requirements, &launching.on_board, resources, options);
+                known.extend((known.len() < MOST_COMPARED).then_some(launching));
+                made
+            }
+        });
+    }
+    pools
+}
+
 impl<'a> Pool<'a> {
-    pub(crate) fn new(
+    fn new(
         offer: &'a PoolOffer<'a>,
-        daemon_sets: &[DaemonSet],
+        requirements: Requirements,
+        on_board: &OnBoard<'_>,
         resources: &ResourceIndex,
         options: &Options,
     ) -> Self {
-        let pool = offer.pool;
-        let requirements = new_node_requirements(pool);
-        let mut on_board: Vec<&DaemonSet> = daemon_sets
-            .iter()
-            .filter(|set| daemons::runs_on_template(&set.template, &requirements, &pool.template.taints))
-            .collect();
-        on_board.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        let mut types: Vec<PoolType<'a>> = offer
-            .instance_types
-            .iter()
-            .filter(|kind| requirements.intersects(&kind.requirements))
-            .map(|kind| PoolType::new(kind, &requirements, &on_board, resources, options))
-            .collect();
-        types.sort_by(|a, b| a.kind.name.cmp(&b.kind.name));
+        let types = types::of(offer, &requirements, on_board, resources, options);
+        let mut ready = Self::with_types(offer, requirements, types);
+        ready.work.add(offer.instance_types.len() * WORK_PER_TYPE);
+        let offer = ready.offer(&ready.requirements.clone());
+        ready.start_with(offer);
+        ready
+    }
+
+    /// Another NodePool that launches the same.
+    fn like(other: &Self, offer: &'a PoolOffer<'a>, requirements: Requirements) -> Self {
+        let mut ready = Self::with_types(offer, requirements, Rc::clone(&other.types));
+        ready.work.add(offer.instance_types.len());
+        ready.offers = other.offers;
+        ready.start_with(Rc::clone(&other.sets[BASE].offer));
+        ready
+    }
+
+    fn with_types(offer: &'a PoolOffer<'a>, requirements: Requirements, types: Rc<[PoolType<'a>]>) -> Self {
         let min_values = requirements
             .iter()
             .filter_map(|(key, requirement)| Some((key.to_owned(), requirement.min_values()?)))
             .collect();
-        let mut ready = Self {
-            pool,
-            requirements: requirements.clone(),
+        Self {
+            pool: offer.pool,
+            requirements,
             types,
             min_values,
             limits: Limits::of(offer),
@@ -162,21 +201,24 @@ impl<'a> Pool<'a> {
             set_ids: HashMap::new(),
             admitted: HashMap::new(),
             merged: HashMap::new(),
+            worths: HashMap::new(),
+            offers: 0,
             values: HashMap::new(),
-        };
-        ready.work.add(offer.instance_types.len() * WORK_PER_TYPE);
-        let base = ready.make_set(requirements.clone());
-        ready.sets.push(base);
-        ready.set_ids.insert(requirements, BASE);
-        ready
+        }
+    }
+
+    fn start_with(&mut self, offer: Rc<Offer>) {
+        self.sets.push(NodeSet { requirements: self.requirements.clone(), offer });
+        self.set_ids.insert(self.requirements.clone(), BASE);
     }
 
     /// Makes it ready for another plan, in which so much of its limits is used.
     pub(crate) fn reset(&mut self, offer: &PoolOffer<'_>, work: Work) {
         self.limits = Limits::of(offer);
         self.work = work;
-        // Alternatives are numbered anew in each plan.
+        // Alternatives and classes are numbered anew in each plan.
         self.admitted.clear();
+        self.worths.clear();
         if self.sets.len() > MAX_KEPT_SETS || self.reservations != self.unused {
             self.sets.truncate(BASE + 1);
             self.set_ids.retain(|_, id| *id == BASE);
@@ -205,7 +247,7 @@ impl<'a> Pool<'a> {
                 values.insert(value.to_owned());
             }
         };
-        for kind in &self.types {
+        for kind in self.types.iter() {
             for offering in kind.kind.available_offerings(&self.requirements) {
                 match key {
                     labels::ZONE => add(&offering.zone),
@@ -243,7 +285,7 @@ impl<'a> Pool<'a> {
     pub(crate) fn narrowed(&mut self, within: &Requirements) -> Option<SetId> {
         let base = &self.sets[BASE].requirements;
         let narrowed = base.intersects(within).then(|| base.with(within))?;
-        self.intern(narrowed)
+        self.intern(BASE, narrowed)
     }
 
     fn admit_anew(&mut self, set: SetId, alternative: &Alternative) -> Option<SetId> {
@@ -255,7 +297,7 @@ impl<'a> Pool<'a> {
             return None;
         }
         let merged = present.with(&alternative.requirements);
-        self.intern(merged)
+        self.intern(set, merged)
     }
 
     /// The set of nodes that satisfy both sets; `None` when nothing could be launched.
@@ -269,40 +311,87 @@ impl<'a> Pool<'a> {
         }
         let (left, right) = (&self.sets[a].requirements, &self.sets[b].requirements);
         let both = left.intersects(right).then(|| left.with(right));
-        let id = both.and_then(|both| self.intern(both));
+        let id = both.and_then(|both| self.intern(a, both));
         self.merged.insert(key, id);
         id
     }
 
-    /// The set with these requirements, made if there is none yet; `None` when nothing could be launched.
-    fn intern(&mut self, merged: Requirements) -> Option<SetId> {
+    /// The set with these requirements, which narrow those of `within`, made if there is none yet; `None` when nothing could
+    /// be launched.
+    fn intern(&mut self, within: SetId, merged: Requirements) -> Option<SetId> {
         if let Some(known) = self.set_ids.get(&merged) {
-            return Some(*known).filter(|id| !self.sets[*id].choices.is_empty());
+            return Some(*known).filter(|id| !self.sets[*id].offer.choices.is_empty());
         }
         self.work.add(self.types.len() * WORK_PER_TYPE);
-        let made = self.make_set(merged.clone());
+        let offer = self.narrowed_offer(within, &merged);
         let id = self.sets.len();
-        let usable = !made.choices.is_empty();
-        self.sets.push(made);
+        let usable = !offer.choices.is_empty();
+        self.sets.push(NodeSet { requirements: merged.clone(), offer });
         self.set_ids.insert(merged, id);
         usable.then_some(id)
     }
 
-    fn make_set(&self, requirements: Requirements) -> NodeSet {
-        let mut choices: Vec<Choice> = self
-            .types
-            .iter()
-            .enumerate()
-            .filter(|(_, kind)| requirements.intersects(&kind.kind.requirements))
-            .filter_map(|(place, kind)| self.choice(place, kind, &requirements))
-            .collect();
+    /// The set with these requirements, if it was asked for before.
+    pub(crate) fn known(&self, requirements: &Requirements) -> Option<&NodeSet> {
+        self.set_ids.get(requirements).map(|id| &self.sets[*id])
+    }
+
+    /// What can be launched where requirements stand.
+    fn offer(&mut self, requirements: &Requirements) -> Rc<Offer> {
+        let kinds = self.types.iter().enumerate().filter(|(_, kind)| requirements.intersects(&kind.kind.requirements));
+        let choices = kinds.filter_map(|(place, kind)| self.choice(place, kind, requirements)).collect();
+        self.offer_of(choices)
+    }
+
+    /// The same where they narrow those of another set: only what can be launched there is looked at, and only the keys of
+    /// which they say something else.
+    fn narrowed_offer(&mut self, within: SetId, merged: &Requirements) -> Rc<Offer> {
+        let wide = &self.sets[within];
+        let changed = merged.other_than(&wide.requirements);
+        // `NotIn` may stand for an absent label where `Exists` did not, and so let more in.
+        let wider = changed.iter().any(|(key, now)| {
+            now.allows_absence() && wide.requirements.get(key).is_some_and(|before| !before.allows_absence())
+        });
+        if wider {
+            return self.offer(merged);
+        }
+        let sold_otherwise = types::SOLD_BY.iter().any(|key| changed.get(key).is_some());
+        let (mut same, mut choices) = (true, Vec::new());
+        for choice in &wide.offer.choices {
+            let kind = &self.types[choice.kind];
+            if !changed.intersects(&kind.kind.requirements) {
+                same = false;
+            } else if sold_otherwise || kind.kind.offerings.iter().any(|one| changed.shares_key_with(&one.requirements))
+            {
+                same = false;
+                choices.extend(self.choice(choice.kind, kind, merged));
+            } else {
+                choices.push(choice.clone());
+            }
+        }
+        if same { Rc::clone(&wide.offer) } else { self.offer_of(choices) }
+    }
+
+    fn offer_of(&mut self, mut choices: Vec<Choice>) -> Rc<Offer> {
         choices.sort_by(|a, b| a.price.total_cmp(&b.price).then(a.kind.cmp(&b.kind)));
         let mut by_type = vec![None; self.types.len()];
         for (place, choice) in choices.iter().enumerate() {
             by_type[choice.kind] = Some(place);
         }
         let shapes = self.shapes(&choices);
-        NodeSet { requirements, choices, by_type, shapes }
+        self.offers += 1;
+        Rc::new(Offer { id: self.offers, choices, by_type, shapes })
+    }
+
+    /// What a pod of a class would cost if nodes of a set could be bought in slices; `None` when no instance type holds it.
+    pub(crate) fn worth(&mut self, set: SetId, class: usize, requests: &[i64]) -> Option<f64> {
+        let key = (self.sets[set].offer.id, class);
+        if let Some(known) = self.worths.get(&key) {
+            return *known;
+        }
+        let worth = packing::worth(self, set, requests);
+        self.worths.insert(key, worth);
+        worth
     }
 
     /// The instance type at a place as something to be launched; `None` when no offering can be had.
@@ -332,9 +421,9 @@ impl<'a> Pool<'a> {
 
     /// Whether any type of a set has room for a pod.
     pub(crate) fn may_hold(&self, set: SetId, requests: &[i64]) -> bool {
-        let set = &self.sets[set];
+        let offer = &self.sets[set].offer;
         // Types that are no shapes have no more room.
-        set.shapes.iter().rev().any(|place| dense::fits(requests, &self.types[set.choices[*place].kind].room))
+        offer.shapes.iter().rev().any(|place| dense::fits(requests, &self.types[offer.choices[*place].kind].room))
     }
 
     /// The reservation that a node of this set and type would use, if that is the cheapest way.
@@ -352,10 +441,13 @@ impl<'a> Pool<'a> {
 
     /// Works out anew what can be launched, after reservations have changed.
     pub(crate) fn reprice(&mut self) {
-        let requirements: Vec<Requirements> = self.sets.iter().map(|set| set.requirements.clone()).collect();
-        self.sets = requirements.into_iter().map(|requirements| self.make_set(requirements)).collect();
+        for id in 0..self.sets.len() {
+            let requirements = self.sets[id].requirements.clone();
+            self.sets[id].offer = self.offer(&requirements);
+        }
         self.admitted.clear();
         self.merged.clear();
+        self.worths.clear();
     }
 
     /// Leaves out what no one would buy: where something as cheap has as much room, takes no more of the limits and has
@@ -388,29 +480,5 @@ impl<'a> Pool<'a> {
             let found = u32::try_from(values.len()).unwrap_or(u32::MAX);
             (found < *required).then_some((key.as_str(), *required, found))
         })
-    }
-}
-
-impl<'a> PoolType<'a> {
-    fn new(
-        kind: &'a InstanceType,
-        node_pool: &Requirements,
-        daemon_sets: &[&DaemonSet],
-        resources: &ResourceIndex,
-        options: &Options,
-    ) -> Self {
-        let node = node_pool.with(&kind.requirements);
-        let mut daemons = ResourceList::new();
-        let mut daemon_ports = Vec::new();
-        for set in daemon_sets.iter().filter(|set| daemons::may_run_on(&set.template, &node)) {
-            daemons.add(&set.template.requests);
-            daemon_ports.extend(set.template.host_ports.iter().cloned());
-        }
-        let mut room = resources.amounts(&kind.allocatable());
-        dense::take(&mut room, &resources.amounts(&daemons), 1);
-        if let (Some(most), Some(place)) = (options.max_pods_per_node, resources.place(resources::name::PODS)) {
-            room[place] = room[place].min(Quantity::from_units(i64::from(most)).milli());
-        }
-        Self { kind, room, daemons, daemon_ports }
     }
 }

@@ -64,6 +64,10 @@ pub(crate) struct Topology<'a> {
     present: Vec<Vec<bool>>,
     /// By group over the host name, the pods that it selects, wherever they are.
     host_total: Vec<u32>,
+    /// How often counts of domains have changed.
+    changes: u64,
+    /// By group, how often counts had changed when one of its own did last.
+    changed: Vec<u64>,
 }
 
 impl<'a> Topology<'a> {
@@ -80,6 +84,8 @@ impl<'a> Topology<'a> {
         let present = (0..groups.list.len()).map(|group| sites.present(&groups, group, key_of[group])).collect();
         let mut topology = Self {
             host_total: vec![0; groups.list.len()],
+            changes: 0,
+            changed: vec![0; groups.list.len()],
             matching: empty.clone(),
             uncertain: empty.clone(),
             owners: empty,
@@ -238,6 +244,7 @@ impl<'a> Topology<'a> {
         change: impl Fn(&mut u32),
     ) {
         let domain = |key: Option<usize>| target.iter().find(|(one, _)| Some(*one) == key).map(|(_, domain)| *domain);
+        self.changes += 1;
         for &group in selected {
             let Some(domain) = domain(self.key_of[group]) else { continue };
             let standing = standings.iter().find(|(known, _)| *known == group).map(|(_, standing)| *standing);
@@ -247,12 +254,24 @@ impl<'a> Topology<'a> {
                 Some(Standing::Counts) | None => {}
             }
             change(&mut self.matching[group][domain]);
+            self.changed[group] = self.changes;
         }
         for &group in required {
             if let (Kind::Anti, Some(domain)) = (self.kind(group), domain(self.key_of[group])) {
                 change(&mut self.owners[group][domain]);
+                self.changed[group] = self.changes;
             }
         }
+    }
+
+    /// How often counts of domains have changed.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether a count of any of these groups has changed since there were so many changes.
+    pub(crate) fn changed_since<'g>(&self, mut groups: impl Iterator<Item = &'g GroupId>, changes: u64) -> bool {
+        groups.any(|group| self.changed[*group] > changes)
     }
 
     /// Counts pods that were put on a node, for the groups over the host name.

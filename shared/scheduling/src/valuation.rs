@@ -86,8 +86,8 @@ struct Shape {
 
 impl SetValues {
     fn of(pool: &Pool<'_>, set: SetId, total: &[f64], usable: impl Fn(&[i64]) -> bool) -> Self {
-        let set = pool.set(set);
-        let choices: Vec<&Choice> = set.shapes.iter().map(|place| &set.choices[*place]).collect();
+        let offer = &pool.set(set).offer;
+        let choices: Vec<&Choice> = offer.shapes.iter().map(|place| &offer.choices[*place]).collect();
         let columns: Vec<Column<'_>> = choices
             .iter()
             .map(|choice| Column { price: choice.price + NODE, room: &pool.types[choice.kind].room })

@@ -126,7 +126,12 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), KeptRe
         asked(b).cmp(asked(a)).then_with(|| name(a).cmp(&name(b)))
     });
     let moves = round.packed.place(&movers, false);
+    // Nobody is told why a group does not go. Where priorities differ, the scheduler itself has to know whether limits are in
+    // the way.
+    let alike = movers.windows(2).all(|pair| pair[0].pod.priority == pair[1].pod.priority);
+    round.scheduler.explain_at_most(u32::from(!alike));
     let found = round.ask(&movers, &moves, scope, true).and_then(|verdict| accept(round, places, &movers, verdict));
+    round.scheduler.explain_at_most(1);
     match found {
         Ok(verdict) => {
             if !agrees(&moves, &verdict) {

@@ -1,12 +1,13 @@
 //! Where pods are bound for before anything is packed, and what there is for them.
 
-use super::{CAREFUL, Engine};
+use super::{CAREFUL, Engine, InVain, Targets};
 use crate::assigning::{self, Eligible, Prospect};
 use crate::classes::AlternativeId;
 use crate::groups::{GroupId, Kind};
-use crate::packing::{self, Unit};
+use crate::packing::Unit;
 use crate::pools;
 use crate::topology::{Standing, Standings, Target};
+use std::rc::Rc;
 
 /// What it takes to find out what there is for a class in a domain.
 const WORK_OF_TARGET: usize = 10;
@@ -20,7 +21,10 @@ impl Engine<'_, '_, '_> {
         while again {
             again = false;
             for class in 0..self.classes.list.len() {
-                if self.pending[class] == 0 || self.known.left_out.contains(&class) {
+                if self.pending[class] == 0 || self.is_just_as_before(class, level) {
+                    continue;
+                }
+                if self.known.left_out.contains(&class) {
                     continue;
                 }
                 if self.is_out_of_work() {
@@ -33,7 +37,12 @@ impl Engine<'_, '_, '_> {
                 if tried || of_class.levels.is_empty() {
                     continue;
                 }
+                if bound && self.is_in_vain(class, level) {
+                    continue;
+                }
                 let made = if bound { self.bound_units(class, level) } else { self.free_unit(class, level) };
+                self.in_vain[class] =
+                    made.is_empty().then_some(InVain { level, counts: self.topology.changes(), others: self.changes });
                 for mut unit in made {
                     self.pending[class] -= unit.assigned;
                     again |= bound && level != CAREFUL;
@@ -44,6 +53,22 @@ impl Engine<'_, '_, '_> {
             first_pass = false;
         }
         units
+    }
+
+    /// Whether nothing at all has changed since pods of a class were bound for nowhere at this level.
+    fn is_just_as_before(&self, class: usize, level: usize) -> bool {
+        let now = InVain { level, counts: self.topology.changes(), others: self.changes };
+        self.in_vain[class] == Some(now)
+    }
+
+    /// Whether nothing that matters to pods of a class has changed since they were bound for nowhere at this level.
+    fn is_in_vain(&mut self, class: usize, level: usize) -> bool {
+        let Some(last) = self.in_vain[class] else { return false };
+        let of_class = &self.classes.list[class];
+        let bounded = of_class.level(level).into_iter().flat_map(|level| &level.bounded);
+        let groups = bounded.chain(&of_class.selected);
+        self.work.add(1);
+        last.level == level && last.others == self.changes && !self.topology.changed_since(groups, last.counts)
     }
 
     pub(super) fn free_unit(&self, class: usize, level: usize) -> Vec<Unit> {
@@ -59,7 +84,7 @@ impl Engine<'_, '_, '_> {
     }
 
     pub(super) fn bound_units(&mut self, class: usize, level: usize) -> Vec<Unit> {
-        let mut prospects = self.prospects(class, level);
+        let mut prospects = self.open_prospects(class, level);
         let eligible = self.eligible(class, level, &prospects);
         let of_class = &self.classes.list[class];
         let pending = if level == CAREFUL { 1 } else { self.pending[class] };
@@ -102,18 +127,55 @@ impl Engine<'_, '_, '_> {
 
     /// Where pods of a class could be bound for, and what there is.
     pub(super) fn prospects(&mut self, class: usize, level: usize) -> Vec<Prospect> {
-        let alternatives = self.classes.list[class].level(level).map(|level| level.alternatives.clone());
-        let alternatives = alternatives.unwrap_or_default();
-        let targets = assigning::targets(&mut self.classes, class, level, &alternatives, &self.topology);
+        let targets = self.targets(class, level);
+        self.prospects_at(class, level, targets.iter())
+    }
+
+    /// The same without those that anti-affinity keeps the pods from.
+    fn open_prospects(&mut self, class: usize, level: usize) -> Vec<Prospect> {
+        let targets = self.targets(class, level);
+        self.work.add(targets.len());
+        let of_class = &self.classes.list[class];
+        let Some(of_level) = of_class.level(level) else { return Vec::new() };
+        let is_spread = |group: &GroupId| matches!(self.topology.kind(*group), Kind::Spread { .. });
+        // Spreads are measured by all domains where something can be launched.
+        if of_level.bounded.iter().any(is_spread) {
+            return self.prospects_at(class, level, targets.iter());
+        }
+        let is_open = |target: &Target| !assigning::is_repelled(of_class, of_level, target, &self.topology);
+        let open: Vec<_> = targets.iter().filter(|(target, _)| is_open(target)).collect();
+        self.prospects_at(class, level, open.into_iter())
+    }
+
+    fn targets(&mut self, class: usize, level: usize) -> Targets {
+        let Some(of_level) = self.classes.list[class].level(level) else { return Rc::default() };
+        let alternatives = of_level.alternatives.clone();
+        let keys = of_level.keys.iter().map(|&key| (key, of_level.needs_label(key, &self.topology))).collect();
+        let key = (alternatives, keys);
+        if let Some(known) = self.targets.get(&key) {
+            return Rc::clone(known);
+        }
+        let made = assigning::targets(&mut self.classes, class, level, &key.0, &self.topology);
+        let made = Targets::from(made);
+        self.targets.insert(key, Rc::clone(&made));
+        made
+    }
+
+    fn prospects_at<'t>(
+        &mut self,
+        class: usize,
+        level: usize,
+        targets: impl ExactSizeIterator<Item = &'t (Target, Vec<AlternativeId>)>,
+    ) -> Vec<Prospect> {
         self.work.add(targets.len() * WORK_OF_TARGET);
         let mut prospects = Vec::new();
         for (target, alternatives) in targets {
-            let worth = self.worth(class, &alternatives);
-            let room = self.room(class, level, &alternatives);
+            let worth = self.worth(class, alternatives);
+            let room = self.room(class, level, alternatives);
             if worth.is_none() && room == 0 {
                 continue;
             }
-            let binding = (level, class, target);
+            let (alternatives, binding) = (alternatives.clone(), (level, class, target.clone()));
             let outcome = self.outcomes.get(&binding).copied().unwrap_or_default();
             let most = self.known.most.get(&binding).map_or(u32::MAX, |most| most.saturating_sub(outcome.placed));
             let most = if outcome.failed { 0 } else { most };
@@ -164,7 +226,7 @@ impl Engine<'_, '_, '_> {
         for pool in &mut self.pools {
             for &alternative in alternatives {
                 if let Some(set) = pool.admit(pools::BASE, alternative, &self.classes.alternatives) {
-                    worths.extend(packing::worth(pool, set, requests));
+                    worths.extend(pool.worth(set, class, requests));
                 }
             }
         }

@@ -116,6 +116,7 @@ impl Engine<'_, '_, '_> {
                         node.put(self.input, (unit.class, class), level, times);
                         self.topology.record_host(&class.selected_hosts, times);
                         unit.pending -= times;
+                        self.changes += 1;
                         self.placed.push((unit.class, node.index, times));
                     }
                 }
@@ -132,6 +133,7 @@ impl Engine<'_, '_, '_> {
             node.held.fill(0);
         }
         if any {
+            self.changes += 1;
             units.iter_mut().filter(|unit| unit.pending > 0).for_each(|unit| self.fill_existing(level, unit));
         }
     }
