@@ -73,6 +73,7 @@ struct Item {
     size: f64,
     /// Which groups over the host name matter, and which alternative: items of one number are kept out of a node together.
     signature: usize,
+    alternative: AlternativeId,
     /// The number of its list of host ports.
     ports: usize,
 }
@@ -114,7 +115,8 @@ impl Stock {
                 ports.push(Some(demand.class));
                 ports.len() - 1
             });
-            let item = Item { demand: place, unit: demand.unit, size: demand.size, signature, ports };
+            let (unit, size, alternative) = (demand.unit, demand.size, demand.alternative);
+            let item = Item { demand: place, unit, size, signature, alternative, ports };
             buckets.entry(key).or_default().push(item);
         }
         let mut stock = Self { values, signatures: signatures.len(), ports, ..Self::default() };
@@ -233,6 +235,8 @@ pub(crate) struct Scratch {
     part_of_room: Vec<f64>,
     /// By signature, whether its pods are kept out of the node.
     kept_out: Vec<bool>,
+    /// By alternative, whether the node admits none of its pods: what it does not admit it never will.
+    refused: Vec<bool>,
     /// By list of host ports, whether one of them is taken on the node.
     ports_taken: Vec<bool>,
     /// How many signatures and how many lists of host ports are not kept out.
@@ -288,6 +292,8 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         }
         self.scratch.kept_out.clear();
         self.scratch.kept_out.resize(self.stock.signatures, false);
+        self.scratch.refused.clear();
+        self.scratch.refused.resize(self.context.classes.alternatives.len(), false);
         self.scratch.signatures_open = self.stock.signatures_left;
         self.scratch.ports_open = self.stock.ports.iter().flatten().count();
         self.scratch.ports_taken.clear();
@@ -368,8 +374,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             }
             let item = &self.stock.items[place];
             if self.units[item.unit].pending > 0
-                && !self.scratch.kept_out[item.signature]
-                && !self.scratch.ports_taken[item.ports]
+                && !self.is_kept_out(item)
                 && dense::fits(self.stock.asked(place), &self.scratch.room)
             {
                 let demand = &self.demands[item.demand];
@@ -385,16 +390,32 @@ impl<'c> Filler<'_, '_, 'c, '_> {
                 let hosts = &filled.bin.hosts;
                 let crowded = class.is_related() && hosts.room(class, self.context.level, self.topology) == 0;
                 let alternatives = &self.context.classes.alternatives;
-                let mut admitted = || self.pool.admit(filled.bin.set, demand.alternative, alternatives).is_some();
-                if crowded || !admitted() {
-                    self.scratch.kept_out[item.signature] = true;
-                    self.scratch.signatures_open -= 1;
+                if self.pool.admit(filled.bin.set, demand.alternative, alternatives).is_none() {
+                    self.scratch.refused[demand.alternative] = true;
+                }
+                if crowded || self.scratch.refused[demand.alternative] {
+                    self.keep_out(item.signature);
                 }
             }
             place += 1;
         }
         self.pool.work.add(place - self.scratch.cursors[bucket] + 1);
         self.scratch.cursors[bucket] = place;
+    }
+
+    /// Whether it is known of an item that none of its pods may be on the node.
+    fn is_kept_out(&mut self, item: &Item) -> bool {
+        if self.scratch.refused[item.alternative] {
+            self.keep_out(item.signature);
+        }
+        self.scratch.kept_out[item.signature] || self.scratch.ports_taken[item.ports]
+    }
+
+    fn keep_out(&mut self, signature: usize) {
+        if !self.scratch.kept_out[signature] {
+            self.scratch.kept_out[signature] = true;
+            self.scratch.signatures_open -= 1;
+        }
     }
 
     /// Puts as many pods of a class on the node as fit, unless that narrows the node to something that costs more than

@@ -4,7 +4,7 @@ use crate::classes::Class;
 use crate::groups::{GroupId, Kind};
 use crate::topology::Topology;
 
-/// What a node holds of the groups over the host name that occur there.
+/// What a node holds of the groups over the host name that occur there, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostCounts(Vec<HostCount>);
 
@@ -21,16 +21,22 @@ struct HostCount {
 
 impl HostCounts {
     fn of(&self, group: GroupId) -> HostCount {
-        let known = self.0.iter().find(|count| count.group == group);
-        known.copied().unwrap_or(HostCount { group, matching: 0, owners: 0, wishes: 0 })
+        match self.place(group) {
+            Ok(place) => self.0[place],
+            Err(_) => HostCount { group, matching: 0, owners: 0, wishes: 0 },
+        }
     }
 
     fn at(&mut self, group: GroupId) -> &mut HostCount {
-        let place = self.0.iter().position(|count| count.group == group).unwrap_or_else(|| {
-            self.0.push(HostCount { group, matching: 0, owners: 0, wishes: 0 });
-            self.0.len() - 1
+        let place = self.place(group).unwrap_or_else(|place| {
+            self.0.insert(place, HostCount { group, matching: 0, owners: 0, wishes: 0 });
+            place
         });
         &mut self.0[place]
+    }
+
+    fn place(&self, group: GroupId) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&group, |count| count.group)
     }
 
     pub(crate) fn clear(&mut self) {
