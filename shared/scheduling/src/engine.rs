@@ -163,6 +163,8 @@ struct Engine<'a, 'p, 'q> {
     nodes: Vec<Node<'p>>,
     /// Whether an alternative may go to a node; `None` where nobody has asked yet.
     allowed: Vec<Option<Box<[bool]>>>,
+    /// By spread group, the domains in which a node that counts can be launched, as far as that was asked for.
+    offered: HashMap<GroupId, Vec<bool>>,
     /// Whether pods with an alternative count for a group; `None` inside where it leads nowhere.
     standing: HashMap<(GroupId, AlternativeId), Option<Standing>>,
     /// How many pods of each class wait.
@@ -198,6 +200,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             resources,
             pending: classes.list.iter().map(|class| count(&class.pods)).collect(),
             allowed: Vec::new(),
+            offered: HashMap::new(),
             standing: HashMap::new(),
             outcomes: HashMap::new(),
             bins: pools.iter().map(|_| Vec::new()).collect(),
