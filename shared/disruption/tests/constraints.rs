@@ -60,20 +60,27 @@ fn pair(pod: Pod) -> World {
     world
 }
 
+/// The commands of consolidation.
+fn commands(world: &World) -> Vec<Command> {
+    let commands = world.decide().commands;
+    assert!(commands.iter().all(|command| command.method.is_consolidation()), "{commands:#?}");
+    commands
+}
+
 /// Whether the first node goes.
 fn goes(world: &World) -> bool {
-    world.decide().commands.iter().flat_map(|command| &command.candidates).any(|candidate| candidate.node == FIRST)
+    commands(world).iter().flat_map(|command| &command.candidates).any(|candidate| candidate.node == FIRST)
 }
 
 /// The instance types of what the first node is replaced by, and the command.
 fn replaced(world: &World) -> Option<(Vec<String>, Command)> {
-    let commands = world.decide().commands;
-    let command = commands.into_iter().find(|command| command.candidates.iter().any(|one| one.node == FIRST))?;
+    let of_first = |command: &Command| command.candidates.iter().any(|one| one.node == FIRST);
+    let command = commands(world).into_iter().find(of_first)?;
     let types = command.replacements.iter().map(|one| one.launch.offering.instance_type.clone()).collect();
     Some((types, command))
 }
 
-/// What a pod on a node that is far too large is replaced by.
+/// A node that is far too large for its pods.
 fn oversized(pods: Vec<Pod>) -> World {
     let mut world = world();
     world.on_demand("m9.4xlarge", pods);
@@ -152,7 +159,7 @@ fn a_replacement_meets_what_the_pool_and_the_pod_ask_of_labels() {
     let mut choosy = web("a");
     choosy.required_node_affinity = vec![vec![term(labels::INSTANCE_FAMILY, Operator::NotIn, &["m9"])]];
     assert_eq!(types(family, choosy), ["r9.large"]);
-    let bounds = [(Operator::Gte, "4"), (Operator::Lte, "8")]
+    let bounds = [(Operator::Gte, "4"), (Operator::Lte, "16")]
         .map(|(operator, bound)| term(labels::INSTANCE_CPU, operator, &[bound]));
     assert_eq!(types(Requirements::from_terms(&bounds).unwrap(), web("a")), ["c9.xlarge"], "bounds from both sides");
 }
@@ -162,7 +169,10 @@ fn a_replacement_has_the_value_that_a_pod_asks_of_a_label_of_the_users_own() {
     let mut racked = web("a");
     racked.node_selector.insert("rack".into(), "r7".into());
     let mut world = oversized(vec![racked]);
-    world.places[0].node.labels.insert("rack".into(), "r7".into());
+    let place = &mut world.places[0];
+    for labels in [&mut place.node.labels, &mut place.claim.status.labels] {
+        labels.insert("rack".into(), "r7".into());
+    }
     assert!(!goes(&world), "nothing new has the label");
     world.pools[0].template.requirements.add("rack", Requirement::exists());
     let (_, command) = replaced(&world).unwrap();
@@ -699,26 +709,26 @@ fn a_replacement_is_of_what_can_be_had_now() {
 fn a_reservation_is_used_only_as_often_as_it_has_instances_left() {
     let decide = |remaining: u32| {
         let mut world = world();
-        world.pools[0].template.requirements =
-            Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["reserved"]))]);
+        let capacity_types = Requirement::one_of(["on-demand", "reserved"]);
+        world.pools[0].template.requirements = Requirements::from([(labels::CAPACITY_TYPE, capacity_types)]);
         for name in ["a", "b"] {
             world.on_demand("m9.large", vec![pod(name, 1500, 5 * 1024)]);
         }
         let mut types = world.types.to_vec();
-        let reserved = types.iter_mut().find(|kind| kind.name == "m9.large").unwrap();
-        reserved.requirements.remove(labels::CAPACITY_TYPE);
-        reserved.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand", "spot", "reserved"]));
-        let first = Offering {
+        let kind = types.iter_mut().find(|kind| kind.name == "m9.large").unwrap();
+        kind.requirements.remove(labels::CAPACITY_TYPE);
+        kind.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand", "spot", "reserved"]));
+        kind.offerings.push(Offering {
             capacity_type: CapacityType::Reserved,
             price: 0.001,
             reservation: Some(Reservation { id: "cr-1".into(), remaining }),
-            ..reserved.offerings[0].clone()
-        };
-        reserved.offerings.push(first);
+            requirements: Requirements::from([(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(["cr-1"]))]),
+            ..kind.offerings[0].clone()
+        });
         world.types = types.into();
-        let commands = world.decide().commands;
-        commands.iter().map(|command| command.candidates.len()).sum::<usize>()
+        commands(&world).iter().map(|command| command.candidates.len()).sum::<usize>()
     };
+    // With one instance left, only one of the nodes goes: the other would come again at the same price.
     assert_eq!([decide(0), decide(1), decide(2)], [0, 1, 2]);
 }
 
