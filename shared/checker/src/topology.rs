@@ -1,6 +1,6 @@
 //! Topology constraints, pod by pod, as the kube-scheduler reads them.
 
-use super::{accepts_labels, first_untolerated, fits_fresh, may_accept_labels};
+use super::{accepts_labels, first_untolerated, may_accept_labels, own_labels, template_labels, usable};
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::{LabelSelector, Pod, Requirement, Requirements, StringMap, Taint, labels};
 use nodeless_scheduling::{PoolOffer, Problem, Solution};
@@ -238,7 +238,7 @@ impl<'p> World<'p> {
             !pod.topology_spread.is_empty() || kinds.iter().map(|(_, one, _)| one).any(spreads)
         };
         let steps: Vec<(usize, &'p Pod, usize)> = kinds.iter().filter(|(_, pod, _)| matters(pod)).copied().collect();
-        let mut search = Search { launchable: BTreeMap::new(), dead: BTreeSet::new(), left: MOST_STEPS, best: None };
+        let mut search = Search { offered: BTreeMap::new(), dead: BTreeSet::new(), left: MOST_STEPS, best: None };
         let waiting: Vec<usize> = steps.iter().map(|(_, _, count)| *count).collect();
         let in_order = |order: &[usize], search: &mut Search| self.place_in(order, &steps, counted.clone(), search);
         if plain_orders(&steps).iter().any(|order| in_order(order, &mut search)) {
@@ -267,7 +267,7 @@ impl<'p> World<'p> {
             let before: usize = waiting.iter().sum();
             for &step in order {
                 let (place, pod, _) = steps[step];
-                while waiting[step] > 0 && self.spread_allows(place, pod, &counted, &mut search.launchable) {
+                while waiting[step] > 0 && self.spread_allows(place, pod, &counted, &mut search.offered) {
                     waiting[step] -= 1;
                     counted.push((place, pod));
                 }
@@ -304,7 +304,7 @@ impl<'p> World<'p> {
                 return false;
             }
             search.left -= 1;
-            if self.spread_allows(*place, pod, counted, &mut search.launchable) {
+            if self.spread_allows(*place, pod, counted, &mut search.offered) {
                 let spreads = |one: &TopologySpread| one.hard && !is_host(&one.topology_key);
                 let free = !pod.topology_spread.iter().any(spreads);
                 open.push(((free, self.fullness(*place, pod, steps, counted)), step));
@@ -348,25 +348,20 @@ impl<'p> World<'p> {
         seen.into_iter().map(|(_, spread)| here(spread)).sum()
     }
 
-    fn spread_allows(
-        &self,
-        place: usize,
-        pod: &Pod,
-        counted: &[(usize, &Pod)],
-        launchable: &mut BTreeMap<(String, String), BTreeSet<String>>,
-    ) -> bool {
+    fn spread_allows(&self, place: usize, pod: &Pod, counted: &[(usize, &Pod)], offered: &mut Offered) -> bool {
         let hard = pod.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
         hard.into_iter().all(|spread| {
             let key = &spread.topology_key;
             let Some(here) = self.domain(place, key) else { return false };
             // By domain, the pods that count for sure, and those that may.
             let mut counts: BTreeMap<String, (i32, i32)> = BTreeMap::new();
-            // What is launched can lie only where something can be launched, which is counted below.
+            // What is launched that counts lies only where something that counts can be launched, which is counted below.
             let existing = (0..self.sites.len()).filter(|site| !self.sites[*site].is_new());
             for site in existing.filter(|site| self.counts(*site, spread, pod) == Some(true)) {
                 counts.extend(self.domain(site, key).map(|domain| (domain, (0, 0))));
             }
-            let fresh = launchable.entry((pod.key(), key.clone())).or_insert_with(|| self.launchable(pod, key));
+            let of_spread = (pod.key(), key.clone(), spread.honor_node_affinity, spread.honor_node_taints);
+            let fresh = offered.entry(of_spread).or_insert_with(|| self.offered(pod, spread));
             counts.extend(fresh.iter().map(|domain| (domain.clone(), (0, 0))));
             for (site, _) in counted.iter().filter(|(_, other)| spread_selects(spread, pod, other)) {
                 let standing = self.counts(*site, spread, pod);
@@ -394,16 +389,60 @@ impl<'p> World<'p> {
         if may_accept_labels(pod, &site.labels, !site.is_new()) { None } else { Some(false) }
     }
 
-    /// The domains in which a node can be launched for a pod.
-    fn launchable(&self, pod: &Pod, key: &str) -> BTreeSet<String> {
+    /// The domains in which a node can be launched, for whatever pods, that counts for a pod's spread. Those that the pod
+    /// itself rules out count only once a node is there.
+    fn offered(&self, pod: &Pod, spread: &TopologySpread) -> BTreeSet<String> {
         let mut domains = BTreeSet::new();
-        for offer in &self.problem.node_pools {
-            fits_fresh(self.problem, offer, pod, |_, node| {
-                domains.extend(node.get(key).and_then(Requirement::single).map(str::to_owned));
-                false
-            });
+        for offer in self.problem.node_pools.iter().filter(|offer| usable(offer)) {
+            if spread.honor_node_taints && first_untolerated(&offer.pool.template.taints, pod).is_some() {
+                continue;
+            }
+            for kind in offer.instance_types.iter() {
+                for offering in kind.offerings.iter().filter(|offering| offering.available) {
+                    let node = own_labels(self.problem, offer, kind, offering, pod);
+                    let counts = |node: &Requirements| !spread.honor_node_affinity || accepts_labels(pod, node);
+                    let Some(node) = node.filter(counts) else { continue };
+                    domains.extend(possible_domains(&node, offer, &spread.topology_key));
+                }
+            }
         }
+        domains.retain(|domain| self.may_use(pod, &spread.topology_key, domain));
         domains
+    }
+
+    /// Whether a pod and its volumes allow a node in a domain, as far as its label alone goes.
+    fn may_use(&self, pod: &Pod, key: &str, domain: &str) -> bool {
+        let mut alone = pod.clone();
+        let of_key = |other: &str| labels::normalize(other) == labels::normalize(key);
+        alone.node_selector.retain(|other, _| of_key(other));
+        alone.required_node_affinity.retain(|term| !term.is_empty());
+        for term in &mut alone.required_node_affinity {
+            term.retain(|expression| of_key(&expression.key));
+        }
+        // A term that says nothing of the domain allows all.
+        if alone.required_node_affinity.iter().any(Vec::is_empty) {
+            alone.required_node_affinity.clear();
+        }
+        let node = Requirements::from([(key, Requirement::one_of([domain]))]);
+        let allowed = |place: &Requirements| place.get(key).is_none_or(|allowed| allowed.has(domain));
+        let volumes = pod.volume_claims.iter().all(|volume| {
+            let known = self.problem.volumes.get(&format!("{}/{}", pod.namespace, volume.claim_name));
+            known.is_some_and(|known| known.alternatives.is_empty() || known.alternatives.iter().any(allowed))
+        });
+        accepts_labels(&alone, &node) && volumes
+    }
+}
+
+/// By pod, key and what a spread leaves out, the domains in which nodes can be launched.
+type Offered = BTreeMap<(String, String, bool, bool), BTreeSet<String>>;
+
+/// The domains in which a node may lie: where its NodePool leaves the value of a label open, all that it lists.
+fn possible_domains(node: &Requirements, offer: &PoolOffer<'_>, key: &str) -> Vec<String> {
+    let of_pool = template_labels(offer).get(key).and_then(Requirement::values).cloned();
+    match node.get(key).and_then(Requirement::values) {
+        Some(values) if labels::is_well_known(key) => values.iter().cloned().collect(),
+        Some(values) => of_pool.unwrap_or_else(|| values.clone()).into_iter().collect(),
+        None => Vec::new(),
     }
 }
 
@@ -418,7 +457,7 @@ const MOST_STEPS: usize = 10_000;
 
 /// How far the search for an order has come.
 struct Search {
-    launchable: BTreeMap<(String, String), BTreeSet<String>>,
+    offered: Offered,
     /// What waits where nothing leads on.
     dead: BTreeSet<Vec<usize>>,
     left: usize,

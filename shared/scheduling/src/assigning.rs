@@ -63,22 +63,6 @@ pub(crate) fn domain_of(target: &[(usize, Domain)], key: Option<usize>) -> Domai
     target.iter().find(|(one, _)| Some(*one) == key).map_or(ABSENT, |(_, domain)| *domain)
 }
 
-/// By spread group of a level, the domains that count: those with a node, and those where one can be launched for these
-/// pods, whatever they prefer.
-pub(crate) fn eligible(level: &Level, launchable: &[Target], topology: &Topology<'_>) -> Eligible {
-    let spreads = level.bounded.iter().filter(|group| matches!(topology.kind(**group), Kind::Spread { .. }));
-    spreads
-        .map(|&group| {
-            let mut eligible = topology.present(group).to_vec();
-            for target in launchable {
-                eligible[domain_of(target, topology.key(group))] = true;
-            }
-            eligible[ABSENT] = false;
-            (group, eligible)
-        })
-        .collect()
-}
-
 /// By spread group, which domains count.
 pub(crate) type Eligible = Vec<(GroupId, Vec<bool>)>;
 

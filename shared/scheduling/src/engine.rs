@@ -183,6 +183,8 @@ struct Engine<'a, 'p, 'q> {
     nodes: Vec<Node<'p>>,
     /// Whether an alternative may go to a node; `None` where nobody has asked yet.
     allowed: Vec<Option<Box<[bool]>>>,
+    /// By spread group, the domains in which a node that counts can be launched, as far as that was asked for.
+    offered: HashMap<GroupId, Vec<bool>>,
     /// Whether pods with an alternative count for a group; `None` inside where it leads nowhere.
     standing: HashMap<(GroupId, AlternativeId), Option<Standing>>,
     /// How many pods of each class wait.
@@ -224,6 +226,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             resources,
             pending: classes.list.iter().map(|class| count(&class.pods)).collect(),
             allowed: Vec::new(),
+            offered: HashMap::new(),
             standing: HashMap::new(),
             outcomes: HashMap::new(),
             targets: HashMap::new(),

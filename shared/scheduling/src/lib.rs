@@ -40,6 +40,7 @@ mod launch;
 mod limits;
 mod merging;
 mod new_nodes;
+mod offered;
 mod packing;
 mod pools;
 mod preferences;

@@ -292,11 +292,21 @@ impl<'a> Pool<'a> {
         if alternative.first_repelling(&self.pool.template.taints).is_some() {
             return None;
         }
+        self.restricted(set, &alternative.requirements)
+    }
+
+    /// Whether any node can be launched whose labels are what is wanted, whatever its taints.
+    pub(crate) fn launches(&mut self, wanted: &Requirements) -> bool {
+        self.restricted(BASE, wanted).is_some()
+    }
+
+    /// The set of nodes of a set whose labels also are what is wanted; `None` when nothing could be launched.
+    fn restricted(&mut self, set: SetId, wanted: &Requirements) -> Option<SetId> {
         let present = &self.sets[set].requirements;
-        if present.first_incompatible(&alternative.requirements, labels::is_well_known).is_some() {
+        if present.first_incompatible(wanted, labels::is_well_known).is_some() {
             return None;
         }
-        let merged = present.with(&alternative.requirements);
+        let merged = present.with(wanted);
         self.intern(set, merged)
     }
 

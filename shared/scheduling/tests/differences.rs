@@ -5,7 +5,7 @@ mod support;
 
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::*;
-use nodeless_scheduling::Solution;
+use nodeless_scheduling::{BoundPods, Solution};
 use std::collections::BTreeSet;
 use support::*;
 
@@ -149,4 +149,63 @@ fn alternatives_of_required_affinity_are_compared_and_not_dropped() {
     pod.required_node_affinity = vec![family("r9"), family("c9")];
     let pods = [pod];
     assert_eq!(chosen(&solve_checked(&problem(&pods, &[node_pool("default")]))), ["c9.large"]);
+}
+
+/// Pods of one label that spread over zones.
+fn spreading(count: usize, change: impl Fn(&mut Pod, &mut TopologySpread)) -> Vec<Pod> {
+    let mut pods: Vec<Pod> = (0..count).map(|index| app(&format!("db-{index}"), 500)).collect();
+    for pod in &mut pods {
+        let mut spread = TopologySpread {
+            max_skew: 1,
+            topology_key: labels::ZONE.into(),
+            hard: true,
+            selector: near("").selector,
+            match_label_keys: Vec::new(),
+            min_domains: None,
+            honor_node_affinity: true,
+            honor_node_taints: false,
+        };
+        change(pod, &mut spread);
+        pod.topology_spread = vec![spread];
+    }
+    pods
+}
+
+#[test]
+fn a_node_pool_whose_nodes_the_pod_rules_out_adds_no_domains() {
+    // No node of the other team will ever count for this spread, whichever zone it is in.
+    let [mut own, mut other] = ["a", "b"].map(|team| {
+        let mut pool = node_pool(team);
+        pool.template.labels.insert("team".into(), team.into());
+        pool
+    });
+    own.template.requirements.add(labels::ZONE, Requirement::one_of([ZONES[0], ZONES[1]]));
+    other.template.requirements.add(labels::ZONE, Requirement::one_of([ZONES[2]]));
+    let pools = [own, other];
+    for (honor, placed) in [(true, 4), (false, 2)] {
+        let pods = spreading(4, |pod, spread| {
+            pod.node_selector.insert("team".into(), "a".into());
+            spread.honor_node_affinity = honor;
+        });
+        let solution = solve_checked(&problem(&pods, &pools));
+        assert_eq!(solution.launches.iter().map(|launch| launch.pods.len()).sum::<usize>(), placed, "{honor}");
+    }
+}
+
+#[test]
+fn nodes_in_a_zone_that_the_pod_rules_out_count_where_node_affinity_is_ignored() {
+    // The kube-scheduler counts them; a zone without a node it does not count, and nor does Karpenter.
+    let pools = [node_pool("default")];
+    for (honor, there, placed) in [(true, true, 4), (false, true, 2), (false, false, 4)] {
+        let pods = spreading(4, |pod, spread| {
+            pod.required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &ZONES[..2])]];
+            spread.honor_node_affinity = honor;
+        });
+        let node_labels = StringMap::from([(labels::ZONE.to_owned(), ZONES[2].to_owned())]);
+        let node = BoundPods { name: "node", labels: &node_labels, taints: &[], pods: Vec::new() };
+        let mut problem = problem(&pods, &pools);
+        problem.bound_pods.extend(there.then_some(node));
+        let solution = solve_checked(&problem);
+        assert_eq!(solution.launches.iter().map(|launch| launch.pods.len()).sum::<usize>(), placed, "{honor} {there}");
+    }
 }

@@ -33,7 +33,7 @@ fn relate(pod: &mut Pod, kind: usize, group: usize) {
         selector: selector(itself),
         match_label_keys: Vec::new(),
         min_domains: (group / 48).is_multiple_of(4).then_some(3),
-        honor_node_affinity: true,
+        honor_node_affinity: !group.is_multiple_of(5),
         honor_node_taints: (group / 48).is_multiple_of(2),
     };
     let weighted = |term| vec![nodeless_model::pod::Weighted { weight: 1, preference: term }];
@@ -140,6 +140,7 @@ fn make_pool(index: usize, (kind, limit, weight): PoolSeed) -> NodePool {
         1 => pool.limits = ResourceList::new().with("nodes", Quantity::from_units(2)),
         2 => pool.limit_dollars_per_hour = Some(1.0),
         3 => pool.limits = ResourceList::new().with("memory", gib(100)).with("cpu", Quantity::from_units(30)),
+        4 => pool.template.requirements.add(labels::ZONE, Requirement::one_of([ZONES[0], ZONES[1]])),
         _ => {}
     }
     pool

@@ -158,6 +158,108 @@ fn tainted_nodes_count_unless_the_pod_honours_taints() {
     }
 }
 
+/// A pool of two zones for everybody, and one with a taint that has the third as well.
+fn two_zones_and_a_tainted_third() -> [NodePool; 2] {
+    let mut plain = node_pool("plain");
+    plain.template.labels.insert("team".into(), "a".into());
+    plain.template.requirements.add(labels::ZONE, Requirement::one_of([ZONES[0], ZONES[1]]));
+    let mut tainted = node_pool("tainted");
+    tainted.template.labels.insert("team".into(), "b".into());
+    tainted.template.taints = vec![Taint::new("team", TaintEffect::NoSchedule)];
+    [plain, tainted]
+}
+
+#[test]
+fn zones_that_only_a_tainted_pool_offers_count_unless_the_pod_honours_taints() {
+    let pools = two_zones_and_a_tainted_third();
+    let tolerant = |pod: &mut Pod| {
+        pod.tolerations = vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
+    };
+    for (what, honor, tolerates, expected) in [
+        ("the default", false, false, [1, 1, 0]),
+        ("taints honoured", true, false, [2, 2, 0]),
+        ("tolerated", false, true, [2, 1, 1]),
+        ("honoured and tolerated", true, true, [2, 1, 1]),
+    ] {
+        let pods = many(4, "web", |pod| {
+            pod.topology_spread = vec![TopologySpread { honor_node_taints: honor, ..spread(labels::ZONE, "web") }];
+            if tolerates {
+                tolerant(pod);
+            }
+        });
+        let problem = problem(&pods, &pools);
+        let solution = solve_checked(&problem);
+        assert_eq!(by_zone(&problem, &solution), zones(expected), "{what}");
+        for left in &solution.unschedulable {
+            assert_eq!(
+                left.reasons[0].to_string(),
+                "topology spread over topology.kubernetes.io/zone allows a skew of 1: us-east-1a has 1, us-east-1b has \
+                 1, the emptiest domain 0",
+                "{what}"
+            );
+        }
+    }
+}
+
+#[test]
+fn offered_zones_outside_of_the_node_affinity_count_only_where_that_is_ignored() {
+    let pools = two_zones_and_a_tainted_third();
+    let of_team_a: fn(&mut Pod) = |pod| drop(pod.node_selector.insert("team".into(), "a".into()));
+    let of_two_zones: fn(&mut Pod) =
+        |pod| pod.required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &ZONES[..2])]];
+    for (what, asks, honor, expected) in [
+        ("another label, honoured", of_team_a, true, [2, 2, 0]),
+        ("another label, ignored", of_team_a, false, [1, 1, 0]),
+        ("the zone itself, honoured", of_two_zones, true, [2, 2, 0]),
+        ("the zone itself, ignored: no node is there yet", of_two_zones, false, [2, 2, 0]),
+    ] {
+        let pods = many(4, "web", |pod| {
+            asks(pod);
+            pod.topology_spread = vec![TopologySpread { honor_node_affinity: honor, ..spread(labels::ZONE, "web") }];
+        });
+        let problem = problem(&pods, &pools);
+        assert_eq!(by_zone(&problem, &solve_checked(&problem)), zones(expected), "{what}");
+    }
+}
+
+#[test]
+fn domains_of_a_label_of_the_users_own_count_as_those_of_zones_do() {
+    // What Karpenter's own tests say: the pools share the domain foo, and each has another for itself.
+    let shared = [("first", "bar"), ("second", "baz")].map(|(name, own)| {
+        let mut pool = node_pool(name);
+        pool.template.requirements.add("rack", Requirement::one_of(["foo", own]));
+        pool.template.taints = vec![Taint { value: name.into(), ..Taint::new("pool", TaintEffect::NoSchedule) }];
+        pool
+    });
+    for (honor, placed) in [(true, [2, 4]), (false, [2, 2])] {
+        for ((pool, placed), count) in ["first", "second"].iter().zip(placed).zip([2, 4]) {
+            let pods = many(count, "web", |pod| {
+                pod.topology_spread = vec![TopologySpread { honor_node_taints: honor, ..spread("rack", "web") }];
+                pod.tolerations =
+                    vec![Toleration { key: "pool".into(), value: (*pool).into(), ..Toleration::default() }];
+            });
+            let problem = problem(&pods, &shared);
+            let solution = solve_checked(&problem);
+            let found: usize = solution.launches.iter().map(|launch| launch.pods.len()).sum();
+            assert_eq!(found, placed, "{pool} {honor}");
+        }
+    }
+}
+
+#[test]
+fn zones_whose_instance_types_are_too_small_for_the_pod_count() {
+    // Whatever else is launched in the third zone counts for the kube-scheduler.
+    let mut pools = [node_pool("large"), node_pool("small")];
+    pools[0].template.requirements.add(labels::ZONE, Requirement::one_of([ZONES[0], ZONES[1]]));
+    pools[1].template.requirements.add(labels::INSTANCE_SIZE, Requirement::one_of(["large"]));
+    let pods = many(4, "web", |pod| {
+        pod.requests.set("cpu", Quantity::from_units(3));
+        pod.topology_spread = vec![spread(labels::ZONE, "web")];
+    });
+    let problem = problem(&pods, &pools);
+    assert_eq!(by_zone(&problem, &solve_checked(&problem)), zones([1, 1, 0]));
+}
+
 #[test]
 fn too_few_domains_count_as_an_empty_one() {
     let pods = many(6, "web", |pod| {

@@ -1,9 +1,10 @@
 //! Several nodes that several cheaper ones could replace.
 
 use super::State;
+use super::replacement::ROUNDING;
 use super::round::Round;
 use super::single::accept;
-use super::trial::agrees;
+use super::trial::{Verdict, agrees};
 use crate::budgets::Budgets;
 use crate::packed::{Mover, Scope};
 use crate::reasons::KeptReason;
@@ -103,12 +104,16 @@ fn replace(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budget
                 let _taken = budgets.take(pool, DisruptionReason::Underutilized);
             }
         }
-        Err(why @ KeptReason::NotLookedAt) => {
+        Err(Refusal::Unchanged(unchanged)) => {
+            let others: Vec<usize> = places.into_iter().filter(|place| !unchanged.contains(place)).collect();
+            replace(round, &others, budgets);
+        }
+        Err(Refusal::Kept(why @ KeptReason::NotLookedAt)) => {
             for place in places {
                 round.candidates[place].reasons.push(why.clone());
             }
         }
-        Err(_) => {
+        Err(Refusal::Kept(_)) => {
             let (first, second) = places.split_at(places.len() / 2);
             replace(round, first, budgets);
             replace(round, second, budgets);
@@ -116,7 +121,14 @@ fn replace(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budget
     }
 }
 
-fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), KeptReason> {
+/// Why a group is not replaced.
+enum Refusal {
+    Kept(KeptReason),
+    /// These nodes of it would only come again.
+    Unchanged(Vec<usize>),
+}
+
+fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusal> {
     let candidates = || places.iter().map(|place| &round.candidates[*place]);
     let scope = candidates().map(|candidate| candidate.scope).max().unwrap_or(Scope::Small);
     let mut movers: Vec<Mover<'_>> = candidates().flat_map(|candidate| candidate.movers.iter().copied()).collect();
@@ -132,6 +144,10 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), KeptRe
     round.scheduler.explain_at_most(u32::from(!alike));
     let found = round.ask(&movers, &moves, scope, true).and_then(|verdict| accept(round, places, &movers, verdict));
     round.scheduler.explain_at_most(1);
+    let found = found.map_err(Refusal::Kept).and_then(|verdict| {
+        let unchanged = unchanged(round, places, &movers, &verdict);
+        if unchanged.is_empty() { Ok(verdict) } else { Err(Refusal::Unchanged(unchanged)) }
+    });
     match found {
         Ok(verdict) => {
             if !agrees(&moves, &verdict) {
@@ -147,4 +163,22 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), KeptRe
             Err(why)
         }
     }
+}
+
+/// The nodes whose pods would all go to one new node, for themselves, that costs as much: to move them saves nothing. Where the
+/// nodes are only planned, it does no harm either.
+fn unchanged(round: &Round<'_, '_, '_>, places: &[usize], movers: &[Mover<'_>], verdict: &Verdict) -> Vec<usize> {
+    if round.planned {
+        return Vec::new();
+    }
+    let comes_again = |place: &usize| {
+        let candidate = &round.candidates[*place];
+        let is_own = |pod: &usize| candidate.movers.iter().any(|own| std::ptr::eq(own.pod, movers[*pod].pod));
+        verdict.launches.iter().any(|launch| {
+            launch.offering.price >= candidate.price * (1.0 - ROUNDING)
+                && launch.pods.len() == candidate.movers.len()
+                && launch.pods.iter().all(is_own)
+        })
+    };
+    places.iter().copied().filter(comes_again).collect()
 }

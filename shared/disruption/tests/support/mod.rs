@@ -8,7 +8,7 @@ use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, co
 use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::{BudgetNodes, PoolUsage};
 use nodeless_model::*;
-use nodeless_scheduling::PoolOffer;
+use nodeless_scheduling::{PoolOffer, VolumeTopology};
 use std::collections::BTreeMap;
 
 pub const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
@@ -62,6 +62,7 @@ pub fn instance_type(family: &str, size: &str, cpu: i64, memory: i64, price: f64
         requirements: Requirements::from([
             (labels::INSTANCE_TYPE, one(&name)),
             (labels::INSTANCE_FAMILY, one(family)),
+            (labels::INSTANCE_CPU, one(&cpu.to_string())),
             (labels::ARCH, one("amd64")),
             (labels::OS, one("linux")),
             (labels::ZONE, Requirement::one_of(ZONES)),
@@ -141,6 +142,12 @@ pub struct World {
     pub budgets: Vec<PodDisruptionBudget>,
     pub types: InstanceTypes,
     pub daemon_sets: Vec<DaemonSet>,
+    /// Where volumes can be used, their drivers and how many a node attaches, as in [`Cluster`].
+    pub volumes: BTreeMap<String, VolumeTopology>,
+    pub volume_drivers: BTreeMap<String, String>,
+    pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
+    /// The labels of namespaces.
+    pub namespaces: BTreeMap<String, StringMap>,
     pub not_looked_at: std::collections::BTreeSet<String>,
     pub options: Options,
     made: usize,
@@ -156,6 +163,10 @@ impl World {
             budgets: Vec::new(),
             types: catalog(),
             daemon_sets: Vec::new(),
+            volumes: BTreeMap::new(),
+            volume_drivers: BTreeMap::new(),
+            volume_limits: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
             not_looked_at: Default::default(),
             options: Options { hash_version: "v-test".into(), ..Options::default() },
             made: 0,
@@ -261,6 +272,10 @@ impl World {
             buffer_pods: self.buffers.iter().collect(),
             disruption_budgets: &self.budgets,
             daemon_sets: &self.daemon_sets,
+            volumes: self.volumes.clone(),
+            volume_drivers: self.volume_drivers.clone(),
+            volume_limits: self.volume_limits.clone(),
+            namespaces: self.namespaces.clone(),
             not_looked_at: self.not_looked_at.clone(),
             ..Cluster::default()
         }

@@ -5,8 +5,8 @@ use crate::assigning::{self, Eligible, Prospect};
 use crate::classes::AlternativeId;
 use crate::groups::{GroupId, Kind};
 use crate::packing::Unit;
-use crate::pools;
-use crate::topology::{Standing, Standings, Target};
+use crate::topology::{ABSENT, Standing, Standings, Target};
+use crate::{offered, pools};
 use std::rc::Rc;
 
 /// What it takes to find out what there is for a class in a domain.
@@ -85,7 +85,7 @@ impl Engine<'_, '_, '_> {
 
     pub(super) fn bound_units(&mut self, class: usize, level: usize) -> Vec<Unit> {
         let mut prospects = self.open_prospects(class, level);
-        let eligible = self.eligible(class, level, &prospects);
+        let eligible = self.eligible(class, level);
         let of_class = &self.classes.list[class];
         let pending = if level == CAREFUL { 1 } else { self.pending[class] };
         if let Some(of_level) = of_class.level(level) {
@@ -101,28 +101,30 @@ impl Engine<'_, '_, '_> {
         assigning::units(class, prospects)
     }
 
-    /// The domains by which the spread of a class is measured.
-    pub(super) fn eligible(&mut self, class: usize, level: usize, prospects: &[Prospect]) -> Eligible {
-        let Some(of_level) = self.classes.list[class].level(level) else { return Eligible::new() };
-        if !of_level.bounded.iter().any(|group| matches!(self.topology.kind(*group), Kind::Spread { .. })) {
-            return Eligible::new();
+    /// The domains by which the spread of a class is measured: those with a node that counts, and those where one can be
+    /// launched, for whatever pods. Of the latter only those that the pods may use themselves, whatever they prefer: until a
+    /// node is there, nothing counts in a domain that they rule out.
+    pub(super) fn eligible(&mut self, class: usize, level: usize) -> Eligible {
+        let class = &self.classes.list[class];
+        let Some(of_level) = class.level(level) else { return Eligible::new() };
+        let strict = class.levels.last().map_or(&[][..], |level| &level.alternatives);
+        let spreads =
+            of_level.bounded.iter().filter(|group| matches!(self.topology.kind(**group), Kind::Spread { .. }));
+        let mut eligible = Eligible::new();
+        for &group in spreads {
+            let Some(key) = self.topology.key(group) else { continue };
+            let (of_group, domains) = (&self.topology.groups.list[group], &self.topology.domains[key]);
+            let offered =
+                self.offered.entry(group).or_insert_with(|| offered::offered(of_group, domains, &mut self.pools));
+            let may_use = |value: &str| {
+                let of_key = |one: &AlternativeId| self.classes.alternatives[*one].requirements.get(&of_group.key);
+                strict.iter().any(|one| of_key(one).is_none_or(|allowed| allowed.has(value)))
+            };
+            let present = self.topology.present(group);
+            let counts = |domain: usize| present[domain] || (offered[domain] && may_use(&domains[domain]));
+            eligible.push((group, (0..domains.len()).map(|domain| domain != ABSENT && counts(domain)).collect()));
         }
-        let strict = self.classes.list[class].levels.last().map(|level| level.alternatives.clone()).unwrap_or_default();
-        let launchable: Vec<Target> = if strict == of_level.alternatives {
-            let launched = prospects.iter().filter(|prospect| prospect.worth.is_some());
-            launched.map(|prospect| prospect.target.clone()).collect()
-        } else {
-            let targets = assigning::targets(&mut self.classes, class, level, &strict, &self.topology);
-            let mut launchable = Vec::new();
-            for (target, alternatives) in targets {
-                if self.worth(class, &alternatives).is_some() {
-                    launchable.push(target);
-                }
-            }
-            launchable
-        };
-        let Some(of_level) = self.classes.list[class].level(level) else { return Eligible::new() };
-        assigning::eligible(of_level, &launchable, &self.topology)
+        eligible
     }
 
     /// Where pods of a class could be bound for, and what there is.

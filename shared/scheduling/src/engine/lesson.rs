@@ -62,8 +62,7 @@ impl Engine<'_, '_, '_> {
     /// Whether pods of a class are where they are only because of pods that are missing now.
     fn is_adrift(&mut self, class: usize, target: &[(usize, Domain)], missing: &BTreeSet<usize>) -> bool {
         let last = self.classes.list[class].levels.len().saturating_sub(1);
-        let prospects = self.prospects(class, last);
-        let eligible = self.eligible(class, last, &prospects);
+        let eligible = self.eligible(class, last);
         let of_class = &self.classes.list[class];
         let Some(level) = of_class.level(last) else { return false };
         let relies = |group: usize| missing.iter().any(|missing| self.classes.list[*missing].is_selected_by(group));

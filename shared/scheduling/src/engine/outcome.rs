@@ -68,7 +68,7 @@ impl<'q> Engine<'_, '_, 'q> {
             self.classes.list[index].level(last).map(|level| level.alternatives.clone()).unwrap_or_default();
         if bound {
             let prospects = self.prospects(index, last);
-            let eligible = self.eligible(index, last, &prospects);
+            let eligible = self.eligible(index, last);
             let class = &self.classes.list[index];
             if let Some(fault) = class.level(last).and_then(|level| against::by_absence(level, &self.topology)) {
                 return explain::Explanation::of_pod(fault);
