@@ -73,7 +73,6 @@ demo: ## Show the whole thing in a local world
 
 .PHONY: bench
 bench: ## Run the benchmarks
-	cargo bench -p nodeless-scheduling
 	cargo bench -p nodeless-workloads
 
 .PHONY: bench-plan

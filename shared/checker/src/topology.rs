@@ -192,6 +192,13 @@ impl<'p> World<'p> {
         self.domain(a, key).is_some_and(|domain| Some(domain) == self.domain(b, key))
     }
 
+    /// Whether a node that is launched can turn out to lie in a domain.
+    fn may_lie_in(&self, place: usize, key: &str, domain: &str) -> bool {
+        let site = &self.sites[place];
+        let known = site.labels.get(key).map(|label| label.has(domain));
+        site.is_new() && known.unwrap_or_else(|| labels::is_well_known(key))
+    }
+
     /// Whether two nodes can turn out to lie in one domain.
     fn may_share(&self, a: usize, b: usize, key: &str) -> bool {
         if a == b || is_host(key) {
@@ -365,9 +372,13 @@ impl<'p> World<'p> {
             counts.extend(fresh.iter().map(|domain| (domain.clone(), (0, 0))));
             for (site, _) in counted.iter().filter(|(_, other)| spread_selects(spread, pod, other)) {
                 let standing = self.counts(*site, spread, pod);
-                if let Some(count) = self.domain(*site, key).and_then(|domain| counts.get_mut(&domain)) {
-                    count.0 += i32::from(standing == Some(true));
-                    count.1 += i32::from(standing != Some(false));
+                let known = self.domain(*site, key);
+                for (domain, count) in &mut counts {
+                    // Where a node that is launched may lie in several domains, it may be any of them.
+                    let sure = known.as_ref() == Some(domain);
+                    let perhaps = sure || (known.is_none() && self.may_lie_in(*site, key, domain));
+                    count.0 += i32::from(sure && standing == Some(true));
+                    count.1 += i32::from(perhaps && standing != Some(false));
                 }
             }
             let enough = counts.len() >= spread.min_domains.unwrap_or(1).max(1) as usize;

@@ -19,6 +19,8 @@ pub(crate) struct Prospect {
     pub(crate) standings: Standings,
     /// What one pod is worth on a new node there, in dollars per hour; `None` where none can be launched.
     pub(crate) worth: Option<f64>,
+    /// What all pods are worth there that have to be in one domain, where these are the first of them.
+    pub(crate) together: Option<f64>,
     /// How many pods existing nodes there hold.
     pub(crate) room: u32,
     /// How many pods may be bound for it at the most.
@@ -166,7 +168,7 @@ fn compare(class: &Class<'_>, level: &Level, a: &Prospect, b: &Prospect, topolog
             .map(|&group| u64::from(topology.matching(group, domain_of(&prospect.target, topology.key(group)))))
             .sum()
     };
-    let price = |prospect: &Prospect| prospect.worth.unwrap_or(f64::INFINITY);
+    let price = |prospect: &Prospect| prospect.together.or(prospect.worth).unwrap_or(f64::INFINITY);
     needs_launch(a)
         .cmp(&needs_launch(b))
         .then_with(|| load(a).cmp(&load(b)))

@@ -3,7 +3,7 @@
 use crate::Reason;
 use crate::constraints::{self, Alternative, LevelSpec};
 use crate::dense::Amounts;
-use crate::groups::{GroupId, Kind, Relations};
+use crate::groups::{GroupId, Kind, Owned, Relations};
 use crate::problem::{Options, Problem};
 use crate::topology::{Target, Topology};
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
@@ -36,8 +36,6 @@ pub(crate) struct Class<'a> {
     pub(crate) selected_hosts: Vec<GroupId>,
     /// The groups of what they require.
     pub(crate) required: Vec<GroupId>,
-    /// The keys of the groups that select them, the host name left out.
-    selected_keys: Vec<usize>,
 }
 
 /// A level of preferences.
@@ -186,6 +184,7 @@ impl<'a> Classes<'a> {
             ids: HashMap::new(),
             bound_for: HashMap::new(),
         };
+        let owners = Owners::of(keyed.iter().map(|(key, _)| (key.relations.owned, key.priority.0)), topology);
         for (key, place) in keyed {
             let pods = oldest_first(std::mem::take(&mut members[place]), &problem.pods);
             let example = problem.pods[pods[0]];
@@ -202,13 +201,14 @@ impl<'a> Classes<'a> {
                 selected: topology.groups.selected[key.relations.selected].clone(),
                 selected_hosts: Vec::new(),
                 required: owned.required.clone(),
-                selected_keys: Vec::new(),
             };
-            class.sort_groups(topology);
+            let over_hosts = |group: &&GroupId| topology.key(**group).is_none();
+            class.selected_hosts = class.selected.iter().filter(over_hosts).copied().collect();
             match specs {
                 Ok(specs) => {
-                    class.levels =
-                        specs.into_iter().map(|spec| classes.level(spec, &class.selected_keys, topology)).collect();
+                    let free = can_come_last(&class, &specs, owned, &owners, topology);
+                    let selected = if free { &[][..] } else { &class.selected[..] };
+                    class.levels = specs.into_iter().map(|spec| classes.level(spec, selected, topology)).collect();
                 }
                 Err(fault) => class.refused = Some(Reason::Pod(fault)),
             }
@@ -217,11 +217,11 @@ impl<'a> Classes<'a> {
         classes
     }
 
-    fn level(&mut self, spec: LevelSpec, selected_keys: &[usize], topology: &Topology<'_>) -> Level {
+    /// A level of pods that count for these groups wherever they are bound for.
+    fn level(&mut self, spec: LevelSpec, selected: &[GroupId], topology: &Topology<'_>) -> Level {
         let (bounded, hosts): (Vec<GroupId>, Vec<GroupId>) =
             spec.groups.into_iter().partition(|group| topology.key(*group).is_some());
-        let mut keys: Vec<usize> = bounded.iter().filter_map(|group| topology.key(*group)).collect();
-        keys.extend(selected_keys);
+        let mut keys: Vec<usize> = bounded.iter().chain(selected).filter_map(|group| topology.key(*group)).collect();
         keys.sort_unstable();
         keys.dedup();
         Level { alternatives: spec.alternatives.into_iter().map(|one| self.id(one)).collect(), hosts, bounded, keys }
@@ -262,11 +262,53 @@ impl<'a> Classes<'a> {
     }
 }
 
-impl Class<'_> {
-    fn sort_groups(&mut self, topology: &Topology<'_>) {
-        let over_hosts = |group: &&GroupId| topology.key(**group).is_none();
-        self.selected_hosts = self.selected.iter().filter(over_hosts).copied().collect();
-        self.selected_keys = self.selected.iter().filter_map(|group| topology.key(*group)).collect();
+/// Whether pods can be placed after all others to which it could matter where they are: then they are bound for no domain,
+/// and go where they cost least.
+///
+/// That is so where they are only counted, by spreads of others: the kube-scheduler checks `maxSkew` for the pod that it
+/// places, by that pod's own constraints, and never again for pods that are placed already. Pods of lower priority come
+/// later still, so what spreads them has to find the counts as they were planned. Pods that say something of the label
+/// themselves have little to choose from, and are counted, so that the spread holds in more orders than one.
+fn can_come_last(
+    class: &Class<'_>,
+    specs: &[LevelSpec],
+    owned: &Owned,
+    owners: &Owners,
+    topology: &Topology<'_>,
+) -> bool {
+    let says_nothing_of = |key: usize| {
+        let mut alternatives = specs.iter().flat_map(|spec| &spec.alternatives);
+        alternatives.all(|one| one.requirements.get(&topology.keys[key]).is_none())
+    };
+    let only_counted = |group: &GroupId| match topology.kind(*group) {
+        Kind::Spread { .. } => {
+            owners.least_priority(*group).is_none_or(|least| class.example.priority <= least)
+                && topology.key(*group).is_none_or(says_nothing_of)
+        }
+        Kind::Affinity => false,
+        Kind::Anti => topology.key(*group).is_none(),
+    };
+    owned.iter().all(|group| topology.key(*group).is_none()) && class.selected.iter().all(only_counted)
+}
+
+/// The least priority of the pods that own a group.
+struct Owners(HashMap<GroupId, i32>);
+
+impl Owners {
+    /// By what is owned and the priority of each class.
+    fn of(classes: impl Iterator<Item = (usize, i32)>, topology: &Topology<'_>) -> Self {
+        let mut least: HashMap<GroupId, i32> = HashMap::new();
+        for (owned, priority) in classes {
+            for group in topology.groups.owned[owned].iter() {
+                let known = least.entry(*group).or_insert(priority);
+                *known = priority.min(*known);
+            }
+        }
+        Self(least)
+    }
+
+    fn least_priority(&self, group: GroupId) -> Option<i32> {
+        self.0.get(&group).copied()
     }
 }
 

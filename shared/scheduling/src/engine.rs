@@ -6,7 +6,7 @@ mod nodes;
 mod outcome;
 
 use crate::classes::{AlternativeId, Classes, Order};
-use crate::groups::{GroupId, Groups};
+use crate::groups::{GroupId, Groups, Kind};
 use crate::joining;
 use crate::packing::{self, Bin, Context, Unit};
 use crate::pools::{self, Pool};
@@ -187,6 +187,8 @@ struct Engine<'a, 'p, 'q> {
     offered: HashMap<GroupId, Vec<bool>>,
     /// Whether pods with an alternative count for a group; `None` inside where it leads nowhere.
     standing: HashMap<(GroupId, AlternativeId), Option<Standing>>,
+    /// By affinity that selects pods which own it, their classes.
+    followers: HashMap<GroupId, Vec<usize>>,
     /// How many pods of each class wait.
     pending: Vec<u32>,
     /// What came of all bindings.
@@ -225,6 +227,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             known,
             resources,
             pending: classes.list.iter().map(|class| count(&class.pods)).collect(),
+            followers: followers(&classes, &topology),
             allowed: Vec::new(),
             offered: HashMap::new(),
             standing: HashMap::new(),
@@ -336,6 +339,19 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             }
         }
     }
+}
+
+/// By affinity over domains that selects pods which own it, the classes of these pods.
+fn followers(classes: &Classes<'_>, topology: &Topology<'_>) -> HashMap<GroupId, Vec<usize>> {
+    let mut followers: HashMap<GroupId, Vec<usize>> = HashMap::new();
+    for (index, class) in classes.list.iter().enumerate() {
+        for &group in class.levels.first().map_or(&[][..], |level| &level.bounded) {
+            if topology.kind(group) == Kind::Affinity && class.is_selected_by(group) {
+                followers.entry(group).or_default().push(index);
+            }
+        }
+    }
+    followers
 }
 
 /// Whether any taint that a pod could meet only prefers to keep pods away.

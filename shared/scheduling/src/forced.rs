@@ -9,7 +9,11 @@ use std::collections::HashMap;
 
 /// Pods that may not share a node beyond a count, by group over the host name.
 #[derive(Debug, Default)]
-pub(crate) struct Forced(HashMap<GroupId, Apart>);
+pub(crate) struct Forced {
+    groups: HashMap<GroupId, Apart>,
+    /// The pods of all groups that wait; those of several count several times.
+    waiting: u32,
+}
 
 #[derive(Debug)]
 struct Apart {
@@ -36,32 +40,53 @@ impl Forced {
                 }
             }
         }
-        Self(forced)
+        let waiting = forced.values().map(|apart| apart.waiting).sum();
+        Self { groups: forced, waiting }
     }
 
     /// Counts pods that have their node.
     pub(crate) fn take(&mut self, class: &Class<'_>, level: usize, count: u32) {
-        if self.0.is_empty() {
+        if self.is_over() {
             return;
         }
         for group in own_groups(class, level) {
             if class.is_selected_by(*group)
-                && let Some(apart) = self.0.get_mut(group)
+                && let Some(apart) = self.groups.get_mut(group)
             {
-                apart.waiting = apart.waiting.saturating_sub(count);
+                let taken = count.min(apart.waiting);
+                apart.waiting -= taken;
+                self.waiting -= taken;
             }
         }
+    }
+
+    /// Whether no more nodes are forced.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.waiting == 0
     }
 
     /// How many nodes the pods of the class need at the least, together with those they keep apart from.
     pub(crate) fn nodes_for(&self, class: &Class<'_>, level: usize) -> u32 {
         let groups = own_groups(class, level).iter().filter(|group| class.is_selected_by(**group));
-        groups.filter_map(|group| self.0.get(group)).map(Apart::nodes).max().unwrap_or(0)
+        groups.filter_map(|group| self.groups.get(group)).map(Apart::nodes).max().unwrap_or(0)
+    }
+
+    /// How many nodes are forced, whatever they hold.
+    pub(crate) fn nodes(&self) -> u32 {
+        self.groups.values().map(Apart::nodes).max().unwrap_or(0)
+    }
+
+    /// Which part of a node a pod of the class accounts for, where so many nodes are forced in all: none where it is others
+    /// that force them.
+    pub(crate) fn part_of_node(&self, class: &Class<'_>, level: usize, nodes: u32) -> f64 {
+        let groups = own_groups(class, level).iter().filter(|group| class.is_selected_by(**group));
+        let forcing = groups.filter_map(|group| self.groups.get(group)).filter(|apart| apart.nodes() == nodes);
+        forcing.map(|apart| 1.0 / f64::from(apart.each)).fold(0.0, f64::max)
     }
 
     /// How large a node may be at the most if all that waits, worth so much, is to fill the nodes that are forced.
     pub(crate) fn largest(&self, waiting: f64) -> f64 {
-        let nodes = self.0.values().map(Apart::nodes).max().unwrap_or(0);
+        let nodes = self.nodes();
         if nodes == 0 { f64::INFINITY } else { waiting / f64::from(nodes) * SLACK }
     }
 }

@@ -124,6 +124,7 @@ pub(crate) fn pack(
                 exhausted: HashSet::new(),
                 waiting: 0.0,
                 next: 0.0,
+                nodes_cost: false,
             };
             bins.extend(packer.pack(units));
             // Prices are others once a reservation is used up.
@@ -200,6 +201,8 @@ struct Packer<'p, 'a, 'c, 't> {
     waiting: f64,
     /// When so little waits, values are worked out again.
     next: f64,
+    /// Whether more nodes are forced than the resources alone ask for, as of when values were worked out.
+    nodes_cost: bool,
 }
 
 impl<'c> Packer<'_, '_, 'c, '_> {
@@ -216,7 +219,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         for anchor in self.order() {
             let unit = self.demands[anchor].unit;
             while units[unit].pending > 0 && !self.pool.work.is_used_up() {
-                if self.waiting < self.next {
+                if self.waiting < self.next || (self.nodes_cost && self.forced.is_over()) {
                     self.value(units);
                 }
                 let Some((mut best, taken)) = self.best(anchor, units) else { break };
@@ -249,12 +252,13 @@ impl<'c> Packer<'_, '_, 'c, '_> {
     fn value(&mut self, units: &[Unit]) {
         let shapes = self.pool.set(BASE).offer.shapes.len();
         self.pool.work.add(self.demands.len() * WORK_OF_VALUE + shapes * WORK_PER_SHAPE);
-        let (values, tries) = valued(self.pool, self.context.classes, units, &mut self.demands, &self.forced);
+        let (values, tries) = valued(self.pool, self.context, units, &mut self.demands, &self.forced);
         self.tries = tries;
-        self.stock = Stock::of(&self.demands, self.context, units, values);
+        self.stock = Stock::of(&self.demands, self.context, units, values.resources);
         let waiting = |demand: &Demand| demand.size * f64::from(units[demand.unit].pending);
         self.waiting = self.demands.iter().map(waiting).sum();
         self.next = self.waiting * REVALUED;
+        self.nodes_cost = values.node > 0.0;
     }
 
     /// In which order nodes are opened for demands: first for those that need most nodes of their own, then as they come.

@@ -5,21 +5,26 @@
 //! for the worth of what it holds has a bound, and shapes whose bound is no better than what is found already need not be
 //! filled to see.
 
-use crate::classes::Classes;
 use crate::dense;
 use crate::filling::Demand;
 use crate::forced::Forced;
-use crate::packing::{NODE, Unit, dominant_share};
+use crate::packing::{Context, NODE, Unit, dominant_share};
 use crate::pools::{BASE, Choice, Pool, SetId};
-use crate::values::{self, Column};
+use crate::values::{self, Column, Values};
 use std::collections::HashMap;
+
+/// Where no more nodes than this are forced, it says little what a node is worth: fractions of them cannot be bought.
+const FEW: u32 = 8;
+
+/// Beside nodes that are forced, none is larger than this share of what waits, for the same reason.
+const MOST_OF_ALL: f64 = 0.25;
 
 /// A shape to try.
 #[derive(Clone, Copy)]
 pub(crate) struct Try {
     /// The least that it can cost for what it holds.
     pub(crate) bound: f64,
-    /// What it is worth when full.
+    /// What it is worth when full, without what it is worth to have a node at all.
     pub(crate) worth: f64,
     pub(crate) kind: usize,
 }
@@ -29,11 +34,12 @@ pub(crate) struct Try {
 #[expect(clippy::cast_precision_loss, reason = "values")]
 pub(crate) fn valued(
     pool: &Pool<'_>,
-    classes: &Classes<'_>,
+    context: Context<'_, '_>,
     units: &[Unit],
     demands: &mut [Demand],
     forced: &Forced,
-) -> (Vec<f64>, HashMap<SetId, Vec<Try>>) {
+) -> (Values, HashMap<SetId, Vec<Try>>) {
+    let classes = context.classes;
     let width = demands.first().map_or(0, |demand| classes.list[demand.class].requests.len());
     let mut total = vec![0.0; width];
     for demand in demands.iter() {
@@ -41,17 +47,23 @@ pub(crate) fn valued(
             *total += *asked as f64 * f64::from(units[demand.unit].pending);
         }
     }
-    // Types that are larger than what the pods may fill do not say what resources are worth.
-    let first = SetValues::of(pool, BASE, &total, |_| true).values;
-    let largest = forced.largest(total.iter().zip(&first).map(|(total, value)| total * value).sum());
-    let usable = |room: &[i64]| sum(room, &first) <= largest;
-    let common = SetValues::of(pool, BASE, &total, usable).values;
+    let nodes = Some(forced.nodes()).filter(|nodes| *nodes > FEW).unwrap_or(0);
+    let first = SetValues::of(pool, BASE, &total, nodes, |_| true).values;
+    // Types that are larger than what the pods may fill do not say what resources are worth. Where nodes that are forced cost
+    // something beside what they have, they hold as little as they can, and larger nodes the rest.
+    let fills: f64 = total.iter().zip(&first.resources).map(|(total, value)| total * value).sum();
+    let of_rest = if first.node > 0.0 { fills * MOST_OF_ALL } else { 0.0 };
+    let largest = forced.largest(fills).max(of_rest);
+    let usable = |room: &[i64]| sum(room, &first.resources) <= largest;
+    let common = SetValues::of(pool, BASE, &total, nodes, usable).values;
     let mut by_set: HashMap<SetId, SetValues> = HashMap::new();
     for demand in demands.iter_mut() {
-        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::of(pool, demand.set, &total, usable));
-        let requests = &classes.list[demand.class].requests;
-        demand.size = sum(requests, &common);
-        demand.worth = sum(requests, &values.values) + values.premium(pool, requests);
+        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::of(pool, demand.set, &total, nodes, usable));
+        let class = &classes.list[demand.class];
+        demand.size = sum(&class.requests, &common.resources);
+        demand.worth = sum(&class.requests, &values.values.resources)
+            + values.premium(pool, &class.requests)
+            + values.values.node * forced.part_of_node(class, context.level, nodes);
     }
     let tries = by_set.into_iter().map(|(set, values)| (set, values.tries())).collect();
     (common, tries)
@@ -70,12 +82,12 @@ fn ratio(price: f64, worth: f64) -> f64 {
 
 /// What resources are worth where some requirements stand, and what the shapes there cost beyond it.
 struct SetValues {
-    values: Vec<f64>,
+    values: Values,
     /// Those with the lowest price for what they are worth first.
     shapes: Vec<Shape>,
 }
 
-/// A shape, its price and its worth.
+/// A shape, its price and its worth, that of having a node at all included.
 struct Shape {
     kind: usize,
     price: f64,
@@ -85,7 +97,7 @@ struct Shape {
 }
 
 impl SetValues {
-    fn of(pool: &Pool<'_>, set: SetId, total: &[f64], usable: impl Fn(&[i64]) -> bool) -> Self {
+    fn of(pool: &Pool<'_>, set: SetId, total: &[f64], nodes: u32, usable: impl Fn(&[i64]) -> bool) -> Self {
         let offer = &pool.set(set).offer;
         let choices: Vec<&Choice> = offer.shapes.iter().map(|place| &offer.choices[*place]).collect();
         let columns: Vec<Column<'_>> = choices
@@ -93,11 +105,11 @@ impl SetValues {
             .map(|choice| Column { price: choice.price + NODE, room: &pool.types[choice.kind].room })
             .collect();
         let usable: Vec<Column<'_>> = columns.iter().filter(|column| usable(column.room)).copied().collect();
-        let values = values::values(if usable.is_empty() { &columns } else { &usable }, total);
+        let values = values::values(if usable.is_empty() { &columns } else { &usable }, total, nodes);
         let shape = |(choice, column): (&&Choice, &Column<'_>)| Shape {
             kind: choice.kind,
             price: column.price,
-            worth: sum(column.room, &values),
+            worth: sum(column.room, &values.resources) + values.node,
             premium: 0.0,
         };
         let mut shapes: Vec<Shape> = choices.iter().zip(&columns).map(shape).collect();
@@ -135,7 +147,7 @@ impl SetValues {
     fn tries(self) -> Vec<Try> {
         let of = |shape: &Shape| Try {
             bound: ratio(shape.price, shape.worth + shape.premium),
-            worth: shape.worth,
+            worth: shape.worth - self.values.node,
             kind: shape.kind,
         };
         let mut tries: Vec<Try> = self.shapes.iter().map(of).collect();

@@ -12,6 +12,23 @@ pub(crate) struct Column<'a> {
     pub(crate) room: &'a [i64],
 }
 
+impl Column<'_> {
+    /// How much it has in a row: of a resource, or, in the row after them, how many nodes it is.
+    #[expect(clippy::cast_precision_loss, reason = "an amount")]
+    fn has(&self, row: usize) -> f64 {
+        self.room.get(row).map_or(1.0, |room| (*room).max(0) as f64)
+    }
+}
+
+/// What a demand makes things worth.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Values {
+    /// One of each resource.
+    pub(crate) resources: Vec<f64>,
+    /// A node beside what it has: nothing, unless more nodes are needed than the resources alone ask for.
+    pub(crate) node: f64,
+}
+
 /// The weight of the demand as it is against demands with more of one resource. What is asked for decides; but a resource
 /// of which there is just enough is not worth nothing, because no packing is perfect.
 const OWN_WEIGHT: f64 = 0.7;
@@ -19,27 +36,34 @@ const OWN_WEIGHT: f64 = 0.7;
 /// How much more of one resource those demands have.
 const INFLATED: f64 = 1.25;
 
-/// The prices of the resources for a demand, smoothed. Resources that nobody asks for, or that cannot be bought, are worth
-/// nothing.
+/// The prices of the resources for a demand, smoothed, and of a node where the demand needs at least `nodes` of them.
+/// Resources that nobody asks for, or that cannot be bought, are worth nothing.
 #[expect(clippy::cast_precision_loss, reason = "a count of resources")]
-pub(crate) fn values(columns: &[Column<'_>], demand: &[f64]) -> Vec<f64> {
+pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Values {
     let supplied = |place: usize| columns.iter().any(|column| column.room[place] > 0);
-    let rows: Vec<usize> = (0..demand.len()).filter(|place| demand[*place] > 0.0 && supplied(*place)).collect();
-    let mut values = vec![0.0; demand.len()];
-    if rows.is_empty() {
-        return values;
+    let mut rows: Vec<usize> = (0..demand.len()).filter(|place| demand[*place] > 0.0 && supplied(*place)).collect();
+    let mut found = vec![0.0; demand.len() + 1];
+    let of_resources = rows.len();
+    if nodes > 0 {
+        rows.push(demand.len());
     }
-    let weight = |own: bool| if own { OWN_WEIGHT } else { (1.0 - OWN_WEIGHT) / rows.len() as f64 };
-    for inflated in std::iter::once(None).chain(rows.iter().map(|row| Some(*row))) {
-        let wanted: Vec<f64> = rows
-            .iter()
-            .map(|row| if inflated == Some(*row) { demand[*row] * INFLATED } else { demand[*row] })
-            .collect();
-        for (row, dual) in rows.iter().zip(Simplex::of(columns, &rows, &wanted).duals()) {
-            values[*row] += dual * weight(inflated.is_none());
+    let wanted: Vec<f64> = rows.iter().map(|row| demand.get(*row).copied().unwrap_or(f64::from(nodes))).collect();
+    let mut add = |wanted: &[f64], weight: f64| {
+        for (row, dual) in rows.iter().zip(Simplex::of(columns, &rows, wanted).duals()) {
+            found[*row] += dual * weight;
         }
+    };
+    if of_resources > 0 {
+        add(&wanted, OWN_WEIGHT);
     }
-    values
+    // How many nodes are needed is known for certain, so that is not inflated.
+    for row in 0..of_resources {
+        let mut more = wanted.clone();
+        more[row] *= INFLATED;
+        add(&more, (1.0 - OWN_WEIGHT) / of_resources as f64);
+    }
+    let node = found.pop().unwrap_or_default();
+    Values { resources: found, node }
 }
 
 /// The revised simplex method on `min price · x, room · x ≥ demand, x ≥ 0`, with a handful of rows. Rows and columns are
@@ -64,13 +88,12 @@ const MOST_STEPS: usize = 400;
 const TINY: f64 = 1e-10;
 
 impl Simplex {
-    #[expect(clippy::cast_precision_loss, reason = "ratios")]
     fn of(columns: &[Column<'_>], rows: &[usize], demand: &[f64]) -> Self {
         let count = rows.len();
         let mut entries = Vec::with_capacity((columns.len() + count) * count);
         let mut costs = Vec::with_capacity(columns.len() + count);
         for column in columns {
-            let of_row = rows.iter().zip(demand).map(|(row, demand)| column.room[*row].max(0) as f64 / demand);
+            let of_row = rows.iter().zip(demand).map(|(row, demand)| column.has(*row) / demand);
             let greatest = of_row.clone().fold(0.0, f64::max);
             if greatest > 0.0 {
                 entries.extend(of_row.map(|entry| entry / greatest));
@@ -195,7 +218,7 @@ mod tests {
         let types = [(4.0, [2, 4, 10]), (5.0, [2, 8, 20]), (6.5, [2, 16, 20]), (30.0, [16, 64, 110])];
         let columns: Vec<Column<'_>> = types.iter().map(|(price, room)| column(*price, room)).collect();
         for demand in [[100.0, 100.0, 100.0], [10.0, 900.0, 50.0], [500.0, 20.0, 9.0], [1.0, 1.0, 4000.0]] {
-            let found = values(&columns, &demand);
+            let found = values(&columns, &demand, 0).resources;
             assert!(found.iter().all(|value| *value >= 0.0) && found.iter().any(|value| *value > 0.0), "{found:?}");
             for (price, room) in types {
                 let worth: f64 = room.iter().zip(&found).map(|(room, value)| *room as f64 * value).sum();
@@ -205,9 +228,23 @@ mod tests {
     }
 
     #[test]
+    fn where_more_nodes_are_needed_than_the_resources_ask_for_a_node_is_worth_something() {
+        let (small, large) = (column(1.0, &[1]), column(8.0, &[10]));
+        // Ten nodes with 20 of the resource are eight or nine small ones and one or two large ones.
+        let found = duals(&[small, large], &[20.0, 10.0]);
+        assert!(
+            (found[0] + found[1] - 1.0).abs() < 1e-9 && (10.0 * found[0] + found[1] - 8.0).abs() < 1e-9,
+            "{found:?}"
+        );
+        assert!(values(&[small, large], &[20.0], 10).node > 0.0);
+        assert_eq!(values(&[small, large], &[20.0], 0).node.to_bits(), 0.0_f64.to_bits());
+        assert!(values(&[small, large], &[200.0], 10).node < 1e-9);
+    }
+
+    #[test]
     fn what_nobody_sells_is_worth_nothing() {
-        assert_eq!(values(&[column(1.0, &[0, 5])], &[7.0, 0.0]), [0.0, 0.0]);
-        let found = values(&[column(1.0, &[0, 5])], &[7.0, 5.0]);
+        assert_eq!(values(&[column(1.0, &[0, 5])], &[7.0, 0.0], 0).resources, [0.0, 0.0]);
+        let found = values(&[column(1.0, &[0, 5])], &[7.0, 5.0], 0).resources;
         assert!(found[0] == 0.0 && (found[1] - 0.2).abs() < 1e-9, "{found:?}");
     }
 }

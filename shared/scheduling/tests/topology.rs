@@ -121,6 +121,19 @@ fn zones_are_filled_evenly() {
 }
 
 #[test]
+fn pods_that_a_spread_only_counts_come_last_and_go_where_they_cost_least() {
+    let pools = [node_pool("default")];
+    for (priority, expected) in [(0, 1), (1, 3)] {
+        let mut pods = many(6, "web", |pod| pod.priority = priority);
+        pods.extend(many(3, "front", |pod| pod.topology_spread = vec![spread(labels::ZONE, "web")]));
+        let problem = problem(&pods, &pools);
+        let found = by_zone(&problem, &all_placed(&problem));
+        // What is placed before the pods that spread has to be spread itself.
+        assert_eq!(found.len(), expected, "{priority}: {found:?}");
+    }
+}
+
+#[test]
 fn domains_that_the_pod_cannot_use_do_not_count_unless_it_says_so() {
     let nodes = [(node("node-c", ZONES[2], 0), Vec::new())];
     for (honor, placed) in [(true, 4), (false, 2)] {

@@ -24,10 +24,12 @@ pub fn embedded() -> InstanceTypes {
 /// Types of one shape and of every size, as in Karpenter's own benchmark.
 #[must_use]
 pub fn one_shape(count: i64) -> InstanceTypes {
-    (1..=count).map(|cpu| sized(format!("size-{cpu:04}"), cpu)).collect()
+    (1..=count).map(|cpu| sized(format!("size-{cpu:04}"), (cpu, cpu * 2048, cpu * 10), 0.25 * cpu as f64)).collect()
 }
 
-fn sized(name: String, cpu: i64) -> InstanceType {
+/// A type with so many cpus, MiB and pods that is to be had in all zones: on demand at this price, as spot at three fifths of it.
+#[must_use]
+pub fn sized(name: String, (cpu, memory_mib, pods): (i64, i64, i64), price: f64) -> InstanceType {
     let one = |value: &str| Requirement::one_of([value]);
     InstanceType {
         requirements: Requirements::from([
@@ -41,13 +43,13 @@ fn sized(name: String, cpu: i64) -> InstanceType {
         name,
         capacity: ResourceList::new()
             .with("cpu", Quantity::from_units(cpu))
-            .with("memory", Quantity::from_mebibytes(cpu * 2048))
-            .with("pods", Quantity::from_units(cpu * 10)),
+            .with("memory", Quantity::from_mebibytes(memory_mib))
+            .with("pods", Quantity::from_units(pods)),
         overhead: Overhead {
             kube_reserved: ResourceList::new().with("cpu", Quantity::from_milli(100)),
             ..Overhead::default()
         },
-        offerings: offerings(0.25 * cpu as f64),
+        offerings: offerings(price),
     }
 }
 

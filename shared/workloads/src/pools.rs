@@ -25,13 +25,13 @@ pub fn node_pool(name: &str, categories: &[&str], bought: &[CapacityType]) -> No
     NodePool {
         template: NodeTemplate { node_class: "default".into(), requirements, ..NodeTemplate::default() },
         disruption: Disruption { budgets: vec![all], ..Disruption::default() },
-        ..open(name)
+        ..open_pool(name)
     }
 }
 
 /// A NodePool that requires nothing.
 #[must_use]
-pub(crate) fn open(name: &str) -> NodePool {
+pub fn open_pool(name: &str) -> NodePool {
     NodePool {
         name: name.into(),
         uid: format!("uid-{name}"),

@@ -30,6 +30,22 @@ fn all_pods_of_a_mix_can_be_placed() {
 }
 
 #[test]
+fn what_users_run_plans_every_mix_validly() {
+    let few = ["m6i.", "c6i.", "r6i.", "g5.", "size-000", "size-001"];
+    for mix in Mix::ALL {
+        let mut workload = mix.pending(40, 5);
+        let types =
+            workload.instance_types.iter().filter(|kind| few.iter().any(|family| kind.name.starts_with(family)));
+        workload.instance_types = types.cloned().collect();
+        let (problem, options) = (workload.problem(), Options::default());
+        let solution = nodeless_disruption::plan(&problem, &options, true);
+        assert!(solution.unschedulable.is_empty(), "{mix:?}");
+        let wrong = nodeless_checker::violations(&problem, &solution, &options);
+        assert!(wrong.is_empty(), "{mix:?}: {wrong:#?}");
+    }
+}
+
+#[test]
 fn a_running_cluster_has_its_pods_apart_and_within_its_nodes() {
     let running = Running { mix: Mix::Stateful, nodes: 60, pods_per_node: 14, waste: 30, seed: 1 };
     let workload = running.workload();

@@ -5,7 +5,7 @@ use crate::assigning::{self, Eligible, Prospect};
 use crate::classes::AlternativeId;
 use crate::groups::{GroupId, Kind};
 use crate::packing::Unit;
-use crate::topology::{ABSENT, Standing, Standings, Target};
+use crate::topology::{ABSENT, Domain, Standing, Standings, Target};
 use crate::{offered, pools};
 use std::rc::Rc;
 
@@ -86,6 +86,7 @@ impl Engine<'_, '_, '_> {
     pub(super) fn bound_units(&mut self, class: usize, level: usize) -> Vec<Unit> {
         let mut prospects = self.open_prospects(class, level);
         let eligible = self.eligible(class, level);
+        self.price_together(class, level, &mut prospects);
         let of_class = &self.classes.list[class];
         let pending = if level == CAREFUL { 1 } else { self.pending[class] };
         if let Some(of_level) = of_class.level(level) {
@@ -182,7 +183,16 @@ impl Engine<'_, '_, '_> {
             let most = self.known.most.get(&binding).map_or(u32::MAX, |most| most.saturating_sub(outcome.placed));
             let most = if outcome.failed { 0 } else { most };
             let standings = self.standings(class, &alternatives);
-            prospects.push(Prospect { target: binding.2, alternatives, standings, worth, room, most, assigned: 0 });
+            prospects.push(Prospect {
+                target: binding.2,
+                alternatives,
+                standings,
+                worth,
+                together: None,
+                room,
+                most,
+                assigned: 0,
+            });
         }
         prospects
     }
@@ -233,5 +243,43 @@ impl Engine<'_, '_, '_> {
             }
         }
         worths.into_iter().min_by(f64::total_cmp)
+    }
+
+    /// Where pods are the first that fix the domain for others, prices what all of them would be worth in each.
+    fn price_together(&mut self, class: usize, level: usize, prospects: &mut [Prospect]) {
+        let Some(group) = self.undecided(class, level) else { return };
+        let followers: Vec<usize> = self.followers.get(&group).cloned().unwrap_or_default();
+        if followers.len() < 2 || prospects.len() < 2 {
+            return;
+        }
+        self.work.add(followers.len() * prospects.len() * WORK_OF_TARGET);
+        let key = self.topology.key(group);
+        for prospect in prospects {
+            let domain = assigning::domain_of(&prospect.target, key);
+            let each = followers.iter().filter(|follower| self.pending[**follower] > 0).copied().collect::<Vec<_>>();
+            let worths = each
+                .into_iter()
+                .map(|follower| f64::from(self.pending[follower]) * self.worth_in(follower, level, (key, domain)));
+            prospect.together = Some(worths.sum());
+        }
+    }
+
+    /// The affinity of a class that selects it too, if nothing that it selects is anywhere yet.
+    fn undecided(&self, class: usize, level: usize) -> Option<GroupId> {
+        let of_class = &self.classes.list[class];
+        let mut bounded = of_class.level(level)?.bounded.iter().copied();
+        bounded.find(|&group| {
+            self.topology.kind(group) == Kind::Affinity
+                && of_class.is_selected_by(group)
+                && !self.topology.matches_anywhere(group)
+        })
+    }
+
+    /// What one pod of a class is worth in a domain, or without end where it cannot be there.
+    fn worth_in(&mut self, class: usize, level: usize, (key, domain): (Option<usize>, Domain)) -> f64 {
+        let targets = self.targets(class, level);
+        let within = targets.iter().filter(|(target, _)| assigning::domain_of(target, key) == domain);
+        let worths = within.filter_map(|(_, alternatives)| self.worth(class, alternatives));
+        worths.min_by(f64::total_cmp).unwrap_or(f64::INFINITY)
     }
 }

@@ -81,7 +81,7 @@ impl Mix {
         let diverse = self == Self::Diverse;
         let instance_types = if diverse { catalog::one_shape(400) } else { catalog::embedded() };
         let bought = [CapacityType::OnDemand, CapacityType::Spot];
-        let pool = if diverse { pools::open("default") } else { node_pool("default", self.categories(), &bought) };
+        let pool = if diverse { pools::open_pool("default") } else { node_pool("default", self.categories(), &bought) };
         let daemon_sets =
             if matches!(self, Self::Soft | Self::Enterprise) { build::five_daemon_sets() } else { Vec::new() };
         let pending = self.pods(count, seed);

@@ -1,8 +1,8 @@
-//! A mix and the embedded catalog as plain numbers, for the bound and the baseline. Nothing of the engine is in it.
+//! A workload as plain numbers, for the bound and the baseline. Nothing of the engine is in it.
 
-use crate::embedded::ZONES;
-use crate::mixes::Mix;
-use nodeless_model::*;
+use nodeless_model::{LabelSelector, Pod, ResourceList, labels};
+use nodeless_workloads::Workload;
+use nodeless_workloads::catalog::ZONES;
 
 /// What is counted: thousandths of cpus, mebibytes, pods, GPUs.
 pub const RESOURCES: [&str; 4] = ["cpu", "memory", "pods", "nvidia.com/gpu"];
@@ -52,36 +52,6 @@ pub struct World {
     pub kinds: Vec<Kind>,
 }
 
-pub fn node_pool(mix: &Mix, spot: bool) -> NodePool {
-    let categories: &[&str] = if mix.accelerated { &["c", "m", "r", "g", "p"] } else { &["c", "m", "r"] };
-    let generation = requirement::RequirementTerm {
-        key: labels::INSTANCE_GENERATION.into(),
-        operator: Operator::Gt,
-        values: vec!["2".into()],
-        min_values: None,
-    };
-    let capacity_types: &[&str] = if spot { &["on-demand", "spot"] } else { &["on-demand"] };
-    let requirements = Requirements::from([
-        (labels::INSTANCE_CATEGORY, Requirement::one_of(categories.iter().copied())),
-        (labels::INSTANCE_GENERATION, Requirement::from_term(&generation).unwrap()),
-        (labels::CAPACITY_TYPE, Requirement::one_of(capacity_types.iter().copied())),
-    ]);
-    NodePool {
-        name: "default".into(),
-        uid: "uid".into(),
-        generation: 1,
-        template: NodeTemplate { node_class: "default".into(), requirements, ..NodeTemplate::default() },
-        disruption: Disruption::default(),
-        limits: ResourceList::new(),
-        limit_dollars_per_hour: None,
-        weight: 0,
-        replicas: None,
-        ready: Ok(()),
-        deleting: false,
-        hash: String::new(),
-    }
-}
-
 fn amounts(list: &ResourceList) -> Amounts {
     RESOURCES.map(|name| {
         let milli = list.get(name).milli() as f64;
@@ -93,10 +63,10 @@ fn amounts(list: &ResourceList) -> Amounts {
     })
 }
 
-pub fn world(mix: &Mix, pool: &NodePool, types: &[InstanceType]) -> World {
+pub fn world(workload: &Workload) -> World {
     let mut groups: Vec<Group> = Vec::new();
     let mut owned = Vec::new();
-    for pod in &mix.pods {
+    for pod in &workload.pending {
         let of_pod = rules(pod).into_iter().map(|group| {
             groups.iter().position(|known| *known == group).unwrap_or_else(|| {
                 groups.push(group);
@@ -105,27 +75,28 @@ pub fn world(mix: &Mix, pool: &NodePool, types: &[InstanceType]) -> World {
         });
         owned.push(of_pod.collect::<Vec<usize>>());
     }
-    let pods = mix.pods.iter().zip(owned).enumerate().map(|(index, (pod, owned))| FlatPod {
+    let pods = workload.pending.iter().zip(owned).enumerate().map(|(index, (pod, owned))| FlatPod {
         index,
         amounts: amounts(&pod.requests),
-        zones: zones(mix, pod),
+        zones: zones(workload, pod),
         owned,
         selected: (0..groups.len()).filter(|group| groups[*group].selector.matches(&pod.labels)).collect(),
     });
     let pods = pods.collect();
     let mut daemons = ResourceList::new();
-    mix.daemon_sets.iter().for_each(|set| daemons.add(&set.template.requests));
-    let requirements = &pool.template.requirements;
-    let kinds = types.iter().filter(|kind| requirements.intersects(&kind.requirements)).filter_map(|kind| {
-        let price = |zone: &str| {
-            let offerings = kind.available_offerings(requirements).filter(|offering| offering.zone == zone);
-            offerings.map(|offering| offering.price).fold(f64::INFINITY, f64::min)
-        };
-        let prices = ZONES.map(price);
-        let mut allocatable = kind.allocatable();
-        allocatable.subtract(&daemons);
-        prices.iter().any(|price| price.is_finite()).then(|| Kind { room: amounts(&allocatable), prices })
-    });
+    workload.daemon_sets.iter().for_each(|set| daemons.add(&set.template.requests));
+    let requirements = &workload.node_pools[0].template.requirements;
+    let kinds =
+        workload.instance_types.iter().filter(|kind| requirements.intersects(&kind.requirements)).filter_map(|kind| {
+            let price = |zone: &str| {
+                let offerings = kind.available_offerings(requirements).filter(|offering| offering.zone == zone);
+                offerings.map(|offering| offering.price).fold(f64::INFINITY, f64::min)
+            };
+            let prices = ZONES.map(price);
+            let mut allocatable = kind.allocatable();
+            allocatable.subtract(&daemons);
+            prices.iter().any(|price| price.is_finite()).then(|| Kind { room: amounts(&allocatable), prices })
+        });
     World { pods, groups, kinds: kinds.collect() }
 }
 
@@ -145,10 +116,10 @@ fn rules(pod: &Pod) -> Vec<Group> {
 }
 
 /// The zones of a pod's volumes.
-fn zones(mix: &Mix, pod: &Pod) -> u8 {
+fn zones(workload: &Workload, pod: &Pod) -> u8 {
     let mut zones = 0b111;
     for claim in &pod.volume_claims {
-        let topology = &mix.volumes[&format!("{}/{}", pod.namespace, claim.claim_name)];
+        let topology = &workload.volumes[&format!("{}/{}", pod.namespace, claim.claim_name)];
         let allows = |zone: &str| {
             topology.alternatives.iter().any(|one| one.get(labels::ZONE).is_none_or(|allowed| allowed.has(zone)))
         };

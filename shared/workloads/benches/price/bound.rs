@@ -4,8 +4,13 @@
 //! which type each pod goes, in fractions: a type bought for a pod has to suit it. Anti-affinity and spread over hosts are
 //! resources there, of which each node has as much as it may hold pods. Pods whose requests have about the same
 //! proportions are taken together, rounded down to proportions that they share, so that it stays a bound.
+//!
+//! Both hold for every plan that keeps all preferences, and for many that do not: whatever a plan buys and wherever it puts
+//! pods meets every row of the programmes, in whole numbers. Of what pods ask of zones the better one has only where they
+//! can be at all, and how much each zone holds at the least where all pods of a spread own it; what is left out can only make
+//! a bound lower.
 
-use crate::world::{Amounts, RESOURCES, Rule, World};
+use crate::world::{Amounts, FlatPod, Group, RESOURCES, Rule, World};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use std::collections::BTreeMap;
 
@@ -66,7 +71,7 @@ fn columns(world: &World, zonal: bool) -> Vec<Column> {
     kept
 }
 
-/// More make the programme too large.
+/// More make the programme too large; where each type is there once for each zone, a third of them does.
 const MOST_LUMPS: usize = 500;
 
 /// Rounds a proportion down to a step of the scale.
@@ -78,11 +83,24 @@ fn step(value: f64, steps: f64) -> (i64, f64) {
     (place as i64, (place / steps).exp2())
 }
 
+/// Groups of fewer pods than this share of all are left out, since they force few nodes and would each make a lump. What is
+/// left out can only make the bound lower.
+const LEAST_GROUP: f64 = 1.0 / 40.0;
+
+/// The groups over hosts that may force more nodes than the resources ask for.
+fn forcing(world: &World) -> Vec<bool> {
+    let mut pods = vec![0.0; world.groups.len()];
+    for pod in &world.pods {
+        pod.owned.iter().filter(|group| pod.selected.contains(group)).for_each(|group| pods[*group] += 1.0);
+    }
+    let least = world.pods.len() as f64 * LEAST_GROUP;
+    let over_hosts = |group: &Group| !group.zonal && group.rule != Rule::Together;
+    world.groups.iter().zip(pods).map(|(group, pods)| over_hosts(group) && pods >= least).collect()
+}
+
 fn lumps(world: &World, steps: f64) -> Vec<Lump> {
-    let host_rule = |group: &usize| {
-        let group = &world.groups[*group];
-        !group.zonal && group.rule != Rule::Together
-    };
+    let forcing = forcing(world);
+    let host_rule = |group: &usize| forcing[*group];
     let mut lumps: BTreeMap<(u8, Vec<usize>, [i64; 3]), Lump> = BTreeMap::new();
     for pod in &world.pods {
         let cpu = pod.amounts[0].max(1.0);
@@ -114,13 +132,60 @@ fn lumps(world: &World, steps: f64) -> Vec<Lump> {
     lumps.into_values().collect()
 }
 
-/// Dollars per hour at the least, by what may go where.
+/// The pods that a group selects, where those are just the ones that own it.
+fn members(world: &World, group: usize) -> Option<Vec<&FlatPod>> {
+    let concerned = |pod: &&FlatPod| pod.owned.contains(&group) || pod.selected.contains(&group);
+    let members: Vec<&FlatPod> = world.pods.iter().filter(concerned).collect();
+    let all = members.iter().all(|pod| pod.owned.contains(&group) && pod.selected.contains(&group));
+    all.then_some(members)
+}
+
+/// How many nodes the largest group over hosts needs: its pods by how many of them a node may hold.
+fn forced_nodes(world: &World) -> u32 {
+    let forced = |(place, group): (usize, &Group)| {
+        let most = match group.rule {
+            Rule::Spread(skew) => skew,
+            Rule::Apart => 1,
+            Rule::Together => return 0,
+        };
+        let pods = members(world, place).map_or(0, |members| members.len());
+        if group.zonal { 0 } else { u32::try_from(pods).unwrap().div_ceil(most) }
+    };
+    world.groups.iter().enumerate().map(forced).max().unwrap_or(0)
+}
+
+/// What has to be in each zone at the least, because it is spread over all three.
+///
+/// Where all pods that a spread selects own it and may be in every zone, the last that went to a zone found it with fewer
+/// than `maxSkew` more than the emptiest, which has lost none since. So no zone has more than `maxSkew` more than the
+/// emptiest in the end: of `n` pods that has at least `(n - 2 maxSkew) / 3`. Each asks for what the smallest of them does.
+/// Zones count as domains where a node can be launched there, as for Karpenter and the plans themselves.
+fn least_in_each_zone(world: &World) -> Option<Amounts> {
+    let mut least = [0.0; RESOURCES.len()];
+    for (place, group) in world.groups.iter().enumerate() {
+        let Rule::Spread(skew) = group.rule else { continue };
+        let Some(members) = members(world, place).filter(|_| group.zonal) else { continue };
+        if members.iter().any(|pod| pod.zones != 0b111) {
+            continue;
+        }
+        let each = ((members.len() as f64 - 2.0 * f64::from(skew)) / 3.0).ceil().max(0.0);
+        for (resource, least) in least.iter_mut().enumerate() {
+            let smallest = members.iter().map(|pod| pod.amounts[resource]).fold(f64::INFINITY, f64::min);
+            *least += each * smallest.min(f64::MAX);
+        }
+    }
+    least.iter().any(|amount| *amount > 0.0).then_some(least)
+}
+
+/// Dollars per hour at the least, by what may go where, how many nodes are needed, and what each zone has to hold.
 pub fn better(world: &World) -> f64 {
-    let zonal = world.pods.iter().any(|pod| pod.zones != 0b111);
+    let in_each_zone = least_in_each_zone(world);
+    let zonal = in_each_zone.is_some() || world.pods.iter().any(|pod| pod.zones != 0b111);
     let columns = columns(world, zonal);
+    let most = if zonal { MOST_LUMPS / 3 } else { MOST_LUMPS };
     let mut lumps = lumps(world, 64.0);
     for steps in [32.0, 16.0, 8.0, 4.0, 2.0] {
-        if lumps.len() <= MOST_LUMPS {
+        if lumps.len() <= most {
             break;
         }
         lumps = self::lumps(world, steps);
@@ -159,6 +224,15 @@ pub fn better(world: &World) -> f64 {
             };
             row.push((*count, -most));
             problem.add_constraint(row, ComparisonOp::Le, 0.0);
+        }
+    }
+    let nodes = f64::from(forced_nodes(world));
+    problem.add_constraint(counts.iter().map(|count| (*count, 1.0)).collect::<Vec<_>>(), ComparisonOp::Ge, nodes);
+    for (zone, least) in in_each_zone.iter().flat_map(|least| (0..3).map(move |zone| (zone, least))) {
+        for place in (0..RESOURCES.len()).filter(|place| least[*place] > 0.0) {
+            let within = columns.iter().zip(&counts).filter(|(column, _)| column.zones == 1 << zone);
+            let row = within.map(|(column, count)| (*count, column.room[place] / least[place]));
+            problem.add_constraint(row.collect::<Vec<_>>(), ComparisonOp::Ge, 1.0);
         }
     }
     for row in by_lump {

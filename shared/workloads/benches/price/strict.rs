@@ -1,0 +1,20 @@
+//! Preferences as requirements.
+
+use nodeless_model::Pod;
+use nodeless_workloads::Workload;
+
+/// The workload with every preference about other pods required. A plan that keeps all preferences is a plan for this, so what
+/// no plan for this can cost less than, no plan that keeps them can either.
+pub fn strict(workload: &Workload) -> Workload {
+    let mut strict = workload.clone();
+    strict.pending.iter_mut().for_each(require);
+    strict
+}
+
+fn require(pod: &mut Pod) {
+    pod.topology_spread.iter_mut().for_each(|spread| spread.hard = true);
+    let near = std::mem::take(&mut pod.preferred_pod_affinity);
+    pod.required_pod_affinity.extend(near.into_iter().map(|term| term.preference));
+    let apart = std::mem::take(&mut pod.preferred_pod_anti_affinity);
+    pod.required_pod_anti_affinity.extend(apart.into_iter().map(|term| term.preference));
+}
