@@ -34,7 +34,7 @@ MEMORY = {"planner": 1.0, "lifecycle": 0.5, "catalog": 1.0}
 RUNS = {"planner": MINUTES, "lifecycle": MINUTES, "catalog": MINUTES / 5}
 # Metrics that are written in every hour of an idle month; the others only in hours in which something happens.
 IDLE_METRICS = 11
-ALARMS = 16
+ALARMS = 18
 LOG_KB_A_MINUTE = 3.0
 
 

@@ -54,6 +54,15 @@ resource "aws_lambda_function" "function" {
   depends_on = [aws_cloudwatch_log_group.function, aws_iam_role_policy.function]
 }
 
+# These wake each other, and lifecycle itself, by messages. Lambda counts the invocations of such a chain and stops it after about
+# 16: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
+resource "aws_lambda_function_recursion_config" "function" {
+  for_each = var.recursive_loop_allowed ? toset(["planner", "lifecycle", "interruption"]) : toset([])
+
+  function_name  = aws_lambda_function.function[each.key].function_name
+  recursive_loop = "Allow"
+}
+
 # A missed refresh is made good by the next tick. Retrying a stale one would only pile up behind it.
 resource "aws_lambda_function_event_invoke_config" "catalog" {
   function_name                = aws_lambda_function.function["catalog"].function_name

@@ -91,6 +91,25 @@ resource "aws_cloudwatch_metric_alarm" "errors" {
   tags                = local.tags
 }
 
+resource "aws_cloudwatch_metric_alarm" "recursion" {
+  for_each = var.alarms.enabled ? toset(["planner", "lifecycle"]) : toset([])
+
+  alarm_name          = "${local.name}-${each.key}-recursion"
+  alarm_description   = "Lambda took messages of nodeless for a recursive loop and dropped them: nodes are looked after once a minute only. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} by hand."
+  namespace           = "AWS/Lambda"
+  metric_name         = "RecursiveInvocationsDropped"
+  dimensions          = { FunctionName = aws_lambda_function.function[each.key].function_name }
+  statistic           = "Sum"
+  period              = 300
+  evaluation_periods  = 1
+  threshold           = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+}
+
 resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   for_each = { for name, queue in local.dead_letter_queues : name => queue if var.alarms.enabled }
 

@@ -279,6 +279,13 @@ variable "deletion_protection" {
   default     = true
 }
 
+variable "recursive_loop_allowed" {
+  description = "Whether Lambda is told (PutFunctionRecursionConfig) that planner, lifecycle and interruption may wake each other in a loop. false only where a partition lacks that API: then Lambda drops messages, and nodes are looked after once a minute."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "alarms" {
   description = "Thresholds of the alarms that compare with one; 0 leaves that alarm out. churn = false leaves out the alarm of the churn breaker, enabled = false all alarms."
   type = object({

@@ -425,6 +425,29 @@ run "moving_over_from_karpenter" {
   }
 }
 
+run "functions_wake_each_other_for_as_long_as_they_need" {
+  assert {
+    condition     = sort(keys(aws_lambda_function_recursion_config.function)) == tolist(["interruption", "lifecycle", "planner"]) && alltrue([for c in aws_lambda_function_recursion_config.function : c.recursive_loop == "Allow"])
+    error_message = "Lambda stops a chain of about 16 invocations through SQS unless each function of it allows the loop."
+  }
+
+  assert {
+    condition     = sort(keys(aws_cloudwatch_metric_alarm.recursion)) == tolist(["lifecycle", "planner"]) && alltrue([for a in aws_cloudwatch_metric_alarm.recursion : a.metric_name == "RecursiveInvocationsDropped"])
+    error_message = "A chain that Lambda stops must raise an alarm."
+  }
+}
+
+run "a_partition_without_recursion_config" {
+  variables {
+    recursive_loop_allowed = false
+  }
+
+  assert {
+    condition     = length(aws_lambda_function_recursion_config.function) == 0 && length(aws_cloudwatch_metric_alarm.recursion) == 2
+    error_message = "Without the API nothing may call it, and the alarm matters all the more."
+  }
+}
+
 run "metrics_and_alarms" {
   variables {
     alarm_topic_arn = "arn:aws:sns:eu-west-1:111122223333:pager"
@@ -463,7 +486,7 @@ run "metrics_and_alarms" {
 
   assert {
     condition = alltrue([
-      for a in concat(values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), values(aws_cloudwatch_metric_alarm.stale_heartbeat), aws_cloudwatch_metric_alarm.churn) :
+      for a in concat(values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), values(aws_cloudwatch_metric_alarm.stale_heartbeat), values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn) :
       tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
     ])
     error_message = "Every alarm must notify the topic and say what to look at."
