@@ -158,7 +158,8 @@ impl Ec2Cloud {
             .run_instances()
             .dry_run(true)
             .tag_specifications(requests::tag_specification(ResourceType::Instance, &tags))
-            .tag_specifications(requests::tag_specification(ResourceType::Volume, &tags));
+            .tag_specifications(requests::tag_specification(ResourceType::Volume, &tags))
+            .tag_specifications(requests::tag_specification(ResourceType::NetworkInterface, &tags));
         match requests::one_instance(call, &spec, template, entry).send().await {
             Ok(_) => Ok(None),
             Err(error) => refusal(Call::RunInstances, port_error(OPERATION, &error)),

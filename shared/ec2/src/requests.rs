@@ -6,17 +6,17 @@ use aws_sdk_ec2::types::{
     CapacityReservationPreference, CapacityReservationTarget, ConnectionTrackingSpecificationRequest,
     DefaultTargetCapacityType, FleetLaunchTemplateConfigRequest, FleetLaunchTemplateOverridesRequest,
     FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType,
-    InstanceNetworkInterfaceSpecification, InstanceType, LaunchTemplateBlockDeviceMappingRequest,
-    LaunchTemplateCapacityReservationSpecificationRequest, LaunchTemplateCpuOptionsRequest,
-    LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateEnclaveOptionsRequest, LaunchTemplateHttpTokensState,
-    LaunchTemplateIamInstanceProfileSpecificationRequest, LaunchTemplateInstanceMarketOptionsRequest,
-    LaunchTemplateInstanceMetadataEndpointState, LaunchTemplateInstanceMetadataOptionsRequest,
-    LaunchTemplateInstanceMetadataProtocolIpv6, LaunchTemplateInstanceMetadataTagsState,
-    LaunchTemplateInstanceNetworkInterfaceSpecificationRequest, LaunchTemplatePlacementRequest,
-    LaunchTemplateSpecification, LaunchTemplateTagSpecificationRequest, LaunchTemplatesMonitoringRequest, MarketType,
-    NestedVirtualizationSpecification, OnDemandOptionsRequest, RequestLaunchTemplateData, ResourceType,
-    SpotAllocationStrategy, SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest, Tenancy,
-    VolumeType,
+    InstanceMetadataOptionsRequest, InstanceNetworkInterfaceSpecification, InstanceType,
+    LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateCapacityReservationSpecificationRequest,
+    LaunchTemplateCpuOptionsRequest, LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateEnclaveOptionsRequest,
+    LaunchTemplateHttpTokensState, LaunchTemplateIamInstanceProfileSpecificationRequest,
+    LaunchTemplateInstanceMarketOptionsRequest, LaunchTemplateInstanceMetadataEndpointState,
+    LaunchTemplateInstanceMetadataOptionsRequest, LaunchTemplateInstanceMetadataProtocolIpv6,
+    LaunchTemplateInstanceMetadataTagsState, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest,
+    LaunchTemplatePlacementRequest, LaunchTemplateSpecification, LaunchTemplateTagSpecificationRequest,
+    LaunchTemplatesMonitoringRequest, MarketType, NestedVirtualizationSpecification, OnDemandOptionsRequest,
+    RequestLaunchTemplateData, ResourceType, SpotAllocationStrategy, SpotOptionsRequest, Tag, TagSpecification,
+    TargetCapacitySpecificationRequest, Tenancy, VolumeType,
 };
 use nodeless_api::nodeclass::{BlockDeviceMapping, PlacementGroupSelector, Toggle, TokenUse};
 use nodeless_launch::fleet::{FleetOverride, FleetPlan};
@@ -153,6 +153,18 @@ fn network_interface(
     request.build()
 }
 
+/// What a template says of the instance metadata service, for a call that policies judge by it.
+fn own_metadata_options(spec: &TemplateSpec) -> InstanceMetadataOptionsRequest {
+    let of_template = metadata_options(spec);
+    InstanceMetadataOptionsRequest::builder()
+        .set_http_endpoint(of_template.http_endpoint().map(|it| it.as_str().into()))
+        .set_http_protocol_ipv6(of_template.http_protocol_ipv6().map(|it| it.as_str().into()))
+        .set_http_tokens(of_template.http_tokens().map(|it| it.as_str().into()))
+        .set_http_put_response_hop_limit(of_template.http_put_response_hop_limit())
+        .set_instance_metadata_tags(of_template.instance_metadata_tags().map(|it| it.as_str().into()))
+        .build()
+}
+
 /// A RunInstances call for one instance from a launch template, in the subnet of an entry of a plan.
 ///
 /// The template lists network interfaces, so the subnet has to be said there, and what a call says of interfaces takes the
@@ -186,6 +198,7 @@ pub(crate) fn one_instance(
         .instance_type(InstanceType::from(entry.instance_type.as_str()))
         .min_count(1)
         .max_count(1)
+        .metadata_options(own_metadata_options(spec))
         .set_network_interfaces(Some(interfaces.collect()))
 }
 

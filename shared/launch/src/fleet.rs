@@ -138,7 +138,8 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
 
 /// Of the candidates those of the one type that stands for the class when EC2 is asked by dry runs whether it would launch:
 /// on demand where there is such an offering, the cheapest with an image and a subnet, with accelerators only where nothing
-/// else has.
+/// else has. Never spot: the dry run is of RunInstances, which asks for no spot instance, and EC2 refuses tags of a spot request
+/// where there is none.
 ///
 /// # Errors
 /// What the cheapest lacks, where none has an image and a subnet.
@@ -147,7 +148,7 @@ pub fn sample(
     claim: &NodeClaim,
     candidates: &[LaunchCandidate],
 ) -> Result<Vec<LaunchCandidate>, FleetError> {
-    let kinds = [CapacityType::OnDemand, CapacityType::Spot, CapacityType::Reserved];
+    let kinds = [CapacityType::OnDemand, CapacityType::Reserved];
     let found = kinds.into_iter().find(|kind| candidates.iter().any(|candidate| candidate.capacity_type == *kind));
     let mut by_type: BTreeMap<&str, Vec<LaunchCandidate>> = BTreeMap::new();
     for candidate in candidates.iter().filter(|candidate| Some(candidate.capacity_type) == found) {

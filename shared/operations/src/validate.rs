@@ -7,7 +7,9 @@ use crate::offers::{CatalogCache, candidates, shortages};
 use nodeless_api::EC2NodeClass;
 use nodeless_launch::fleet::{self, FleetError};
 use nodeless_launch::node_class::check;
-use nodeless_model::{InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, labels};
+use nodeless_model::{
+    CapacityType, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, Requirement, labels,
+};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue, Refusal};
@@ -139,6 +141,11 @@ impl Validator {
             let mut wanted = template.requirements.iter();
             wanted.all(|(key, wanted)| kind.requirements.get(key).is_none_or(|has| has.intersects(wanted)))
         };
+        // Whether EC2 would launch from the class does not depend on how the NodePool buys, and spot cannot be asked about.
+        let mut requirements = template.requirements.clone();
+        requirements.remove(labels::CAPACITY_TYPE);
+        let bought = [CapacityType::OnDemand, CapacityType::Reserved].map(CapacityType::as_str);
+        requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(bought));
         let mut node_labels = template.labels.clone();
         node_labels.insert(labels::NODE_POOL.to_owned(), node_pool.clone());
         node_labels.insert(labels::EC2_NODE_CLASS.to_owned(), node_class.clone());
@@ -150,7 +157,7 @@ impl Validator {
             created: self.context.now(),
             version: 0,
             spec: NodeClaimSpec {
-                requirements: template.requirements.clone(),
+                requirements,
                 instance_types: types.iter().filter(allowed).map(|kind| kind.name.clone()).collect(),
                 labels: node_labels,
                 taints: template.taints,

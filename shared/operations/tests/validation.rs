@@ -9,6 +9,7 @@ use nodeless_api::nodeclass::{Ami, SecurityGroup};
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
 use nodeless_launch::node_class::conditions;
+use nodeless_model::{Requirement, labels};
 use nodeless_operations::{CatalogCache, Refresher, Validator};
 use nodeless_ports::{CatalogSource, ErrorKind, PortError, Refusal};
 use std::sync::Arc;
@@ -148,4 +149,20 @@ async fn while_ec2_cannot_be_asked_what_was_known_stands() {
     town.cloud.refuse_dry_runs(Some(refusal));
     functions.validator.run("default").await.unwrap();
     assert_eq!(told(&town), (ConditionStatus::False, "RequestRefused".to_owned()));
+}
+
+#[tokio::test]
+async fn a_node_pool_that_buys_spot_only_leaves_its_class_ready() {
+    let town = Town::new().await;
+    let functions = functions(&town);
+    {
+        let mut state = town.cluster.lock();
+        let requirements = &mut state.pools[0].template.requirements;
+        requirements.remove(labels::CAPACITY_TYPE);
+        requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(["spot"]));
+    }
+    functions.refresher.run().await.unwrap();
+    assert!(functions.validator.run("default").await.unwrap());
+    let (ready, reason) = told(&town);
+    assert_eq!((ready, reason.as_str()), (ConditionStatus::True, "ValidationSucceeded"));
 }

@@ -349,6 +349,17 @@ async fn dry_runs_launch_nothing_and_tell_what_ec2_would_refuse() {
         (true.into(), true.into())
     );
     let subnet = world.ec2.account().subnets.into_iter().find(|subnet| subnet.zone == "us-east-1a").unwrap();
+    // A policy may ask for tags of all that a launch creates, and for tokens.
+    let asked = called("RunInstances");
+    let tagged: Vec<&str> = asked["TagSpecifications"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tags| tags["ResourceType"].as_str().unwrap())
+        .collect();
+    assert_eq!(tagged, ["instance", "volume", "network-interface"]);
+    assert!(asked["TagSpecifications"][2]["Tags"].to_string().contains("eks:eks-cluster-name"), "{asked}");
+    assert_eq!(asked["MetadataOptions"]["HttpTokens"], "required");
     let interfaces = called("RunInstances")["NetworkInterfaces"].clone();
     assert!(interfaces.as_array().unwrap().len() == 2 && interfaces[0]["SubnetId"] == subnet.id, "{interfaces}");
 

@@ -202,3 +202,13 @@ fn an_account_without_spot_is_a_lack_of_capacity_and_a_missing_right_is_not() {
         assert!(!lacks_capacity(code), "{code}");
     }
 }
+
+#[test]
+fn dry_runs_are_about_on_demand_or_reserved_instances_and_never_about_spot() {
+    let class = class(&images());
+    let spot = candidate("m5.large", "a", CapacityType::Spot, 0.04);
+    let on_demand = candidate("m5.xlarge", "a", CapacityType::OnDemand, 0.2);
+    let sampled = sample(&class, &claim(&[]), &[spot.clone(), on_demand.clone()]).unwrap();
+    assert_eq!(sampled, [on_demand]);
+    assert!(matches!(sample(&class, &claim(&[]), &[spot]), Err(FleetError::NoCandidates)));
+}

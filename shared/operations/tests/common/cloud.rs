@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
-use nodeless_model::{StringMap, labels};
+use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, PortError, Refusal};
 use nodeless_simulation::memory::Faults;
@@ -159,8 +159,15 @@ impl Cloud for TestCloud {
         self.faults.write("EC2 CreateFleet", || Ok(self.inner().launch(&request, now)))
     }
 
-    async fn dry_run(&self, _request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
-        self.faults.read("EC2 RunInstances", || Ok(self.inner().refusal.clone()))
+    async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
+        // EC2's own words: RunInstances without market options asks for no spot instance.
+        let spot = request.candidates.iter().any(|candidate| candidate.capacity_type == CapacityType::Spot);
+        let of_spot = spot.then(|| Refusal {
+            reason: "RequestRefused".into(),
+            message: "You cannot specify tags for Spot instances requests if there are no Spot instances requests"
+                .into(),
+        });
+        self.faults.read("EC2 RunInstances", || Ok(of_spot.clone().or_else(|| self.inner().refusal.clone())))
     }
 
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {

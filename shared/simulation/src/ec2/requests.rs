@@ -353,6 +353,8 @@ request! {
         iam_instance_profile: Option<IamInstanceProfile>,
         /// Spot or not.
         instance_market_options: Option<InstanceMarketOptions>,
+        /// The instance metadata service, in place of the template's.
+        metadata_options: Option<Value>,
         /// Tags.
         #[serde(alias = "TagSpecification")]
         tag_specifications: Vec<TagSpecification>,

@@ -157,6 +157,9 @@ fn overlay(data: &mut LaunchTemplateData, request: &RunInstances) {
     if !request.network_interfaces.is_empty() {
         data.other.insert("NetworkInterfaces".to_owned(), Value::Array(request.network_interfaces.clone()));
     }
+    if let Some(options) = &request.metadata_options {
+        data.other.insert("MetadataOptions".to_owned(), options.clone());
+    }
     if !request.security_group_ids.is_empty() {
         data.security_group_ids.clone_from(&request.security_group_ids);
     }
