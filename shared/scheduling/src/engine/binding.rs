@@ -141,7 +141,7 @@ impl Engine<'_, '_, '_> {
         let of_class = &self.classes.list[class];
         let Some(of_level) = of_class.level(level) else { return Vec::new() };
         let is_spread = |group: &GroupId| matches!(self.topology.kind(*group), Kind::Spread { .. });
-        // Spreads are measured by all domains where something can be launched.
+        // With a spread among them those are left in: assigning refuses them itself.
         if of_level.bounded.iter().any(is_spread) {
             return self.prospects_at(class, level, targets.iter());
         }
