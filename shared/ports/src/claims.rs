@@ -20,9 +20,9 @@ pub struct PoolLimits {
     pub dollars_per_hour: Option<f64>,
 }
 
-/// How many new claims may be written together: one less than the writes of a DynamoDB transaction, since the charge to the
-/// NodePool is one of them.
-pub const MOST_CREATED: usize = 99;
+/// How many claims may be written together: two less than the writes of a DynamoDB transaction, since the charge to the NodePool
+/// and the plan revision are two of them.
+pub const MOST_TOGETHER: usize = 98;
 
 /// What became of new claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,11 +41,11 @@ pub enum Created {
 /// The NodePool of claims that are to be written together.
 ///
 /// # Errors
-/// `Invalid` for no claims, more than [`MOST_CREATED`], or claims of several NodePools.
+/// `Invalid` for no claims, more than [`MOST_TOGETHER`], or claims of several NodePools.
 pub fn node_pool_of<'a>(operation: &str, claims: &'a [NodeClaim]) -> Result<&'a str, PortError> {
     let invalid = |message: String| PortError::new(ErrorKind::Invalid, operation, message);
-    let Some(first) = claims.first().filter(|_| claims.len() <= MOST_CREATED) else {
-        return Err(invalid(format!("{} claims cannot be written together, but 1 to {MOST_CREATED}", claims.len())));
+    let Some(first) = claims.first().filter(|_| claims.len() <= MOST_TOGETHER) else {
+        return Err(invalid(format!("{} claims cannot be written together, but 1 to {MOST_TOGETHER}", claims.len())));
     };
     match claims.iter().find(|claim| claim.node_pool != first.node_pool) {
         Some(other) => {
@@ -155,17 +155,44 @@ pub struct Decision {
     pub detail: String,
 }
 
-/// The right to do something alone for a while.
+/// What a plan decides. It is written together with the next plan revision, so that it is written only while no other plan has
+/// decided anything since this one read the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Commit<'a> {
+    /// New claims of one NodePool, as [`Claims::create_together`] writes them.
+    Launch(&'a [NodeClaim], &'a PoolLimits),
+    /// Claims that are told to leave, at most [`MOST_TOGETHER`], each as [`Claims::update`] writes it; all or none.
+    Leave(&'a [NodeClaim]),
+    /// A command, as [`Claims::put_command`] writes it.
+    Command(&'a StoredCommand),
+}
+
+/// What became of a [`Commit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// What it is about.
-    pub name: String,
-    /// Who holds it.
-    pub holder: String,
-    /// Grows with each new holder; a write that carries an older number is refused.
-    pub fencing: u64,
-    /// When it lapses by itself.
-    pub expires: Timestamp,
+pub enum Committed {
+    /// It is written, the version of each claim or command is one higher, and so is the plan revision.
+    Written,
+    /// Claims of these names with the same uids were there already: an earlier try had succeeded.
+    AlreadyThere,
+    /// The NodePool's limit would be passed; nothing was written.
+    LimitReached {
+        /// The resource, or `dollars-per-hour`.
+        resource: String,
+    },
+    /// Another plan has decided something since the plan revision was read; nothing was written.
+    Overtaken,
+}
+
+impl Committed {
+    /// The same of new claims.
+    #[must_use]
+    pub fn created(created: Created) -> Self {
+        match created {
+            Created::Written => Self::Written,
+            Created::AlreadyThere => Self::AlreadyThere,
+            Created::LimitReached { resource } => Self::LimitReached { resource },
+        }
+    }
 }
 
 impl StoredCommand {
@@ -208,7 +235,7 @@ pub trait Claims: Send + Sync {
     /// When the table cannot be read.
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError>;
 
-    /// Writes new claims of one NodePool, at most [`MOST_CREATED`], and charges it, all or nothing: in one transaction that
+    /// Writes new claims of one NodePool, at most [`MOST_TOGETHER`], and charges it, all or nothing: in one transaction that
     /// fails when a limit would be passed. With `limits` of `None` the charge is made regardless: adoption must not lose a
     /// node that exists.
     ///
@@ -430,21 +457,18 @@ pub trait Claims: Send + Sync {
     /// When the table cannot be read.
     async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError>;
 
-    /// Takes a lease that is free, lapsed or held by the same holder; `None` when another holds it.
+    /// How often plans have decided something for this cluster, read consistently. A plan reads it before anything else.
     ///
     /// # Errors
-    /// When the table cannot be written.
-    async fn acquire_lease(
-        &self,
-        name: &str,
-        holder: &str,
-        now: Timestamp,
-        duration: Duration,
-    ) -> Result<Option<Lease>, PortError>;
+    /// When the table cannot be read.
+    async fn plan_revision(&self) -> Result<u64, PortError>;
 
-    /// Gives a lease back; one that has passed to another is left alone.
+    /// Writes what a plan decided and the next plan revision, both or neither, if the revision is still the one that the plan
+    /// read.
     ///
     /// # Errors
-    /// When the table cannot be written.
-    async fn release_lease(&self, lease: &Lease) -> Result<(), PortError>;
+    /// As for the write itself: [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote the claim or command first,
+    /// `Invalid` for what cannot be written at all, and when the table cannot be written. In the last case it may have been
+    /// written all the same.
+    async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError>;
 }

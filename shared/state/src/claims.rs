@@ -18,16 +18,47 @@ use std::time::Duration;
 /// Attempts at a transaction that met another one on the same NodePool.
 const ATTEMPTS: u32 = 6;
 
+/// The writes of new claims.
+pub(crate) struct Creation {
+    pub(crate) writes: Vec<TransactWriteItem>,
+    amounts: Amounts,
+}
+
+impl Creation {
+    /// What became of new claims, given a reason for each of the writes.
+    pub(crate) fn refused(
+        &self,
+        operation: &str,
+        claims: &[NodeClaim],
+        limits: Option<&PoolLimits>,
+        mut reasons: Vec<Option<Refusal>>,
+    ) -> Result<Created, PortError> {
+        let of_charge = reasons.pop().flatten();
+        if let Some((claim, _)) = claims.iter().zip(&reasons).find(|(_, reason)| reason.is_some()) {
+            let same = |(claim, reason): (&NodeClaim, &Option<Refusal>)| {
+                let item = reason.as_ref().and_then(|refusal| refusal.item.as_ref());
+                item.is_some_and(|item| read_text(item, "uid").is_ok_and(|uid| uid == claim.uid))
+            };
+            let all_ours = claims.iter().zip(&reasons).all(same);
+            return if all_ours { Ok(Created::AlreadyThere) } else { Err(conflict(operation, &claim.name)) };
+        }
+        let usage = of_charge.and_then(|refusal| refusal.item);
+        let resource = limits.and_then(|limits| first_limit_passed(usage.as_ref(), &self.amounts, limits));
+        let node_pool = claims.first().map_or("", |claim| claim.node_pool.as_str());
+        resource.map(|resource| Created::LimitReached { resource }).ok_or_else(|| conflict(operation, node_pool))
+    }
+}
+
 /// What became of a transaction.
-enum Outcome {
+pub(crate) enum Outcome {
     Done,
     /// One reason for each of its writes; `None` where that write was all right.
     Refused(Vec<Option<Refusal>>),
 }
 
 /// A condition that did not hold, and the item as it was.
-struct Refusal {
-    item: Option<Item>,
+pub(crate) struct Refusal {
+    pub(crate) item: Option<Item>,
 }
 
 impl DynamoClaims {
@@ -65,13 +96,31 @@ impl DynamoClaims {
         limits: Option<&PoolLimits>,
     ) -> Result<Created, PortError> {
         const OPERATION: &str = "DynamoDB TransactWriteItems (create claims)";
-        let node_pool = node_pool_of(OPERATION, claims)?;
+        let creation = match self.creation(OPERATION, claims, limits)? {
+            Ok(creation) => creation,
+            Err(resource) => return Ok(Created::LimitReached { resource }),
+        };
+        match self.transact(OPERATION, &creation.writes).await? {
+            Outcome::Done => Ok(Created::Written),
+            Outcome::Refused(reasons) => creation.refused(OPERATION, claims, limits, reasons),
+        }
+    }
+
+    /// The writes of new claims: one for each, and last the charge to their NodePool. The limit that is passed whatever is
+    /// charged to the NodePool already is the error.
+    pub(crate) fn creation(
+        &self,
+        operation: &str,
+        claims: &[NodeClaim],
+        limits: Option<&PoolLimits>,
+    ) -> Result<Result<Creation, String>, PortError> {
+        let node_pool = node_pool_of(operation, claims)?;
         let mut amounts = Amounts::default();
         for claim in claims {
             amounts = amounts.plus(&Amounts::of(&claim.spec.charge));
         }
         if let Some(resource) = limits.and_then(|limits| first_limit_passed(None, &amounts, limits)) {
-            return Ok(Created::LimitReached { resource });
+            return Ok(Err(resource));
         }
         let mut writes = Vec::with_capacity(claims.len() + 1);
         for claim in claims {
@@ -81,26 +130,12 @@ impl DynamoClaims {
                 .condition_expression("attribute_not_exists(sk)")
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
                 .build()
-                .map_err(|error| invalid(OPERATION, &error))?;
+                .map_err(|error| invalid(operation, &error))?;
             writes.push(TransactWriteItem::builder().put(put).build());
         }
         let charge = with_old_values(self.charge(node_pool, &amounts, limits)?);
         writes.push(TransactWriteItem::builder().update(charge).build());
-        let Outcome::Refused(mut reasons) = self.transact(OPERATION, &writes).await? else {
-            return Ok(Created::Written);
-        };
-        let of_charge = reasons.pop().flatten();
-        if let Some((claim, _)) = claims.iter().zip(&reasons).find(|(_, reason)| reason.is_some()) {
-            let same = |(claim, reason): (&NodeClaim, &Option<Refusal>)| {
-                let item = reason.as_ref().and_then(|refusal| refusal.item.as_ref());
-                item.is_some_and(|item| read_text(item, "uid").is_ok_and(|uid| uid == claim.uid))
-            };
-            let all_ours = claims.iter().zip(&reasons).all(same);
-            return if all_ours { Ok(Created::AlreadyThere) } else { Err(conflict(OPERATION, &claim.name)) };
-        }
-        let usage = of_charge.and_then(|refusal| refusal.item);
-        let resource = limits.and_then(|limits| first_limit_passed(usage.as_ref(), &amounts, limits));
-        resource.map(|resource| Created::LimitReached { resource }).ok_or_else(|| conflict(OPERATION, node_pool))
+        Ok(Ok(Creation { writes, amounts }))
     }
 
     pub(crate) async fn update_claim(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
@@ -112,25 +147,30 @@ impl DynamoClaims {
             difference = Amounts::of(charge).minus(&Amounts::of(&claim.spec.charge));
             next.spec.charge = charge.clone();
         }
-        let put = Put::builder()
-            .table_name(&self.table)
-            .set_item(Some(self.encode(&next)?))
-            .condition_expression("version = :read")
-            .expression_attribute_values(":read", number(claim.version))
-            .build()
-            .map_err(|error| invalid(OPERATION, &error))?;
-        let mut writes = vec![TransactWriteItem::builder().put(put.clone()).build()];
+        let put = self.replacement(OPERATION, claim.version, &next)?;
         if difference.is_zero() {
             // A single conditional write costs half of a transaction.
             self.put_conditionally(put).await?;
             return Ok(next.version);
         }
         let update = self.charge(&claim.node_pool, &difference, None)?;
-        writes.push(TransactWriteItem::builder().update(update).build());
+        let writes =
+            [TransactWriteItem::builder().put(put).build(), TransactWriteItem::builder().update(update).build()];
         match self.transact(OPERATION, &writes).await? {
             Outcome::Done => Ok(next.version),
             Outcome::Refused(_) => Err(conflict(OPERATION, &claim.name)),
         }
+    }
+
+    /// The write of a claim in place of the version that was read.
+    pub(crate) fn replacement(&self, operation: &str, read: u64, next: &NodeClaim) -> Result<Put, PortError> {
+        Put::builder()
+            .table_name(&self.table)
+            .set_item(Some(self.encode(next)?))
+            .condition_expression("version = :read")
+            .expression_attribute_values(":read", number(read))
+            .build()
+            .map_err(|error| invalid(operation, &error))
     }
 
     pub(crate) async fn delete_claim(&self, claim: &NodeClaim) -> Result<(), PortError> {
@@ -170,7 +210,7 @@ impl DynamoClaims {
     }
 
     /// Runs a transaction. One that meets another transaction on the same item is tried again.
-    async fn transact(&self, operation: &str, writes: &[TransactWriteItem]) -> Result<Outcome, PortError> {
+    pub(crate) async fn transact(&self, operation: &str, writes: &[TransactWriteItem]) -> Result<Outcome, PortError> {
         for attempt in 0..ATTEMPTS {
             let result = self.client.transact_write_items().set_transact_items(Some(writes.to_vec())).send().await;
             let error = match result {
@@ -234,11 +274,11 @@ fn with_old_values(mut update: Update) -> Update {
     update
 }
 
-fn conflict(operation: &str, name: &str) -> PortError {
-    let message = format!("claim {name} was written by somebody else first; read it again");
+pub(crate) fn conflict(operation: &str, name: &str) -> PortError {
+    let message = format!("{name} was written by somebody else first; read it again");
     PortError::new(ErrorKind::Conflict, operation, message)
 }
 
-fn invalid(operation: &str, error: &dyn std::fmt::Display) -> PortError {
+pub(crate) fn invalid(operation: &str, error: &dyn std::fmt::Display) -> PortError {
     PortError::new(ErrorKind::Invalid, operation, error.to_string())
 }

@@ -3,7 +3,7 @@
 use crate::items::{Item, number, read_number, read_text, text};
 use crate::table::DynamoClaims;
 use aws_sdk_dynamodb::primitives::Blob;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use nodeless_aws::port_error;
 use nodeless_ports::claims::StoredCommand;
 use nodeless_ports::{ErrorKind, PortError};
@@ -19,20 +19,33 @@ impl DynamoClaims {
 
     pub(crate) async fn write_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
         const OPERATION: &str = "DynamoDB PutItem (command)";
-        command.check_size(OPERATION)?;
-        let version = command.version + 1;
+        let put = self.command_put(OPERATION, command)?;
+        self.client
+            .put_item()
+            .table_name(put.table_name)
+            .set_item(Some(put.item))
+            .set_condition_expression(put.condition_expression)
+            .set_expression_attribute_values(put.expression_attribute_values)
+            .send()
+            .await
+            .map_err(|error| port_error(OPERATION, &error))?;
+        Ok(command.version + 1)
+    }
+
+    /// The write of a command in place of the version that was read.
+    pub(crate) fn command_put(&self, operation: &str, command: &StoredCommand) -> Result<Put, PortError> {
+        command.check_size(operation)?;
         let mut item = self.key(&key(&command.id));
-        item.insert("version".to_owned(), number(version));
+        item.insert("version".to_owned(), number(command.version + 1));
         item.insert("summary".to_owned(), text(summary(command)));
         item.insert("encoded".to_owned(), AttributeValue::B(Blob::new(command.encoded.clone())));
-        let put = self.client.put_item().table_name(&self.table).set_item(Some(item));
+        let put = Put::builder().table_name(&self.table).set_item(Some(item));
         let put = if command.version == 0 {
             put.condition_expression("attribute_not_exists(sk)")
         } else {
             put.condition_expression("version = :read").expression_attribute_values(":read", number(command.version))
         };
-        put.send().await.map_err(|error| port_error(OPERATION, &error))?;
-        Ok(version)
+        put.build().map_err(|error| PortError::new(ErrorKind::Invalid, operation, error.to_string()))
     }
 
     pub(crate) async fn remove_command(&self, command: &StoredCommand) -> Result<(), PortError> {

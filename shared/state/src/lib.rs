@@ -22,7 +22,7 @@
 //! | `snapshot#ID#NNN` | `chunk` (bytes), `expires`; only where an operator asks for it |
 //! | `decision#ID` | `record` (JSON), `expires` |
 //! | `launchcheck#EC2NODECLASS` | `record` (JSON), `expires` |
-//! | `lease#NAME` | `holder`, `fencing`, `expiresMilliseconds` |
+//! | `plan-revision` | `revision`: how often plans have decided something |
 //! | `zonalshifts` | `record` (JSON), `version` |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -31,10 +31,10 @@ mod budgets;
 mod catalog;
 mod claims;
 mod commands;
+mod commits;
 mod decisions;
 mod items;
 mod launch_checks;
-mod leases;
 mod plans;
 mod pool_records;
 mod queue;

@@ -11,7 +11,7 @@ use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
+    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
     UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
@@ -284,17 +284,11 @@ impl Claims for DynamoClaims {
         self.read_decisions(limit).await
     }
 
-    async fn acquire_lease(
-        &self,
-        name: &str,
-        holder: &str,
-        now: Timestamp,
-        duration: Duration,
-    ) -> Result<Option<Lease>, PortError> {
-        self.take_lease(name, holder, now, duration).await
+    async fn plan_revision(&self) -> Result<u64, PortError> {
+        self.read_plan_revision().await
     }
 
-    async fn release_lease(&self, lease: &Lease) -> Result<(), PortError> {
-        self.give_lease_back(lease).await
+    async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
+        self.write_commit(commit, revision).await
     }
 }

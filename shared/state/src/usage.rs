@@ -202,7 +202,7 @@ fn pool_key(node_pool: &str) -> String {
     format!("nodepool#{node_pool}")
 }
 
-fn finish(update: UpdateBuilder) -> Result<Update, PortError> {
+pub(crate) fn finish(update: UpdateBuilder) -> Result<Update, PortError> {
     update.build().map_err(|error| PortError::new(ErrorKind::Invalid, "DynamoDB build Update", error.to_string()))
 }
 

@@ -15,8 +15,8 @@ use nodeless_model::claim::{Charge, LaunchedInstance};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, MOST_CREATED, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
-    UnavailableOffering, UnfinishedPlan,
+    Commit, Committed, Created, Decision, LaunchBudget, MOST_TOGETHER, PoolLimits, StoredChurn, StoredCommand,
+    StoredRegistrations, UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, LaunchAnswer, LaunchCheck, Queue, Refusal, ShiftedZone, StoredZonalShifts};
@@ -152,8 +152,8 @@ async fn claims_of_a_group_are_written_all_or_none() {
     let Some(moto) = nodeless_tests::moto() else { return };
     let claims = table(&config(&moto.url).await).await;
     let limits =
-        PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(120))]), dollars_per_hour: None };
-    let group: Vec<NodeClaim> = (0..MOST_CREATED).map(|index| claim(&format!("g-{index:02}"), 1, 0.1)).collect();
+        PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(119))]), dollars_per_hour: None };
+    let group: Vec<NodeClaim> = (0..MOST_TOGETHER).map(|index| claim(&format!("g-{index:02}"), 1, 0.1)).collect();
     assert_eq!(claims.create_together(&group, Some(&limits)).await.unwrap(), Created::Written);
     assert_eq!(claims.create_together(&group, Some(&limits)).await.unwrap(), Created::AlreadyThere);
 
@@ -169,9 +169,9 @@ async fn claims_of_a_group_are_written_all_or_none() {
     assert_eq!(claims.create_together(&strange, None).await.unwrap_err().kind, ErrorKind::Invalid);
     assert_eq!(claims.create_together(&[], None).await.unwrap_err().kind, ErrorKind::Invalid);
 
-    assert_eq!(claims.list().await.unwrap().len(), MOST_CREATED);
+    assert_eq!(claims.list().await.unwrap().len(), MOST_TOGETHER);
     let usage = claims.usage().await.unwrap().remove("default").unwrap();
-    assert_eq!(usage.resources.get("cpu"), Quantity::from_units(99));
+    assert_eq!(usage.resources.get("cpu"), Quantity::from_units(98));
     assert_eq!(claims.create_together(&more[..21], Some(&limits)).await.unwrap(), Created::Written);
 }
 
@@ -467,20 +467,36 @@ async fn zonal_shifts_are_written_only_over_the_version_that_was_read() {
 }
 
 #[tokio::test]
-async fn a_lease_has_one_holder_and_a_growing_number() {
+async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     let Some(moto) = nodeless_tests::moto() else { return };
     let claims = table(&config(&moto.url).await).await;
-    let at = |seconds| Timestamp::from_second(seconds).unwrap();
-    let minute = Duration::from_secs(60);
-    let first = claims.acquire_lease("plan", "one", at(0), minute).await.unwrap().unwrap();
-    assert!(claims.acquire_lease("plan", "two", at(30), minute).await.unwrap().is_none());
-    let second = claims.acquire_lease("plan", "two", at(60), minute).await.unwrap().unwrap();
-    assert!(second.fencing > first.fencing);
-    claims.release_lease(&first).await.unwrap();
-    assert!(claims.acquire_lease("plan", "one", at(61), minute).await.unwrap().is_none());
-    claims.release_lease(&second).await.unwrap();
-    let third = claims.acquire_lease("plan", "one", at(62), minute).await.unwrap().unwrap();
-    assert!(third.fencing > second.fencing);
+    let limits =
+        PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(1_000))]), dollars_per_hour: None };
+    let group = |letter: &str| -> Vec<NodeClaim> {
+        (0..MOST_TOGETHER).map(|index| claim(&format!("{letter}-{index:02}"), 1, 0.1)).collect()
+    };
+    assert_eq!(claims.plan_revision().await.unwrap(), 0);
+    // As large as a transaction gets.
+    assert_eq!(claims.commit(Commit::Launch(&group("a"), &limits), 0).await.unwrap(), Committed::Written);
+    assert_eq!(claims.commit(Commit::Launch(&group("b"), &limits), 0).await.unwrap(), Committed::Overtaken);
+    assert_eq!(claims.commit(Commit::Launch(&group("a"), &limits), 0).await.unwrap(), Committed::AlreadyThere);
+    let refused = claims.commit(Commit::Launch(&[claim("c", 2_000, 0.1)], &limits), 1).await.unwrap();
+    assert_eq!(refused, Committed::LimitReached { resource: "cpu".into() });
+    let written = claims.list().await.unwrap();
+    assert_eq!((written.len(), claims.plan_revision().await.unwrap()), (MOST_TOGETHER, 1));
+
+    assert_eq!(claims.commit(Commit::Leave(&written), 0).await.unwrap(), Committed::Overtaken);
+    assert_eq!(claims.commit(Commit::Leave(&written), 1).await.unwrap(), Committed::Written);
+    assert_eq!(claims.commit(Commit::Leave(&written), 2).await.unwrap_err().kind, ErrorKind::Conflict);
+    assert!(claims.list().await.unwrap().iter().all(|claim| claim.version == 2));
+
+    let command = StoredCommand { id: "x".into(), version: 0, summary: "goes".into(), encoded: vec![1] };
+    assert_eq!(claims.commit(Commit::Command(&command), 1).await.unwrap(), Committed::Overtaken);
+    assert_eq!(claims.commands().await.unwrap(), []);
+    assert_eq!(claims.commit(Commit::Command(&command), 2).await.unwrap(), Committed::Written);
+    assert_eq!(claims.commit(Commit::Command(&command), 3).await.unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(claims.commands().await.unwrap(), [StoredCommand { version: 1, ..command }]);
+    assert_eq!(claims.plan_revision().await.unwrap(), 3);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::{Created, MOST_CREATED, PoolLimits, StoredCommand};
+use nodeless_ports::claims::{Commit, Committed, Created, MOST_TOGETHER, PoolLimits, StoredCommand};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,32 @@ pub(super) struct Live<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// When the process is ended, if ever.
     pub(super) deadline: Option<Timestamp>,
+    /// What this plan may still decide.
+    pub(super) standing: Standing,
 }
+
+/// Whether this plan may decide anything: only while no other plan does.
+pub(super) struct Standing(Mutex<Option<u64>>);
+
+impl Standing {
+    /// Of a plan that read the table at this plan revision.
+    pub(super) const fn at(revision: u64) -> Self {
+        Self(Mutex::new(Some(revision)))
+    }
+
+    /// The plan revision by which the next decision is written; `None` once another plan has decided something.
+    fn revision(&self) -> Option<u64> {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a decision is answered with that is not written any more.
+const OVERTAKEN: &str = "another plan has decided something since this one read the claims table, or the answer to a write of \
+                         this plan was lost; the next plan decides anew";
 
 #[async_trait]
 impl Execute for Live<'_> {
@@ -62,9 +87,18 @@ impl Execute for Live<'_> {
             }
             return written;
         }
-        for alike in batch.actions.chunk_by(|one, next| touches_one_item(one) && touches_one_item(next)) {
-            for together in alike.chunks(AT_ONCE) {
-                written.extend(join_all(together.iter().map(|action| self.one(action))).await);
+        let alike = |one: &Action, next: &Action| {
+            (touches_one_item(one) && touches_one_item(next)) || (ended(one).is_some() && ended(next).is_some())
+        };
+        for alike in batch.actions.chunk_by(alike) {
+            let leaving: Vec<NodeClaim> = alike.iter().filter_map(ended).cloned().collect();
+            for together in leaving.chunks(MOST_TOGETHER) {
+                written.extend(self.end_claims(together).await);
+            }
+            if leaving.is_empty() {
+                for together in alike.chunks(AT_ONCE) {
+                    written.extend(join_all(together.iter().map(|action| self.one(action))).await);
+                }
             }
         }
         written
@@ -76,9 +110,14 @@ impl Execute for Live<'_> {
     }
 }
 
-/// Whether no other action of a batch touches the item of the table that this one writes.
+/// Whether no other action of a batch touches the items of the table that this one writes.
 const fn touches_one_item(action: &Action) -> bool {
-    matches!(action, Action::UpdateClaim(_) | Action::ChangeClaim(_) | Action::PutCommand(_))
+    matches!(action, Action::UpdateClaim(_) | Action::ChangeClaim(_))
+}
+
+/// The claim that an action tells to leave.
+fn ended(action: &Action) -> Option<&NodeClaim> {
+    if let Action::EndClaim(claim) = action { Some(claim) } else { None }
 }
 
 impl Live<'_> {
@@ -116,6 +155,7 @@ impl Live<'_> {
             Action::PutRegistrations(stored) => version(claims.put_registrations(stored).await),
             Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
             Action::ChangeClaim(claim) => self.change(claim).await,
+            Action::EndClaim(claim) => self.end_claim(claim).await,
             Action::CreateGroup(group, limits) => self.create_group(group, limits).await,
             Action::CreateReplacement(claim, limits) => self.create_replacement(claim, limits).await,
             Action::PutCommand(record) => self.put_command(record).await,
@@ -164,6 +204,41 @@ impl Live<'_> {
         done(result)
     }
 
+    /// Writes a decision, while no other plan has decided anything.
+    async fn commit(&self, commit: Commit<'_>) -> Result<Committed, PortError> {
+        let Some(revision) = self.standing.revision() else { return Ok(Committed::Overtaken) };
+        let committed = self.planner.claims.commit(commit, revision).await?;
+        match committed {
+            Committed::Written | Committed::AlreadyThere => *self.standing.lock() = Some(revision + 1),
+            Committed::Overtaken => {
+                *self.standing.lock() = None;
+                self.planner.context.log(&Failed { what: "write what the plan decided", why: OVERTAKEN });
+                let woken = self.planner.queue.wake_planner(WakeSource::Planner).await;
+                self.told("wake the planner", woken);
+            }
+            Committed::LimitReached { .. } => {}
+        }
+        Ok(committed)
+    }
+
+    /// Writes claims that leave, together where nobody else wrote one of them.
+    async fn end_claims(&self, claims: &[NodeClaim]) -> Vec<Written> {
+        let together = claims.len() > 1 && matches!(self.commit(Commit::Leave(claims)).await, Ok(Committed::Written));
+        if together {
+            return claims.iter().map(|claim| Written::Version(claim.version + 1)).collect();
+        }
+        let mut written = Vec::with_capacity(claims.len());
+        for claim in claims {
+            written.push(self.end_claim(claim).await);
+        }
+        written
+    }
+
+    async fn end_claim(&self, claim: &NodeClaim) -> Written {
+        let committed = self.commit(Commit::Leave(std::slice::from_ref(claim))).await;
+        decided(committed, claim.version)
+    }
+
     async fn change(&self, claim: &NodeClaim) -> Written {
         let claims = &self.planner.claims;
         match claims.update(claim, None).await {
@@ -181,14 +256,18 @@ impl Live<'_> {
     /// taken back. A group that is whole is launched, and one without its first member ends by itself.
     async fn create_group(&self, group: &[NodeClaim], limits: &PoolLimits) -> Written {
         let mut written: Vec<NodeClaim> = Vec::new();
-        for together in group.rchunks(MOST_CREATED) {
-            match self.planner.claims.create_together(together, Some(limits)).await {
-                Ok(Created::Written | Created::AlreadyThere) => {
+        for together in group.rchunks(MOST_TOGETHER) {
+            match self.commit(Commit::Launch(together, limits)).await {
+                Ok(Committed::Written | Committed::AlreadyThere) => {
                     written.extend(together.iter().map(|claim| NodeClaim { version: 1, ..claim.clone() }));
                 }
-                Ok(Created::LimitReached { resource }) => {
+                Ok(Committed::LimitReached { resource }) => {
                     self.take_back(&written).await;
                     return Written::Refused(format!("the NodePool's limit of {resource} would be passed"));
+                }
+                Ok(Committed::Overtaken) => {
+                    self.take_back(&written).await;
+                    return Written::Conflict(OVERTAKEN.to_owned());
                 }
                 Err(error) => return Written::Failed(error.to_string()),
             }
@@ -225,7 +304,7 @@ impl Live<'_> {
 
     async fn put_command(&self, record: &CommandRecord) -> Written {
         match encode(record) {
-            Ok(stored) => version(self.planner.claims.put_command(&stored).await),
+            Ok(stored) => decided(self.commit(Commit::Command(&stored)).await, stored.version),
             Err(error) => Written::Failed(error.to_string()),
         }
     }
@@ -259,6 +338,18 @@ fn version(result: Result<u64, PortError>) -> Written {
     result.map_or_else(|error| refused(&error), Written::Version)
 }
 
+/// What came of a decision about a claim or command that had this version.
+fn decided(result: Result<Committed, PortError>, version: u64) -> Written {
+    match result {
+        Ok(Committed::Written | Committed::AlreadyThere) => Written::Version(version + 1),
+        Ok(Committed::LimitReached { resource }) => {
+            Written::Refused(format!("the NodePool's limit of {resource} would be passed"))
+        }
+        Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
+        Err(error) => refused(&error),
+    }
+}
+
 fn refused(error: &PortError) -> Written {
     match error.kind {
         ErrorKind::Conflict => Written::Conflict(error.to_string()),
@@ -290,7 +381,9 @@ impl Assumed<'_> {
 
     fn one(&self, action: &Action) -> Written {
         match action {
-            Action::UpdateClaim(claim) | Action::ChangeClaim(claim) => Written::Version(claim.version + 1),
+            Action::UpdateClaim(claim) | Action::ChangeClaim(claim) | Action::EndClaim(claim) => {
+                Written::Version(claim.version + 1)
+            }
             Action::CreateReplacement(claim, _) => {
                 Written::There(Box::new(NodeClaim { version: 1, ..claim.as_ref().clone() }))
             }

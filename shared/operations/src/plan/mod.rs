@@ -39,6 +39,7 @@ use crate::gates::FeatureGates;
 use crate::lines::{Failed, PlanMade};
 use crate::offers::{CatalogCache, CatalogError, OfferCache};
 use execute::{Live, Recorded};
+use futures::future::{self, Either};
 use jiff::Timestamp;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::{Claims, Cluster, PortError, Queue};
@@ -46,6 +47,8 @@ use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -105,8 +108,13 @@ impl Default for PlanSettings {
 
 /// How often the planner is woken anyway.
 const HEARTBEAT: Duration = Duration::from_mins(1);
+/// After how long a plan that could not be made is asked for again, the first time.
+const AGAIN: Duration = Duration::from_secs(2);
+/// What is kept back of a function's time to say that the plan did not end.
+const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 
-/// Makes plans. Only one may work for a cluster at a time, which the plan queue sees to.
+/// Makes plans. The plan queue sees to it that one works for a cluster at a time; where two do all the same, only one of them
+/// decides anything ([`Claims::commit`]).
 pub struct Planner {
     /// Time and logs.
     pub context: Context,
@@ -126,6 +134,8 @@ pub struct Planner {
     told: Mutex<Recent>,
     /// The nodes that the last decision had no time for, as the table has them; `None` while that was not read.
     backlog: Mutex<Option<BTreeSet<String>>>,
+    /// How many plans in a row could not be made.
+    failures: AtomicU32,
     /// When the plan comes that was asked for last. Each plan of a chain asks for the next, so without this every heartbeat would
     /// begin another chain. Losing it begins one, which ends as soon as the plans of another come first.
     awaited: Mutex<Option<Timestamp>>,
@@ -140,6 +150,12 @@ pub enum PlanError {
     /// There is no catalog to plan with.
     #[error("no plan was made: {0}")]
     Catalog(#[from] CatalogError),
+    /// The process is about to be ended.
+    #[error(
+        "the plan did not end before the function's timeout: the API server, DynamoDB or EC2 answers slowly, or the planner \
+         needs more memory or time (functions.planner in Terraform)"
+    )]
+    Late,
 }
 
 impl Planner {
@@ -152,8 +168,8 @@ impl Planner {
         settings: PlanSettings,
     ) -> Self {
         let (catalog, offers, told) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
-        let (backlog, awaited) = (Mutex::default(), Mutex::default());
-        Self { context, claims, queue, cluster, catalog, settings, offers, told, backlog, awaited }
+        let (backlog, awaited, failures) = (Mutex::default(), Mutex::default(), AtomicU32::default());
+        Self { context, claims, queue, cluster, catalog, settings, offers, told, backlog, failures, awaited }
     }
 
     /// Waits until pods have stopped becoming pending, then plans once.
@@ -166,23 +182,58 @@ impl Planner {
 
     /// The same in a process that is ended at this time: the less is left of it, the less optional work is begun.
     ///
+    /// Where no plan could be made, the next is asked for after a few seconds, and after twice as long each time, until the
+    /// heartbeat comes as soon: whoever called has nothing to repeat.
+    ///
     /// # Errors
-    /// The same.
+    /// The same; and when the plan has not ended shortly before that time.
     pub async fn run_until(&self, deadline: Option<Timestamp>) -> Result<PlanReport, PlanError> {
         let mut metrics = Metrics::new();
-        let result = self.plan(deadline, &mut metrics).await;
-        if result.is_err() {
-            metrics.count(Metric::ReconcileErrors, 1);
+        let result = {
+            let plan = pin!(self.plan(deadline, &mut metrics));
+            match future::select(plan, pin!(self.late(deadline))).await {
+                Either::Left((result, _)) => result,
+                Either::Right(_) => Err(PlanError::Late),
+            }
+        };
+        match &result {
+            Ok(_) => self.failures.store(0, Ordering::Relaxed),
+            Err(_) => {
+                metrics.count(Metric::ReconcileErrors, 1);
+                self.plan_again().await;
+            }
         }
         self.context.flush(&metrics);
         result
     }
 
+    /// Ends shortly before the process is ended; never where nobody ends it.
+    async fn late(&self, deadline: Option<Timestamp>) {
+        match deadline {
+            None => future::pending().await,
+            Some(deadline) => {
+                let left = Duration::try_from(deadline.duration_since(self.context.now())).unwrap_or_default();
+                self.context.clock.sleep(left.saturating_sub(KEPT_FOR_THE_ANSWER)).await;
+            }
+        }
+    }
+
+    /// Asks for another plan after one that could not be made. Nothing depends on it: the heartbeat asks, too.
+    async fn plan_again(&self) {
+        let before = self.failures.fetch_add(1, Ordering::Relaxed);
+        let delay = AGAIN.saturating_mul(1 << before.min(16));
+        if delay < HEARTBEAT
+            && let Err(error) = self.queue.wake_planner_after(delay).await
+        {
+            self.context.log(&Failed { what: "ask for the next plan", why: &error.to_string() });
+        }
+    }
+
     async fn plan(&self, deadline: Option<Timestamp>, metrics: &mut Metrics) -> Result<PlanReport, PlanError> {
         self.cluster.settle(self.settings.batch_idle, self.settings.batch_max).await?;
-        let snapshot = self.read(deadline).await?;
+        let (snapshot, standing) = self.read(deadline).await?;
         self.keep(&snapshot).await;
-        let live = Live { planner: self, snapshot: &snapshot, deadline };
+        let live = Live { planner: self, snapshot: &snapshot, deadline, standing };
         let outcome = match self.settings.keep_snapshots {
             None => pipeline::run(&snapshot, &self.offers, &live).await,
             Some(_) => self.made_on_record(&snapshot, &live).await.outcome,
@@ -204,9 +255,9 @@ impl Planner {
     /// # Errors
     /// As for [`run`](Self::run).
     pub async fn run_recorded(&self) -> Result<Replay, PlanError> {
-        let snapshot = self.read(None).await?;
+        let (snapshot, standing) = self.read(None).await?;
         self.keep(&snapshot).await;
-        let live = Live { planner: self, snapshot: &snapshot, deadline: None };
+        let live = Live { planner: self, snapshot: &snapshot, deadline: None, standing };
         let replay = self.made_on_record(&snapshot, &live).await;
         self.conclude(&snapshot, &replay.outcome, &mut Metrics::new()).await;
         Ok(replay)

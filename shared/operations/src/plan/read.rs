@@ -1,7 +1,7 @@
 //! Reading what a plan is made from.
 
 use super::commands::Commands;
-use super::execute::Answers;
+use super::execute::{Answers, Standing};
 use super::saved::SavedError;
 use super::snapshot::{Snapshot, WorkBudget};
 use super::{PlanError, Planner};
@@ -17,10 +17,12 @@ use std::time::Duration;
 pub const ANSWERS: &str = ".answers";
 
 impl Planner {
-    /// Reads what a plan is made from. By `deadline` the process is ended, if ever.
-    pub(super) async fn read(&self, deadline: Option<Timestamp>) -> Result<Snapshot, PlanError> {
+    /// Reads what a plan is made from, and the plan revision before that: what another plan decides from then on is not in the
+    /// snapshot, and forbids this plan to decide anything. By `deadline` the process is ended, if ever.
+    pub(super) async fn read(&self, deadline: Option<Timestamp>) -> Result<(Snapshot, Standing), PlanError> {
         let now = self.context.now();
         let claims = self.claims.as_ref();
+        let standing = Standing::at(claims.plan_revision().await?);
         let catalog = self.catalog.current(claims).await?;
         // Claims before the cluster: a node that joins in between is then known by its claim.
         let (records, usage, unavailable, launch_budgets, shifted, registrations, unfinished, backlog) = futures::try_join!(
@@ -42,7 +44,7 @@ impl Planner {
             None => None,
         };
         let remaining = deadline.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
-        Ok(Snapshot {
+        let snapshot = Snapshot {
             cluster_name: self.context.cluster_name.clone(),
             now,
             settings: self.settings.clone(),
@@ -59,7 +61,8 @@ impl Planner {
             backlog,
             unfinished,
             catalog,
-        })
+        };
+        Ok((snapshot, standing))
     }
 
     /// Where that cannot be known, nothing is left out: the plan before most likely ended.

@@ -18,6 +18,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use tokio::sync::Barrier;
 
 #[derive(Clone)]
 pub struct TestCluster {
@@ -54,6 +55,8 @@ pub struct ClusterState {
     pub respawn: bool,
     /// Instances that never join.
     pub mute: BTreeSet<String>,
+    /// Whoever reads the cluster waits here, until as many do as this says.
+    pub readers: Option<Arc<Barrier>>,
 }
 
 impl TestCluster {
@@ -222,6 +225,10 @@ fn apply(node: &mut Node, patch: &NodePatch) {
 #[async_trait]
 impl Cluster for TestCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
+        let readers = self.lock().readers.clone();
+        if let Some(readers) = readers {
+            readers.wait().await;
+        }
         let state = self.lock();
         self.faults.read("Kubernetes view", || {
             Ok(ClusterView {

@@ -9,7 +9,7 @@ use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
+    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
     UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::{CatalogSource, Claims, LaunchCheck, PortError, StoredZonalShifts, ZonalShift, ZonalShifts};
@@ -42,9 +42,8 @@ impl Claims for ChaoticClaims {
 
     async fn create_together(&self, claims: &[NodeClaim], limits: Option<&PoolLimits>) -> Result<Created, PortError> {
         let accepted = |created: &Created| *created == Created::Written;
-        let names: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
         let call = self.inner.create_together(claims, limits);
-        self.chaos.write("claims create", names.join(" "), accepted, call).await
+        self.chaos.write("claims create", names(claims), accepted, call).await
     }
 
     async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
@@ -197,21 +196,24 @@ impl Claims for ChaoticClaims {
         self.chaos.read("claims decisions", self.inner.decisions(limit)).await
     }
 
-    async fn acquire_lease(
-        &self,
-        name: &str,
-        holder: &str,
-        now: Timestamp,
-        duration: Duration,
-    ) -> Result<Option<Lease>, PortError> {
-        let call = self.inner.acquire_lease(name, holder, now, duration);
-        self.chaos.write("claims acquire lease", name.to_owned(), Option::is_some, call).await
+    async fn plan_revision(&self) -> Result<u64, PortError> {
+        self.chaos.read("claims plan revision", self.inner.plan_revision()).await
     }
 
-    async fn release_lease(&self, lease: &Lease) -> Result<(), PortError> {
-        let call = self.inner.release_lease(lease);
-        self.chaos.write("claims release lease", lease.name.clone(), |()| true, call).await
+    async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
+        let (operation, subject) = match commit {
+            Commit::Launch(claims, _) => ("claims create", names(claims)),
+            Commit::Leave(claims) => ("claims update", names(claims)),
+            Commit::Command(command) => ("claims put command", command.id.clone()),
+        };
+        let accepted = |committed: &Committed| *committed == Committed::Written;
+        self.chaos.write(operation, subject, accepted, self.inner.commit(commit, revision)).await
     }
+}
+
+fn names(claims: &[NodeClaim]) -> String {
+    let names: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
+    names.join(" ")
 }
 
 /// The CatalogSource port with mishaps in its way.

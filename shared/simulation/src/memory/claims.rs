@@ -7,7 +7,7 @@ use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
+    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
     UnavailableOffering, UnfinishedPlan, node_pool_of,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
@@ -38,7 +38,8 @@ struct Table {
     churn: BTreeMap<String, StoredChurn>,
     registrations: BTreeMap<String, StoredRegistrations>,
     decisions: BTreeMap<String, Decision>,
-    leases: BTreeMap<String, Lease>,
+    /// How often plans have decided something.
+    plan_revision: u64,
     /// Counts the writes of claims and commands.
     revision: u64,
 }
@@ -99,6 +100,74 @@ impl Counted {
 #[expect(clippy::cast_possible_truncation, reason = "a price in micro-dollars is far below 2^63, and `as` saturates")]
 fn microdollars(dollars: f64) -> i64 {
     (dollars * 1e6).round() as i64
+}
+
+impl Table {
+    /// Whether claims of these names with the same uids are there.
+    fn has_all(&self, claims: &[NodeClaim]) -> bool {
+        let has = |claim: &NodeClaim| self.claims.get(&claim.name).is_some_and(|present| present.uid == claim.uid);
+        !claims.is_empty() && claims.iter().all(has)
+    }
+
+    /// Whether nobody wrote the claim since this was read.
+    fn is_as_read(&self, claim: &NodeClaim) -> bool {
+        self.claims.get(&claim.name).is_some_and(|present| present.version == claim.version)
+    }
+
+    fn create(
+        &mut self,
+        operation: &str,
+        claims: &[NodeClaim],
+        limits: Option<&PoolLimits>,
+    ) -> Result<Created, PortError> {
+        let node_pool = node_pool_of(operation, claims)?;
+        if self.has_all(claims) {
+            return Ok(Created::AlreadyThere);
+        }
+        if let Some(taken) = claims.iter().find(|claim| self.claims.contains_key(&claim.name)) {
+            return Err(conflict(operation, &taken.name));
+        }
+        let mut amounts = Counted::default();
+        claims.iter().for_each(|claim| amounts.add(&Counted::of(&claim.spec.charge)));
+        let usage = self.usage.entry(node_pool.to_owned()).or_default();
+        if let Some(resource) = limits.and_then(|limits| usage.limit_passed(&amounts, limits)) {
+            return Ok(Created::LimitReached { resource });
+        }
+        usage.add(&amounts);
+        for claim in claims {
+            self.claims.insert(claim.name.clone(), NodeClaim { version: 1, ..claim.clone() });
+        }
+        self.revision += 1;
+        Ok(Created::Written)
+    }
+
+    fn update(&mut self, operation: &str, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
+        if !self.is_as_read(claim) {
+            return Err(conflict(operation, &claim.name));
+        }
+        let mut next = NodeClaim { version: claim.version + 1, ..claim.clone() };
+        if let Some(charge) = charge {
+            let usage = self.usage.entry(claim.node_pool.clone()).or_default();
+            usage.subtract(&Counted::of(&claim.spec.charge));
+            usage.add(&Counted::of(charge));
+            next.spec.charge = charge.clone();
+        }
+        let version = next.version;
+        self.claims.insert(claim.name.clone(), next);
+        self.revision += 1;
+        Ok(version)
+    }
+
+    fn put_command(&mut self, operation: &str, command: &StoredCommand) -> Result<u64, PortError> {
+        command.check_size(operation)?;
+        if self.commands.get(&command.id).map_or(0, |present| present.version) != command.version {
+            return Err(conflict(operation, &command.id));
+        }
+        let version = command.version + 1;
+        self.commands.insert(command.id.clone(), StoredCommand { version, ..command.clone() });
+        self.revision += 1;
+        Ok(version)
+    }
 }
 
 fn conflict(operation: &str, name: &str) -> PortError {
@@ -166,50 +235,12 @@ impl Claims for MemoryClaims {
 
     async fn create_together(&self, claims: &[NodeClaim], limits: Option<&PoolLimits>) -> Result<Created, PortError> {
         const OPERATION: &str = "claims create";
-        let node_pool = node_pool_of(OPERATION, claims)?;
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            let present = claims.iter().map(|claim| table.claims.get(&claim.name).map(|present| &present.uid));
-            let present: Vec<Option<&String>> = present.collect();
-            if present.iter().any(Option::is_some) {
-                let all_ours = present.iter().zip(claims).all(|(present, claim)| *present == Some(&claim.uid));
-                let name = claims.first().map_or("", |claim| claim.name.as_str());
-                return if all_ours { Ok(Created::AlreadyThere) } else { Err(conflict(OPERATION, name)) };
-            }
-            let mut amounts = Counted::default();
-            claims.iter().for_each(|claim| amounts.add(&Counted::of(&claim.spec.charge)));
-            let usage = table.usage.entry(node_pool.to_owned()).or_default();
-            if let Some(resource) = limits.and_then(|limits| usage.limit_passed(&amounts, limits)) {
-                return Ok(Created::LimitReached { resource });
-            }
-            usage.add(&amounts);
-            for claim in claims {
-                table.claims.insert(claim.name.clone(), NodeClaim { version: 1, ..claim.clone() });
-            }
-            table.revision += 1;
-            Ok(Created::Written)
-        })
+        self.faults.write(OPERATION, || self.lock().create(OPERATION, claims, limits))
     }
 
     async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
         const OPERATION: &str = "claims update";
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            if table.claims.get(&claim.name).is_none_or(|present| present.version != claim.version) {
-                return Err(conflict(OPERATION, &claim.name));
-            }
-            let mut next = NodeClaim { version: claim.version + 1, ..claim.clone() };
-            if let Some(charge) = charge {
-                let usage = table.usage.entry(claim.node_pool.clone()).or_default();
-                usage.subtract(&Counted::of(&claim.spec.charge));
-                usage.add(&Counted::of(charge));
-                next.spec.charge = charge.clone();
-            }
-            let version = next.version;
-            table.claims.insert(claim.name.clone(), next);
-            table.revision += 1;
-            Ok(version)
-        })
+        self.faults.write(OPERATION, || self.lock().update(OPERATION, claim, charge))
     }
 
     async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
@@ -391,17 +422,7 @@ impl Claims for MemoryClaims {
 
     async fn put_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
         const OPERATION: &str = "claims put command";
-        command.check_size(OPERATION)?;
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            if table.commands.get(&command.id).map_or(0, |present| present.version) != command.version {
-                return Err(conflict(OPERATION, &command.id));
-            }
-            let version = command.version + 1;
-            table.commands.insert(command.id.clone(), StoredCommand { version, ..command.clone() });
-            table.revision += 1;
-            Ok(version)
-        })
+        self.faults.write(OPERATION, || self.lock().put_command(OPERATION, command))
     }
 
     async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError> {
@@ -473,40 +494,40 @@ impl Claims for MemoryClaims {
         self.faults.read("claims decisions", || Ok(self.lock().decisions.values().rev().take(limit).cloned().collect()))
     }
 
-    async fn acquire_lease(
-        &self,
-        name: &str,
-        holder: &str,
-        now: Timestamp,
-        duration: Duration,
-    ) -> Result<Option<Lease>, PortError> {
-        self.faults.write("claims acquire lease", || {
-            let mut table = self.lock();
-            let present = table.leases.get(name);
-            if present.is_some_and(|lease| lease.holder != holder && lease.expires > now) {
-                return Ok(None);
-            }
-            let lease = Lease {
-                name: name.to_owned(),
-                holder: holder.to_owned(),
-                fencing: present.map_or(0, |lease| lease.fencing) + 1,
-                expires: now.checked_add(duration).unwrap_or(Timestamp::MAX),
-            };
-            table.leases.insert(name.to_owned(), lease.clone());
-            Ok(Some(lease))
-        })
+    async fn plan_revision(&self) -> Result<u64, PortError> {
+        self.faults.read("claims plan revision", || Ok(self.lock().plan_revision))
     }
 
-    async fn release_lease(&self, lease: &Lease) -> Result<(), PortError> {
-        self.faults.write("claims release lease", || {
-            // The entry stays, so that the fencing number goes on growing.
-            if let Some(present) = self.lock().leases.get_mut(&lease.name)
-                && present.fencing == lease.fencing
-                && present.holder == lease.holder
-            {
-                present.expires = Timestamp::MIN;
+    async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
+        let operation = match commit {
+            Commit::Launch(..) => "claims create",
+            Commit::Leave(_) => "claims update",
+            Commit::Command(_) => "claims put command",
+        };
+        self.faults.write(operation, || {
+            let mut table = self.lock();
+            let current = table.plan_revision == revision;
+            let committed = match commit {
+                // Claims of this plan that are there were written by an earlier try, which counted.
+                Commit::Launch(claims, _) if table.has_all(claims) => return Ok(Committed::AlreadyThere),
+                _ if !current => return Ok(Committed::Overtaken),
+                Commit::Launch(claims, limits) => Committed::created(table.create(operation, claims, Some(limits))?),
+                Commit::Leave(claims) => {
+                    if let Some(changed) = claims.iter().find(|claim| !table.is_as_read(claim)) {
+                        return Err(conflict(operation, &changed.name));
+                    }
+                    claims.iter().try_for_each(|claim| table.update(operation, claim, None).map(drop))?;
+                    Committed::Written
+                }
+                Commit::Command(command) => {
+                    table.put_command(operation, command)?;
+                    Committed::Written
+                }
+            };
+            if committed == Committed::Written {
+                table.plan_revision += 1;
             }
-            Ok(())
+            Ok(committed)
         })
     }
 }

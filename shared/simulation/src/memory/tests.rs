@@ -3,7 +3,7 @@ use crate::world::WorldClock;
 use jiff::Timestamp;
 use nodeless_model::claim::Charge;
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
-use nodeless_ports::claims::{Created, PoolLimits};
+use nodeless_ports::claims::{Commit, Committed, Created, PoolLimits};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Claims, ErrorKind, Queue};
 use std::sync::Arc;
@@ -51,18 +51,24 @@ async fn limits_hold_and_charges_are_given_back() {
 }
 
 #[tokio::test]
-async fn leases_pass_on_when_they_lapse() {
+async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     let claims = MemoryClaims::default();
-    let at = |seconds| Timestamp::from_second(seconds).unwrap();
-    let minute = Duration::from_mins(1);
-    let lease = claims.acquire_lease("plan", "a", at(0), minute).await.unwrap().unwrap();
-    assert_eq!(claims.acquire_lease("plan", "b", at(59), minute).await, Ok(None));
-    let next = claims.acquire_lease("plan", "b", at(60), minute).await.unwrap().unwrap();
-    assert!(next.fencing > lease.fencing);
-    claims.release_lease(&lease).await.unwrap();
-    assert_eq!(claims.acquire_lease("plan", "a", at(61), minute).await, Ok(None), "it was b's to give back");
-    claims.release_lease(&next).await.unwrap();
-    assert!(claims.acquire_lease("plan", "a", at(61), minute).await.unwrap().is_some());
+    let limits = PoolLimits { resources: charge(5, 0.0).resources, dollars_per_hour: None };
+    let (a, b) = ([claim("a", 4)], [claim("b", 1)]);
+    let read = claims.plan_revision().await.unwrap();
+    assert_eq!(claims.commit(Commit::Launch(&a, &limits), read).await, Ok(Committed::Written));
+    assert_eq!(claims.commit(Commit::Launch(&b, &limits), read).await, Ok(Committed::Overtaken));
+    assert_eq!(claims.commit(Commit::Launch(&a, &limits), read).await, Ok(Committed::AlreadyThere), "an earlier try");
+    let current = claims.plan_revision().await.unwrap();
+    assert_eq!(current, read + 1);
+    let refused = claims.commit(Commit::Launch(&[claim("c", 2)], &limits), current).await;
+    assert_eq!(refused, Ok(Committed::LimitReached { resource: "cpu".into() }));
+    let written = claims.list().await.unwrap();
+    assert_eq!(claims.commit(Commit::Leave(&written), read).await, Ok(Committed::Overtaken));
+    assert_eq!(claims.commit(Commit::Leave(&written), current).await, Ok(Committed::Written));
+    let conflict = claims.commit(Commit::Leave(&written), current + 1).await.unwrap_err();
+    assert_eq!(conflict.kind, ErrorKind::Conflict);
+    assert_eq!((written.len(), claims.plan_revision().await), (1, Ok(current + 1)));
 }
 
 #[tokio::test]

@@ -209,7 +209,7 @@ fn leaving(going: Vec<Going>, facts: Facts<'_>) -> Vec<Leaving> {
 }
 
 fn updates(leaving: &[Leaving]) -> Vec<Action> {
-    leaving.iter().map(|one| Action::UpdateClaim(Box::new(one.after.clone()))).collect()
+    leaving.iter().map(|one| Action::EndClaim(Box::new(one.after.clone()))).collect()
 }
 
 /// What comes of claims that were told to leave: those that were written are looked after, and one that somebody else wrote at

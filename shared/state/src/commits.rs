@@ -1,0 +1,107 @@
+//! What plans decide: each decision is written in one transaction with the next plan revision, on condition that the revision is
+//! the one that the plan read. So of two plans that are made at the same time at most one decides anything.
+
+use crate::claims::{Outcome, conflict};
+use crate::items::{number, read_number};
+use crate::table::DynamoClaims;
+use crate::usage::finish;
+use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
+use nodeless_model::NodeClaim;
+use nodeless_ports::PortError;
+use nodeless_ports::claims::{Commit, Committed, PoolLimits, StoredCommand};
+
+const KEY: &str = "plan-revision";
+
+impl DynamoClaims {
+    pub(crate) async fn read_plan_revision(&self) -> Result<u64, PortError> {
+        self.item(KEY).await?.map_or(Ok(0), |item| read_number(&item, "revision"))
+    }
+
+    pub(crate) async fn write_commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
+        match commit {
+            Commit::Launch(claims, limits) => self.commit_launch(claims, limits, revision).await,
+            Commit::Leave(claim) => self.commit_leave(claim, revision).await,
+            Commit::Command(command) => self.commit_command(command, revision).await,
+        }
+    }
+
+    async fn commit_launch(
+        &self,
+        claims: &[NodeClaim],
+        limits: &PoolLimits,
+        revision: u64,
+    ) -> Result<Committed, PortError> {
+        const OPERATION: &str = "DynamoDB TransactWriteItems (launch)";
+        let creation = match self.creation(OPERATION, claims, Some(limits))? {
+            Ok(creation) => creation,
+            Err(resource) => return Ok(Committed::LimitReached { resource }),
+        };
+        let mut writes = creation.writes.clone();
+        writes.push(self.next_revision(revision)?);
+        let Outcome::Refused(mut reasons) = self.transact(OPERATION, &writes).await? else {
+            return Ok(Committed::Written);
+        };
+        let overtaken = reasons.pop().flatten().is_some();
+        let claims_refused = reasons.iter().take(claims.len()).any(Option::is_some);
+        // Claims of this plan that are there were written by an earlier try, which counted: the revision has changed by it.
+        if overtaken && !claims_refused {
+            return Ok(Committed::Overtaken);
+        }
+        creation.refused(OPERATION, claims, Some(limits), reasons).map(Committed::created)
+    }
+
+    async fn commit_leave(&self, claims: &[NodeClaim], revision: u64) -> Result<Committed, PortError> {
+        const OPERATION: &str = "DynamoDB TransactWriteItems (claims leave)";
+        let write = |claim: &NodeClaim| {
+            let next = NodeClaim { version: claim.version + 1, ..claim.clone() };
+            let put = self.replacement(OPERATION, claim.version, &next)?;
+            Ok(TransactWriteItem::builder().put(put).build())
+        };
+        let writes = claims.iter().map(write).collect::<Result<Vec<_>, PortError>>()?;
+        let names: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
+        self.with_revision(OPERATION, writes, revision, &names).await
+    }
+
+    async fn commit_command(&self, command: &StoredCommand, revision: u64) -> Result<Committed, PortError> {
+        const OPERATION: &str = "DynamoDB TransactWriteItems (command)";
+        let put = self.command_put(OPERATION, command)?;
+        let writes = vec![TransactWriteItem::builder().put(put).build()];
+        self.with_revision(OPERATION, writes, revision, &[&command.id]).await
+    }
+
+    /// Writes these of these names and the next revision.
+    async fn with_revision(
+        &self,
+        operation: &str,
+        mut writes: Vec<TransactWriteItem>,
+        revision: u64,
+        names: &[&str],
+    ) -> Result<Committed, PortError> {
+        writes.push(self.next_revision(revision)?);
+        match self.transact(operation, &writes).await? {
+            Outcome::Done => Ok(Committed::Written),
+            Outcome::Refused(reasons) => {
+                if reasons.last().is_some_and(Option::is_some) {
+                    return Ok(Committed::Overtaken);
+                }
+                let changed = names.iter().zip(&reasons).find(|(_, reason)| reason.is_some());
+                Err(conflict(operation, changed.map_or("of this write", |(name, _)| name)))
+            }
+        }
+    }
+
+    /// The write of the revision that follows the one that was read.
+    fn next_revision(&self, read: u64) -> Result<TransactWriteItem, PortError> {
+        let update = Update::builder()
+            .table_name(&self.table)
+            .set_key(Some(self.key(KEY)))
+            .update_expression("SET revision = :next")
+            .expression_attribute_values(":next", number(read + 1));
+        let update = if read == 0 {
+            update.condition_expression("attribute_not_exists(sk)")
+        } else {
+            update.condition_expression("revision = :read").expression_attribute_values(":read", number(read))
+        };
+        Ok(TransactWriteItem::builder().update(finish(update)?).build())
+    }
+}
