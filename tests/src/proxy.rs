@@ -26,13 +26,18 @@ pub struct Proxy {
     /// Its address, `http://127.0.0.1:PORT`.
     pub url: String,
     counts: Arc<Mutex<Counts>>,
+    outage: Outage,
 }
+
+/// What every call is answered with instead of being passed on, if anything.
+type Outage = Arc<Mutex<Option<StatusCode>>>;
 
 #[derive(Clone)]
 struct Forward {
     upstream: String,
     client: Client<HttpConnector, Body>,
     counts: Arc<Mutex<Counts>>,
+    outage: Outage,
 }
 
 impl Proxy {
@@ -42,16 +47,23 @@ impl Proxy {
     /// When loopback has no free port.
     pub async fn start(upstream: &str) -> Self {
         let counts: Arc<Mutex<Counts>> = Arc::default();
+        let outage = Outage::default();
         let forward = Forward {
             upstream: upstream.trim_end_matches('/').to_owned(),
             client: Client::builder(TokioExecutor::new()).build_http(),
             counts: Arc::clone(&counts),
+            outage: Arc::clone(&outage),
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
         let router = Router::new().fallback(pass).with_state(forward);
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, counts }
+        Self { url, counts, outage }
+    }
+
+    /// From now on answers every call with this status, or passes calls on again.
+    pub fn fail_with(&self, status: Option<StatusCode>) {
+        *self.outage.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 
     /// The calls since the start or the last [`Self::take`].
@@ -92,6 +104,10 @@ fn request_units(operation: &str, sent: usize, received: usize) -> Option<(&'sta
 }
 
 async fn pass(State(forward): State<Forward>, request: Request) -> Response {
+    let outage = *forward.outage.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(status) = outage {
+        return status.into_response();
+    }
     let (mut parts, body) = request.into_parts();
     let watches = parts.uri.query().is_some_and(|query| query.contains("watch="));
     let Ok(body) = axum::body::to_bytes(body, 64 << 20).await else {

@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
+use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_simulation::ec2::aws_router_with_clock;
 use nodeless_simulation::kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, resource};
@@ -36,6 +37,17 @@ pub struct Stage {
     plan_queue: String,
     claims_queue: String,
     _moto: Server,
+}
+
+/// What the functions depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// DynamoDB and SQS.
+    Tables,
+    /// EC2, EKS, IAM, SSM and Pricing.
+    Ec2,
+    /// The cluster's API server.
+    Kubernetes,
 }
 
 impl std::fmt::Debug for Stage {
@@ -104,6 +116,16 @@ impl Stage {
             ],
         )
         .await
+    }
+
+    /// Has a service answer every call with this status from now on, or work again.
+    pub fn fail_with(&self, service: Service, status: Option<StatusCode>) {
+        let proxy = match service {
+            Service::Tables => &self.moto_proxy,
+            Service::Ec2 => &self.aws_proxy,
+            Service::Kubernetes => &self.kubernetes_proxy,
+        };
+        proxy.fail_with(status);
     }
 
     /// The Kubernetes API, in the process.

@@ -2,9 +2,10 @@
 //! simulated over HTTP: from pending pods to nodes and back, and what bad input does.
 #![allow(clippy::unwrap_used)]
 
+use axum::http::StatusCode;
 use nodeless_simulation::kubernetes::{PatchOptions, PatchType, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
-use nodeless_tests::stage::{Stage, node_claims, node_classes};
+use nodeless_tests::stage::{Service, Stage, node_claims, node_classes};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,14 +111,84 @@ async fn from_pending_pods_to_nodes_and_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_planner_without_a_catalog_does_nothing_and_hands_its_message_back() {
+async fn a_planner_without_a_catalog_does_nothing_and_is_done_with_its_message() {
     let Some(stage) = Stage::start().await else { return };
     stage.create_inflate(1);
     unschedulable_pods(&stage, 1).await;
     let mut planner = stage.function(&binary("planner")).await;
     let answer = planner.invoke_sample("planner.heartbeat.json").await.unwrap();
-    assert_eq!(all_failed(&answer).len(), 1, "{answer}");
+    assert!(all_failed(&answer).is_empty(), "handed back, it would hold up the next: {answer}");
     assert!(stage.list(&node_claims()).is_empty());
+    // The next plan is asked for at once, not by the heartbeat alone.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let messages = stage.claims_messages().await;
+    let kinds: Vec<&str> = messages["Records"].as_array().unwrap().iter().filter_map(|m| m["body"].as_str()).collect();
+    assert!(kinds.iter().any(|body| body.contains("\"kind\":\"plan\"")), "{kinds:?}");
+}
+
+/// A message as SQS hands it out for the so-many-th time.
+fn received(file: &str, times: u32) -> Value {
+    let mut event = sample(file);
+    for record in event["Records"].as_array_mut().unwrap() {
+        record["attributes"]["ApproximateReceiveCount"] = times.to_string().into();
+    }
+    event
+}
+
+/// Functions that have just started, and functions that worked before.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
+    let Some(stage) = Stage::start().await else { return };
+    stage.create_inflate(1);
+    unschedulable_pods(&stage, 1).await;
+    let mut warm = [stage.function(&binary("planner")).await, stage.function(&binary("lifecycle")).await];
+    let mut catalog = stage.function(&binary("catalog")).await;
+    let mut interruption = stage.function(&binary("interruption")).await;
+    catalog.invoke(&json!({ "required": true })).await.unwrap();
+    warm[0].invoke_sample("planner.heartbeat.json").await.unwrap();
+    warm[1].invoke_sample("lifecycle.sweep.json").await.unwrap();
+    interruption.invoke_sample("interruption.spot-warning.json").await.unwrap();
+    let claims = stage.list(&node_claims());
+
+    let outages = [
+        (Service::Tables, StatusCode::SERVICE_UNAVAILABLE),
+        (Service::Ec2, StatusCode::SERVICE_UNAVAILABLE),
+        (Service::Kubernetes, StatusCode::SERVICE_UNAVAILABLE),
+        (Service::Kubernetes, StatusCode::TOO_MANY_REQUESTS),
+        (Service::Kubernetes, StatusCode::FORBIDDEN),
+    ];
+    for (service, status) in outages {
+        stage.fail_with(service, Some(status));
+        let mut cold = [stage.function(&binary("planner")).await, stage.function(&binary("lifecycle")).await];
+        for functions in [&mut warm, &mut cold] {
+            let answer = functions[0].invoke_sample("planner.heartbeat.json").await;
+            assert_eq!(answer.as_ref().map(all_failed), Ok(vec![]), "{service:?} {status}: {answer:?}");
+            for message in ["lifecycle.sweep.json", "lifecycle.sqs.json"] {
+                let answer = functions[1].invoke_sample(message).await;
+                assert_eq!(answer.as_ref().map(all_failed), Ok(vec![]), "{service:?} {status}, {message}: {answer:?}");
+            }
+        }
+        let refreshed = catalog.invoke_sample("catalog.schedule.json").await;
+        assert!(refreshed.is_ok(), "{service:?} {status}: {refreshed:?}");
+        stage.fail_with(service, None);
+    }
+    assert_eq!(stage.list(&node_claims()).len(), claims.len(), "nothing is decided during an outage");
+
+    stage.fail_with(Service::Tables, Some(StatusCode::SERVICE_UNAVAILABLE));
+    assert!(catalog.invoke(&json!({ "required": true })).await.is_err(), "Terraform waits for this one");
+    // A warning comes again as long as there is time to heed it, and then no more.
+    let early = interruption.invoke(&received("interruption.spot-warning.json", 3)).await.unwrap();
+    let late = interruption.invoke(&received("interruption.spot-warning.json", 4)).await.unwrap();
+    assert_eq!((all_failed(&early).len(), all_failed(&late).len()), (1, 0));
+    stage.fail_with(Service::Tables, None);
+
+    let [planner, lifecycle] = warm;
+    let mut functions = Functions { planner, lifecycle };
+    while running(&stage.list(&resource::PODS)) < 1 {
+        functions.plan().await;
+        functions.claims(&stage).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

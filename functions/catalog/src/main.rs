@@ -4,19 +4,41 @@
 use nodeless_ec2::{AwsCatalogSource, NodeProfile};
 use nodeless_operations::{CatalogCache, Refresher};
 use nodeless_runtime::{ConnectError, Connections, Environment};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
+
+/// What the function is invoked with. A schedule's event says nothing of this, and means "look now".
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Request {
+    /// Whether the invocation fails where nothing could be refreshed: for somebody who waits for it, as Terraform does. The
+    /// schedule asks again in any case, and a failed invocation would only become a dead letter.
+    required: bool,
+}
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let refresher = OnceCell::new();
-    // Whatever the event says, it means "look now".
-    nodeless_runtime::run(async |_: Value| -> Result<Value, lambda_runtime::Error> {
-        let refresher: &Refresher = refresher.get_or_try_init(connect).await?;
-        let report = Box::pin(refresher.run()).await?;
-        Ok(json!({ "catalogChanged": report.catalog_changed }))
+    nodeless_runtime::run(async |request: Request| -> Result<Value, lambda_runtime::Error> {
+        let why = match refresher.get_or_try_init(connect).await {
+            Ok(refresher) => {
+                let refresher: &Refresher = refresher;
+                match Box::pin(refresher.run()).await {
+                    Ok(report) => return Ok(json!({ "catalogChanged": report.catalog_changed })),
+                    Err(error) => error.to_string(),
+                }
+            }
+            Err(ConnectError::Port(error)) => error.to_string(),
+            Err(error @ ConnectError::Environment(_)) => return Err(error.into()),
+        };
+        if request.required {
+            return Err(why.into());
+        }
+        tracing::error!(error = why, "nothing was refreshed; the schedule asks again");
+        Ok(json!({ "problem": why }))
     })
     .await
 }

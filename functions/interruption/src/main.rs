@@ -3,18 +3,42 @@
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use nodeless_operations::Interrupter;
-use nodeless_runtime::{ConnectError, Connections, Environment, batch};
+use nodeless_operations::interrupt::InterruptError;
+use nodeless_runtime::batch::{self, Failure};
+use nodeless_runtime::{ConnectError, Connections, Environment};
 use tokio::sync::OnceCell;
+
+/// How often a message is handled at most. The queue's visibility timeout is 40 s, and what a spot interruption warning tells
+/// comes true after two minutes: from then on the sweep sees it.
+const ATTEMPTS: u32 = 4;
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let interrupter = OnceCell::new();
     nodeless_runtime::run(async |event: SqsEvent| -> Result<SqsBatchResponse, lambda_runtime::Error> {
-        let interrupter: &Interrupter = interrupter.get_or_try_init(connect).await?;
-        Ok(batch::together(event, async |bodies| interrupter.run_all(bodies).await).await)
+        match interrupter.get_or_try_init(connect).await {
+            Ok(interrupter) => {
+                let interrupter: &Interrupter = interrupter;
+                let handle = async |bodies: &[&str]| -> Vec<Result<Vec<String>, Failure>> {
+                    interrupter.run_all(bodies).await.into_iter().map(|result| result.map_err(failure)).collect()
+                };
+                Ok(batch::together(event, handle).await)
+            }
+            Err(ConnectError::Port(error)) => {
+                Ok(batch::each(event, async |_| Err(failure(error.clone().into()))).await)
+            }
+            Err(error @ ConnectError::Environment(_)) => Err(error.into()),
+        }
     })
     .await
+}
+
+fn failure(error: InterruptError) -> Failure {
+    match error {
+        InterruptError::Parse(error) => Failure::Unreadable(error.to_string()),
+        InterruptError::Port(error) => Failure::Retry { why: error.to_string(), attempts: ATTEMPTS },
+    }
 }
 
 async fn connect() -> Result<Interrupter, ConnectError> {

@@ -9,7 +9,8 @@ use nodeless_lifecycle::Settings;
 use nodeless_operations::{CatalogCache, Reconciler, Sweeper, Validator};
 use nodeless_ports::Queue;
 use nodeless_ports::queue::{ClaimMessage, WakeSource};
-use nodeless_runtime::{ConnectError, Connections, Environment, batch};
+use nodeless_runtime::batch::{self, Failure};
+use nodeless_runtime::{ConnectError, Connections, Environment};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
@@ -25,23 +26,39 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let lifecycle = OnceCell::new();
     nodeless_runtime::run(async |event: SqsEvent| -> Result<SqsBatchResponse, lambda_runtime::Error> {
-        let lifecycle = lifecycle.get_or_try_init(connect).await?;
-        Ok(batch::each(event, |body| Box::pin(lifecycle.handle(body))).await)
+        match lifecycle.get_or_try_init(connect).await {
+            Ok(lifecycle) => {
+                let lifecycle: &Lifecycle = lifecycle;
+                Ok(batch::each(event, |body| Box::pin(lifecycle.handle(body))).await)
+            }
+            Err(ConnectError::Port(error)) => Ok(batch::each(event, async |_| Err(asked_again(&error))).await),
+            Err(error @ ConnectError::Environment(_)) => Err(error.into()),
+        }
     })
     .await
 }
 
+/// The sweep comes every minute and finds every claim, the catalog asks for every EC2NodeClass, and the heartbeat for a plan.
+fn asked_again(error: &dyn std::fmt::Display) -> Failure {
+    Failure::AskedAgain(error.to_string())
+}
+
 impl Lifecycle {
-    async fn handle(&self, body: String) -> Result<(), lambda_runtime::Error> {
+    async fn handle(&self, body: String) -> Result<(), Failure> {
         let message = serde_json::from_str(&body)
-            .map_err(|error| format!("{body:?} is no message of the claims queue: {error}; nobody can act on it"))?;
+            .map_err(|error| Failure::Unreadable(format!("{body:?} is no message of the claims queue: {error}")))?;
         match message {
-            ClaimMessage::Claim { name } => self.reconciler.run(&name).await.map(|_| ())?,
-            ClaimMessage::Plan { .. } => self.queue.wake_planner(WakeSource::Planner).await?,
-            ClaimMessage::NodeClass { name } => self.validator.run(&name).await.map(|_| ())?,
-            ClaimMessage::Sweep { .. } => self.sweeper.run().await.map(|_| ())?,
+            ClaimMessage::Claim { name } => {
+                self.reconciler.run(&name).await.map(drop).map_err(|error| asked_again(&error))
+            }
+            ClaimMessage::Plan { .. } => {
+                self.queue.wake_planner(WakeSource::Planner).await.map_err(|error| asked_again(&error))
+            }
+            ClaimMessage::NodeClass { name } => {
+                self.validator.run(&name).await.map(drop).map_err(|error| asked_again(&error))
+            }
+            ClaimMessage::Sweep { .. } => self.sweeper.run().await.map(drop).map_err(|error| asked_again(&error)),
         }
-        Ok(())
     }
 }
 

@@ -4,11 +4,11 @@
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use nodeless_model::NillableDuration;
+use nodeless_operations::Planner;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{PlanError, Planner};
 use nodeless_ports::queue::PlanMessage;
-use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError, batch};
+use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError};
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
 use tokio::sync::OnceCell;
 
@@ -18,9 +18,21 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     let planner = OnceCell::new();
     nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
         note_malformed(&event);
-        let planner = planner.get_or_try_init(connect).await?;
-        let result: Result<(), PlanError> = Box::pin(planner.run_until(deadline)).await.map(|_| ());
-        Ok(batch::whole(&event, result))
+        // The messages are done whatever comes of the plan. Handed back, they would hold up their group, and with it every plan,
+        // for the visibility timeout; the planner asks for the next plan itself, and the heartbeat does every minute.
+        match planner.get_or_try_init(connect).await {
+            Ok(planner) => {
+                let planner: &Planner = planner;
+                if let Err(error) = Box::pin(planner.run_until(deadline)).await {
+                    tracing::error!(%error, "no plan was made; the next is tried within a minute");
+                }
+            }
+            Err(ConnectError::Port(error)) => {
+                tracing::error!(%error, "no plan was made; the next is tried within a minute");
+            }
+            Err(error @ ConnectError::Environment(_)) => return Err(error.into()),
+        }
+        Ok(SqsBatchResponse::default())
     })
     .await
 }

@@ -19,6 +19,8 @@ use nodeless_ports::cluster::InvalidObject;
 use nodeless_ports::{CatalogSource, Claims, Clock, ErrorKind, PortError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Barrier;
 
 async fn running_town(pods: usize) -> Town {
     let mut town = Town::new().await;
@@ -73,11 +75,50 @@ async fn no_plan_is_made_of_half_a_view() {
         let error = town.planner().run().await.unwrap_err();
         assert!(error.to_string().contains(expected) && error.to_string().contains("no plan was made"), "{error}");
         town.faults.mend();
-        assert_eq!(town.faults.revive().0, 0, "{operation}: something was written");
+        assert_eq!(town.faults.revive().0, 1, "{operation}: the next plan is asked for, and nothing else is written");
+        assert!(town.records().await.is_empty());
     }
     let town = Town::new().await;
     town.claims.put_catalog("2", b"\x63rubbish").await.unwrap();
     assert!(matches!(town.planner().run().await, Err(PlanError::Catalog(_))));
+}
+
+/// The heartbeat comes each minute: an outage of an hour must not be an hour of plans every few seconds.
+#[tokio::test]
+async fn a_plan_that_cannot_be_made_is_asked_for_again_a_few_times() {
+    let town = Town::new().await;
+    let asked = async || {
+        let _fails_or_not = town.planner().run().await;
+        town.faults.revive().0
+    };
+    for _ in 0..2 {
+        town.faults.break_down("Kubernetes view", ErrorKind::Unavailable);
+        let mut times = Vec::new();
+        for _ in 0..7 {
+            times.push(asked().await);
+        }
+        assert_eq!(times, [1, 1, 1, 1, 1, 0, 0], "after 2, 4, 8, 16 and 32 s, and then by the heartbeat alone");
+        town.faults.mend();
+        town.planner().run().await.unwrap();
+        town.faults.revive();
+    }
+}
+
+/// A function is killed at its timeout, and then its message holds up the group.
+#[tokio::test]
+async fn a_plan_that_would_not_end_in_time_says_so() {
+    let town = Town::new().await;
+    town.cluster.lock().readers = Some(Arc::new(Barrier::new(2)));
+    let now = town.clock.time();
+    let deadline = now.checked_add(Duration::from_secs(40)).unwrap();
+    let time_passes = async {
+        tokio::task::yield_now().await;
+        town.clock.advance_to(now.checked_add(Duration::from_secs(39)).unwrap());
+    };
+    let (result, ()) = futures::join!(town.planner().run_until(Some(deadline)), time_passes);
+    assert_eq!(result, Err(PlanError::Late));
+    town.cluster.lock().readers = None;
+    town.planner().run().await.unwrap();
 }
 
 #[tokio::test]
