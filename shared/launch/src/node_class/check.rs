@@ -18,6 +18,25 @@ const READY: &str = "Ready";
 const PROFILE_NOT_FOUND: &str = "InstanceProfileNotFound";
 const REFUSED: &str = "RequestRefused";
 const AMI_NOT_FOUND: &str = "AMINotFound";
+/// The reason of a refusal that names neither a right nor anything of the class: it may be about the instance type that was asked
+/// for, or about dry runs. [`asked`] judges it, and it is never written down.
+const UNCLEAR: &str = "RequestUnclear";
+/// How EC2's codes begin that name something of the class:
+/// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+const OF_THE_CLASS: [&str; 12] = [
+    "InvalidAMIID.",
+    "InvalidAMIName.",
+    "InvalidBlockDeviceMapping",
+    "InvalidCapacityReservation",
+    "InvalidGroup.",
+    "InvalidKMSKey.",
+    "InvalidPlacementGroup.",
+    "InvalidSecurityGroup",
+    "InvalidSnapshot",
+    "InvalidSubnet",
+    "InvalidUserData.",
+    "InvalidVolumeType",
+];
 /// The reasons of ValidationSucceeded that come of dry runs. Whatever else makes it false was found without asking EC2.
 const REASONS: [&str; 6] = [
     "CreateLaunchTemplateAuthCheckFailed",
@@ -35,6 +54,9 @@ const REFUSED_FOR: SignedDuration = SignedDuration::from_mins(5);
 pub const PAUSE: SignedDuration = SignedDuration::from_secs(20);
 /// The longest message of a refusal, in characters. EC2 adds a kilobyte of encoded detail to what it may not do.
 const MESSAGE_LENGTH: usize = 400;
+
+/// Stands for the time of an answer that a launch has contradicted.
+const DOUBTED: Timestamp = Timestamp::MIN;
 
 /// The calls that a launch makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +83,8 @@ pub fn refusal(call: Call, error: PortError) -> Result<Option<Refusal>, PortErro
     }
     let reason = match call {
         _ if error.kind != ErrorKind::Denied && error.message.contains("iamInstanceProfile") => PROFILE_NOT_FOUND,
-        _ if error.kind != ErrorKind::Denied => REFUSED,
+        _ if error.kind != ErrorKind::Denied && OF_THE_CLASS.iter().any(|of| error.code.starts_with(of)) => REFUSED,
+        _ if error.kind != ErrorKind::Denied => UNCLEAR,
         Call::CreateLaunchTemplate => REASONS[0],
         Call::CreateFleet => REASONS[1],
         Call::RunInstances => REASONS[2],
@@ -140,6 +163,9 @@ pub fn is_due(check: Option<&LaunchCheck>, key: &str, now: Timestamp) -> bool {
 }
 
 /// What is remembered once EC2 has been asked. Where it did not answer, the last answer is kept.
+///
+/// A refusal that says nothing of rights or of the class takes no class out of service, as in Karpenter: launches find out. Only
+/// where one was refused, too ([`doubted`]), the class is to blame.
 #[must_use]
 pub fn asked(
     before: Option<LaunchCheck>,
@@ -148,17 +174,27 @@ pub fn asked(
     outcome: &Result<Option<Refusal>, PortError>,
     now: Timestamp,
 ) -> LaunchCheck {
+    let mut problem = outcome.as_ref().err().map(ToString::to_string);
     let answer = match outcome {
-        Ok(refusal) => Some(LaunchAnswer { key: key.to_owned(), at: now, refusal: refusal.clone() }),
+        Ok(refusal) => {
+            let mut refusal = refusal.clone();
+            if let Some(unclear) = refusal.as_mut().filter(|refusal| refusal.reason == UNCLEAR) {
+                if before.is_some_and(|before| is_doubted(&before)) {
+                    REFUSED.clone_into(&mut unclear.reason);
+                } else {
+                    problem = refusal.take().map(|unclear| unclear.message);
+                }
+            }
+            Some(LaunchAnswer { key: key.to_owned(), at: now, refusal })
+        }
         Err(_) => before.and_then(|before| before.answer),
     };
-    LaunchCheck {
-        node_class: node_class.to_owned(),
-        asked: key.to_owned(),
-        asked_at: now,
-        problem: outcome.as_ref().err().map(ToString::to_string),
-        answer,
-    }
+    LaunchCheck { node_class: node_class.to_owned(), asked: key.to_owned(), asked_at: now, problem, answer }
+}
+
+/// Whether a launch was refused since EC2 answered.
+fn is_doubted(check: &LaunchCheck) -> bool {
+    check.answer.as_ref().is_some_and(|answer| answer.at == DOUBTED)
 }
 
 /// The same, with the question open again: a real launch was refused, whatever a dry run said before.
@@ -166,7 +202,7 @@ pub fn asked(
 pub fn doubted(check: LaunchCheck) -> LaunchCheck {
     let answer = check.answer.map(|answer| LaunchAnswer {
         // Due at once, and in force until there is another.
-        at: Timestamp::MIN,
+        at: DOUBTED,
         ..answer
     });
     LaunchCheck { answer, ..check }

@@ -63,6 +63,29 @@ fn errors_of_dry_runs_have_karpenters_reasons() {
     assert!(of(Call::CreateFleet, ErrorKind::Unavailable, "", "no route").is_err());
 }
 
+/// The sampled type, a parameter of the dry run, a parameter that EC2 learnt lately: none is the fault of the class.
+#[test]
+fn a_refusal_that_names_no_right_and_nothing_of_the_class_leaves_it_in_service() {
+    let class = class();
+    let status = resolved(&class, None, at(5));
+    let key = key(&class, &status);
+    for code in ["InvalidParameterCombination", "InvalidParameterValue", "UnknownParameter", "InvalidRequest"] {
+        let error = PortError::new(ErrorKind::Invalid, "EC2 RunInstances", "odd").with_code(code);
+        let outcome = refusal(Call::RunInstances, error);
+        let check = asked(None, "default", &key, &outcome, at(7));
+        assert_eq!(told(&apply(&class, status.clone(), Some(&check), at(7))).3, ConditionStatus::True, "{code}");
+        assert!(check.problem.as_ref().is_some_and(|problem| problem.contains("odd")), "{check:?}");
+        // A launch was refused, too: now it is the class.
+        let again = asked(Some(doubted(check)), "default", &key, &outcome, at(30));
+        let refused = apply(&class, status.clone(), Some(&again), at(30));
+        let (validation, reason, message, ready) = told(&refused);
+        assert_eq!((validation, reason, ready), (ConditionStatus::False, "RequestRefused", ConditionStatus::False));
+        assert!(message.contains("odd"), "{message}");
+    }
+    let subnet = PortError::new(ErrorKind::Invalid, "EC2 RunInstances", "gone").with_code("InvalidSubnetID.NotFound");
+    assert_eq!(refusal(Call::RunInstances, subnet).unwrap().unwrap().reason, REFUSED);
+}
+
 #[test]
 fn a_new_class_is_not_ready_before_ec2_has_answered() {
     let class = class();
