@@ -17,15 +17,27 @@ pub(crate) struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Apply everything.
-    Install(Wake),
+    Install {
+        /// What becomes of the webhook.
+        wake: Wake,
+        /// Whether its URL is an endpoint of the operator's own, which the control plane reaches by whatever route it has.
+        own_endpoint: bool,
+    },
     /// Remove everything but the definitions.
     Uninstall,
+    /// Delete all NodePools, NodeClaims and EC2NodeClasses, and wait until their instances are gone.
+    RemoveNodes,
+    /// Nothing: nodes are removed when Terraform destroys, not before.
+    Nothing,
 }
 
 /// Why a request makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EventError {
-    #[error("the event cannot be read: {0}; send {{\"action\":\"install\"}} or {{\"action\":\"uninstall\"}}")]
+    #[error(
+        "the event cannot be read: {0}; send {{\"action\":\"install\"}}, {{\"action\":\"uninstall\"}} or \
+             {{\"action\":\"removeNodes\"}}"
+    )]
     Malformed(String),
     #[error("no cluster is named: set CLUSTER_NAME, or \"cluster\" in the event")]
     NoCluster,
@@ -48,6 +60,9 @@ struct Event {
     /// Absent leaves the webhook as it is; `null` removes it.
     #[serde(default, deserialize_with = "given")]
     wake_url: Option<Option<String>>,
+    /// Whether the URL is an endpoint of the operator's own.
+    #[serde(default)]
+    own_endpoint: bool,
     /// Added by Terraform's aws_lambda_invocation.
     tf: Option<Terraform>,
 }
@@ -57,6 +72,7 @@ struct Event {
 enum Verb {
     Install,
     Uninstall,
+    RemoveNodes,
 }
 
 #[derive(Deserialize)]
@@ -87,17 +103,24 @@ pub(crate) fn read(event: Value, cluster: Option<&str>) -> Result<Request, Event
         (named, environment) => named.or_else(|| environment.map(str::to_owned)).ok_or(EventError::NoCluster)?,
     };
     // On destroy Terraform sends the same input and only adds that it is one.
+    let applies = event.tf.as_ref().is_some_and(|terraform| !matches!(terraform.action, TerraformAction::Delete));
     let destroys = event.tf.is_some_and(|terraform| matches!(terraform.action, TerraformAction::Delete));
     let action = match event.action {
         Verb::Uninstall => Action::Uninstall,
+        Verb::RemoveNodes if applies => Action::Nothing,
+        Verb::RemoveNodes => Action::RemoveNodes,
         Verb::Install if destroys => Action::Uninstall,
-        Verb::Install => Action::Install(match event.wake_url {
-            None => Wake::Keep,
-            Some(None) => Wake::Off,
-            Some(Some(url)) => Wake::Url(url),
-        }),
+        Verb::Install => Action::Install { wake: wake(event.wake_url), own_endpoint: event.own_endpoint },
     };
     Ok(Request { cluster, action })
+}
+
+fn wake(url: Option<Option<String>>) -> Wake {
+    match url {
+        None => Wake::Keep,
+        Some(None) => Wake::Off,
+        Some(Some(url)) => Wake::Url(url),
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +136,10 @@ mod tests {
     fn reads_what_terraform_sends() {
         let install = sample(include_str!("../../../events/installer.install.json"));
         assert_eq!(install.cluster, "example");
-        assert!(matches!(install.action, Action::Install(Wake::Url(url)) if url.starts_with("https://")));
+        let Action::Install { wake: Wake::Url(url), own_endpoint: false } = install.action else {
+            panic!("{install:?}")
+        };
+        assert!(url.starts_with("https://"));
         let uninstall = sample(include_str!("../../../events/installer.uninstall.json"));
         assert_eq!(uninstall.action, Action::Uninstall);
     }
@@ -121,9 +147,20 @@ mod tests {
     #[test]
     fn a_url_that_is_absent_is_not_a_url_that_is_null() {
         let action = |event| read(event, Some("one")).unwrap().action;
-        assert_eq!(action(json!({ "action": "install" })), Action::Install(Wake::Keep));
-        assert_eq!(action(json!({ "action": "install", "wakeUrl": null })), Action::Install(Wake::Off));
+        let install = |wake| Action::Install { wake, own_endpoint: false };
+        assert_eq!(action(json!({ "action": "install" })), install(Wake::Keep));
+        assert_eq!(action(json!({ "action": "install", "wakeUrl": null })), install(Wake::Off));
         assert_eq!(action(json!({ "action": "uninstall" })), Action::Uninstall);
+    }
+
+    #[test]
+    fn nodes_are_removed_on_destroy_or_when_a_person_asks_and_never_on_apply() {
+        let action = |event| read(event, Some("one")).unwrap().action;
+        let by_terraform = |what: &str| action(json!({ "action": "removeNodes", "tf": { "action": what } }));
+        assert_eq!(by_terraform("create"), Action::Nothing);
+        assert_eq!(by_terraform("update"), Action::Nothing);
+        assert_eq!(by_terraform("delete"), Action::RemoveNodes);
+        assert_eq!(action(json!({ "action": "removeNodes" })), Action::RemoveNodes);
     }
 
     #[test]

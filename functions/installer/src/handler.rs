@@ -4,29 +4,42 @@ use crate::event::{Action, read};
 use aws_config::SdkConfig;
 use lambda_runtime::Error;
 use nodeless_eks::Tokens;
-use nodeless_kubernetes::install::{self, InstallError, Report};
+use nodeless_kubernetes::install::{self, InstallError, Report, Wake};
 use nodeless_kubernetes::{ApiServer, Connection};
 use nodeless_ports::ErrorKind;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, sleep};
 
 /// Terraform invokes us as soon as it has made our access entry, and EKS takes up to a minute to honour one.
 const ACCESS_WITHIN: Duration = Duration::from_secs(75);
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Does what an event asks for. `cluster` is the one that this function is set up for.
-pub(crate) async fn handle(event: Value, cluster: Option<&str>, config: &SdkConfig) -> Result<Report, Error> {
+/// What is kept back of the function's time to say what is left.
+const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(20);
+
+/// Does what an event asks for. `cluster` is the one that this function is set up for, and by `deadline` it is ended.
+pub(crate) async fn handle(
+    event: Value,
+    cluster: Option<&str>,
+    deadline: SystemTime,
+    config: &SdkConfig,
+) -> Result<Report, Error> {
     let request = read(event, cluster)?;
+    if request.action == Action::Nothing {
+        return Ok(Report::default());
+    }
+    let time = deadline.duration_since(SystemTime::now()).unwrap_or_default().saturating_sub(KEPT_FOR_THE_ANSWER);
     let access = match nodeless_eks::describe(config, &request.cluster).await {
         // `terraform destroy` of everything: with the cluster went all that we would remove.
-        Err(error) if error.kind == ErrorKind::NotFound && request.action == Action::Uninstall => {
-            tracing::warn!(cluster = request.cluster, "there is no such cluster any more; nothing to uninstall");
+        Err(error) if error.kind == ErrorKind::NotFound && !matches!(request.action, Action::Install { .. }) => {
+            tracing::warn!(cluster = request.cluster, "there is no such cluster any more; nothing to remove");
             return Ok(Report::default());
         }
         access => access?,
     };
+    let action = reachable(request.action, access.egress_by_aws);
     let tokens = Arc::new(Tokens::new(config, &request.cluster)?);
     let server = ApiServer { url: access.endpoint, certificate_authority: access.certificate_authority };
     let connection = Connection::with_tokens(&server, move || {
@@ -34,20 +47,37 @@ pub(crate) async fn handle(event: Value, cluster: Option<&str>, config: &SdkConf
         async move { tokens.token().await }
     })
     .await?;
-    let report = perform(&connection, &request.action).await?;
+    let report = perform(&connection, &action, time).await?;
     for step in &report.steps {
         tracing::info!(object = step.object, outcome = %step.outcome, note = step.note, "installed");
     }
     Ok(report)
 }
 
+/// The same without a webhook that the control plane may not reach: each Event of a pod that cannot be scheduled would be held up
+/// for the webhook's timeout of two seconds.
+fn reachable(action: Action, egress_by_aws: bool) -> Action {
+    match action {
+        Action::Install { wake: Wake::Url(_), own_endpoint: false } if !egress_by_aws => {
+            tracing::warn!(
+                "the cluster's controlPlaneEgressMode is not AWS_MANAGED, so its API server may not reach the Function URL of wake: \
+                 the webhook is left out, and pods wait for the heartbeat; set wake_endpoint in Terraform where it does"
+            );
+            Action::Install { wake: Wake::Off, own_endpoint: false }
+        }
+        other => other,
+    }
+}
+
 /// Does it, and waits while the API server does not know us yet.
-async fn perform(connection: &Connection, action: &Action) -> Result<Report, InstallError> {
+async fn perform(connection: &Connection, action: &Action, time: Duration) -> Result<Report, InstallError> {
     let deadline = Instant::now() + ACCESS_WITHIN;
     loop {
         let done = match action {
-            Action::Install(wake) => install::install(connection, wake).await,
+            Action::Install { wake, .. } => install::install(connection, wake).await,
             Action::Uninstall => install::uninstall(connection).await,
+            Action::RemoveNodes => install::remove_nodes(connection, time).await,
+            Action::Nothing => Ok(Report::default()),
         };
         match done {
             Err(InstallError::Api(error)) if error.kind == ErrorKind::Denied && Instant::now() < deadline => {
@@ -56,5 +86,21 @@ async fn perform(connection: &Connection, action: &Action) -> Result<Report, Ins
             }
             done => return done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_webhook_is_left_out_where_the_api_server_may_not_reach_it() {
+        let install =
+            |own_endpoint| Action::Install { wake: Wake::Url("https://a.example/secret".to_owned()), own_endpoint };
+        assert_eq!(reachable(install(false), true), install(false));
+        assert_eq!(reachable(install(true), false), install(true));
+        let without = Action::Install { wake: Wake::Off, own_endpoint: false };
+        assert_eq!(reachable(install(false), false), without);
+        assert_eq!(reachable(Action::Uninstall, false), Action::Uninstall);
     }
 }

@@ -15,7 +15,8 @@ async fn main() -> Result<(), Error> {
     let config = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
     let (cluster, config) = (&cluster, &config);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
-        handler::handle(event.payload, cluster.as_deref(), config).await
+        let deadline = event.context.deadline();
+        handler::handle(event.payload, cluster.as_deref(), deadline, config).await
     }))
     .await
 }

@@ -3,7 +3,7 @@
 use aws_config::SdkConfig;
 use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError};
 use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
-use aws_sdk_eks::types::Cluster;
+use aws_sdk_eks::types::{Cluster, ControlPlaneEgressModeType};
 use nodeless_ports::{ErrorKind, PortError};
 
 const OPERATION: &str = "EKS DescribeCluster";
@@ -25,6 +25,9 @@ pub struct ClusterAccess {
     pub version: String,
     /// The range of the services' addresses, IPv4 or IPv6; user data of nodes needs it.
     pub service_cidr: Option<String>,
+    /// Whether calls of the control plane to addresses outside the VPC, such as a webhook's, leave by a route of AWS. Where they
+    /// do not (`controlPlaneEgressMode` is CUSTOMER_ROUTED or CUSTOMER_ISOLATED), they may go nowhere.
+    pub egress_by_aws: bool,
 }
 
 /// Asks EKS about a cluster.
@@ -68,7 +71,14 @@ fn access(name: &str, cluster: &Cluster) -> Result<ClusterAccess, PortError> {
         service_cidr: network
             .and_then(|network| network.service_ipv4_cidr().or_else(|| network.service_ipv6_cidr()))
             .map(str::to_owned),
+        egress_by_aws: egress_by_aws(cluster),
     })
+}
+
+/// Clusters from before there was a choice say nothing.
+fn egress_by_aws(cluster: &Cluster) -> bool {
+    let mode = cluster.resources_vpc_config().and_then(|network| network.control_plane_egress_mode());
+    mode.is_none_or(|mode| *mode == ControlPlaneEgressModeType::AwsManaged)
 }
 
 fn refuse(name: &str, error: &SdkError<DescribeClusterError>) -> PortError {
@@ -106,7 +116,7 @@ fn judge(code: &str, unbuilt: bool, name: &str) -> (ErrorKind, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aws_sdk_eks::types::{Certificate, ClusterStatus, KubernetesNetworkConfigResponse};
+    use aws_sdk_eks::types::{Certificate, ClusterStatus, KubernetesNetworkConfigResponse, VpcConfigResponse};
 
     fn cluster() -> aws_sdk_eks::types::builders::ClusterBuilder {
         Cluster::builder()
@@ -115,6 +125,17 @@ mod tests {
             .arn("arn:aws:eks:us-east-1:123456789012:cluster/one")
             .version("1.33")
             .status(ClusterStatus::Active)
+    }
+
+    #[test]
+    fn only_aws_is_sure_to_route_calls_out_of_the_control_plane() {
+        let of = |mode: ControlPlaneEgressModeType| {
+            let network = VpcConfigResponse::builder().control_plane_egress_mode(mode).build();
+            access("one", &cluster().resources_vpc_config(network).build()).unwrap().egress_by_aws
+        };
+        assert!(access("one", &cluster().build()).unwrap().egress_by_aws, "an older cluster says nothing");
+        assert!(of(ControlPlaneEgressModeType::AwsManaged));
+        assert!(!of(ControlPlaneEgressModeType::CustomerRouted) && !of(ControlPlaneEgressModeType::CustomerIsolated));
     }
 
     #[test]

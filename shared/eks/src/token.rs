@@ -65,14 +65,21 @@ impl std::fmt::Display for SignError {
 
 impl std::error::Error for SignError {}
 
+/// The domains of partitions other than `aws` and `aws-us-gov`, by how their regions' names begin: the `dnsSuffix` in the
+/// partitions.json of the AWS SDKs.
+const DOMAINS: [(&str, &str); 6] = [
+    ("cn-", "amazonaws.com.cn"),
+    ("eusc-", "amazonaws.eu"),
+    ("us-iso-", "c2s.ic.gov"),
+    ("us-isob-", "sc2s.sgov.gov"),
+    ("eu-isoe-", "cloud.adc-e.uk"),
+    ("us-isof-", "csp.hci.ic.gov"),
+];
+
 /// The regional STS endpoint: it answers where the global one would have to be reached across regions.
 fn sts_url(region: &str) -> String {
-    let domain = match region {
-        _ if region.starts_with("cn-") => "amazonaws.com.cn",
-        _ if region.starts_with("us-iso-") => "c2s.ic.gov",
-        _ if region.starts_with("us-isob-") => "sc2s.sgov.gov",
-        _ => "amazonaws.com",
-    };
+    let domain =
+        DOMAINS.iter().find(|(prefix, _)| region.starts_with(prefix)).map_or("amazonaws.com", |(_, name)| name);
     format!("https://sts.{region}.{domain}/?Action=GetCallerIdentity&Version=2011-06-15")
 }
 
@@ -276,6 +283,7 @@ mod tests {
     #[test]
     fn each_partition_has_its_sts() {
         assert!(sts_url("cn-north-1").starts_with("https://sts.cn-north-1.amazonaws.com.cn/"));
+        assert!(sts_url("eusc-de-east-1").starts_with("https://sts.eusc-de-east-1.amazonaws.eu/"));
         assert!(sts_url("us-gov-west-1").starts_with("https://sts.us-gov-west-1.amazonaws.com/"));
     }
 

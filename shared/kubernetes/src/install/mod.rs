@@ -7,6 +7,9 @@
 mod apply;
 mod definitions;
 mod manifests;
+mod removal;
+
+pub use removal::remove_nodes;
 
 use crate::connection::Connection;
 use nodeless_ports::PortError;
@@ -110,6 +113,18 @@ pub enum InstallError {
         object: String,
         /// What the API server says.
         reason: String,
+    },
+    /// Objects that were deleted are not gone yet.
+    #[error(
+        "{count} objects of kind {kind} are still there: {objects}; see what holds them up (kubectl describe), and do this again"
+    )]
+    Left {
+        /// How many.
+        count: usize,
+        /// Their kind.
+        kind: &'static str,
+        /// Some of them, with what they wait for.
+        objects: String,
     },
     /// What was asked for makes no sense.
     #[error("{0}")]

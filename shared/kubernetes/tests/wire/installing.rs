@@ -1,10 +1,12 @@
 //! Installation, and what a wrong address or identity looks like.
 
-use super::{World, connect, node_pool, node_pools, serve};
+use super::{World, connect, node_class, node_classes, node_pool, node_pools, serve};
 use nodeless_kubernetes::KubeCluster;
-use nodeless_kubernetes::install::{Outcome, Wake, install, uninstall};
+use nodeless_kubernetes::install::{InstallError, Outcome, Wake, install, remove_nodes, uninstall};
 use nodeless_ports::{Cluster as _, ErrorKind};
 use nodeless_simulation::kubernetes::ListOptions;
+use serde_json::json;
+use std::time::Duration;
 
 const URL: &str = "https://abc.lambda-url.us-east-1.on.aws/secret";
 
@@ -33,6 +35,25 @@ async fn installs_once_and_uninstalls_all_but_the_definitions() {
     assert_eq!(world.server.list(&node_pools(), &ListOptions::default()).unwrap().items.len(), 1);
     let nothing = uninstall(&world.connection).await.unwrap();
     assert!(nothing.steps.iter().all(|step| matches!(step.outcome, Outcome::Absent | Outcome::Kept)), "{nothing}");
+}
+
+/// Nobody takes the finalizer of the EC2NodeClass off here, as the catalog function would.
+#[tokio::test]
+async fn nodes_are_removed_in_order_and_what_stays_is_named() {
+    let world = World::bare().await;
+    let none = remove_nodes(&world.connection, Duration::ZERO).await.unwrap();
+    assert!(none.steps.is_empty(), "without definitions there is nothing to remove: {none}");
+    install(&world.connection, &Wake::Off).await.unwrap();
+    world.create(&node_pools(), node_pool("default"));
+    let mut class = node_class("default");
+    class["metadata"]["finalizers"] = json!(["karpenter.k8s.aws/termination"]);
+    world.create(&node_classes(), class);
+    let error = remove_nodes(&world.connection, Duration::ZERO).await.unwrap_err();
+    let InstallError::Left { count: 1, kind: "EC2NodeClass", objects } = &error else { panic!("{error}") };
+    assert_eq!(objects, "default");
+    assert!(world.server.list(&node_pools(), &ListOptions::default()).unwrap().items.is_empty());
+    let deleted = &world.server.list(&node_classes(), &ListOptions::default()).unwrap().items[0];
+    assert!(deleted["metadata"]["deletionTimestamp"].is_string(), "{deleted}");
 }
 
 #[tokio::test]
