@@ -49,3 +49,16 @@ resource "aws_eks_access_policy_association" "installer" {
     type = "cluster"
   }
 }
+
+# A private endpoint answers from the cluster security group, which lets in nothing but itself.
+resource "aws_vpc_security_group_ingress_rule" "functions" {
+  for_each = try(var.vpc_config.cluster_security_group_id, null) == null ? {} : { for i, group in var.vpc_config.security_group_ids : tostring(i) => group }
+
+  description                  = "nodeless functions reach the API server of ${local.cluster}"
+  security_group_id            = var.vpc_config.cluster_security_group_id
+  referenced_security_group_id = each.value
+  ip_protocol                  = "tcp"
+  from_port                    = 443
+  to_port                      = 443
+  tags                         = local.tags
+}

@@ -32,6 +32,9 @@ resource "aws_cloudwatch_event_rule" "schedule" {
   schedule_expression = each.value.expression
   state               = var.schedules_enabled ? "ENABLED" : "DISABLED"
   tags                = local.tags
+
+  # A plan before the definitions, the rights and the catalog are there could only fail.
+  depends_on = [aws_lambda_invocation.install, aws_lambda_invocation.catalog]
 }
 
 # Through the queue and not straight to the function: the queue is what keeps planners from running side by side.

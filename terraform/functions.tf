@@ -50,8 +50,9 @@ resource "aws_lambda_function" "function" {
 
   tags = local.tags
 
-  # A function that logs before its group exists creates one without retention; one that starts before its policy fails.
-  depends_on = [aws_cloudwatch_log_group.function, aws_iam_role_policy.function]
+  # A function that logs before its group exists creates one without retention; one that starts before its policy fails; and
+  # without the last one Lambda can neither make nor, on destroy, delete the network interfaces in the VPC.
+  depends_on = [aws_cloudwatch_log_group.function, aws_iam_role_policy.function, aws_iam_role_policy_attachment.vpc]
 }
 
 # These wake each other, and lifecycle itself, by messages. Lambda counts the invocations of such a chain and stops it after about

@@ -10,6 +10,8 @@ resource "aws_lambda_invocation" "install" {
     action  = "install"
     cluster = local.cluster
     wakeUrl = var.wake_enabled ? local.wake_url : null
+    # Whether the API server reaches it whatever its controlPlaneEgressMode.
+    ownEndpoint = var.wake_endpoint != null
     # Re-invoked when any of these changes. The zip embeds CRDs, RBAC and the webhook.
     version = join("-", compact([substr(sha256(filebase64sha256("${var.artifacts_directory}/installer/bootstrap.zip")), 0, 12), var.installation_version]))
   })
@@ -18,5 +20,61 @@ resource "aws_lambda_invocation" "install" {
     aws_eks_access_policy_association.installer,
     aws_eks_access_entry.controller,
     aws_cloudformation_stack.wake_permission,
+    aws_vpc_security_group_ingress_rule.functions,
   ]
+}
+
+# The first catalog: without it there is nothing to plan with. The apply fails where nothing can be read from EC2, rather than
+# every plan after it.
+resource "aws_lambda_invocation" "catalog" {
+  count = var.install ? 1 : 0
+
+  function_name = aws_lambda_function.function["catalog"].function_name
+
+  input = jsonencode({
+    required = true
+    # Invoked again when this changes: another release may store the catalog in another form.
+    version = substr(sha256(filebase64sha256("${var.artifacts_directory}/catalog/bootstrap.zip")), 0, 12)
+  })
+
+  # It reads EC2NodeClasses, whose definition and rights have to be there.
+  depends_on = [aws_lambda_invocation.install]
+}
+
+# Removes every node when nodeless is destroyed, while it is still at work: everything that this depends on is destroyed after it.
+# Without it what runs then keeps running.
+resource "aws_lambda_invocation" "remove_nodes" {
+  count = var.install && var.remove_nodes_on_destroy ? 1 : 0
+
+  function_name   = aws_lambda_function.function["installer"].function_name
+  lifecycle_scope = "CRUD"
+
+  input = jsonencode({
+    action  = "removeNodes"
+    cluster = local.cluster
+  })
+
+  depends_on = [
+    aws_lambda_invocation.install,
+    aws_lambda_event_source_mapping.plan,
+    aws_lambda_event_source_mapping.claims,
+    aws_lambda_permission.catalog,
+    aws_cloudwatch_event_target.heartbeat,
+    aws_cloudwatch_event_target.sweep,
+    aws_cloudwatch_event_target.catalog,
+    aws_sqs_queue_policy.events,
+    aws_eks_access_entry.node,
+  ]
+}
+
+# A warning, not an error: what public_access_cidrs lets in may be known to lead to Lambda.
+check "endpoint_is_reachable" {
+  data "aws_eks_cluster" "this" {
+    name = local.cluster
+  }
+
+  assert {
+    condition     = var.vpc_config != null || (data.aws_eks_cluster.this.vpc_config[0].endpoint_public_access && contains(data.aws_eks_cluster.this.vpc_config[0].public_access_cidrs, "0.0.0.0/0"))
+    error_message = "The functions run outside the VPC, and the endpoint of cluster ${local.cluster} is private or lets in only what public_access_cidrs says. Lambda calls from addresses of AWS that change: set vpc_config, and endpoint_private_access on the cluster."
+  }
 }

@@ -29,7 +29,8 @@ locals {
 
   # A value that cannot be guessed and does not change: the data source draws anew at each read, terraform_data keeps the first.
   wake_path = var.wake_enabled ? "/${sensitive(terraform_data.wake_path[0].output)}" : ""
-  wake_url  = var.wake_enabled ? "${trimsuffix(aws_lambda_function_url.wake[0].function_url, "/")}${local.wake_path}" : ""
+  wake_host = var.wake_enabled ? (startswith(coalesce(var.wake_endpoint, "-"), "https://") ? var.wake_endpoint : aws_lambda_function_url.wake[0].function_url) : ""
+  wake_url  = var.wake_enabled ? "${trimsuffix(local.wake_host, "/")}${local.wake_path}" : ""
 
   # What a function reads from its environment. These names are a contract with the Rust code; the tests hold both to it.
   environment = {

@@ -15,7 +15,7 @@ resource "aws_iam_role" "node" {
     Version = "2012-10-17"
     Statement = [{
       Effect    = "Allow"
-      Principal = { Service = "ec2.amazonaws.com" }
+      Principal = { Service = local.partition == "aws-cn" ? "ec2.amazonaws.com.cn" : "ec2.amazonaws.com" }
       Action    = "sts:AssumeRole"
     }]
   })

@@ -169,6 +169,50 @@ resource "aws_cloudwatch_metric_alarm" "churn" {
   tags                = local.tags
 }
 
+# The scheduler writes an Event for a pod that waits every few minutes, and each calls wake.
+resource "aws_cloudwatch_metric_alarm" "wake_silent" {
+  count = var.alarms.enabled && var.wake_enabled && var.schedules_enabled ? 1 : 0
+
+  alarm_name          = "${local.name}-wake-silent"
+  alarm_description   = "Pods waited for half an hour, and the API server never called wake: they wait for the heartbeat, up to a minute each. Is the webhook nodeless-wake there, and can the control plane reach the Function URL (controlPlaneEgressMode, wake_endpoint)?"
+  evaluation_periods  = 2
+  threshold           = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+
+  metric_query {
+    id          = "silent"
+    expression  = "IF(waiting > 0 AND FILL(calls, 0) < 1, 1, 0)"
+    label       = "Pods wait and wake is not called"
+    return_data = true
+  }
+
+  metric_query {
+    id = "waiting"
+    metric {
+      namespace   = local.namespace
+      metric_name = "PendingPods"
+      dimensions  = { Cluster = local.cluster }
+      stat        = "Minimum"
+      period      = 900
+    }
+  }
+
+  metric_query {
+    id = "calls"
+    metric {
+      namespace   = "AWS/Lambda"
+      metric_name = "Invocations"
+      dimensions  = { FunctionName = aws_lambda_function.function["wake"].function_name }
+      stat        = "Sum"
+      period      = 900
+    }
+  }
+}
+
 resource "aws_cloudwatch_metric_alarm" "limit" {
   for_each = local.limit_alarms
 

@@ -64,7 +64,7 @@ variable "functions" {
     }), {})
     installer = optional(object({
       memory               = optional(number, 256)
-      timeout              = optional(number, 120)
+      timeout              = optional(number, 900)
       reserved_concurrency = optional(number, -1)
     }), {})
   })
@@ -88,10 +88,11 @@ variable "functions" {
 }
 
 variable "vpc_config" {
-  description = "Subnets and security groups to run the functions in, for a cluster whose API endpoint is private. null (default) runs them outside any VPC: interface endpoints or NAT cost more than everything else together. The subnets need a way to EC2, SQS, DynamoDB, EKS, STS, SSM, IAM and Pricing, and to ARC where zonal_shift_enabled."
+  description = "Subnets and security groups to run the functions in, for a cluster whose API endpoint is private or whose public_access_cidrs do not let Lambda in. null (default) runs them outside any VPC: interface endpoints or NAT cost more than everything else together. The subnets need a way to EC2, SQS, DynamoDB (a gateway endpoint is free), EKS, STS, SSM and CloudWatch Logs, for all of which there are interface endpoints; IAM and the Price List have none in most regions, and ARC (zonal_shift_enabled) none at all, so the functions need a NAT gateway for those. cluster_security_group_id adds a rule to that group by which the functions reach a private endpoint; null leaves the rule to you."
   type = object({
-    subnet_ids         = list(string)
-    security_group_ids = list(string)
+    subnet_ids                = list(string)
+    security_group_ids        = list(string)
+    cluster_security_group_id = optional(string)
   })
   default = null
 
@@ -316,5 +317,23 @@ variable "tags" {
   description = "Tags for everything the module creates. Nodes are tagged by their EC2NodeClass."
   type        = map(string)
   default     = {}
+  nullable    = false
+}
+
+variable "wake_endpoint" {
+  description = "For clusters whose controlPlaneEgressMode is CUSTOMER_ROUTED or CUSTOMER_ISOLATED, where the installer leaves the webhook out, since Events would be held up if the API server could not reach it. \"function-url\": the route of the control plane reaches the internet, so register the Function URL. An https:// address: that of a proxy of yours, with a certificate that the API server trusts, which passes requests on to the Function URL, path included. null (default): as the mode says."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.wake_endpoint == null || var.wake_endpoint == "function-url" ? true : can(regex("^https://[^/?#]+/?$", var.wake_endpoint))
+    error_message = "wake_endpoint must be \"function-url\" or an https:// address without a path, such as https://wake.example.internal."
+  }
+}
+
+variable "remove_nodes_on_destroy" {
+  description = "Whether terraform destroy first deletes all NodePools, NodeClaims and EC2NodeClasses of the cluster and waits, up to the installer's timeout, until their nodes are drained and their instances gone. false (default) leaves the nodes as they are, as a move to Karpenter needs."
+  type        = bool
+  default     = false
   nullable    = false
 }

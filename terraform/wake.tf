@@ -34,7 +34,8 @@ resource "aws_cloudformation_stack" "wake_permission" {
   #checkov:skip=CKV_AWS_124:one permission, made and watched by Terraform
   count = var.wake_enabled ? 1 : 0
 
-  name = "${local.name}-wake-permission"
+  # Cluster names may have underscores, names of stacks may not. The hash keeps a_b and a-b apart.
+  name = "${replace(local.name, "_", "-")}-wake-permission${strcontains(local.name, "_") ? "-${substr(sha256(local.name), 0, 6)}" : ""}"
   tags = local.tags
 
   template_body = jsonencode({

@@ -2,6 +2,9 @@
 # their place as artifacts_directory.
 
 mock_provider "aws" {
+  mock_data "aws_eks_cluster" {
+    defaults = { vpc_config = [{ endpoint_public_access = true, public_access_cidrs = ["0.0.0.0/0"] }] }
+  }
   override_data {
     target = data.aws_caller_identity.current
     values = { account_id = "111122223333" }
@@ -486,7 +489,7 @@ run "metrics_and_alarms" {
 
   assert {
     condition = alltrue([
-      for a in concat(values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), values(aws_cloudwatch_metric_alarm.stale_heartbeat), values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn) :
+      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), values(aws_cloudwatch_metric_alarm.stale_heartbeat), values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn) :
       tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
     ])
     error_message = "Every alarm must notify the topic and say what to look at."
@@ -550,5 +553,119 @@ run "extra_environment_and_size" {
   assert {
     condition     = aws_lambda_function.function["planner"].timeout == 20 && aws_sqs_queue.plan.visibility_timeout_seconds == 25 && aws_lambda_function.function["planner"].memory_size == 1024
     error_message = "A planner timeout must carry over to its queue, and leave the other sizes alone."
+  }
+}
+
+run "nodes_stay_on_destroy_unless_asked" {
+  assert {
+    condition     = length(aws_lambda_invocation.remove_nodes) == 0
+    error_message = "Whoever moves to Karpenter destroys nodeless and keeps the nodes."
+  }
+}
+
+run "nodes_go_on_destroy_where_asked" {
+  variables {
+    remove_nodes_on_destroy = true
+  }
+
+  assert {
+    condition     = jsondecode(one(aws_lambda_invocation.remove_nodes).input) == { action = "removeNodes", cluster = "example" } && one(aws_lambda_invocation.remove_nodes).lifecycle_scope == "CRUD" && aws_lambda_function.function["installer"].timeout == 900
+    error_message = "The installer must be asked to remove nodes on destroy, and have the time for it."
+  }
+}
+
+run "the_first_catalog_must_succeed" {
+  assert {
+    condition     = jsondecode(one(aws_lambda_invocation.catalog).input).required
+    error_message = "An installation without a catalog must fail."
+  }
+}
+
+run "nothing_is_invoked_without_installation" {
+  variables {
+    install                 = false
+    remove_nodes_on_destroy = true
+  }
+
+  assert {
+    condition     = length(aws_lambda_invocation.install) + length(aws_lambda_invocation.catalog) + length(aws_lambda_invocation.remove_nodes) == 0
+    error_message = "install = false must leave the cluster alone."
+  }
+}
+
+run "wake_by_an_endpoint_of_ones_own" {
+  variables {
+    wake_endpoint = "https://wake.example.internal/"
+  }
+
+  assert {
+    condition     = startswith(jsondecode(nonsensitive(one(aws_lambda_invocation.install).input)).wakeUrl, "https://wake.example.internal/0123") && jsondecode(nonsensitive(one(aws_lambda_invocation.install).input)).ownEndpoint
+    error_message = "The webhook must be registered with the endpoint and the secret path."
+  }
+}
+
+run "wake_by_the_function_url_whatever_the_egress_mode" {
+  variables {
+    wake_endpoint = "function-url"
+  }
+
+  assert {
+    condition     = startswith(jsondecode(nonsensitive(one(aws_lambda_invocation.install).input)).wakeUrl, "https://mock.lambda-url.") && jsondecode(nonsensitive(one(aws_lambda_invocation.install).input)).ownEndpoint
+    error_message = "The Function URL must be registered."
+  }
+}
+
+run "functions_in_a_vpc_reach_the_cluster" {
+  variables {
+    vpc_config = { subnet_ids = ["subnet-1"], security_group_ids = ["sg-1", "sg-2"], cluster_security_group_id = "sg-cluster" }
+  }
+
+  assert {
+    condition     = [for r in aws_vpc_security_group_ingress_rule.functions : [r.security_group_id, r.referenced_security_group_id, r.from_port, r.to_port]] == [["sg-cluster", "sg-1", 443, 443], ["sg-cluster", "sg-2", 443, 443]]
+    error_message = "Each group of the functions must be let in at port 443."
+  }
+
+  assert {
+    condition     = length(aws_iam_role_policy_attachment.vpc) == length(aws_lambda_function.function) - 1
+    error_message = "All functions but wake need network interfaces."
+  }
+}
+
+run "an_endpoint_that_lambda_cannot_reach_is_told" {
+  command = plan
+
+  override_data {
+    target = data.aws_eks_cluster.this
+    values = { vpc_config = [{ endpoint_public_access = true, public_access_cidrs = ["198.51.100.0/24"] }] }
+  }
+
+  expect_failures = [check.endpoint_is_reachable]
+}
+
+run "underscores_in_the_clusters_name" {
+  variables {
+    cluster_name = "a_b"
+  }
+
+  assert {
+    condition     = can(regex("^[A-Za-z][A-Za-z0-9-]*$", one(aws_cloudformation_stack.wake_permission).name)) && one(aws_cloudformation_stack.wake_permission).name != "nodeless-a-b-wake-permission"
+    error_message = "Names of stacks have no underscores, and those of a_b and a-b must differ."
+  }
+}
+
+run "china" {
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws-cn" }
+  }
+
+  assert {
+    condition     = jsondecode(aws_iam_role.node[0].assume_role_policy).Statement[0].Principal.Service == "ec2.amazonaws.com.cn"
+    error_message = "EC2 has a service principal of its own in China."
+  }
+
+  assert {
+    condition     = alltrue([for arn in flatten([for name, policy in aws_iam_role_policy.function : [for s in jsondecode(policy.policy).Statement : flatten([s.Resource])]]) : arn == "*" || startswith(arn, "arn:aws-cn:") || startswith(arn, "arn:aws:") && strcontains(arn, "mock")])
+    error_message = "Policies must name resources of the partition."
   }
 }

@@ -1,6 +1,9 @@
 # What the module refuses, and that it does so at plan time.
 
 mock_provider "aws" {
+  mock_data "aws_eks_cluster" {
+    defaults = { vpc_config = [{ endpoint_public_access = true, public_access_cidrs = ["0.0.0.0/0"] }] }
+  }
   override_data {
     target = data.aws_caller_identity.current
     values = { account_id = "111122223333" }

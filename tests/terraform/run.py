@@ -9,6 +9,7 @@ What needs the AWS provider is skipped, loudly, where no mirror of it is found o
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,38 @@ def check_with_provider(mirror: Path) -> None:
             terraform(directory, "validate")
             step(f"terraform test {directory.relative_to(scratch)}")
             print(terraform(directory, "test", f"-var=artifacts_directory={artifacts}"))
+            if directory == module:
+                check_order(directory)
+
+
+def check_order(directory: Path) -> None:
+    """What must come before what, when applied; destroying goes the other way round."""
+    step("terraform graph")
+    edges: dict[str, set[str]] = {}
+    for line in terraform(directory, "graph").splitlines():
+        found = re.match(r'\s*"(.+?)" -> "(.+?)";', line)
+        if found:
+            edges.setdefault(found[1], set()).add(found[2])
+
+    def before(resource: str) -> set[str]:
+        """All that a resource waits for."""
+        seen: set[str] = set()
+        left = [resource]
+        while left:
+            for other in edges.get(left.pop(), set()) - seen:
+                seen.add(other)
+                left.append(other)
+        return seen
+
+    for later, earlier, why in [
+        ("aws_lambda_invocation.catalog", "aws_lambda_invocation.install", "the catalog reads EC2NodeClasses"),
+        ("aws_cloudwatch_event_rule.schedule", "aws_lambda_invocation.catalog", "a plan without a catalog fails"),
+        ("aws_lambda_function.function", "aws_iam_role_policy_attachment.vpc", "Lambda could not delete the network interfaces"),
+        ("aws_lambda_invocation.remove_nodes", "aws_lambda_event_source_mapping.claims", "lifecycle must work while nodes are removed"),
+        ("aws_lambda_invocation.remove_nodes", "aws_cloudwatch_event_rule.schedule", "sweeps must come while nodes are removed"),
+        ("aws_lambda_invocation.remove_nodes", "aws_eks_access_entry.node", "nodes must be in the cluster to be drained"),
+    ]:
+        assert earlier in before(later), f"{later} must depend on {earlier}: {why}"
 
 
 def check_policies() -> None:

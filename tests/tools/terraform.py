@@ -79,8 +79,10 @@ def terraform(directory: Path, *arguments: str, env: dict[str, str] | None = Non
 
 
 def copy_module(destination: Path) -> Path:
-    """A copy of terraform/ to work in, so that no run leaves state, locks or providers in the checkout."""
+    """A copy of terraform/ to work in, so that no run leaves state, locks or providers in the checkout; and beside it what the
+    example reads of infra/."""
     shutil.copytree(ROOT / "terraform", destination, ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*", "artifacts"))
+    shutil.copytree(ROOT / "infra/nodepools", destination.parent / "infra/nodepools", dirs_exist_ok=True)
     return destination
 
 

@@ -31,6 +31,11 @@ resource "aws_eks_cluster" "this" {
   role_arn = aws_iam_role.cluster.arn
   tags     = var.tags
 
+  # Where standard support ends, EKS upgrades the control plane; extended support costs six times as much.
+  upgrade_policy {
+    support_type = "STANDARD"
+  }
+
   access_config {
     authentication_mode = "API"
     # So that whoever applies this can apply NodePools too.
@@ -44,7 +49,14 @@ resource "aws_eks_cluster" "this" {
     public_access_cidrs     = var.public_access_cidrs
   }
 
-  depends_on = [aws_iam_role_policy_attachment.cluster]
+  # The routes, too: on destroy nodes are drained and terminated before the way out of their subnets goes.
+  depends_on = [
+    aws_iam_role_policy_attachment.cluster,
+    aws_route.internet,
+    aws_route.nat,
+    aws_route_table_association.public,
+    aws_route_table_association.private,
+  ]
 }
 
 # EKS makes this group itself and puts nodes and control plane into it; the tag lets an EC2NodeClass find it.

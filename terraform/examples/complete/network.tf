@@ -1,6 +1,10 @@
 data "aws_availability_zones" "available" {
   state = "available"
 
+  # Zones in which EKS puts no control plane, so that a cluster with a subnet there is refused:
+  # https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+  exclude_zone_ids = ["use1-az3", "usw1-az2", "cac1-az3"]
+
   # Local Zones have neither EKS control planes nor most instance types.
   filter {
     name   = "opt-in-status"

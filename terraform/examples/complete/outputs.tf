@@ -1,6 +1,16 @@
-output "kubeconfig_command" {
-  description = "Command that points kubectl at the cluster."
-  value       = "aws eks update-kubeconfig --region ${var.region} --name ${aws_eks_cluster.this.name}"
+output "cluster_name" {
+  description = "The cluster."
+  value       = aws_eks_cluster.this.name
+}
+
+output "region" {
+  description = "Its region."
+  value       = var.region
+}
+
+output "node_pool" {
+  description = "An EC2NodeClass and a NodePool for this cluster, ready to apply: terraform output -raw node_pool | kubectl apply -f -"
+  value       = local.node_pool
 }
 
 output "node_role_name" {
@@ -16,4 +26,14 @@ output "dashboard_name" {
 output "function_names" {
   description = "The functions."
   value       = module.nodeless.function_names
+}
+
+output "log_group_names" {
+  description = "The log groups of the functions."
+  value       = module.nodeless.log_group_names
+}
+
+output "plan_queue_url" {
+  description = "The plan queue. A message of your own asks for a plan now."
+  value       = module.nodeless.plan_queue_url
 }

@@ -11,9 +11,9 @@ variable "cluster_name" {
 }
 
 variable "kubernetes_version" {
-  description = "Kubernetes minor version of the control plane. null takes the default of EKS."
+  description = "Kubernetes minor version of the control plane. null (default) takes the one that EKS gives to new clusters, which is in standard support."
   type        = string
-  default     = "1.33"
+  default     = null
 }
 
 variable "artifacts_directory" {

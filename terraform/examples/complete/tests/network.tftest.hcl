@@ -1,6 +1,9 @@
 # Run by tests/terraform/run.py, which passes artifacts_directory.
 
 mock_provider "aws" {
+  mock_data "aws_eks_cluster" {
+    defaults = { vpc_config = [{ endpoint_public_access = true, public_access_cidrs = ["0.0.0.0/0"] }] }
+  }
   override_data {
     target = data.aws_availability_zones.available
     values = { names = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"] }
