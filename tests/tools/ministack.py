@@ -23,7 +23,8 @@ REGION = "us-east-1"
 class Ministack:
     """A running ministack with nothing in it. Use as a context manager."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, variables: dict[str, str] | None = None) -> None:
+        """`variables` are environment variables for all functions."""
         self.logs = logs
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -46,7 +47,8 @@ class Ministack:
                 "AWS_EC2_METADATA_DISABLED": "true",
                 "S3_PERSIST": "0",
                 "TMPDIR": self._scratch.name,
-            },
+            }
+            | (variables or {}),
         )
 
     def __enter__(self) -> Ministack:

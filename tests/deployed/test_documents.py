@@ -1,0 +1,265 @@
+"""The commands of the documents, run word for word: README.md, terraform/README.md, the example's README and docs/moving.md.
+
+What stands for the commands that cannot run here, tests/tools/documents.py says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools import artifacts
+from tools.documents import Block, Reader, blocks
+from tools.ministack import Ministack
+from tools.processes import Process, wait_for
+from tools.terraform import ROOT, environment, terraform
+from tools.world import World
+
+CLUSTER = "nodeless"
+EXAMPLE = "terraform/examples/complete"
+README, MODULE, EXAMPLES, MOVING = "README.md", "terraform/README.md", f"{EXAMPLE}/README.md", "docs/moving.md"
+# Which test runs the blocks under a heading. A block that is not here fails test_every_block_is_run.
+RUN_BY = {
+    (README, "Try it: two commands"): "test_try_it",
+    (README, "Look at what EC2 offers"): "test_try_it",
+    (README, "Let a day pass in minutes"): "test_try_it",
+    (README, "Plan without doing it"): "test_try_it",
+    (README, "Deploy"): "test_deploy_operate_and_remove",
+    (MODULE, "Operate"): "test_deploy_operate_and_remove",
+    (EXAMPLES, "A whole cluster with nodeless"): "test_deploy_operate_and_remove",
+    (MOVING, "Move back to Karpenter"): "test_move_back_and_remove_by_hand",
+    (MOVING, "Remove everything"): "test_move_back_and_remove_by_hand",
+}
+
+
+def under(file: str, heading: str) -> list[Block]:
+    found = [block for block in blocks(file) if block.heading == heading]
+    assert found, f"{file} has no commands under {heading!r}"
+    return found
+
+
+def test_every_block_is_run() -> None:
+    for file in (README, MODULE, EXAMPLES, MOVING):
+        for block in blocks(file):
+            runner = RUN_BY.get((file, block.heading))
+            assert runner in globals(), f"{file}, {block.heading!r}: no test runs\n{block.text}"
+
+
+def test_the_modules_usage_is_valid(mirror: Path, tmp_path: Path) -> None:
+    (usage,) = re.findall(r"```hcl\n(.*?)```", (ROOT / MODULE).read_text(), re.S)
+    source = 'source = "github.com/nodeless/nodeless//terraform"'
+    assert source in usage
+    shutil.copytree(ROOT / "terraform", tmp_path / "terraform", ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
+    cluster = 'resource "aws_eks_cluster" "this" {\n  name     = "example"\n  role_arn = "arn:aws:iam::111122223333:role/x"\n  vpc_config {\n    subnet_ids = []\n  }\n}\n'
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "main.tf").write_text(cluster + usage.replace(source, 'source = "../terraform"'))
+    terraform(root, "init", "-backend=false", f"-plugin-dir={mirror}")
+    terraform(root, "validate")
+
+
+@pytest.fixture(scope="session")
+def zips(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001 skip before building
+    return artifacts.function_zips(tmp_path_factory.mktemp("zips"))
+
+
+@pytest.fixture(scope="session")
+def binary(mirror: Path) -> Path:  # noqa: ARG001 skip before building
+    if shutil.which("kubectl") is None:
+        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    return artifacts.command()
+
+
+@pytest.fixture
+def reader(tmp_path: Path, mirror: Path, binary: Path, logs: Path) -> Reader:
+    reader = Reader(tmp_path, mirror, logs / "commands.log")
+    reader.tell(nodeless=binary)
+    return reader
+
+
+@pytest.fixture
+def world(binary: Path, tmp_path: Path, logs: Path) -> Iterator[World]:
+    with World(binary, CLUSTER, tmp_path, logs) as running:
+        yield running
+
+
+@pytest.fixture
+def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: Path) -> Iterator[Ministack]:  # noqa: ARG001
+    """A ministack whose functions find EC2 and the cluster in the local world."""
+    with Ministack(logs, world.endpoints()) as running:
+        reader.tell(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
+        reader.environment |= {"AWS_ENDPOINT_URL": running.url}
+        yield running
+
+
+def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
+    demo, local, kubectl = under(README, "Try it: two commands")
+    reader.run(demo)
+    # It runs until it is told to end, so that kubectl can be used beside it.
+    command = local.text.split(" -- ")[1].split()
+    kubeconfig = tmp_path / "kubeconfig"
+    with Process("local", [reader.environment["READER_NODELESS"], *command, "--kubeconfig", kubeconfig], logs) as running:
+        wait_for("the local world", kubeconfig.exists, 60)
+        reader.environment["KUBECONFIG"] = str(kubeconfig)
+        wait_for("its API server", lambda: subprocess.run(["kubectl", "get", "--raw", "/version"], env=reader.environment, capture_output=True, check=False).returncode == 0, 60)
+        # The reader looks at nodes before harming one, and so do we.
+        *first, annotate, last = kubectl.text.splitlines()
+        reader.shell("\n".join(first) + "\n")
+        wait_for("a node", lambda: reader.shell("kubectl get nodes -o name\n").strip(), 60)
+        reader.shell(f"{annotate}\n{last}\n")
+        reader.shell("kubectl run web-0 --image=registry.k8s.io/pause\n")  # the pod that the text asks about
+        for block in under(README, "Plan without doing it"):
+            assert "default/web-0" in reader.run(block)
+        assert running.ended() is None
+    for block in under(README, "Look at what EC2 offers") + under(README, "Let a day pass in minutes"):
+        # Exporting the catalog of an account is for whoever has one; the others need none.
+        lines = [line for line in block.text.splitlines() if "catalog export" not in line and "FILE" not in line]
+        reader.shell("\n".join(lines) + "\n")
+
+
+def running(world: World) -> int:
+    return sum(pod["status"].get("phase") == "Running" for pod in world.items("pods", "-l", "app=inflate"))
+
+
+def scale(world: World, replicas: int) -> None:
+    world.kubectl("apply", "-f", str(Path(__file__).parent / "manifests/inflate.yaml"))
+    world.kubectl("scale", "deployment/inflate", f"--replicas={replicas}")
+    wait_for(f"{replicas} running pods", lambda: running(world) == replicas, 420, every=1)
+
+
+def dead_letters(ministack: Ministack) -> dict[str, str]:
+    sqs = ministack.client("sqs")
+    counts = {}
+    for url in sqs.list_queues(QueueNamePrefix=f"nodeless-{CLUSTER}").get("QueueUrls", []):
+        if "dead-letters" in url:
+            counts[url] = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])["Attributes"]["ApproximateNumberOfMessages"]
+    assert len(counts) == 4
+    return {url: count for url, count in counts.items() if count != "0"}
+
+
+def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reader: Reader) -> None:
+    ministack, before = deployed_here, deployed_here.leftovers()
+    # Zips of this machine.
+    reader.environment["TF_VAR_architecture"] = "x86_64"
+    (deploy,) = under(README, "Deploy")
+    build, commands, destroy = under(EXAMPLES, "A whole cluster with nodeless")
+    reader.run(build)
+    shutil.rmtree(reader.checkout / "target")
+    # The example's README says the same as the root's, but for where it is run.
+    assert [line for line in deploy.text.splitlines()[2:]] == commands.text.splitlines()
+    *applies, update, apply_manifest = deploy.text.splitlines()
+    reader.shell("\n".join(applies) + "\n")
+    state = reader.checkout / EXAMPLE / "terraform.tfstate"
+    ministack.drop_doubled_mappings(state)
+    outputs = {name: value["value"] for name, value in json.loads(reader.shell("terraform output -json\n", EXAMPLE)).items()}
+    world.add_instance_profile(instance_profile(state), outputs["node_role_name"])
+    world.redirect_webhook(ministack)
+    reader.shell(f"{update}\n{apply_manifest}\n", EXAMPLE)
+    scale(world, 5)
+    assert not dead_letters(ministack), "a fresh installation leaves no dead letters"
+
+    for block in under(MODULE, "Operate"):
+        reader.run(block, EXAMPLE)
+
+    reader.run(destroy, EXAMPLE, seconds=1200)
+    assert ministack.leftovers() == before
+    assert not world.instances(), "terraform destroy of the example leaves no instance"
+    assert not world.items("nodepools") and not world.items("nodeclaims") and not world.items("ec2nodeclasses")
+
+
+def instance_profile(state: Path) -> str:
+    """The instance profile that Terraform made, which is to be made known in the world: in AWS there is only one IAM."""
+    resources = json.loads(state.read_text())["resources"]
+    (profile,) = [r for r in resources if r["type"] == "aws_iam_instance_profile"]
+    return profile["instances"][0]["attributes"]["name"]
+
+
+def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, reader: Reader, zips: Path) -> None:
+    root = reader.checkout / "root"
+    shutil.copytree(Path(__file__).parent / "root", root)
+    variables = {"cluster_name": CLUSTER, "artifacts_directory": str(zips), "wake_enabled": "false", "extra_environment": "{}"}
+    reader.environment |= {f"TF_VAR_{name}": value for name, value in variables.items()}
+    reader.shell("terraform init && terraform apply\n", "root")
+    deployed_here.drop_doubled_mappings(root / "terraform.tfstate")
+    role = json.loads(reader.shell("terraform output -json\n", "root"))["node_role_name"]["value"]
+    profile = instance_profile(root / "terraform.tfstate")
+    world.add_instance_profile(profile, role)
+    shutil.copyfile(world.kubeconfig, reader.environment["KUBECONFIG"])
+    manifest = (Path(__file__).parent / "manifests/pool.yaml").read_text().replace("NODE_ROLE", role).replace("CLUSTER_NAME", CLUSTER)
+    world.kubectl("apply", "-f", "-", stdin=manifest)
+    scale(world, 3)
+    pods = {pod["metadata"]["uid"] for pod in world.items("pods", "-l", "app=inflate")}
+    wait_for("initialized claims", lambda: all_initialized(world), 180, every=1)
+    before = {i["InstanceId"]: sorted((t["Key"], t["Value"]) for t in i["Tags"]) for i in world.instances()}
+
+    pause, remove, start = under(MOVING, "Move back to Karpenter")
+    reader.run(pause, "root")
+    reader.run(remove, "root")
+    reader.shell(start.text.splitlines()[0] + "\n", "root")  # there is no Karpenter here to start
+
+    assert {i["InstanceId"]: sorted((t["Key"], t["Value"]) for t in i["Tags"]) for i in world.instances()} == before
+    assert {pod["metadata"]["uid"] for pod in world.items("pods", "-l", "app=inflate")} == pods, "no pod was moved"
+    check_what_karpenter_takes(world, set(before))
+    iam = deployed_here.client("iam")
+    assert iam.get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"], "nodes keep their role"
+    assert not [c for c in world.items("validatingwebhookconfigurations") if c["metadata"]["name"].startswith("nodeless")]
+    assert not deployed_here.leftovers().get("functions")
+
+    # And back again, as from Karpenter: what Terraform has forgotten is made anew, and nothing else.
+    iam.remove_role_from_instance_profile(InstanceProfileName=profile, RoleName=role)
+    iam.delete_instance_profile(InstanceProfileName=profile)
+    entry = next(e for e in deployed_here.client("eks").list_access_entries(clusterName=CLUSTER)["accessEntries"] if e.endswith(f"role/{role}"))
+    deployed_here.client("eks").delete_access_entry(clusterName=CLUSTER, principalArn=entry)
+    reader.shell("terraform apply\n", "root")
+    deployed_here.drop_doubled_mappings(root / "terraform.tfstate")
+    wait_for("the claims to be adopted", lambda: len(records(deployed_here)) == len(before), 180, every=1)
+    assert {i["InstanceId"] for i in world.instances()} == set(before), "no node was replaced"
+
+    by_hand, destroy, definitions = under(MOVING, "Remove everything")
+    reader.run(by_hand, "root")
+    wait_for("all instances to be gone", lambda: not world.instances(), 120)
+    reader.run(destroy, "root")
+    reader.run(definitions, "root")
+    left = {c["metadata"]["name"] for c in world.items("customresourcedefinitions")}
+    assert not [name for name in left if "karpenter" in name]
+
+
+def records(ministack: Ministack) -> list[dict]:
+    """The records of all claims in the state table."""
+    answer = ministack.client("dynamodb").query(
+        TableName=f"nodeless-{CLUSTER}",
+        KeyConditionExpression="pk = :cluster and begins_with(sk, :kind)",
+        ExpressionAttributeValues={":cluster": {"S": CLUSTER}, ":kind": {"S": "nodeclaim#"}},
+    )
+    return answer["Items"]
+
+
+def all_initialized(world: World) -> bool:
+    claims = world.items("nodeclaims")
+    conditions = [{c["type"]: c["status"] for c in claim.get("status", {}).get("conditions", [])} for claim in claims]
+    return bool(claims) and all(c.get("Initialized") == "True" and c.get("Ready") == "True" for c in conditions)
+
+
+def check_what_karpenter_takes(world: World, instances: set[str]) -> None:
+    """What Karpenter goes by when it starts: NodeClaims that are launched, registered and initialized, with the provider IDs of
+    instances whose tags name cluster, NodePool and NodeClass, and nodes without a taint of disruption."""
+    claims = world.items("nodeclaims")
+    assert {c["status"]["providerID"].rsplit("/", 1)[-1] for c in claims} == instances
+    for claim in claims:
+        assert "karpenter.sh/termination" in claim["metadata"]["finalizers"] and not claim["metadata"].get("deletionTimestamp")
+        assert claim["metadata"]["labels"]["karpenter.sh/nodepool"] == "default"
+        statuses = {c["type"]: c["status"] for c in claim["status"]["conditions"]}
+        assert statuses["Launched"] == statuses["Registered"] == statuses["Initialized"] == "True"
+    for instance in world.instances():
+        tags = {t["Key"]: t["Value"] for t in instance["Tags"]}
+        assert tags[f"kubernetes.io/cluster/{CLUSTER}"] == "owned" and tags["karpenter.sh/nodepool"] == "default"
+        assert tags["eks:eks-cluster-name"] == CLUSTER and tags["karpenter.k8s.aws/ec2nodeclass"] == "default"
+    for node in world.items("nodes"):
+        assert not [t for t in node["spec"].get("taints", []) if t["key"] == "karpenter.sh/disrupted"]
+        assert "karpenter.sh/termination" in node["metadata"]["finalizers"]

@@ -1,0 +1,91 @@
+"""What `terraform`, `make`, `cargo` and `aws` are for a Reader (documents.py). Run as a program, with the command's name first."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+FUNCTIONS = ("planner", "lifecycle", "interruption", "catalog", "wake", "installer")
+
+
+def refuse(why: str) -> NoReturn:
+    sys.exit(f"{' '.join(sys.argv[1:])}: {why}")
+
+
+def given(name: str) -> str:
+    value = os.environ.get(f"READER_{name.upper()}")
+    return value if value is not None else refuse(f"the test did not say {name}")
+
+
+def terraform(arguments: list[str]) -> None:
+    operation = next((a for a in arguments if not a.startswith("-")), "")
+    extra = {"init": [f"-plugin-dir={given('mirror')}"], "apply": ["-auto-approve"], "destroy": ["-auto-approve"]}.get(operation, [])
+    binary = given("terraform")
+    os.execv(binary, [binary, *arguments, *extra])
+
+
+def build_zips() -> None:
+    """Puts the zips where cargo lambda would."""
+    target = Path(given("checkout")) / "target/lambda"
+    shutil.copytree(given("zips"), target, dirs_exist_ok=True)
+    missing = [name for name in FUNCTIONS if not (target / name / "bootstrap.zip").is_file()]
+    if missing:
+        refuse(f"no zip of {', '.join(missing)}")
+
+
+def make(arguments: list[str]) -> None:
+    if arguments != ["zips"]:
+        refuse("the documents tell of no such target")
+    build_zips()
+
+
+def cargo(arguments: list[str]) -> None:
+    if arguments[:2] == ["lambda", "build"]:
+        if arguments[2:] != ["--release", "--arm64", "--output-format", "zip"]:
+            refuse("the module deploys zips for arm64 of release builds")
+        build_zips()
+        return
+    before, _, after = " ".join(arguments).partition(" -- ")
+    if not re.fullmatch(r"run --release -p nodeless( --features aws)?", before) or not after:
+        refuse("the documents tell of no such command")
+    binary = given("nodeless")
+    # A day takes minutes in a debug build, and an hour shows as much.
+    hours = ["--hours", "1"] if after.startswith("simulate ") else []
+    os.execv(binary, [binary, *arguments[arguments.index("--") + 1 :], *hours])
+
+
+def options(arguments: list[str]) -> dict[str, str]:
+    """Options with values, such as --queue-url URL."""
+    if len(arguments) % 2 or not all(a.startswith("--") for a in arguments[::2]):
+        refuse("only options with a value each are known here")
+    return dict(zip((a.removeprefix("--") for a in arguments[::2]), arguments[1::2], strict=True))
+
+
+def client(service: str) -> Any:
+    import boto3
+
+    return boto3.client(service, endpoint_url=given("aws_url"), region_name="us-east-1")
+
+
+def aws(arguments: list[str]) -> None:
+    service, operation, told = arguments[0], arguments[1], options(arguments[2:])
+    if (service, operation) == ("eks", "update-kubeconfig"):
+        if told.get("region") != "us-east-1":
+            refuse("the cluster is in us-east-1")
+        # Refuses a cluster that is not there, as the real one does.
+        client("eks").describe_cluster(name=told["name"])
+        shutil.copyfile(given("kubeconfig"), os.environ["KUBECONFIG"])
+        return
+    parameters = {"".join(part.capitalize() for part in name.split("-")): value for name, value in told.items()}
+    answer = getattr(client(service), operation.replace("-", "_"))(**parameters)
+    answer.pop("ResponseMetadata", None)
+    print(json.dumps(answer, default=str))
+
+
+if __name__ == "__main__":
+    {"terraform": terraform, "make": make, "cargo": cargo, "aws": aws}[sys.argv[1]](sys.argv[2:])
