@@ -128,10 +128,10 @@ fn every_test_of_consolidation_by_constraint_is_in_the_table() {
     let document = document();
     let rows = rows(&document);
     let named: BTreeSet<Named> = rows.iter().flat_map(|row| named(row[3], "disruption")).collect();
-    let source = source("disruption", "constraints").unwrap();
-    let unnamed: Vec<&str> = tests(&source)
-        .into_iter()
-        .filter(|test| !named.contains(&("disruption".into(), "constraints".into(), Some((*test).to_owned()))))
-        .collect();
-    assert!(unnamed.is_empty(), "{unnamed:?}");
+    for file in ["constraints", "topology"] {
+        let source = source("disruption", file).unwrap();
+        let known = |test: &str| named.contains(&("disruption".into(), file.into(), Some(test.to_owned())));
+        let unnamed: Vec<&str> = tests(&source).into_iter().filter(|test| !known(test)).collect();
+        assert!(unnamed.is_empty(), "{file}: {unnamed:?}");
+    }
 }

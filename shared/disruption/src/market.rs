@@ -5,6 +5,7 @@ use nodeless_model::{
     CapacityType, InstanceType, Offering, Requirement, Requirements, ResourceIndex, labels, resources,
 };
 use nodeless_scheduling::{Admission, Launch, NewNode, PoolOffer, Prepared, Problem, Solution};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
@@ -14,14 +15,14 @@ pub(crate) struct Market<'a> {
     pub(crate) offers: Vec<PoolOffer<'a>>,
     /// By NodePool, the nodes that it could launch.
     nodes: HashMap<usize, Vec<NewNode>>,
-    /// By NodePool and admission, which of these it can launch, and for how much.
-    prices: HashMap<(usize, usize), Vec<(usize, f64)>>,
+    /// Which of these can be launched for an admission, and for how much.
+    prices: Prices,
     /// By the admissions of the pods that have to share a node.
     together: HashMap<Vec<usize>, Rc<Assortment>>,
     /// By the admissions of the pods that have to be somewhere.
     somewhere: HashMap<Vec<usize>, Rc<Assortment>>,
-    /// What a thousandth of each resource is worth to pods of an admission.
-    worth: HashMap<usize, Rc<[f64]>>,
+    /// By prices, and whether the pods have to share a node: admissions mostly differ in nothing that nodes do.
+    by_prices: HashMap<(Vec<usize>, bool), Rc<Assortment>>,
     /// All that pods ask for, by resource: what the worths are balanced for.
     demand: Box<[i64]>,
     resources: ResourceIndex,
@@ -37,6 +38,10 @@ pub(crate) struct Reserved(BTreeMap<String, u32>);
 pub(crate) struct Assortment {
     /// The cheapest first, and only what has more room than anything cheaper.
     items: Vec<Item>,
+    /// Of how many nodes these were chosen.
+    compared: usize,
+    /// What a thousandth of each resource is worth to pods for which this can be launched.
+    worth: OnceCell<Rc<[f64]>>,
 }
 
 /// A node that can be launched.
@@ -59,10 +64,10 @@ impl<'a> Market<'a> {
         Self {
             offers,
             nodes: HashMap::new(),
-            prices: HashMap::new(),
+            prices: Prices::default(),
             together: HashMap::new(),
             somewhere: HashMap::new(),
-            worth: HashMap::new(),
+            by_prices: HashMap::new(),
             demand,
             resources: resources.clone(),
             reserved: Reserved::default(),
@@ -118,15 +123,8 @@ impl<'a> Market<'a> {
 
     /// The least that pods of an admission would cost if nodes were sold by slices: the price of what they ask for.
     pub(crate) fn worth(&mut self, asked: &[i64], admission: usize, asker: &mut Asker<'_, '_>) -> f64 {
-        let worth = match self.worth.get(&admission) {
-            Some(known) => Rc::clone(known),
-            None => {
-                let assortment = self.assortment(&[admission], asker, true);
-                let made = self.balanced(&assortment);
-                self.worth.insert(admission, Rc::clone(&made));
-                made
-            }
-        };
+        let assortment = self.assortment(&[admission], asker, true);
+        let worth = assortment.worth.get_or_init(|| self.balanced(&assortment));
         asked.iter().zip(worth.iter()).map(|(asked, worth)| to_float(*asked) * worth).sum()
     }
 
@@ -169,15 +167,34 @@ impl<'a> Market<'a> {
         if let Some(known) = known.get(key) {
             return Rc::clone(known);
         }
+        let made = self.chosen(key, asker, together);
+        asker.work += u64::try_from(made.compared).unwrap_or(u64::MAX).saturating_mul(WORK_PER_ITEM);
+        let known = if together { &mut self.together } else { &mut self.somewhere };
+        known.insert(key.to_vec(), Rc::clone(&made));
+        made
+    }
+
+    /// The same as it follows from the prices.
+    fn chosen(&mut self, key: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Rc<Assortment> {
+        let mut lists: Vec<usize> = Vec::with_capacity(key.len());
+        lists.extend(key.iter().map(|admission| self.prices.of(*admission, &self.offers, asker)));
+        lists.sort_unstable();
+        lists.dedup();
+        if let Some(known) = self.by_prices.get(&(lists.clone(), together)) {
+            return Rc::clone(known);
+        }
+        let made = Rc::new(self.choose(&lists, asker, together));
+        self.by_prices.insert((lists, together), Rc::clone(&made));
+        made
+    }
+
+    fn choose(&mut self, lists: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Assortment {
         // Price, NodePool, and the place of the node among those of the NodePool, which are in the order of their names.
         let mut found: Vec<(f64, usize, usize)> = Vec::new();
         for (pool, offer) in self.offers.iter().enumerate() {
-            for &admission in key {
-                self.prices.entry((pool, admission)).or_insert_with(|| asker.prices(offer, admission));
-            }
             let nodes = self.nodes.entry(pool).or_insert_with(|| asker.scheduler.new_nodes(&offer.pool.name));
             let mut known: Vec<(usize, f64)> = vec![(0, 0.0); nodes.len()];
-            for &(node, price) in key.iter().flat_map(|admission| &self.prices[&(pool, *admission)]) {
+            for &(node, price) in lists.iter().flat_map(|list| &self.prices.lists[*list][pool]) {
                 let (count, known) = &mut known[node];
                 *known = match (*count, together) {
                     (0, _) => price,
@@ -186,24 +203,54 @@ impl<'a> Market<'a> {
                 };
                 *count += 1;
             }
-            let fit = |count: usize| count == key.len() || (count > 0 && !together);
+            let fit = |count: usize| count == lists.len() || (count > 0 && !together);
             let fitting = known.into_iter().enumerate().filter(|(_, (count, _))| fit(*count));
             found.extend(fitting.map(|(node, (_, price))| (price, pool, node)));
         }
-        asker.work += u64::try_from(found.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_ITEM);
         found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
         let mut kept: Vec<Item> = Vec::new();
-        for (price, pool, node) in found {
-            let NewNode { instance_type, room } = &self.nodes[&pool][node];
+        for (price, pool, node) in &found {
+            let NewNode { instance_type, room } = &self.nodes[pool][*node];
             if !kept.iter().any(|better| fits(room, &better.room)) {
-                kept.push(Item { instance_type: instance_type.clone(), price, room: room.clone() });
+                kept.push(Item { instance_type: instance_type.clone(), price: *price, room: room.clone() });
             }
         }
-        let made = Rc::new(Assortment { items: kept });
-        let known = if together { &mut self.together } else { &mut self.somewhere };
-        known.insert(key.to_vec(), Rc::clone(&made));
-        made
+        Assortment { items: kept, compared: found.len(), worth: OnceCell::new() }
     }
+}
+
+/// What NodePools can launch, each different answer once.
+#[derive(Default)]
+struct Prices {
+    /// By NodePool, its nodes and their prices.
+    lists: Vec<Vec<Vec<(usize, f64)>>>,
+    /// Which of the lists an admission has.
+    by_admission: HashMap<usize, usize>,
+    /// By a number made of it, the lists that may be the same.
+    by_content: HashMap<u64, Vec<usize>>,
+}
+
+impl Prices {
+    /// The list of an admission.
+    fn of(&mut self, admission: usize, offers: &[PoolOffer<'_>], asker: &mut Asker<'_, '_>) -> usize {
+        if let Some(known) = self.by_admission.get(&admission) {
+            return *known;
+        }
+        let list: Vec<Vec<(usize, f64)>> = offers.iter().map(|offer| asker.prices(offer, admission)).collect();
+        let alike = self.by_content.entry(summary(&list)).or_default();
+        let place = alike.iter().copied().find(|known| self.lists[*known] == list).unwrap_or_else(|| {
+            self.lists.push(list);
+            alike.push(self.lists.len() - 1);
+            self.lists.len() - 1
+        });
+        self.by_admission.insert(admission, place);
+        place
+    }
+}
+
+/// A number by which most different lists differ.
+fn summary(list: &[Vec<(usize, f64)>]) -> u64 {
+    list.iter().flatten().fold(0, |sum, (node, price)| sum.rotate_left(7) ^ price.to_bits().wrapping_add(*node as u64))
 }
 
 /// What it takes to compare an instance type with the others, in the units of [`nodeless_scheduling::Solution::work`].

@@ -93,6 +93,9 @@ impl<'a> Expected<'a> {
             return expected;
         }
         let mut problem = problem(cluster, |_| true);
+        if problem.nodes.is_empty() {
+            return expected;
+        }
         if planned > 0 {
             expected.take_room(&mut problem);
         }

@@ -84,6 +84,12 @@ impl Class<'_> {
             || self.levels.first().is_some_and(|level| !level.hosts.is_empty() || !level.bounded.is_empty())
     }
 
+    /// Whether those that wait are tried at a level, for the first time there or again: nothing that happens meanwhile helps
+    /// pods that no topology concerns.
+    pub(crate) fn is_tried(&self, level: usize, first: bool) -> bool {
+        !self.levels.is_empty() && ((first && level < self.levels.len()) || self.is_related())
+    }
+
     /// Whether all of them have to share a node, at a level.
     pub(crate) fn gathers(&self, level: usize, topology: &Topology<'_>) -> bool {
         self.level(level).is_some_and(|level| level.hosts.iter().any(|group| topology.kind(*group) == Kind::Affinity))

@@ -115,13 +115,15 @@ fn solve_with(prepared: &mut Prepared<'_>, input: &Problem<'_>) -> Solution {
 /// elsewhere may have relied on them; then the plan is made again with what is known now.
 fn settle(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -> (Solution, bool) {
     let (mut known, mut spent) = (Known::default(), 0_u64);
+    let mut groups = Groups::of(input, prepared.options.preferences == PreferencePolicy::Respect);
     loop {
-        let mut engine = Engine::new(prepared, input, by_priority, &known);
+        let mut engine = Engine::new(prepared, input, groups, by_priority, &known);
         engine.run();
         match engine.lesson() {
             Some(more) => {
                 spent = spent.saturating_add(engine.work());
                 let pools = std::mem::take(&mut engine.pools);
+                groups = std::mem::take(&mut engine.topology.groups);
                 prepared.keep(pools);
                 known = more;
             }
@@ -208,11 +210,16 @@ struct Engine<'a, 'p, 'q> {
 }
 
 impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
-    fn new(prepared: &mut Prepared<'q>, input: &'p Problem<'a>, by_priority: bool, known: &'p Known) -> Self {
+    fn new(
+        prepared: &mut Prepared<'q>,
+        input: &'p Problem<'a>,
+        groups: Groups<'a>,
+        by_priority: bool,
+        known: &'p Known,
+    ) -> Self {
         let max_work = prepared.options.max_work.map(|max| max >> known.attempts);
         let mut pools = prepared.of(input, max_work);
         let (options, resources) = (prepared.options, prepared.resources.clone());
-        let groups = Groups::of(input, options.preferences == PreferencePolicy::Respect);
         let mut topology = Topology::new(input, groups, &mut pools);
         let order = Order { by_priority, some_taint_prefers: some_taint_prefers(input) };
         let classes = Classes::of(input, &options, &resources, &topology, order);
@@ -250,7 +257,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         let levels = self.classes.list.iter().map(|class| class.levels.len()).max().unwrap_or(0);
         for level in 0..levels {
             let mut first = true;
-            while self.round(level, first) && !self.is_out_of_work() {
+            while self.may_place(level, first) && self.round(level, first) && !self.is_out_of_work() {
                 first = false;
             }
         }
@@ -271,6 +278,22 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
 
     fn is_out_of_work(&self) -> bool {
         self.work.is_used_up() || self.pools.iter().any(|pool| pool.work.is_used_up())
+    }
+
+    /// Whether a round could place anything: not where all pods that it would try want others on their node which are on none.
+    /// The first of them on any node would have nobody there.
+    fn may_place(&self, level: usize, first: bool) -> bool {
+        let classes = self.classes.list.iter().zip(&self.pending).filter(|(_, pending)| **pending > 0);
+        classes.map(|(class, _)| class).any(|class| {
+            class.is_tried(level, first)
+                && class.level(level).is_some_and(|level| {
+                    level.hosts.iter().all(|&group| {
+                        self.topology.kind(group) != Kind::Affinity
+                            || class.is_selected_by(group)
+                            || self.topology.matches_anywhere(group)
+                    })
+                })
+        })
     }
 
     /// Tries to place what waits, once. Returns whether another try could place more: whether something was placed, and

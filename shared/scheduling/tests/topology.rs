@@ -134,6 +134,25 @@ fn pods_that_a_spread_only_counts_come_last_and_go_where_they_cost_least() {
 }
 
 #[test]
+fn preferences_that_nobody_can_meet_take_little_work() {
+    let pools = [node_pool("default")];
+    let absent =
+        |index: usize| Weighted { weight: 100, preference: near(labels::HOSTNAME, &format!("absent-{index}")) };
+    let work = |preferences: usize| {
+        let groups = (0..20).map(|group| {
+            many(3, &format!("web-{group}"), |pod| {
+                pod.preferred_pod_affinity = (0..preferences).map(absent).collect();
+                pod.required_pod_anti_affinity = vec![near(labels::ZONE, &pod.labels["app"])];
+            })
+        });
+        let pods: Vec<Pod> = groups.flatten().collect();
+        all_placed(&problem(&pods, &pools)).work
+    };
+    let (none, many) = (work(0), work(20));
+    assert!(many < none * 3 / 2, "{many} for what takes {none} without preferences");
+}
+
+#[test]
 fn domains_that_the_pod_cannot_use_do_not_count_unless_it_says_so() {
     let nodes = [(node("node-c", ZONES[2], 0), Vec::new())];
     for (honor, placed) in [(true, 4), (false, 2)] {

@@ -2,6 +2,8 @@
 //! when commands are carried out.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, missing_docs, reason = "each test file uses its own part")]
 
+pub mod first_node;
+
 use jiff::Timestamp;
 use nodeless_disruption::*;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};

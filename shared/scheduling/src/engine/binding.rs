@@ -32,9 +32,7 @@ impl Engine<'_, '_, '_> {
                 }
                 let of_class = &self.classes.list[class];
                 let bound = of_class.level(level).is_some_and(|level| !level.keys.is_empty());
-                // Nothing that happens meanwhile helps pods that no topology concerns.
-                let tried = (level >= of_class.levels.len() || !first_pass) && !of_class.is_related();
-                if tried || of_class.levels.is_empty() {
+                if !of_class.is_tried(level, first_pass) {
                     continue;
                 }
                 if bound && self.is_in_vain(class, level) {
