@@ -135,7 +135,6 @@ fn node_pools_that_are_refused() {
         (TAINTS, json!([{ "key": "team", "effect": "Foo" }]), "supported values"),
         (TAINTS, json!([{ "key": "", "effect": "NoSchedule" }]), "at least 1"),
         (TAINTS, json!([{ "key": "team", "value": "", "effect": "NoSchedule" }]), "should match"),
-        ("/spec/disruption", json!({}), "Required value"),
         ("/spec/disruption", json!({ "consolidateAfter": "1d" }), "should match"),
         (
             "/spec/disruption",
@@ -197,6 +196,7 @@ fn node_pools_that_are_taken() {
         (REQUIREMENTS, requirement("karpenter.k8s.aws/instance-generation", "Gte", &["5"])),
         (LABELS, json!({ "team": "", "karpenter.k8s.aws/instance-family": "c7" })),
         (TAINTS, json!([{ "key": "example.com/special", "value": "yes", "effect": "NoExecute" }])),
+        ("/spec/disruption", json!({ "budgets": [{ "nodes": "0" }] })),
         ("/spec/disruption/consolidateAfter", json!("Never")),
         ("/spec/disruption/consolidateAfter", json!("1h30m")),
         (
