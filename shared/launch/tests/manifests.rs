@@ -72,7 +72,7 @@ fn check(case: &Case, found: &str) {
 #[test]
 fn node_classes_get_karpenters_verdict() {
     let cases = cases(include_str!("manifests/node-classes.yaml"));
-    assert_eq!(cases.len(), 28);
+    assert_eq!(cases.len(), 30);
     for case in cases {
         let discovered = json!([{ "tags": { "karpenter.sh/discovery": "${CLUSTER_NAME}" } }]);
         let mut object = json!({
