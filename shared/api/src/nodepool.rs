@@ -130,6 +130,7 @@ pub struct Disruption {
     #[serde(default)]
     pub consolidation_policy: ConsolidationPolicy,
     /// How long no pod must have come or gone before a node may be consolidated, or `Never`. Ignored by static pools.
+    #[serde(default = "default_consolidate_after")]
     #[schemars(regex(pattern = NILLABLE_DURATION))]
     pub consolidate_after: String,
     /// How many nodes may be disrupted at once. Of several active budgets the strictest counts.
@@ -145,10 +146,14 @@ impl Default for Disruption {
     fn default() -> Self {
         Self {
             consolidation_policy: ConsolidationPolicy::default(),
-            consolidate_after: "0s".to_owned(),
+            consolidate_after: default_consolidate_after(),
             budgets: default_budgets(),
         }
     }
+}
+
+fn default_consolidate_after() -> String {
+    "0s".to_owned()
 }
 
 fn default_budgets() -> Vec<Budget> {

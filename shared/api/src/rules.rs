@@ -18,7 +18,7 @@ pub(crate) const DURATION: &str = r"^([0-9]+(s|m|h))+$";
 /// A duration of seconds, minutes and hours, or `Never`.
 pub(crate) const NILLABLE_DURATION: &str = r"^(([0-9]+(s|m|h))+|Never)$";
 /// A resource quantity.
-const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+pub(crate) const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 /// Keys under `karpenter.k8s.aws` that a NodeOverlay may not match, although NodePools may require them.
 const NOT_IN_OVERLAYS: [&str; 6] = [
@@ -144,15 +144,6 @@ pub(crate) fn resource_list(_: &mut SchemaGenerator) -> Schema {
             "pattern": QUANTITY,
             "x-kubernetes-int-or-string": true,
         },
-    })
-}
-
-/// An object whose fields are not ours to check, such as the kubelet's configuration.
-pub(crate) fn open_object(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "object",
-        "additionalProperties": { "x-kubernetes-preserve-unknown-fields": true },
-        "x-kubernetes-preserve-unknown-fields": true,
     })
 }
 

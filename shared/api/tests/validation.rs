@@ -135,7 +135,6 @@ fn node_pools_that_are_refused() {
         (TAINTS, json!([{ "key": "team", "effect": "Foo" }]), "supported values"),
         (TAINTS, json!([{ "key": "", "effect": "NoSchedule" }]), "at least 1"),
         (TAINTS, json!([{ "key": "team", "value": "", "effect": "NoSchedule" }]), "should match"),
-        ("/spec/disruption", json!({}), "Required value"),
         ("/spec/disruption", json!({ "consolidateAfter": "1d" }), "should match"),
         (
             "/spec/disruption",
@@ -197,6 +196,7 @@ fn node_pools_that_are_taken() {
         (REQUIREMENTS, requirement("karpenter.k8s.aws/instance-generation", "Gte", &["5"])),
         (LABELS, json!({ "team": "", "karpenter.k8s.aws/instance-family": "c7" })),
         (TAINTS, json!([{ "key": "example.com/special", "value": "yes", "effect": "NoExecute" }])),
+        ("/spec/disruption", json!({ "budgets": [{ "nodes": "0" }] })),
         ("/spec/disruption/consolidateAfter", json!("Never")),
         ("/spec/disruption/consolidateAfter", json!("1h30m")),
         (
@@ -329,6 +329,25 @@ fn node_classes_that_are_refused() {
         ("/spec/instanceStorePolicy", json!("RAID1"), "supported values"),
         ("/spec/cpuOptions", json!({ "nestedVirtualization": "on" }), "supported values"),
         ("/spec/kubelet", json!([]), "must be of type object"),
+        (
+            "/spec/kubelet",
+            json!({ "maxPods": "20" }),
+            "spec.kubelet.maxPods: Invalid value: \"20\": must be of type integer",
+        ),
+        ("/spec/kubelet", json!({ "podsPerCore": -1 }), "greater than or equal to 0"),
+        ("/spec/kubelet", json!({ "imageGCHighThresholdPercent": 101 }), "less than or equal to 100"),
+        (
+            "/spec/kubelet",
+            json!({ "imageGCHighThresholdPercent": 60, "imageGCLowThresholdPercent": 60 }),
+            "imageGCHighThresholdPercent must be greater",
+        ),
+        ("/spec/kubelet", json!({ "evictionHard": { "disk": "5%" } }), "valid keys for evictionHard"),
+        ("/spec/kubelet", json!({ "evictionHard": { "memory.available": "101%" } }), "should match"),
+        ("/spec/kubelet", json!({ "evictionSoft": { "pid.available": "5%" } }), "that evictionSoftGracePeriod lacks"),
+        ("/spec/kubelet", json!({ "evictionSoftGracePeriod": { "pid.available": "1m" } }), "that evictionSoft lacks"),
+        ("/spec/kubelet", json!({ "kubeReserved": { "gpu": "1" } }), "valid keys for kubeReserved"),
+        ("/spec/kubelet", json!({ "systemReserved": { "cpu": "-1" } }), "cannot be a negative"),
+        ("/spec/kubelet", json!({ "systemReserved": { "cpu": "much" } }), "should match"),
     ];
     let schema = schema("EC2NodeClass");
     for (pointer, value, message) in cases {

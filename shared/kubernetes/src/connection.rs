@@ -10,7 +10,7 @@ use nodeless_ports::{ErrorKind, PortError};
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long the API server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -20,6 +20,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 const READ_ATTEMPTS: u32 = 3;
 /// The wait before the second attempt; doubled with each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
+/// The longest wait after the first conflict; doubled with each further one, so many times.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LAST_DOUBLING: u32 = 5;
 
 type TokenSource = Arc<dyn Fn() -> BoxFuture<'static, Result<String, PortError>> + Send + Sync>;
 
@@ -161,9 +164,20 @@ impl Connection {
     }
 }
 
+/// Waits before an object that somebody else has changed is read and written anew, longer each time and never equally long:
+/// several of us that lose to each other must not meet again.
+pub(crate) async fn after_conflict(attempt: u32) {
+    let longest = FIRST_PAUSE * 2_u32.saturating_pow(attempt.min(LAST_DOUBLING));
+    // The clock's last digits are as good as a die here.
+    let dice = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos() % 1_000);
+    tokio::time::sleep(longest / 2 + longest * dice / 2_000).await;
+}
+
 /// Whether the same read may succeed in a moment. An expired continue token or resourceVersion (410) never will.
 fn is_passing(failed: &CallError) -> bool {
-    matches!(failed.error.kind, ErrorKind::Unavailable | ErrorKind::Throttled) && !failed.is(410)
+    // An API server that has just started has read no roles yet, and forbids everything for a fraction of a second.
+    let busy = matches!(failed.error.kind, ErrorKind::Unavailable | ErrorKind::Throttled) || failed.is_missing_right();
+    busy && !failed.is(410)
 }
 
 fn too_slow(operation: &str) -> CallError {

@@ -31,6 +31,20 @@ impl CallError {
         self.status.as_ref().is_some_and(|status| status.code == 404 && status.reason == "NotFound" && named(status))
     }
 
+    /// Whether what was to be made belongs into a namespace that is being deleted.
+    pub(crate) fn is_terminating_namespace(&self) -> bool {
+        self.forbids() == Some(Forbids::TerminatingNamespace)
+    }
+
+    /// Whether the API server answered that no role grants this.
+    pub(crate) fn is_missing_right(&self) -> bool {
+        self.forbids() == Some(Forbids::MissingRight)
+    }
+
+    fn forbids(&self) -> Option<Forbids> {
+        self.status.as_ref().filter(|status| status.code == 403).map(|status| forbids(status))
+    }
+
     /// A failure that is no answer of the API server.
     pub(crate) fn other(kind: ErrorKind, operation: &str, message: impl Into<String>) -> Self {
         Self { error: PortError::new(kind, operation, message), status: None }
@@ -56,7 +70,17 @@ pub(crate) fn from_kube(operation: &str, error: kube::Error) -> CallError {
     }
 }
 
-fn from_status(operation: &str, status: Box<Status>) -> CallError {
+/// The reason that the client makes up for an answer that is no `Status`: plain text, or the page of a proxy.
+const UNREADABLE: &str = "Failed to parse error data";
+/// As much as is told of an answer that is no `Status`.
+const TEXT_LENGTH: usize = 200;
+
+fn from_status(operation: &str, mut status: Box<Status>) -> CallError {
+    if status.reason == UNREADABLE {
+        status.reason = if status.code == 429 { "TooManyRequests".to_owned() } else { String::new() };
+        let words: Vec<&str> = status.message.split_whitespace().collect();
+        status.message = words.join(" ").chars().take(TEXT_LENGTH).collect();
+    }
     let (kind, next) = judge(&status);
     let message = if status.message.is_empty() { format!("HTTP {}", status.code) } else { status.message.clone() };
     let error = PortError::new(kind, operation, format!("{message}{next}")).with_code(status.reason.clone());
@@ -71,15 +95,54 @@ fn judge(status: &Status) -> (ErrorKind, &'static str) {
             "; the API server does not know who is calling: give this role an EKS access entry (Terraform makes one) \
              or, with a kubeconfig, log in anew",
         ),
-        403 => (
-            ErrorKind::Denied,
-            "; the role's Kubernetes group lacks this right: run the installer again, which applies infra/rbac",
-        ),
+        403 => match forbids(status) {
+            Forbids::TerminatingNamespace => (ErrorKind::Denied, "; it goes with its namespace"),
+            Forbids::NotReady => (ErrorKind::Unavailable, "; the API server has just started"),
+            Forbids::MissingRight => (
+                ErrorKind::Denied,
+                "; the role's Kubernetes group lacks this right: run the installer again, which applies infra/rbac. An API \
+                 server that has just started says the same for a moment",
+            ),
+            Forbids::Policy => (
+                ErrorKind::Denied,
+                "; this is no missing right: an admission webhook, a policy or a quota of the cluster refuses it, and has to \
+                 let it through",
+            ),
+        },
         404 => (ErrorKind::NotFound, ""),
         409 => (ErrorKind::Conflict, ""),
         429 => (ErrorKind::Throttled, ""),
         408 | 410 | 500.. => (ErrorKind::Unavailable, ""),
         _ => (ErrorKind::Invalid, ""),
+    }
+}
+
+/// Why an answer is a 403.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forbids {
+    /// Nothing new may come into a namespace that is being deleted.
+    TerminatingNamespace,
+    /// Admission has not read yet what it goes by.
+    NotReady,
+    /// No role grants it. An API server that has just started has read no roles yet, and says the same.
+    MissingRight,
+    /// Admission refused it.
+    Policy,
+}
+
+/// Everything that refuses says 403, `Forbidden`; only the texts differ, which are the same in all versions. The authoriser's
+/// names the user and what they cannot do.
+fn forbids(status: &Status) -> Forbids {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let message = &status.message;
+    if causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating") {
+        Forbids::TerminatingNamespace
+    } else if message.contains("not yet ready to handle request") {
+        Forbids::NotReady
+    } else if message.contains("User \"") && message.contains("\" cannot ") {
+        Forbids::MissingRight
+    } else {
+        Forbids::Policy
     }
 }
 
@@ -124,10 +187,33 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_says_what_to_grant() {
-        let error = call(403, "pods is forbidden", "Forbidden").error.to_string();
-        assert!(error.contains("pods is forbidden") && error.contains("infra/rbac"), "{error}");
+    fn a_denial_says_what_to_do() {
+        let right = r#"pods is forbidden: User "arn:aws:sts::1:assumed-role/planner/x" cannot list resource "pods" in API group "" at the cluster scope"#;
+        let error = call(403, right, "Forbidden").error.to_string();
+        assert!(error.contains(right) && error.contains("infra/rbac") && error.contains("just started"), "{error}");
         assert!(call(401, "", "Unauthorized").error.message.contains("access entry"));
+        for policy in [
+            r#"admission webhook "policy.example.com" denied the request: no finalizers"#,
+            r#"nodeclaims.karpenter.sh "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"#,
+            r#"events "a" is forbidden: exceeded quota: few, requested: count/events=1, used: count/events=9, limited: count/events=9"#,
+        ] {
+            let error = call(403, policy, "Forbidden").error;
+            assert_eq!(error.kind, ErrorKind::Denied);
+            assert!(!error.message.contains("installer") && error.message.contains("no missing right"), "{error}");
+        }
+        let starting = call(403, r#"events "a" is forbidden: not yet ready to handle request"#, "Forbidden").error;
+        assert!(starting.kind == ErrorKind::Unavailable && starting.message.contains("just started"), "{starting}");
+    }
+
+    #[test]
+    fn an_answer_that_is_no_status_is_told_as_it_is() {
+        let busy = call(429, "Too many requests, please try again later.\n", UNREADABLE).error;
+        assert_eq!((busy.kind, busy.code.as_str()), (ErrorKind::Throttled, "TooManyRequests"));
+        assert_eq!(busy.message, "Too many requests, please try again later.");
+        let page = call(502, &format!("<html>\n  <body>{}</body>", "bad gateway ".repeat(50)), UNREADABLE).error;
+        assert!(page.kind == ErrorKind::Unavailable && page.code.is_empty(), "{page:?}");
+        assert!(page.message.starts_with("<html> <body>bad gateway") && page.message.len() == TEXT_LENGTH, "{page}");
+        assert_eq!(call(503, "", UNREADABLE).error.message, "HTTP 503");
     }
 
     #[test]

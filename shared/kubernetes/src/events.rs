@@ -18,7 +18,8 @@ const MESSAGE_LENGTH: usize = 1024;
 /// Where events about cluster-scoped objects are kept, as Kubernetes' own.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Publishes one event, or counts it up when it was published before.
+/// Publishes one event, or counts it up when it was published before. One that belongs into a namespace that is being deleted
+/// is dropped.
 pub(crate) async fn publish(connection: &Connection, event: &ObjectEvent, now: Timestamp) -> Result<(), PortError> {
     let object = render(event, now);
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or(DEFAULT_NAMESPACE);
@@ -28,6 +29,8 @@ pub(crate) async fn publish(connection: &Connection, event: &ObjectEvent, now: T
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             count_up(connection, &api::object(&collection, name), now).await.map_err(Into::into)
         }
+        // Nothing new comes into a namespace that is being deleted, and nobody reads there any more.
+        Err(failed) if failed.is_terminating_namespace() => Ok(()),
         done => done.map(drop).map_err(Into::into),
     }
 }

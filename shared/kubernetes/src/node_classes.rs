@@ -2,7 +2,7 @@
 
 use crate::api::{self, PatchKind};
 use crate::claims::as_value;
-use crate::connection::Connection;
+use crate::connection::{Connection, after_conflict};
 use crate::error::CallError;
 use crate::kinds::Kind;
 use crate::merge::{difference, is_deleting, string, strings};
@@ -47,7 +47,7 @@ pub(crate) async fn write(
         };
         match connection.patch(operation, &path, PatchKind::Merge, &body).await {
             Ok(object) => return write_status(connection, operation, &path, &object, as_value(status)?).await,
-            Err(failed) if failed.is(409) && attempt < ATTEMPTS => {}
+            Err(failed) if failed.is(409) && attempt < ATTEMPTS => after_conflict(attempt).await,
             Err(failed) => return Err(failed.into()),
         }
     }

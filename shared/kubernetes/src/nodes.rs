@@ -2,7 +2,7 @@
 
 use crate::FIELD_MANAGER;
 use crate::api::{self, PatchKind};
-use crate::connection::Connection;
+use crate::connection::{Connection, after_conflict};
 use crate::error::CallError;
 use crate::merge::{string, strings};
 use nodeless_model::Taint;
@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 5;
 pub(crate) async fn patch(connection: &Connection, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
     let path = api::object(api::NODES, name);
     let mut last = None;
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
         let node = connection.get(OPERATION, &path).await?.ok_or_else(|| gone(name))?;
         if string(&node, "/metadata/uid") != Some(uid) {
             let message = format!("node {name} is no longer the object {uid}; another of that name has joined");
@@ -29,6 +29,7 @@ pub(crate) async fn patch(connection: &Connection, name: &str, uid: &str, patch:
             Err(failed) if failed.is(409) => last = Some(failed),
             done => return done.map(drop).map_err(Into::into),
         }
+        after_conflict(attempt).await;
     }
     Err(last.map_or_else(|| gone(name), CallError::into))
 }
@@ -138,7 +139,7 @@ pub(crate) async fn remove_finalizer(
     finalizer: &str,
 ) -> Result<(), PortError> {
     let mut last = None;
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
         let Some(object) = connection.get(operation, path).await? else { return Ok(()) };
         let present = strings(&object, "/metadata/finalizers");
         if !present.iter().any(|name| name == finalizer) {
@@ -153,6 +154,7 @@ pub(crate) async fn remove_finalizer(
             Err(failed) if failed.is(409) => last = Some(failed),
             Err(failed) => return Err(failed.into()),
         }
+        after_conflict(attempt).await;
     }
     Err(last.map_or_else(
         || PortError::new(ErrorKind::Conflict, operation, format!("{FIELD_MANAGER} lost every race for {path}")),

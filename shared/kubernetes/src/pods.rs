@@ -39,6 +39,8 @@ fn judge(failed: CallError) -> Result<Eviction, PortError> {
         // 409: the uid is another pod's. 404: there is none.
         Some(status) if matches!(status.code, 404 | 409) => Ok(Eviction::AlreadyGone),
         Some(status) if status.code == 429 && is_budget(status) => blocked(status),
+        // An eviction is created in the namespace of its pod. Whoever deletes the namespace deletes its pods.
+        Some(status) if failed.is_terminating_namespace() => blocked(status),
         // Nothing that we could wait for: somebody has to delete one of the budgets. Until then it is blocked.
         Some(status) if status.code == 500 && status.message.contains("more than one PodDisruptionBudget") => {
             blocked(status)

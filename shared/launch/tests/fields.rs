@@ -14,7 +14,9 @@ fn root() -> PathBuf {
 
 /// The paths of all fields below a schema, such as `metadataOptions.httpTokens` or `blockDeviceMappings[].ebs.iops`.
 fn fields(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
-    if let Some(properties) = schema["properties"].as_object() {
+    // Fields that the definition does not know pass too, so the object is described as a whole.
+    let open = schema["x-kubernetes-preserve-unknown-fields"] == true;
+    if let Some(properties) = schema["properties"].as_object().filter(|_| !open) {
         for (name, schema) in properties {
             let separator = if path.is_empty() { "" } else { "." };
             fields(schema, &format!("{path}{separator}{name}"), found);

@@ -25,8 +25,12 @@ pub fn init_for_people() -> Result<(), InitError> {
     Ok(())
 }
 
+/// What is shown without `NODELESS_LOG`. The Kubernetes client calls every answer from 500 on, and every connection that breaks,
+/// an error; whoever made the call gets it, and says what came of it.
+const DEFAULT: &str = "warn,kube_client::client::builder=off";
+
 fn filter() -> Result<EnvFilter, InitError> {
-    let text = std::env::var("NODELESS_LOG").unwrap_or_else(|_| "warn".to_owned());
+    let text = std::env::var("NODELESS_LOG").unwrap_or_else(|_| DEFAULT.to_owned());
     Ok(EnvFilter::try_new(text)?)
 }
 
@@ -44,4 +48,41 @@ pub fn init() -> Result<(), InitError> {
         tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter).finish().try_init()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_the_kubernetes_client_calls_an_error_is_left_to_its_caller() {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::try_new(DEFAULT).unwrap())
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::error!(target: "kube_client::client::builder", "failed with status 503");
+            tracing::warn!(target: "kube_client::client::tls", "failed to reload CA bundle");
+            tracing::info!(target: "hyper", "connected");
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert!(text.contains("CA bundle") && !text.contains("503") && !text.contains("connected"), "{text}");
+    }
 }

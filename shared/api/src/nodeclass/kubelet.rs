@@ -1,5 +1,8 @@
 //! The kubelet's configuration in an EC2NodeClass: what we read of it, and what is wrong with it.
 
+mod fields;
+pub(crate) mod schema;
+
 use crate::common::Quantity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -63,29 +66,24 @@ const SIGNALS: [&str; 6] = [
 /// # Errors
 /// Everything that is wrong with it, each naming its field; the text is for the condition ValidationSucceeded.
 pub fn parse(kubelet: &BTreeMap<String, Value>) -> Result<KubeletConfiguration, Vec<String>> {
-    let object = kubelet.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut problems = fields::problems(kubelet);
+    number_problems(kubelet, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    // What is null is absent, for the kubelet as for us.
+    let present = kubelet.iter().filter(|(_, value)| !value.is_null());
+    let object = present.map(|(key, value)| (key.clone(), value.clone())).collect();
     let configuration: KubeletConfiguration =
-        serde_json::from_value(Value::Object(object)).map_err(|error| misread(kubelet, &error))?;
-    let mut problems = Vec::new();
+        serde_json::from_value(Value::Object(object)).map_err(|error| vec![format!("spec.kubelet: {error}")])?;
     if kubelet.contains_key("registerWithTaints") {
         problems.push("spec.kubelet.registerWithTaints: set taints in the NodePool instead".to_owned());
     }
     reserved_problems("systemReserved", &configuration.system_reserved, &mut problems);
     reserved_problems("kubeReserved", &configuration.kube_reserved, &mut problems);
-    eviction_problems(&configuration, &mut problems);
+    eviction_problems(kubelet, &configuration, &mut problems);
     image_problems(&configuration, &mut problems);
     if problems.is_empty() { Ok(configuration) } else { Err(problems) }
-}
-
-/// Which of the settings cannot be read, each tried by itself, since the error of all together does not name one.
-fn misread(kubelet: &BTreeMap<String, Value>, together: &serde_json::Error) -> Vec<String> {
-    let alone = |(key, value): (&String, &Value)| {
-        let object = std::iter::once((key.clone(), value.clone())).collect();
-        let error = serde_json::from_value::<KubeletConfiguration>(Value::Object(object)).err()?;
-        Some(format!("spec.kubelet.{key}: {error}"))
-    };
-    let problems: Vec<String> = kubelet.iter().filter_map(alone).collect();
-    if problems.is_empty() { vec![format!("spec.kubelet: {together}")] } else { problems }
 }
 
 fn reserved_problems(field: &str, reserved: &BTreeMap<String, Quantity>, problems: &mut Vec<String>) {
@@ -101,10 +99,19 @@ fn reserved_problems(field: &str, reserved: &BTreeMap<String, Quantity>, problem
     }
 }
 
-fn eviction_problems(configuration: &KubeletConfiguration, problems: &mut Vec<String>) {
+fn eviction_problems(
+    kubelet: &BTreeMap<String, Value>,
+    configuration: &KubeletConfiguration,
+    problems: &mut Vec<String>,
+) {
     let soft = &configuration.eviction_soft;
     let grace = &configuration.eviction_soft_grace_period;
-    for (field, thresholds) in [("evictionHard", &configuration.eviction_hard), ("evictionSoft", soft)] {
+    let reclaim = kubelet.get("evictionMinimumReclaim").and_then(Value::as_object).into_iter().flatten();
+    let reclaim: BTreeMap<String, String> =
+        reclaim.filter_map(|(signal, value)| Some((signal.clone(), value.as_str()?.to_owned()))).collect();
+    for (field, thresholds) in
+        [("evictionHard", &configuration.eviction_hard), ("evictionSoft", soft), ("evictionMinimumReclaim", &reclaim)]
+    {
         for (signal, threshold) in thresholds {
             if !SIGNALS.contains(&signal.as_str()) {
                 problems.push(format!("spec.kubelet.{field}.{signal}: the signals are {}", SIGNALS.join(", ")));
@@ -134,6 +141,20 @@ fn is_threshold(text: &str) -> bool {
         Some(percent) => percent.parse::<f64>().is_ok_and(|percent| (0.0..=100.0).contains(&percent)),
         None => text.parse::<nodeless_model::Quantity>().is_ok_and(|value| value >= nodeless_model::Quantity::ZERO),
     }
+}
+
+/// Numbers that are never negative.
+fn number_problems(kubelet: &BTreeMap<String, Value>, problems: &mut Vec<String>) {
+    for field in ["maxPods", "podsPerCore", "evictionMaxPodGracePeriod"] {
+        if let Some(number) = kubelet.get(field).and_then(Value::as_i64).filter(|number| *number < 0) {
+            problems.push(format!("spec.kubelet.{field}: {number} is negative"));
+        }
+    }
+}
+
+/// Whether the text is a duration as Go reads it; below zero too.
+fn is_duration(text: &str) -> bool {
+    nodeless_model::duration::parse_go_duration(text.strip_prefix('-').unwrap_or(text)).is_ok()
 }
 
 fn image_problems(configuration: &KubeletConfiguration, problems: &mut Vec<String>) {
@@ -167,6 +188,7 @@ mod tests {
             "maxPods": 42, "kubeReserved": { "cpu": "80m", "memory": "1Gi" }, "evictionHard": { "memory.available": "5%" },
             "evictionSoft": { "nodefs.available": "1Gi" }, "evictionSoftGracePeriod": { "nodefs.available": "1m30s" },
             "imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80, "featureGates": { "Some": true },
+            "evictionMinimumReclaim": { "memory.available": "500Mi" }, "podsPerCore": null,
         }))
         .unwrap();
         assert_eq!(configuration.max_pods, Some(42));
@@ -180,6 +202,14 @@ mod tests {
             (json!({ "maxPods": -1 }), "spec.kubelet.maxPods: "),
             (json!({ "kubeReserved": { "gpu": "1" } }), "kubeReserved.gpu"),
             (json!({ "systemReserved": { "cpu": "-1" } }), "systemReserved.cpu"),
+            (json!({ "maxPodz": 20 }), "spec.kubelet.maxPodz: the kubelet has no such setting; did you mean maxPods?"),
+            (json!({ "podsPerCore": -1 }), "spec.kubelet.podsPerCore: -1 is negative"),
+            (json!({ "evictionMaxPodGracePeriod": -1 }), "spec.kubelet.evictionMaxPodGracePeriod: -1 is negative"),
+            (
+                json!({ "evictionMinimumReclaim": { "memory": "1Gi" } }),
+                "evictionMinimumReclaim.memory: the signals are",
+            ),
+            (json!({ "evictionMinimumReclaim": { "pid.available": "a" } }), "evictionMinimumReclaim.pid.available"),
             (json!({ "evictionHard": { "disk": "5%" } }), "evictionHard.disk"),
             (json!({ "evictionHard": { "memory.available": "101%" } }), "evictionHard.memory.available"),
             (json!({ "evictionSoft": { "memory.available": "5%" } }), "evictionSoft.memory.available"),

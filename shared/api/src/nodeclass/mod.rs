@@ -21,7 +21,7 @@ pub use status::{
 };
 pub use storage::{BlockDevice, BlockDeviceMapping, InstanceStorePolicy, VolumeType};
 
-use crate::rules::{self, rules};
+use crate::rules::rules;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,9 +117,10 @@ pub struct EC2NodeClassSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-kubernetes-validations" = tag_rules()))]
     pub tags: BTreeMap<String, String>,
-    /// The kubelet's configuration. What is wrong with it is said by the condition ValidationSucceeded.
+    /// The kubelet's configuration: all of its settings may be here. What is wrong with those that the definition does not know
+    /// is said by the condition ValidationSucceeded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "rules::open_object")]
+    #[schemars(schema_with = "kubelet::schema::schema")]
     pub kubelet: BTreeMap<String, Value>,
     /// The disks of the instances.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -96,8 +96,7 @@ fn decide(present: Option<&Value>, ours: &Value) -> Decision {
         };
     }
     let (theirs, mine) = (fields(present, target(ours)), fields(ours, target(ours)));
-    let more: Vec<&String> = theirs.difference(&mine).collect();
-    let fewer: Vec<&String> = mine.difference(&theirs).collect();
+    let (more, fewer) = (mine.lacks(&theirs), theirs.lacks(&mine));
     if string(present, MANAGED_BY) == Some("nodeless") {
         return if more.is_empty() {
             Decision::Apply { label: true, note: String::new() }
@@ -173,30 +172,57 @@ fn version<'a>(crd: &'a Value, name: &str) -> Option<&'a Value> {
     crd.pointer("/spec/versions")?.as_array()?.iter().find(|version| version["name"] == name)
 }
 
-/// All fields of a definition's version, as paths.
-fn fields(crd: &Value, name: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+/// The fields of a definition's version.
+#[derive(Debug, Default)]
+struct Fields {
+    /// Those with a name, as paths.
+    named: BTreeSet<String>,
+    /// The paths of objects that take any field.
+    open: BTreeSet<String>,
+}
+
+impl Fields {
+    /// What another definition takes and this one would drop. Below an object that takes any field nothing is dropped.
+    fn lacks(&self, other: &Self) -> Vec<String> {
+        let named = other.named.iter().filter(|path| !self.named.contains(*path) && !self.takes(path));
+        let open = other.open.iter().filter(|path| !self.takes(path));
+        named.cloned().chain(open.map(|path| format!("any field of {path}"))).collect()
+    }
+
+    fn takes(&self, path: &str) -> bool {
+        let within = |open: &String| {
+            path.strip_prefix(open.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[', '{']))
+        };
+        self.open.iter().any(within)
+    }
+}
+
+fn fields(crd: &Value, name: &str) -> Fields {
+    let mut found = Fields::default();
     if let Some(schema) = version(crd, name).and_then(|version| version.pointer("/schema/openAPIV3Schema")) {
         collect(schema, "", &mut found);
     }
     found
 }
 
-fn collect(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+fn collect(schema: &Value, path: &str, found: &mut Fields) {
     for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         collect(field, &inner, found);
-        found.insert(inner);
+        found.named.insert(inner);
     }
     for (key, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
         if let Some(inner) = schema.get(key) {
             collect(inner, &format!("{path}{suffix}"), found);
         }
     }
+    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true)) {
+        found.open.insert(path.to_owned());
+    }
 }
 
-fn listed(intro: &str, fields: &[&String]) -> String {
-    let named: Vec<&str> = fields.iter().take(NAMED_FIELDS).map(|field| field.as_str()).collect();
+fn listed(intro: &str, fields: &[String]) -> String {
+    let named: Vec<&str> = fields.iter().take(NAMED_FIELDS).map(String::as_str).collect();
     let rest = match fields.len().saturating_sub(NAMED_FIELDS) {
         0 => String::new(),
         rest => format!(" and {rest} more"),
@@ -284,7 +310,7 @@ mod tests {
         );
         let fields = fields(&node_pools(), "v1");
         for field in ["spec.weight", "spec.template.spec.requirements[].key", "spec.disruption.budgets[].nodes"] {
-            assert!(fields.contains(field), "{field}");
+            assert!(fields.named.contains(field), "{field}");
         }
     }
 
@@ -324,6 +350,34 @@ mod tests {
         assert!(note.contains("spec.replicas") && note.contains("spec.shape"), "{note}");
     }
 
+    /// `spec.kubelet` as Karpenter's definitions have had it: first with fixed fields, then as an open map.
+    #[test]
+    fn fields_below_an_object_that_takes_any_are_not_counted() {
+        let name = "ec2nodeclasses.karpenter.k8s.aws";
+        let ours = ours().unwrap().into_iter().find(|crd| string(crd, "/metadata/name") == Some(name)).unwrap();
+        assert!(fields(&ours, "v1").open.contains("spec.kubelet"));
+
+        let mut fixed = helm(ours.clone());
+        let kubelet = &mut spec(&mut fixed)["kubelet"];
+        kubelet.as_object_mut().unwrap().remove("x-kubernetes-preserve-unknown-fields");
+        kubelet["properties"]["older"] = json!({ "type": "string" });
+        let Decision::Apply { label, note } = decide(Some(&fixed), &ours) else { panic!("must be extended") };
+        assert!(!label && note.contains("it lacked any field of spec.kubelet"), "{note}");
+
+        let mut open = helm(ours.clone());
+        let preserved = json!({ "x-kubernetes-preserve-unknown-fields": true });
+        spec(&mut open)["kubelet"] = json!({
+            "type": "object", "additionalProperties": preserved, "x-kubernetes-preserve-unknown-fields": true,
+        });
+        let Decision::Keep { note } = decide(Some(&open), &ours) else { panic!("must be kept") };
+        assert!(note.contains("it has every field"), "{note}");
+
+        let mut newer = helm(ours.clone());
+        spec(&mut newer)["tags"] = preserved;
+        let Decision::Keep { note } = decide(Some(&newer), &ours) else { panic!("must be kept") };
+        assert!(note.contains("it also has any field of spec.tags"), "{note}");
+    }
+
     #[test]
     fn what_would_lose_objects_is_refused() {
         let ours = node_pools();
@@ -351,7 +405,7 @@ mod tests {
     fn another_autoscalers_older_buffers_hinder_nothing() {
         let name = OPTIONAL[1];
         let ours = ours().unwrap().into_iter().find(|crd| string(crd, "/metadata/name") == Some(name)).unwrap();
-        assert!(fields(&ours, target(&ours)).contains("spec.percentage"));
+        assert!(fields(&ours, target(&ours)).named.contains("spec.percentage"));
         let mut older = ours.clone();
         older["spec"]["versions"][0]["name"] = json!("v1alpha1");
         let Decision::Keep { note } = decide(Some(&older), &ours) else { panic!("must be kept") };

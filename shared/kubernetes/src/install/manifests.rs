@@ -64,6 +64,7 @@ pub(super) fn webhook(wake: &Wake) -> Result<Option<Value>, InstallError> {
 mod tests {
     use super::*;
     use crate::merge::string;
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_manifest_is_ours_and_known_to_the_installer() {
@@ -74,6 +75,54 @@ mod tests {
             assert!(string(object, "/metadata/name").unwrap().starts_with("nodeless"), "{object}");
             assert_eq!(string(object, "/metadata/labels/app.kubernetes.io~1managed-by"), Some("nodeless"));
         }
+    }
+
+    /// Every kind that is listed, and what is got by name: where CapacityBuffers point to. Nothing else.
+    #[test]
+    fn the_functions_may_read_what_they_read_and_no_more() {
+        use crate::kinds::*;
+        let listed = [
+            Nodes::PATH,
+            Pods::PATH,
+            DaemonSets::PATH,
+            DisruptionBudgets::PATH,
+            NodePools::PATH,
+            NodeClasses::PATH,
+            NodeClaims::PATH,
+            NodeOverlays::PATH,
+            CapacityBuffers::PATH,
+            Namespaces::PATH,
+            PersistentVolumeClaims::PATH,
+            PersistentVolumes::PATH,
+            StorageClasses::PATH,
+            CsiNodes::PATH,
+            VolumeAttachments::PATH,
+        ];
+        let got = ["deployments", "replicasets", "statefulsets"].map(|plural| format!("/apis/apps/v1/{plural}"));
+        let got = got.into_iter().chain(["/api/v1/podtemplates".to_owned()]);
+        let group = |path: &str| match path.split('/').collect::<Vec<_>>()[..] {
+            ["", "api", _, plural] => (String::new(), plural.to_owned()),
+            ["", "apis", group, _, plural] => (group.to_owned(), plural.to_owned()),
+            _ => panic!("{path}"),
+        };
+        let used: BTreeSet<_> = listed.map(str::to_owned).into_iter().chain(got).map(|path| group(&path)).collect();
+        let role = rbac()
+            .unwrap()
+            .into_iter()
+            .find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == "nodeless:controllers");
+        let mut granted = BTreeSet::new();
+        for rule in role.unwrap()["rules"].as_array().unwrap() {
+            let texts = |key: &str| crate::merge::strings(rule, &format!("/{key}"));
+            if texts("verbs").contains(&"list".to_owned()) {
+                let pairs = texts("apiGroups")
+                    .into_iter()
+                    .flat_map(|group| texts("resources").into_iter().map(move |resource| (group.clone(), resource)));
+                granted.extend(pairs);
+            } else {
+                assert_eq!((texts("apiGroups"), texts("resources")), (vec![String::new()], vec!["events".to_owned()]));
+            }
+        }
+        assert_eq!(granted, used);
     }
 
     #[test]

@@ -7,6 +7,10 @@ mod pods;
 mod situations;
 mod views;
 
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::IntoResponse as _;
 use nodeless_kubernetes::install::{self, Wake};
 use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
 use nodeless_simulation::kubernetes::{ApiServer, CreateOptions, Options, Resource};
@@ -18,10 +22,14 @@ pub(crate) struct World {
     pub(crate) server: ApiServer,
     pub(crate) connection: Connection,
     requests: Requests,
+    faults: Faults,
 }
 
 /// The requests that an API server got: method, path and query.
 type Requests = Arc<Mutex<Vec<String>>>;
+
+/// What requests are answered instead of by the API server: how one begins, and the code and the body of its answer.
+type Faults = Arc<Mutex<Vec<(&'static str, u16, String)>>>;
 
 impl World {
     /// An empty cluster, without our definitions.
@@ -29,9 +37,9 @@ impl World {
         let mut options = Options::with_clock(Arc::new(jiff::Timestamp::now));
         options.token = Some("right".to_owned());
         let server = ApiServer::new(options).unwrap();
-        let (url, requests) = serve(&server).await;
+        let (url, requests, faults) = serve(&server).await;
         let connection = connect(&url, "right").await;
-        Self { server, connection, requests }
+        Self { server, connection, requests, faults }
     }
 
     /// A cluster with our definitions.
@@ -50,22 +58,38 @@ impl World {
         std::mem::take(&mut self.requests.lock().unwrap())
     }
 
+    /// Answers the next requests that begin like this, such as `GET /api/v1/nodes`, with these codes and bodies.
+    pub(crate) fn answer(&self, request: &'static str, answers: impl IntoIterator<Item = (u16, String)>) {
+        self.faults.lock().unwrap().extend(answers.into_iter().map(|(code, body)| (request, code, body)));
+    }
+
     pub(crate) fn create(&self, resource: &Resource, object: Value) -> Arc<Value> {
         self.server.create(resource, object, &CreateOptions::default()).unwrap()
     }
 }
 
-async fn serve(server: &ApiServer) -> (String, Requests) {
+async fn serve(server: &ApiServer) -> (String, Requests, Faults) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let requests = Requests::default();
-    let seen = Arc::clone(&requests);
-    let router = server.router().layer(axum::middleware::map_request(move |request: axum::extract::Request| {
-        seen.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
-        std::future::ready(request)
+    let (requests, faults) = (Requests::default(), Faults::default());
+    let (seen, planned) = (Arc::clone(&requests), Arc::clone(&faults));
+    let router = server.router().layer(axum::middleware::from_fn(move |request: Request, next: Next| {
+        let line = format!("{} {}", request.method(), request.uri());
+        let fault = {
+            let mut planned = planned.lock().unwrap();
+            let found = planned.iter().position(|(begins, ..)| line.starts_with(begins));
+            found.map(|index| planned.remove(index))
+        };
+        seen.lock().unwrap().push(line);
+        async move {
+            match fault {
+                Some((_, code, body)) => (StatusCode::from_u16(code).unwrap(), body).into_response(),
+                None => next.run(request).await,
+            }
+        }
     }));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    (url, requests)
+    (url, requests, faults)
 }
 
 pub(crate) async fn connect(url: &str, token: &'static str) -> Connection {

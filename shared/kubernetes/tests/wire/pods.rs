@@ -4,7 +4,9 @@ use super::{World, node, pod};
 use nodeless_model::{StringMap, Taint};
 use nodeless_ports::cluster::{Eviction, NodePatch, ObjectEvent, ObjectRef, PodRef};
 use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::resource::{EVENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS};
+use nodeless_simulation::kubernetes::resource::{
+    EVENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS,
+};
 use nodeless_simulation::kubernetes::{ListOptions, PatchOptions, PatchType};
 use serde_json::{Value, json};
 
@@ -137,4 +139,54 @@ async fn volumes_hold_a_node_until_they_are_detached() {
     assert_eq!(attached.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>(), ["va-1"]);
     assert_eq!(attached[0].persistent_volume.as_deref(), Some("pv"));
     assert!(world.cluster().volume_attachments("n3").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_belongs_into_a_namespace_that_goes_is_no_error() {
+    let world = World::installed().await;
+    world.create(&NAMESPACES, json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "web" } }));
+    let mut held = pod("p1", None);
+    held["metadata"]["namespace"] = json!("web");
+    held["metadata"]["finalizers"] = json!(["example.com/held"]);
+    let held = world.create(&PODS, held);
+    world.server.delete(&NAMESPACES, "", "web", &Default::default()).unwrap();
+    let about = ObjectRef {
+        api_version: "v1".into(),
+        kind: "Pod".into(),
+        namespace: "web".into(),
+        name: "p1".into(),
+        uid: uid(&held),
+    };
+    let event = ObjectEvent { object: about, warning: false, reason: "Nominated".into(), message: "soon".into() };
+    world.requests();
+    world.cluster().publish(&[event]).await.unwrap();
+    assert_eq!(world.requests(), ["POST /api/v1/namespaces/web/events?fieldManager=nodeless"]);
+    assert!(world.server.list(&EVENTS, &ListOptions::default()).unwrap().items.is_empty());
+
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+        "message": "unable to create new content in namespace web because it is being terminated",
+        "details": { "causes": [{ "reason": "NamespaceTerminating", "message": "namespace web is being terminated" }] },
+    });
+    world.answer("POST /api/v1/namespaces/web/pods/p1/eviction", [(403, status.to_string())]);
+    let eviction = world.cluster().evict(&PodRef { namespace: "web".into(), ..pod_ref(&held) }).await.unwrap();
+    assert!(matches!(&eviction, Eviction::Blocked { message } if message.contains("terminated")), "{eviction:?}");
+}
+
+#[tokio::test]
+async fn a_patch_that_meets_newer_versions_is_made_anew() {
+    let world = World::installed().await;
+    let uid = uid(&world.create(&NODES, node("n1")));
+    let conflict = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict", "code": 409, "message": "changed",
+    });
+    world.answer("PATCH /api/v1/nodes/n1", (0..3).map(|_| (409, conflict.to_string())));
+    let patch = NodePatch { add_taints: vec![Taint::disrupted()], ..NodePatch::default() };
+    world.requests();
+    world.cluster().patch_node("n1", &uid, &patch).await.unwrap();
+    let made = world.requests();
+    assert_eq!(made.iter().filter(|request| request.starts_with("GET")).count(), 4, "{made:?}");
+    world.answer("PATCH /api/v1/nodes/n1", (0..5).map(|_| (409, conflict.to_string())));
+    let patch = NodePatch { remove_taints: vec![Taint::disrupted()], ..NodePatch::default() };
+    assert_eq!(world.cluster().patch_node("n1", &uid, &patch).await.unwrap_err().kind, ErrorKind::Conflict);
 }

@@ -2,7 +2,7 @@
 
 use super::{World, node, node_class, node_classes, node_pool, node_pools, pod};
 use nodeless_kubernetes::KubeCluster;
-use nodeless_ports::Cluster as _;
+use nodeless_ports::{Cluster as _, ErrorKind};
 use nodeless_simulation::kubernetes::resource::{NODES, PODS};
 use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use serde_json::json;
@@ -144,4 +144,27 @@ async fn settling_waits_only_while_pods_come() {
     // What came while settling is known without another list.
     let pending = cluster.view().await.unwrap().pods.iter().filter(|pod| pod.is_provisionable()).count();
     assert_eq!(pending, 2);
+}
+
+/// As a real API server answers: in plain text when it is too busy, and with a missing right when it has just started.
+#[tokio::test]
+async fn a_busy_or_starting_api_server_is_asked_again() {
+    let world = World::installed().await;
+    world.create(&super::node_pools(), super::node_pool("default"));
+    let cluster = world.cluster();
+    let path = "GET /apis/karpenter.sh/v1/nodepools/default";
+    let busy = || (429, "Too many requests, please try again later.\n".to_owned());
+    let message = r#"nodepools.karpenter.sh "default" is forbidden: User "planner" cannot get resource "nodepools""#;
+    let status =
+        json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": message });
+    let starting = || (403, status.to_string());
+    world.answer(path, [busy(), starting()]);
+    assert_eq!(cluster.node_pool("default").await.unwrap().unwrap().name, "default");
+
+    world.answer(path, [busy(), busy(), busy()]);
+    let error = cluster.node_pool("default").await.unwrap_err();
+    assert_eq!((error.kind, error.code.as_str()), (ErrorKind::Throttled, "TooManyRequests"), "{error}");
+    world.answer(path, [starting(), starting(), starting()]);
+    let error = cluster.node_pool("default").await.unwrap_err();
+    assert!(error.kind == ErrorKind::Denied && error.message.contains("infra/rbac"), "{error}");
 }

@@ -169,6 +169,9 @@ mod tests {
             (json!({ "userData": long }), "UserDataSizeLimitExceeded"),
             (json!({ "amiFamily": "Bottlerocket", "userData": "not toml" }), "InvalidUserData"),
             (json!({ "kubelet": { "maxPods": -1 } }), "InvalidKubeletConfiguration"),
+            (json!({ "kubelet": { "maxPodz": 20 } }), "InvalidKubeletConfiguration"),
+            (json!({ "amiFamily": "Custom", "kubelet": { "maxPodz": 20 } }), "InvalidKubeletConfiguration"),
+            (json!({ "kubelet": { "logging": { "level": 3 } } }), "InvalidKubeletConfiguration"),
             (
                 json!({ "amiFamily": "Bottlerocket", "kubelet": { "podsPerCore": 2 } }),
                 "UnsupportedKubeletConfiguration",

@@ -8,7 +8,7 @@ const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\"";
 pub(super) fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let mut parts = match input.custom.map(str::trim).filter(|text| !text.is_empty()) {
         None => Vec::new(),
-        Some(text) if mime::is_multipart(text) => mime::parts(text).map_err(|why| UserDataError::Custom { why })?,
+        Some(text) if mime::is_document(text) => mime::parts(text).map_err(|why| UserDataError::Custom { why })?,
         Some(text) => vec![mime::part(SHELL_SCRIPT, text)],
     };
     parts.push(mime::part(SHELL_SCRIPT, &script(input)));

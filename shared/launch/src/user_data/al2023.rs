@@ -10,14 +10,23 @@ const NODE_CONFIG: &str = "application/node.eks.aws";
 pub(super) fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let mut parts = match input.custom.map(str::trim).filter(|text| !text.is_empty()) {
         None => Vec::new(),
-        Some(text) if mime::is_multipart(text) => mime::parts(text).map_err(|why| UserDataError::Custom { why })?,
-        Some(text) if text.contains("kind: NodeConfig") => vec![mime::part(NODE_CONFIG, text)],
+        Some(text) if mime::is_document(text) => mime::parts(text).map_err(|why| UserDataError::Custom { why })?,
+        Some(text) if is_node_config(text) => vec![mime::part(NODE_CONFIG, text)],
         Some(text) => vec![mime::part("text/x-shellscript; charset=\"us-ascii\"", text)],
     };
     let config = serde_json::to_string_pretty(&node_config(input)?)
         .map_err(|error| UserDataError::Custom { why: error.to_string() })?;
     parts.push(mime::part(NODE_CONFIG, &config));
     Ok(mime::document(&parts))
+}
+
+/// Whether the text is a NodeConfig by itself: YAML, or JSON, with one of its two names. A script that only writes one
+/// somewhere is none.
+fn is_node_config(text: &str) -> bool {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
+    let Some(fields) = documents.first().and_then(Value::as_object) else { return false };
+    let field = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default();
+    field("kind") == "NodeConfig" || field("apiVersion").starts_with("node.eks.aws/")
 }
 
 /// nodeadm reads YAML, of which JSON is a part.

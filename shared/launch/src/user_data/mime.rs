@@ -2,10 +2,10 @@
 
 const BOUNDARY: &str = "//";
 
-/// Whether the text is a MIME document.
-pub(super) fn is_multipart(text: &str) -> bool {
-    let head = text.lines().take_while(|line| !line.trim().is_empty());
-    head.into_iter().any(|line| line.to_ascii_lowercase().starts_with("content-type: multipart/"))
+/// Whether the text is meant as a MIME document: whether it begins with one of a document's headers.
+pub(super) fn is_document(text: &str) -> bool {
+    let first = text.trim_start().lines().next().unwrap_or_default().to_ascii_lowercase();
+    first.starts_with("mime-version:") || first.starts_with("content-type:")
 }
 
 /// One part, headers and body.
@@ -15,39 +15,72 @@ pub(super) fn part(content_type: &str, body: &str) -> String {
 
 /// The parts of a document, each with its headers.
 ///
+/// The last delimiter may lack the dashes that close a document, as long as nothing but white space follows it: the parsers
+/// that read user data, Karpenter's among them, take the end of the text for the end of the document then.
+///
 /// # Errors
-/// What is wrong, when the document names no boundary or never uses it.
+/// What is wrong: the document is no multipart one, it names no boundary or never uses it, or its last part has no end.
 pub(super) fn parts(text: &str) -> Result<Vec<String>, String> {
-    let boundary = boundary(text).ok_or("the MIME document's Content-Type names no boundary")?;
-    let delimiter = format!("--{boundary}");
+    let text = text.trim_start();
+    let boundary = boundary(text)?;
+    let (delimiter, end) = (format!("--{boundary}"), format!("--{boundary}--"));
     let mut parts: Vec<Vec<&str>> = Vec::new();
     let mut ended = false;
-    for line in text.lines() {
-        let line = line.trim_end_matches('\r');
-        if line.trim_end() == format!("{delimiter}--") {
+    for line in text.lines().skip_while(|line| !line.trim().is_empty()) {
+        let bare = line.trim_end();
+        if bare == end {
             ended = true;
             break;
         }
-        if line.trim_end() == delimiter {
+        if bare == delimiter {
             parts.push(Vec::new());
         } else if let Some(part) = parts.last_mut() {
             part.push(line);
         }
     }
-    if parts.is_empty() || !ended {
-        return Err(format!("the MIME document is not divided and ended by its boundary {boundary:?}"));
+    if !ended && parts.last().is_some_and(|part| part.iter().all(|line| line.trim().is_empty())) {
+        parts.pop();
+        ended = true;
+    }
+    if parts.is_empty() {
+        return Err(format!("the MIME document has no part: no line says {delimiter} before one"));
+    }
+    if !ended {
+        return Err(format!("the last part of the MIME document has no end: add a line that says {end}"));
     }
     Ok(parts.into_iter().map(|lines| lines.join("\n").trim_end().to_owned()).collect())
 }
 
-fn boundary(text: &str) -> Option<String> {
-    // A header may go on in the next line, which then begins with white space.
-    let head: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).collect();
-    let head = head.join(" ");
-    let (_, after) = head.split_once("boundary=")?;
-    let quoted = after.strip_prefix('"').and_then(|rest| rest.split_once('"')).map(|(name, _)| name);
-    let name = quoted.or_else(|| after.split([';', ' ', '\t']).next())?;
-    (!name.is_empty()).then(|| name.to_owned())
+/// The boundary that the header Content-Type names.
+fn boundary(text: &str) -> Result<String, String> {
+    let content_type = content_type(text).ok_or("the MIME document has no header Content-Type")?;
+    if !content_type.to_ascii_lowercase().starts_with("multipart/") {
+        return Err(format!(
+            "the MIME document is no multipart one, its Content-Type is {content_type}: make it multipart/mixed, or remove the \
+             headers if all of it is one script"
+        ));
+    }
+    let parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let named = parameters.into_iter().find(|(key, _)| key.trim().eq_ignore_ascii_case("boundary"));
+    let name = named.map(|(_, value)| value.trim().trim_matches('"').to_owned());
+    name.filter(|name| !name.is_empty()).ok_or_else(|| "the MIME document's Content-Type names no boundary".to_owned())
+}
+
+/// The value of the header Content-Type. A header may go on in the next line, which then begins with white space.
+fn content_type(text: &str) -> Option<String> {
+    let mut found: Option<String> = None;
+    for line in text.lines().take_while(|line| !line.trim().is_empty()) {
+        let goes_on = line.starts_with([' ', '\t']);
+        match &mut found {
+            Some(value) if goes_on => value.push_str(line),
+            Some(_) => break,
+            None => {
+                let header = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+                found = header.map(|(_, value)| value.trim().to_owned());
+            }
+        }
+    }
+    found
 }
 
 /// A document of these parts.

@@ -72,10 +72,67 @@ fn al2023_keeps_what_the_user_wrote_and_comes_last() {
     assert_eq!(parts[0], "Content-Type: text/x-shellscript\n\necho a");
 }
 
+const HEAD: &str = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"XX\"\n\n";
+const SCRIPT: &str = "--XX\nContent-Type: text/x-shellscript\n\necho a\n";
+
+/// What Karpenter's parser makes of each was tried with it.
+#[test]
+fn a_mime_document_ends_at_its_last_delimiter() {
+    for end in ["--XX--\n", "--XX--", "--XX\n", "--XX", "--XX  \n\n", "\n--XX--\nwhat follows is not read\n--XX\n"] {
+        let document = format!("{HEAD}{SCRIPT}{end}");
+        for family in [AmiFamily::AL2023, AmiFamily::AL2] {
+            let parts = mime::parts(&build(family, Some(&document)).unwrap()).unwrap();
+            assert_eq!(parts.len(), 2, "{end:?}");
+            assert_eq!(parts[0], "Content-Type: text/x-shellscript\n\necho a", "{end:?}");
+        }
+    }
+}
+
+#[test]
+fn the_headers_of_a_mime_document_may_be_written_differently() {
+    for head in [
+        "Mime-Version: 1.0\nCONTENT-TYPE: Multipart/Mixed; BOUNDARY=XX\n\n",
+        "Content-Type: multipart/mixed; charset=utf-8; boundary = XX ; more=1\nMIME-Version: 1.0\n\n",
+        "MIME-Version: 1.0\r\nContent-Type: multipart/mixed;\r\n\tboundary=\"XX\"\r\n\r\npreamble\n",
+    ] {
+        let parts = mime::parts(&build(AmiFamily::AL2023, Some(&format!("{head}{SCRIPT}--XX--"))).unwrap()).unwrap();
+        assert_eq!(parts[0], "Content-Type: text/x-shellscript\n\necho a", "{head:?}");
+    }
+}
+
 #[test]
 fn a_broken_mime_document_is_refused() {
-    let error = build(AmiFamily::AL2023, Some("Content-Type: multipart/mixed; boundary=\"XX\"\n\n--XX\n")).unwrap_err();
-    assert!(error.to_string().contains("spec.userData"), "{error}");
+    for (document, why) in [
+        (format!("{HEAD}{SCRIPT}"), "has no end: add a line that says --XX--"),
+        (format!("{HEAD}echo a\n"), "no line says --XX"),
+        (format!("{HEAD}--XX\n"), "no line says --XX"),
+        ("MIME-Version: 1.0\n\necho a\n".to_owned(), "no header Content-Type"),
+        ("Content-Type: multipart/mixed\n\n--XX\n".to_owned(), "names no boundary"),
+        ("Content-Type: text/x-shellscript\n\necho a\n".to_owned(), "its Content-Type is text/x-shellscript"),
+    ] {
+        for family in [AmiFamily::AL2023, AmiFamily::AL2] {
+            let error = build(family, Some(&document)).unwrap_err().to_string();
+            assert!(error.contains("spec.userData") && error.contains(why), "{document:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn al2023_knows_a_node_config_however_it_is_written() {
+    for config in [
+        "---\napiVersion: \"node.eks.aws/v1alpha1\"\nkind: 'NodeConfig' # ours\nspec: {}",
+        "\"kind\": NodeConfig\nspec: {}",
+        "{\"apiVersion\":\"node.eks.aws/v1alpha1\",\"kind\":\"NodeConfig\",\"spec\":{\"instance\":{}}}",
+        "{ kind: NodeConfig, spec: {} }",
+    ] {
+        let parts = mime::parts(&build(AmiFamily::AL2023, Some(config)).unwrap()).unwrap();
+        assert_eq!(parts[0], format!("Content-Type: application/node.eks.aws\n\n{config}"));
+    }
+    // Scripts, though one of them writes a NodeConfig and the other could be read as YAML.
+    for script in ["#!/bin/bash\ncat > /tmp/config <<EOF\nkind: NodeConfig\nspec: {}\nEOF\nnodeadm init", "echo a: b"] {
+        let parts = mime::parts(&build(AmiFamily::AL2023, Some(script)).unwrap()).unwrap();
+        assert_eq!(parts[0], format!("Content-Type: text/x-shellscript; charset=\"us-ascii\"\n\n{script}"));
+    }
 }
 
 #[test]
