@@ -40,7 +40,7 @@ fn the_example_manifests_are_valid_and_lose_nothing() {
         if object["kind"] == "NodePool" {
             let pool: NodePool = serde_json::from_value(object).unwrap();
             assert_eq!(validate::node_pool(&pool), Vec::<String>::new());
-            model::NodePool::try_from(&pool).unwrap();
+            let _: model::NodePool = (&pool).into();
         } else {
             let class: EC2NodeClass = serde_json::from_value(object.clone()).unwrap();
             nodeless_api::nodeclass::kubelet::parse(&class.spec.kubelet).unwrap();
@@ -57,7 +57,7 @@ fn pool(name: &str) -> NodePool {
 #[test]
 fn a_node_pool_becomes_the_models() {
     let mut object = pool("gpu");
-    let pool = model::NodePool::try_from(&object).unwrap();
+    let pool = model::NodePool::from(&object);
     assert_eq!((pool.name.as_str(), pool.weight, pool.limit_dollars_per_hour), ("gpu", 10, Some(40.0)));
     assert_eq!(pool.ready, Ok(()));
     assert_eq!(pool.limits.get("nvidia.com/gpu"), model::Quantity::from_units(8));
@@ -70,10 +70,77 @@ fn a_node_pool_becomes_the_models() {
     assert_eq!(pool.disruption.budgets[1].nodes, model::node_pool::BudgetNodes::Count(1));
 
     object.spec.template.spec.requirements[0].key = "sub.karpenter.sh/x".into();
-    assert!(model::NodePool::try_from(&object).unwrap().ready.unwrap_err().contains("restricted"));
-    object.spec.limits.as_mut().unwrap().insert("cpu".into(), "many".into());
-    let error = model::NodePool::try_from(&object).unwrap_err().to_string();
-    assert!(error.starts_with("NodePool gpu: spec.limits.cpu: "), "{error}");
+    assert!(model::NodePool::from(&object).ready.unwrap_err().contains("restricted"));
+}
+
+/// The GPU pool of the examples with these limits and this annotation, as the API server accepts it.
+fn priced(limits: Value, annotation: Option<&str>) -> model::NodePool {
+    let mut object = examples().into_iter().find(|it| it["kind"] == "NodePool" && it["metadata"]["name"] == "gpu").unwrap();
+    object["spec"]["limits"] = limits;
+    object["metadata"]["annotations"] = json!({});
+    if let Some(text) = annotation {
+        object["metadata"]["annotations"]["nodeless.sh/dollars-per-hour"] = json!(text);
+    }
+    let object: NodePool = serde_json::from_value(validated(&object)).unwrap();
+    model::NodePool::from(&object)
+}
+
+#[test]
+fn dollars_per_hour_are_a_limit_in_the_spec_and_as_an_annotation() {
+    for (limits, annotation, expected) in [
+        (json!({ "cpu": 4 }), None, None),
+        (json!({ "nodeless.sh/dollars-per-hour": "12.50" }), None, Some(12.5)),
+        (json!({ "nodeless.sh/dollars-per-hour": 12 }), None, Some(12.0)),
+        (json!({ "nodeless.sh/dollars-per-hour": "250m" }), None, Some(0.25)),
+        (json!({ "nodeless.sh/dollars-per-hour": "1k" }), None, Some(1000.0)),
+        (json!({ "nodeless.sh/dollars-per-hour": "2e-1" }), None, Some(0.2)),
+        // Finer than the thousandths of other resources.
+        (json!({ "nodeless.sh/dollars-per-hour": "0.0042" }), None, Some(0.0042)),
+        (json!({ "nodeless.sh/dollars-per-hour": "0" }), None, Some(0.0)),
+        (json!({}), Some("12.50"), Some(12.5)),
+        (json!({}), Some("500m"), Some(0.5)),
+        // The smaller one, whichever it is.
+        (json!({ "nodeless.sh/dollars-per-hour": "3" }), Some("2"), Some(2.0)),
+        (json!({ "nodeless.sh/dollars-per-hour": "2" }), Some("3"), Some(2.0)),
+    ] {
+        let pool = priced(limits.clone(), annotation);
+        assert_eq!((pool.ready, pool.limit_dollars_per_hour), (Ok(()), expected), "{limits} {annotation:?}");
+        // It is no resource: no node has any of it.
+        assert!(!pool.limits.contains("nodeless.sh/dollars-per-hour"));
+    }
+}
+
+#[test]
+fn a_limit_that_cannot_be_read_is_told_and_allows_nothing() {
+    let digits = "9".repeat(50);
+    for (limits, annotation, field) in [
+        (json!({}), Some("cheap"), "metadata.annotations[nodeless.sh/dollars-per-hour]"),
+        (json!({}), Some("-1"), "metadata.annotations[nodeless.sh/dollars-per-hour]"),
+        (json!({}), Some("NaN"), "metadata.annotations[nodeless.sh/dollars-per-hour]"),
+        (json!({ "nodeless.sh/dollars-per-hour": "-1" }), Some("3"), "spec.limits[nodeless.sh/dollars-per-hour]"),
+        (json!({ "nodeless.sh/dollars-per-hour": digits }), None, "spec.limits[nodeless.sh/dollars-per-hour]"),
+    ] {
+        let pool = priced(limits, annotation);
+        let why = pool.ready.unwrap_err();
+        assert!(why.starts_with(field) && why.contains("12.50"), "{why}");
+        assert_eq!(pool.limit_dollars_per_hour, Some(0.0));
+    }
+    // The API server's pattern lets exponents with a fraction through.
+    for text in ["1e.5", digits.as_str()] {
+        let pool = priced(json!({ "cpu": text }), None);
+        assert!(pool.ready.clone().unwrap_err().starts_with("spec.limits[cpu]: "), "{:?}", pool.ready);
+        assert_eq!(pool.limits.iter().collect::<Vec<_>>(), [("cpu", model::Quantity::ZERO)]);
+    }
+}
+
+#[test]
+fn a_pool_whose_disruption_cannot_be_read_is_there_and_disrupts_nothing() {
+    let mut object = pool("gpu");
+    object.spec.disruption.budgets[0].nodes = "some".to_owned();
+    let pool = model::NodePool::from(&object);
+    assert!(pool.ready.unwrap_err().starts_with("spec.disruption.budgets[0].nodes: "));
+    assert!(pool.disruption.budgets.iter().all(|budget| budget.nodes.of(100) == 0 && budget.window.is_none()));
+    assert_eq!(pool.disruption.consolidate_after, model::NillableDuration::Never);
 }
 
 #[test]

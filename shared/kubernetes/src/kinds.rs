@@ -83,7 +83,21 @@ macro_rules! with_status {
     };
 }
 
-with_status!(NodePools, "NodePool", api::NODE_POOLS, nodeless_api::NodePool => model::NodePool, NodePoolStatus);
+/// The kind NodePool, with its status. One of which a field cannot be read is kept too: it says so in its readiness, and its
+/// nodes go on belonging to it.
+pub(crate) struct NodePools;
+
+impl Kind for NodePools {
+    type Slim = nodeless_api::NodePool;
+    type Model = (model::NodePool, NodePoolStatus);
+    const NAME: &'static str = "NodePool";
+    const PATH: &'static str = api::NODE_POOLS;
+
+    fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
+        Ok((model::NodePool::from(&object), object.status.unwrap_or_default()))
+    }
+}
+
 with_status!(
     NodeOverlays, "NodeOverlay", api::NODE_OVERLAYS, nodeless_api::NodeOverlay => model::NodeOverlay, NodeOverlayStatus
 );

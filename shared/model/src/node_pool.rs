@@ -5,6 +5,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// The limit of a NodePool on what its nodes may cost together, in `spec.limits` or as an annotation.
+pub const DOLLARS_PER_HOUR: &str = "nodeless.sh/dollars-per-hour";
+
 /// A NodePool, checked and decoded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,7 +24,8 @@ pub struct NodePool {
     pub disruption: Disruption,
     /// What all its nodes together may not exceed; `nodes` counts nodes. A resource that is not listed is unlimited.
     pub limits: ResourceList,
-    /// What all its nodes together may cost, in dollars per hour (annotation `nodeless.sh/dollars-per-hour`).
+    /// What all its nodes together may cost, in dollars per hour: the smaller of what `spec.limits` and the annotation say
+    /// under [`DOLLARS_PER_HOUR`].
     pub limit_dollars_per_hour: Option<f64>,
     /// Pools of greater weight are tried first.
     pub weight: i32,

@@ -118,6 +118,22 @@ impl FromStr for Quantity {
     /// Parses Kubernetes' grammar: sign, digits with an optional fraction, and a binary suffix (`Ki`..`Ei`), a decimal
     /// suffix (`n`, `u`, `m`, `k`, `M`, `G`, `T`, `P`, `E`) or a decimal exponent (`e3`, `E-2`).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text, 3).map(Self)
+    }
+}
+
+impl Quantity {
+    /// The millionths of a unit that a text stands for, in the same grammar and rounded as there: prices are finer than
+    /// thousandths.
+    ///
+    /// # Errors
+    /// Where the text is no quantity.
+    pub fn parse_millionths(text: &str) -> Result<i64, ParseQuantityError> {
+        Self::parse(text, 6)
+    }
+
+    /// A text as a whole number of units times ten to the power of minus `decimals`.
+    fn parse(text: &str, decimals: i32) -> Result<i64, ParseQuantityError> {
         let error = |why| ParseQuantityError { text: text.to_owned(), why };
         let (negative, rest) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
@@ -142,10 +158,10 @@ impl FromStr for Quantity {
                 .and_then(|d| d.checked_add(i128::from(byte - b'0')))
                 .ok_or_else(|| error("it has too many digits"))?;
         }
-        let scale = exponent - i32::try_from(fraction.len()).map_err(|_| error("it has too many digits"))? + 3;
-        let milli = scaled(digits.saturating_mul(base), scale);
-        let milli = i64::try_from(milli).unwrap_or(i64::MAX);
-        Ok(Self(if negative { -milli } else { milli }))
+        let scale = exponent - i32::try_from(fraction.len()).map_err(|_| error("it has too many digits"))? + decimals;
+        let amount = scaled(digits.saturating_mul(base), scale);
+        let amount = i64::try_from(amount).unwrap_or(i64::MAX);
+        Ok(if negative { -amount } else { amount })
     }
 }
 

@@ -338,7 +338,7 @@ mod tests {
             } } }))
             .unwrap(),
         );
-        let pool = nodeless_model::NodePool::try_from(&pool).unwrap();
+        let pool = nodeless_model::NodePool::from(&pool);
         let overlay = |dollars| NodeOverlay {
             name: "o".into(),
             weight: 0,

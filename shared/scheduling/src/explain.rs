@@ -224,9 +224,9 @@ impl Examination<'_, '_> {
             }
         }
         if let Some((limit, used)) = limits.dollars() {
-            let cheapest = choices.iter().map(|choice| choice.share.dollars).fold(f64::INFINITY, f64::min);
-            if used + cheapest > limit {
-                return Cause::DollarLimit { limit, used, cheapest_node: cheapest };
+            let least = choices.iter().map(|choice| choice.share.dollars).fold(f64::INFINITY, f64::min);
+            if used + least > limit {
+                return Cause::DollarLimit { limit, used, least_charge: least };
             }
         }
         Cause::Limits

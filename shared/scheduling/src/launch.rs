@@ -1,13 +1,13 @@
 //! From a filled node to a launch: which instance types may stand in, and what that takes of the limits.
 
 use crate::limits::Share;
-use crate::packing::{Bin, holding};
+use crate::packing::{Bin, standing_in};
 use crate::pools::{Choice, Pool};
 use crate::problem::{MinValuesPolicy, Options};
 use crate::reservations;
 use crate::solution::{ChosenOffering, Launch, PricedType};
 use nodeless_model::claim::Charge;
-use nodeless_model::{Offering, Quantity, Requirement, Requirements, ResourceIndex, ResourceList, labels, resources};
+use nodeless_model::{CapacityType, Offering, Quantity, Requirement, Requirements, ResourceIndex, ResourceList, labels, resources};
 
 /// What it takes to list the instance types and requirements of a launch.
 const WORK_PER_LAUNCH: usize = 2000;
@@ -53,7 +53,7 @@ fn choices(pool: &Pool<'_>, bin: &Bin, slack: &Share, options: &Options) -> (Vec
     let own = bin.share.clone();
     let most = if pool.min_values.is_empty() { options.max_instance_types.max(1) } else { usize::MAX };
     let fitting: Vec<&Choice> =
-        holding(pool, bin).filter(|choice| choice.share.within(&own, slack)).take(most).collect();
+        standing_in(pool, bin).filter(|choice| choice.share.within(&own, slack)).take(most).collect();
     let mut kept = options.max_instance_types.max(1).min(fitting.len());
     if options.min_values == MinValuesPolicy::Strict {
         let kinds: Vec<usize> = fitting.iter().map(|choice| choice.kind).collect();
@@ -72,7 +72,11 @@ fn reserved_choice(pool: &Pool<'_>, bin: &Bin, id: &str) -> Vec<Choice> {
     let requirements = &pool.set(bin.set).requirements;
     let mut offerings = kind.available_offerings(requirements).filter(|offering| reservations::is_of(offering, id));
     let price = offerings.next().map(|offering| offering.price);
-    price.map(|price| Choice { kind: bin.shape, price, share: bin.share.clone(), spot: false }).into_iter().collect()
+    let bought = CapacityType::Reserved;
+    price
+        .map(|price| Choice { kind: bin.shape, price, share: bin.share.clone(), bought, spot: false })
+        .into_iter()
+        .collect()
 }
 
 fn launch(
@@ -91,8 +95,11 @@ fn launch(
             all.filter(|offering| reservations::is_of(offering, id)).collect()
         }
         None => {
-            let kinds = choices.iter().map(|choice| pool.types[choice.kind].kind);
-            kinds.flat_map(|kind| pool.offerings(kind, &set.requirements)).collect()
+            let kinds = choices.iter().map(|choice| (choice.bought, pool.types[choice.kind].kind));
+            let of = |(bought, kind)| {
+                pool.offerings(kind, &set.requirements).filter(move |offering| pool.may_launch(bought, offering))
+            };
+            kinds.flat_map(of).collect()
         }
     };
     let of_cheapest =

@@ -431,7 +431,7 @@ pub(crate) fn least_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Sha
         return Some(share);
     }
     let mut kinds = vec![bin.shape];
-    let mut others = holding(pool, bin).filter(|choice| limits.room_for(&choice.share, 1) > 0);
+    let mut others = standing_in(pool, bin).filter(|choice| limits.room_for(&choice.share, 1) > 0);
     while pool.first_short(&kinds).is_some() {
         let choice = others.next()?;
         kinds.push(choice.kind);
@@ -447,6 +447,16 @@ pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Ite
         dense::fits(&bin.used, &kind.room)
             && !bin.ports.iter().any(|port| kind.daemon_ports.iter().any(|taken| port.conflicts_with(taken)))
     })
+}
+
+/// Those of them that a node may be launched as beside its shape. Where dollars are limited they are bought as the shape is.
+pub(crate) fn standing_in<'p>(
+    pool: &'p Pool<'_>,
+    bin: &'p Bin,
+) -> impl Iterator<Item = &'p crate::pools::Choice> + Clone {
+    let shape = pool.set(bin.set).choice(bin.shape).filter(|_| pool.limits.dollars().is_some());
+    let bought = shape.map(|shape| shape.bought);
+    holding(pool, bin).filter(move |choice| bought.is_none_or(|bought| choice.bought == bought))
 }
 
 /// Whether a node is to be bought as spot and fewer than [`FLEXIBLE`] types could stand in.

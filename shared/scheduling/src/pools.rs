@@ -96,8 +96,10 @@ pub(crate) struct Choice {
     pub(crate) kind: usize,
     /// Dollars per hour of the cheapest offering.
     pub(crate) price: f64,
-    /// What a node of it takes of the limits: its capacity and its dearest offering.
+    /// What a node of it takes of the limits: its capacity and the dearest offering that it may be launched into.
     pub(crate) share: Share,
+    /// How it is bought outside of reservations: as its cheapest other offering.
+    pub(crate) bought: CapacityType,
     /// Whether the cheapest offering is spot.
     pub(crate) spot: bool,
 }
@@ -407,13 +409,27 @@ impl<'a> Pool<'a> {
     /// The instance type at a place as something to be launched; `None` when no offering can be had.
     pub(crate) fn choice(&self, place: usize, kind: &PoolType<'_>, requirements: &Requirements) -> Option<Choice> {
         let cheapest = self.offerings(kind.kind, requirements).min_by(|a, b| a.cmp_price(b))?;
-        let dearest = self.offerings(kind.kind, requirements).map(|offering| offering.price).fold(0.0, f64::max);
+        let others = self.offerings(kind.kind, requirements).filter(|one| one.capacity_type != CapacityType::Reserved);
+        let bought = others.min_by(|a, b| a.cmp_price(b)).map_or(cheapest.capacity_type, |other| other.capacity_type);
+        let launched = self.offerings(kind.kind, requirements).filter(|offering| self.may_launch(bought, offering));
+        let dearest = launched.map(|offering| offering.price).fold(0.0, f64::max);
         Some(Choice {
             kind: place,
             price: cheapest.price,
+            bought,
             share: self.limits.share(&kind.kind.capacity, dearest),
             spot: cheapest.capacity_type == CapacityType::Spot,
         })
+    }
+
+    /// Whether a node that is bought in some way may be launched into an offering.
+    ///
+    /// Where dollars are limited the answer has to be known before the launch is charged. EC2 is asked for spot where spot is
+    /// allowed and to be had, and for on-demand otherwise; a node that could become either would have to be charged as what it
+    /// will not be. So it is only the one there. A reservation is used where there is one, and costs less than either.
+    pub(crate) fn may_launch(&self, bought: CapacityType, offering: &Offering) -> bool {
+        let reserved = offering.capacity_type == CapacityType::Reserved;
+        self.limits.dollars().is_none() || reserved || offering.capacity_type == bought
     }
 
     /// The offerings that meet the requirements and can be had, reservations that are used up left out.

@@ -190,8 +190,8 @@ pub enum Cause {
         limit: f64,
         /// What is used, with what this plan launches.
         used: f64,
-        /// What the cheapest node that fits it costs.
-        cheapest_node: f64,
+        /// What a node that fits it takes of the limit at the least: the price of the dearest zone that it may be launched in.
+        least_charge: f64,
     },
     /// The limits leave room for each resource alone, but for no instance type as a whole.
     Limits,
@@ -318,10 +318,10 @@ impl fmt::Display for Cause {
                     _ => write!(f, ", pod needs {requested_text} (smallest node that fits: {smallest})"),
                 }
             }
-            Self::DollarLimit { limit, used, cheapest_node } => write!(
+            Self::DollarLimit { limit, used, least_charge } => write!(
                 f,
-                "limit of {limit} dollars per hour reached: {used:.4} used, the cheapest node that fits costs \
-                 {cheapest_node:.4}"
+                "limit of {limit} dollars per hour reached: {used:.4} used, and a new node that fits costs up to \
+                 {least_charge:.4} in the dearest zone where it may be launched"
             ),
             Self::Limits => f.write_str("no instance type that fits keeps all limits at once"),
         }

@@ -99,9 +99,9 @@ impl Cause {
                 "raise limit {resource} of NodePool {node_pool} to {} or more",
                 format_quantity(resource, *used + *smallest_node)
             ),
-            Self::DollarLimit { used, cheapest_node, .. } => format!(
+            Self::DollarLimit { used, least_charge, .. } => format!(
                 "raise the limit of NodePool {node_pool} to {:.4} dollars per hour or more",
-                used + cheapest_node
+                used + least_charge
             ),
             Self::Limits => format!("raise the limits of NodePool {node_pool}"),
         })

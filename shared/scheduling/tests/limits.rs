@@ -74,6 +74,77 @@ fn dollars_are_a_limit_too() {
 }
 
 #[test]
+fn a_spot_launch_takes_of_a_limit_in_dollars_what_spot_can_cost() {
+    let mut pool = node_pool("default");
+    pool.template.requirements = Requirements::new();
+    pool.limit_dollars_per_hour = Some(0.4);
+    let pools = [pool];
+    let pods = pods(60, 1000, 512);
+    let types = catalog();
+    let solution = solve_checked(&problem(&pods, &pools));
+    let placed: usize = solution.launches.iter().map(|launch| launch.pods.len()).sum();
+    // Spot costs 0.016 an hour for each CPU here, on-demand 0.04: by its price there would be room for 10.
+    assert!(placed >= 20, "{placed}");
+    let charged: f64 = solution.launches.iter().map(|launch| launch.charge.dollars_per_hour).sum();
+    assert!(charged <= 0.4 + 1e-9, "{charged}");
+    for launch in &solution.launches {
+        // What the launch is charged covers all that it may become, so it may not become on-demand.
+        let spot = Requirement::one_of(["spot"]);
+        assert_eq!(launch.requirements.get(labels::CAPACITY_TYPE), Some(&spot));
+        let kinds = types.iter().filter(|kind| launch.instance_types.iter().any(|listed| listed.name == kind.name));
+        let prices = kinds.flat_map(|kind| kind.available_offerings(&launch.requirements)).map(|one| one.price);
+        assert!((prices.fold(0.0, f64::max) - launch.charge.dollars_per_hour).abs() < 1e-9, "{launch:#?}");
+    }
+    // What is left is less than any node takes.
+    let reason = solution.unschedulable[0].reasons[0].to_string();
+    assert!(reason.contains("a new node that fits costs up to 0.0320 in the dearest zone"), "{reason}");
+    assert!(charged + 0.032 > 0.4, "{charged}");
+}
+
+#[test]
+fn the_dearest_zone_of_a_spot_launch_counts() {
+    let mut types = catalog().to_vec();
+    for kind in &mut types {
+        let dear = kind.offerings.iter_mut().filter(|one| one.zone == ZONES[1] && one.capacity_type == CapacityType::Spot);
+        dear.for_each(|one| one.price *= 2.0);
+    }
+    let types: InstanceTypes = types.into();
+    let mut pool = node_pool("default");
+    pool.template.requirements = Requirements::new();
+    pool.limit_dollars_per_hour = Some(0.06);
+    let pools = [pool];
+    let pods = pods(1, 1000, 512);
+    let mut problem = problem(&pods, &pools);
+    problem.node_pools[0].instance_types = types;
+    assert_eq!(
+        reasons(&solve_checked(&problem)),
+        ["NodePool default: limit of 0.06 dollars per hour reached: 0.0000 used, and a new node that fits costs up to 0.0640 in \
+          the dearest zone where it may be launched"]
+    );
+}
+
+#[test]
+fn without_spot_capacity_a_launch_under_a_limit_in_dollars_is_on_demand() {
+    let mut types = catalog().to_vec();
+    for kind in &mut types {
+        let spot = kind.offerings.iter_mut().filter(|one| one.capacity_type == CapacityType::Spot);
+        spot.for_each(|one| one.available = false);
+    }
+    let mut pool = node_pool("default");
+    pool.template.requirements = Requirements::new();
+    pool.limit_dollars_per_hour = Some(0.4);
+    let pools = [pool];
+    let pods = pods(2, 1000, 512);
+    let mut problem = problem(&pods, &pools);
+    problem.node_pools[0].instance_types = types.into();
+    let solution = solve_checked(&problem);
+    assert!(solution.unschedulable.is_empty(), "{solution:#?}");
+    let launch = &solution.launches[0];
+    assert_eq!(launch.requirements.get(labels::CAPACITY_TYPE), Some(&Requirement::one_of(["on-demand"])));
+    assert!(launch.charge.dollars_per_hour <= 0.4);
+}
+
+#[test]
 fn pods_of_lower_priority_are_left_out_first() {
     let mut pods = vec![pod("large", 15_000, 1024), pod("important", 1000, 1024)];
     pods[1].priority = 1000;

@@ -137,15 +137,15 @@ fn object<'a>(value: &'a mut Value, pointer: &str) -> Option<&'a mut Map<String,
 }
 
 /// A NodePool, ready unless its status says that it is not.
-pub(crate) fn pool(pool: &NodePool) -> Result<model::NodePool, ConvertError> {
-    let mut converted = model::NodePool::try_from(pool)?;
+pub(crate) fn pool(pool: &NodePool) -> model::NodePool {
+    let mut converted = model::NodePool::from(pool);
     let conditions = pool.status.iter().flat_map(|status| &status.conditions);
     let unready = conditions.into_iter().find(|it| it.type_ == "Ready" && it.status == ConditionStatus::False);
     if let (Some(condition), Ok(())) = (unready, &converted.ready) {
         let separator = if condition.message.is_empty() { "" } else { ": " };
         converted.ready = Err(format!("{}{separator}{}", condition.reason, condition.message));
     }
-    Ok(converted)
+    converted
 }
 
 /// A NodeClaim as a record. What its labels leave out of its instance is taken from its Node, or from requirements that

@@ -188,7 +188,7 @@ impl Reader {
                 let read = self.custom(incoming, body, complete::node_pool, |object: &mut nodeless_api::NodePool| {
                     &mut object.metadata
                 });
-                let converted = self.converted(incoming, body, read, complete::pool);
+                let converted = read.map(|(key, pool)| (key, complete::pool(&pool)));
                 self.keep(incoming, converted, |objects| &mut objects.node_pools);
             }
             Kind::NodeClass => {

@@ -32,7 +32,8 @@ pub struct ConvertError {
 }
 
 /// Names the field in an error; the object is added where it is known.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{field}: {problem}")]
 struct FieldError {
     field: String,
     problem: String,

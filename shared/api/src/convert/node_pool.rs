@@ -1,70 +1,117 @@
 //! NodePools.
 
-use super::{ConvertError, FieldError, duration, nillable_duration, requirements, resource_list, taints, validate};
+use super::{FieldError, duration, nillable_duration, requirements, taints, validate};
 use crate::nodepool::{self, NodePool};
 use crate::{hash, labels};
 use model::node_pool::{
-    Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, Disruption, DisruptionReason, NodeTemplate,
+    Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, DOLLARS_PER_HOUR, Disruption, DisruptionReason,
+    NodeTemplate,
 };
 use nodeless_model as model;
 use std::num::IntErrorKind;
 
-/// The annotation that limits what a NodePool's nodes may cost together, in dollars per hour.
-pub(super) const DOLLARS_PER_HOUR: &str = "nodeless.sh/dollars-per-hour";
-
 /// What the keys of annotations of our own begin with.
 const OWN_ANNOTATIONS: &str = "nodeless.sh/";
 
-impl TryFrom<&NodePool> for model::NodePool {
-    type Error = ConvertError;
-
-    /// A pool that can be read but breaks a rule is converted and says in `ready` why it must not be used. Whether its
-    /// EC2NodeClass is ready is for the planner to see: the pool's own condition is what the planner said last time.
-    fn try_from(pool: &NodePool) -> Result<Self, ConvertError> {
-        let name = pool.metadata.name.clone().unwrap_or_default();
-        convert(pool).map_err(|error| error.of(format!("NodePool {name}")))
-    }
-}
-
-fn convert(pool: &NodePool) -> Result<model::NodePool, FieldError> {
-    let spec = &pool.spec;
-    Ok(model::NodePool {
-        name: pool.metadata.name.clone().unwrap_or_default(),
-        uid: pool.metadata.uid.clone().unwrap_or_default(),
-        generation: pool.metadata.generation.unwrap_or_default(),
-        template: template(pool)?,
-        disruption: disruption(pool)?,
-        limits: spec
-            .limits
-            .as_ref()
-            .map(|limits| resource_list(limits, "spec.limits"))
-            .transpose()?
-            .unwrap_or_default(),
-        limit_dollars_per_hour: dollars_per_hour(pool)?,
-        weight: spec.weight.unwrap_or(0),
-        replicas: spec.replicas,
-        ready: readiness(pool),
-        deleting: pool.metadata.deletion_timestamp.is_some(),
-        hash: hash::node_pool(pool),
-    })
-}
-
-fn dollars_per_hour(pool: &NodePool) -> Result<Option<f64>, FieldError> {
-    let Some(text) = pool.metadata.annotations.as_ref().and_then(|all| all.get(DOLLARS_PER_HOUR)) else {
-        return Ok(None);
-    };
-    match text.parse::<f64>() {
-        Ok(dollars) if dollars.is_finite() && dollars >= 0.0 => Ok(Some(dollars)),
-        _ => {
-            let problem = format!("{text:?} is no amount of money; write dollars per hour like 12.50");
-            Err(FieldError::new(format!("metadata.annotations[{DOLLARS_PER_HOUR}]"), problem))
+impl From<&NodePool> for model::NodePool {
+    /// A pool of which something cannot be read, or that breaks a rule, says in `ready` why it must not be used: its nodes
+    /// still belong to it, and its conditions are where its owner looks. Whether its EC2NodeClass is ready is for the planner
+    /// to see: the pool's own condition is what the planner said last time.
+    fn from(pool: &NodePool) -> Self {
+        let mut problems = validate::node_pool(pool);
+        let limits = Limits::of(pool, &mut problems);
+        // A field that is no rule's may be what broke one above, which has been said in other words then.
+        let told = !problems.is_empty();
+        let template = template(pool).unwrap_or_else(|error| {
+            if !told {
+                problems.push(error.to_string());
+            }
+            NodeTemplate { node_class: pool.spec.template.spec.node_class_ref.name.clone(), ..NodeTemplate::default() }
+        });
+        let disruption = disruption(pool).unwrap_or_else(|error| {
+            problems.push(error.to_string());
+            undisturbed(pool)
+        });
+        let spec = &pool.spec;
+        Self {
+            name: pool.metadata.name.clone().unwrap_or_default(),
+            uid: pool.metadata.uid.clone().unwrap_or_default(),
+            generation: pool.metadata.generation.unwrap_or_default(),
+            template,
+            disruption,
+            limits: limits.resources,
+            limit_dollars_per_hour: limits.dollars_per_hour,
+            weight: spec.weight.unwrap_or(0),
+            replicas: spec.replicas,
+            ready: if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) },
+            deleting: pool.metadata.deletion_timestamp.is_some(),
+            hash: hash::node_pool(pool),
         }
     }
 }
 
-fn readiness(pool: &NodePool) -> Result<(), String> {
-    let problems = validate::node_pool(pool);
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+/// What all nodes of a NodePool may not exceed.
+#[derive(Default)]
+struct Limits {
+    resources: model::ResourceList,
+    dollars_per_hour: Option<f64>,
+}
+
+impl Limits {
+    /// Adds to `problems` what cannot be read. Such a limit is zero, since nobody knows what it allows.
+    fn of(pool: &NodePool, problems: &mut Vec<String>) -> Self {
+        let mut limits = Self::default();
+        for (name, quantity) in pool.spec.limits.iter().flatten() {
+            let field = format!("spec.limits[{name}]");
+            if name == DOLLARS_PER_HOUR {
+                limits.dollars(&quantity.0, &field, problems);
+                continue;
+            }
+            let amount = quantity.0.parse::<model::Quantity>().unwrap_or_else(|error| {
+                problems.push(format!("{field}: {error}"));
+                model::Quantity::ZERO
+            });
+            limits.resources.set(name, amount);
+        }
+        if let Some(text) = pool.metadata.annotations.as_ref().and_then(|all| all.get(DOLLARS_PER_HOUR)) {
+            limits.dollars(text, &format!("metadata.annotations[{DOLLARS_PER_HOUR}]"), problems);
+        }
+        limits
+    }
+
+    /// Takes an amount of money over; of several the smallest holds.
+    fn dollars(&mut self, text: &str, field: &str, problems: &mut Vec<String>) {
+        let dollars = match model::Quantity::parse_millionths(text) {
+            #[expect(clippy::cast_precision_loss, reason = "amounts of money stay far below 2^53 millionths")]
+            Ok(millionths) if millionths >= 0 => millionths as f64 / 1e6,
+            _ => {
+                problems.push(format!(
+                    "{field}: {text:?} is no amount of money; write the most dollars per hour as a quantity that is not \
+                     negative, such as \"12.50\""
+                ));
+                0.0
+            }
+        };
+        self.dollars_per_hour = Some(self.dollars_per_hour.map_or(dollars, |other| other.min(dollars)));
+    }
+}
+
+/// What holds for the disruption of a NodePool's nodes while what it says of that cannot be read: none by choice.
+fn undisturbed(pool: &NodePool) -> Disruption {
+    Disruption {
+        consolidation_policy: ConsolidationPolicy::WhenEmpty,
+        consolidate_after: model::NillableDuration::Never,
+        budgets: vec![Budget { reasons: Vec::new(), nodes: BudgetNodes::Count(0), window: None }],
+        annotations: own_annotations(pool),
+    }
+}
+
+fn own_annotations(pool: &NodePool) -> model::StringMap {
+    let annotations = pool.metadata.annotations.iter().flatten();
+    annotations
+        .filter(|(key, _)| key.starts_with(OWN_ANNOTATIONS))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 fn template(pool: &NodePool) -> Result<NodeTemplate, FieldError> {
@@ -93,7 +140,6 @@ fn template(pool: &NodePool) -> Result<NodeTemplate, FieldError> {
 
 fn disruption(pool: &NodePool) -> Result<Disruption, FieldError> {
     let from = &pool.spec.disruption;
-    let annotations = pool.metadata.annotations.iter().flatten();
     let budgets = from.budgets.iter().enumerate();
     Ok(Disruption {
         consolidation_policy: match from.consolidation_policy {
@@ -105,10 +151,7 @@ fn disruption(pool: &NodePool) -> Result<Disruption, FieldError> {
         budgets: budgets
             .map(|(index, entry)| budget(entry, &format!("spec.disruption.budgets[{index}]")))
             .collect::<Result<_, _>>()?,
-        annotations: annotations
-            .filter(|(key, _)| key.starts_with(OWN_ANNOTATIONS))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect(),
+        annotations: own_annotations(pool),
     })
 }
 

@@ -33,11 +33,13 @@ async fn a_view_has_everything_and_reports_what_cannot_be_read() {
     let view = world.cluster().view().await.unwrap();
     assert_eq!(view.nodes[0].provider_id.as_deref(), Some("aws:///us-east-1a/i-n1"));
     assert_eq!((view.pods.len(), view.pods[0].node_name.as_deref()), (1, Some("n1")));
-    assert_eq!(view.node_pools.iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>(), ["good"]);
-    assert!(view.node_classes.contains_key("default"));
-    assert_eq!(view.invalid.len(), 1);
-    assert_eq!((view.invalid[0].kind.as_str(), view.invalid[0].name.as_str()), ("NodePool", "faulty"));
-    assert!(view.invalid[0].message.contains("dollars-per-hour"), "{}", view.invalid[0].message);
+    let pool = |name: &str| view.node_pools.iter().find(|pool| pool.name == name).unwrap();
+    assert_eq!((view.node_pools.len(), view.invalid.len()), (2, 0));
+    assert_eq!(pool("good").ready, Ok(()));
+    // Its nodes go on belonging to it, and it says in its conditions what is wrong.
+    let why = pool("faulty").ready.clone().unwrap_err();
+    assert!(why.contains("dollars-per-hour") && why.contains("cheap"), "{why}");
+    assert!(view.node_pool_statuses.contains_key("faulty") && view.node_classes.contains_key("default"));
 }
 
 #[tokio::test]

@@ -191,7 +191,7 @@ pub fn node_pool(name: &str) -> NodePool {
         },
     }))
     .unwrap();
-    NodePool::try_from(&object).unwrap()
+    NodePool::from(&object)
 }
 
 pub fn node_class(name: &str) -> EC2NodeClass {

@@ -56,9 +56,11 @@ impl Launching<'_, '_> {
     /// the NodePool's name.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let limits = |one: &Self| one.offer.pool.limits.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
+        let limits_dollars = |one: &Self| one.offer.pool.limit_dollars_per_hour.is_some();
         Arc::ptr_eq(&self.offer.instance_types, &other.offer.instance_types)
             && self.on_board.is_same(&other.on_board)
             && limits(self) == limits(other)
+            && limits_dollars(self) == limits_dollars(other)
             && self.matters_not(&self.requirements.other_than(&other.requirements))
             && self.matters_not(&other.requirements.other_than(&self.requirements))
     }

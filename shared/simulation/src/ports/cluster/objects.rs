@@ -76,7 +76,7 @@ pub(super) static ALL_BUDGETS: Kind<PodDisruptionBudget> = Kind {
     fields: "",
 };
 pub(super) static ALL_NODE_POOLS: Kind<NodePool> =
-    Kind { resource: || NODE_POOLS.clone(), reduce: converted::<nodeless_api::NodePool, NodePool>, fields: "" };
+    Kind { resource: || NODE_POOLS.clone(), reduce: pool, fields: "" };
 pub(super) static NODE_POOL_STATUSES: Kind<(String, NodePoolStatus)> =
     Kind { resource: || NODE_POOLS.clone(), reduce: pool_status, fields: "" };
 pub(super) static ALL_NODE_OVERLAYS: Kind<(NodeOverlay, NodeOverlayStatus)> =
@@ -99,6 +99,11 @@ pub(super) static ALL_NODE_CLAIMS: Kind<MirroredClaim> =
     Kind { resource: || NODE_CLAIMS.clone(), reduce: converted::<slim::NodeClaim, MirroredClaim>, fields: "" };
 pub(super) static ALL_VOLUME_ATTACHMENTS: Kind<slim::VolumeAttachment> =
     Kind { resource: || VOLUME_ATTACHMENTS, reduce: whole::<slim::VolumeAttachment>, fields: "" };
+
+/// A NodePool. One of which something cannot be read says so in its readiness.
+fn pool(object: &Value) -> Result<NodePool, String> {
+    Ok(NodePool::from(&whole::<nodeless_api::NodePool>(object)?))
+}
 
 /// The status of a NodePool that can be understood; one that cannot is told of elsewhere.
 fn pool_status(object: &Value) -> Result<(String, NodePoolStatus), String> {
