@@ -18,6 +18,16 @@ resource "aws_eks_access_entry" "node" {
   tags          = local.tags
 }
 
+# Windows nodes join as another group, eks:kube-proxy-windows, which this type brings.
+resource "aws_eks_access_entry" "windows_node" {
+  for_each = var.create_access_entries ? toset(var.windows_node_role_arns) : toset([])
+
+  cluster_name  = local.cluster
+  principal_arn = each.value
+  type          = "EC2_WINDOWS"
+  tags          = local.tags
+}
+
 resource "aws_eks_access_entry" "controller" {
   for_each = { for name, groups in local.groups : name => groups if var.create_access_entries }
 

@@ -1,7 +1,7 @@
 locals {
   node_role_arn  = var.create_node_role ? aws_iam_role.node[0].arn : var.node_role_arn
   node_role_name = var.create_node_role ? aws_iam_role.node[0].name : element(split("/", var.node_role_arn), length(split("/", var.node_role_arn)) - 1)
-  node_role_arns = concat([local.node_role_arn], var.additional_node_role_arns)
+  node_role_arns = concat([local.node_role_arn], var.additional_node_role_arns, var.windows_node_role_arns)
 }
 
 resource "aws_iam_role" "node" {

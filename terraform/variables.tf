@@ -243,6 +243,18 @@ variable "node_role_arn" {
   }
 }
 
+variable "windows_node_role_arns" {
+  description = "Roles of Windows nodes, for EC2NodeClasses whose AMI family is Windows to name in spec.role. Each gets an access entry of type EC2_WINDOWS (unless create_access_entries is false): a role has one entry, so it cannot be that of Linux nodes. The cluster's vpc-cni needs Windows support, and its vpc-resource-controller a Linux node."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = length(setintersection(var.windows_node_role_arns, concat([coalesce(var.node_role_arn, "-")], var.additional_node_role_arns))) == 0
+    error_message = "A role of windows_node_role_arns is that of Linux nodes, too: it can have an access entry of one type only."
+  }
+}
+
 variable "additional_node_role_arns" {
   description = "More roles that EC2NodeClasses may name in spec.role. Instances can be given no role beyond these and the node role. Each needs its own EC2_LINUX access entry."
   type        = list(string)

@@ -669,3 +669,19 @@ run "china" {
     error_message = "Policies must name resources of the partition."
   }
 }
+
+run "windows_nodes" {
+  variables {
+    windows_node_role_arns = ["arn:aws:iam::111122223333:role/windows"]
+  }
+
+  assert {
+    condition     = [for e in aws_eks_access_entry.windows_node : [e.principal_arn, e.type]] == [["arn:aws:iam::111122223333:role/windows", "EC2_WINDOWS"]]
+    error_message = "Windows nodes join by an access entry of their own type."
+  }
+
+  assert {
+    condition     = contains([for s in jsondecode(aws_iam_role_policy.function["lifecycle"].policy).Statement : s if try(s.Sid, "") == "PassNodeRole"][0].Resource, "arn:aws:iam::111122223333:role/windows")
+    error_message = "Lifecycle must be allowed to pass the role of Windows nodes."
+  }
+}

@@ -102,3 +102,12 @@ run "a_node_role_that_nothing_names" {
   }
   expect_failures = [var.node_role_arn]
 }
+
+run "a_role_of_two_kinds_of_nodes" {
+  command = plan
+  variables {
+    additional_node_role_arns = ["arn:aws:iam::111122223333:role/both"]
+    windows_node_role_arns    = ["arn:aws:iam::111122223333:role/both"]
+  }
+  expect_failures = [var.windows_node_role_arns]
+}
