@@ -18,7 +18,7 @@ from tools import artifacts
 from tools.documents import Block, Reader, blocks
 from tools.ministack import Ministack
 from tools.processes import Process, wait_for
-from tools.terraform import ROOT, environment, terraform
+from tools.terraform import ROOT, placeholder_artifacts, terraform
 from tools.world import World
 
 CLUSTER = "nodeless"
@@ -56,9 +56,10 @@ def test_the_modules_usage_is_valid(mirror: Path, tmp_path: Path) -> None:
     source = 'source = "github.com/nodeless/nodeless//terraform"'
     assert source in usage
     shutil.copytree(ROOT / "terraform", tmp_path / "terraform", ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
-    cluster = 'resource "aws_eks_cluster" "this" {\n  name     = "example"\n  role_arn = "arn:aws:iam::111122223333:role/x"\n  vpc_config {\n    subnet_ids = []\n  }\n}\n'
+    cluster = 'resource "aws_eks_cluster" "this" {\n  name     = "example"\n  role_arn = "arn:aws:iam::111122223333:role/x"\n  vpc_config {\n    subnet_ids = ["subnet-1"]\n  }\n}\n'
     root = tmp_path / "root"
     root.mkdir()
+    placeholder_artifacts(root / "target/lambda")
     (root / "main.tf").write_text(cluster + usage.replace(source, 'source = "../terraform"'))
     terraform(root, "init", "-backend=false", f"-plugin-dir={mirror}")
     terraform(root, "validate")

@@ -2,7 +2,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use nodeless_ec2::{AwsCatalogSource, NodeProfile};
-use nodeless_operations::{CatalogCache, Refresher};
+use nodeless_operations::{CatalogCache, RefreshReport, Refresher};
 use nodeless_runtime::{ConnectError, Connections, Environment};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Request {
-    /// Whether the invocation fails where nothing could be refreshed: for somebody who waits for it, as Terraform does. The
+    /// Whether the invocation fails where the catalog could not be refreshed: for somebody who waits for it, as Terraform does. The
     /// schedule asks again in any case, and a failed invocation would only become a dead letter.
     required: bool,
 }
@@ -27,6 +27,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
             Ok(refresher) => {
                 let refresher: &Refresher = refresher;
                 match Box::pin(refresher.run()).await {
+                    Ok(RefreshReport { catalog_problem: Some(why), .. }) => why,
                     Ok(report) => return Ok(json!({ "catalogChanged": report.catalog_changed })),
                     Err(error) => error.to_string(),
                 }
@@ -37,7 +38,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         if request.required {
             return Err(why.into());
         }
-        tracing::error!(error = why, "nothing was refreshed; the schedule asks again");
+        tracing::error!(error = why, "the catalog was not refreshed; the schedule asks again");
         Ok(json!({ "problem": why }))
     })
     .await

@@ -39,6 +39,8 @@ pub struct RefreshReport {
     pub resolved: Vec<String>,
     /// What could not be read or written, in words.
     pub problems: Vec<String>,
+    /// Why the catalog is not that of now, if it is not.
+    pub catalog_problem: Option<String>,
 }
 
 /// Nothing could be refreshed.
@@ -73,6 +75,7 @@ impl Refresher {
             }
             (Err(error), Ok(())) => {
                 report.problems.push(error.to_string());
+                report.catalog_problem = Some(error.to_string());
                 Ok(report)
             }
             (Err(error), Err(_)) => Err(error),
