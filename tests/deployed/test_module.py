@@ -24,11 +24,12 @@ class Records:
     def __init__(self, file: Path) -> None:
         self.file = file
 
+    def all(self) -> list[dict[str, Any]]:
+        """All invocations, in their order."""
+        return [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
+
     def of(self, function: str) -> list[dict[str, Any]]:
-        if not self.file.exists():
-            return []
-        lines = [json.loads(line) for line in self.file.read_text().splitlines()]
-        return [line for line in lines if line["function"] == function]
+        return [line for line in self.all() if line["function"] == function]
 
     def bodies(self, function: str) -> list[dict[str, Any]]:
         """The bodies of all SQS messages that reached it."""
@@ -49,20 +50,45 @@ def test_every_trigger_reaches_its_function_and_destroy_leaves_nothing(ministack
     ministack.drop_doubled_mappings(root / "terraform.tfstate")
     check_installer(records, "create")
     check_schedules(records)
+    check_order(records)
     check_environment(records)
     check_interruption(ministack, records)
     check_wake(ministack, records)
 
     terraform(root, "destroy", "-auto-approve", *variables, env=env, log=logs / "terraform.log")
     check_installer(records, "delete")
+    check_nodes_go_first(records)
     assert ministack.leftovers() == before
 
 
 def check_installer(records: Records, action: str) -> None:
     sample = json.loads((ROOT / "events/installer.install.json").read_text())
-    event = wait_for(f"the installer's {action}", lambda: [r["event"] for r in records.of("installer") if r["event"]["tf"]["action"] == action], 30)[-1]
+
+    def sent(what: str) -> list[dict[str, Any]]:
+        events = [r["event"] for r in records.of("installer")]
+        return [e for e in events if e["action"] == what and e["tf"]["action"] == action]
+
+    event = wait_for(f"the installer's {action}", lambda: sent("install"), 30)[-1]
     assert sorted(event) == sorted(sample), "events/installer.install.json is no longer what Terraform sends"
-    assert event["action"] == "install" and event["cluster"] == CLUSTER and event["wakeUrl"].startswith("https://")
+    assert event["cluster"] == CLUSTER and event["wakeUrl"].startswith("https://")
+    sample = json.loads((ROOT / "events/installer.remove-nodes.json").read_text())
+    (event,) = wait_for(f"the removal of nodes on {action}", lambda: sent("removeNodes"), 30)
+    assert sorted(event) == sorted(sample) and event["cluster"] == CLUSTER
+
+
+def check_order(records: Records) -> None:
+    """Definitions and rights, the first catalog, and only then plans and sweeps."""
+    catalog = records.of("catalog")[0]["event"]
+    assert sorted(catalog) == sorted(json.loads((ROOT / "events/catalog.install.json").read_text())) and catalog["required"]
+    order = [r["function"] for r in records.all()]
+    first = {function: order.index(function) for function in ("installer", "catalog", "planner", "lifecycle")}
+    assert first["installer"] < first["catalog"] < min(first["planner"], first["lifecycle"]), first
+
+
+def check_nodes_go_first(records: Records) -> None:
+    """On destroy nodes are removed before the installer takes its rights away."""
+    deleted = [r["event"]["action"] for r in records.of("installer") if r["event"]["tf"]["action"] == "delete"]
+    assert deleted == ["removeNodes", "install"], deleted
 
 
 def check_schedules(records: Records) -> None:

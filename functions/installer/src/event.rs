@@ -142,6 +142,8 @@ mod tests {
         assert!(url.starts_with("https://"));
         let uninstall = sample(include_str!("../../../events/installer.uninstall.json"));
         assert_eq!(uninstall.action, Action::Uninstall);
+        let remove = sample(include_str!("../../../events/installer.remove-nodes.json"));
+        assert_eq!(remove.action, Action::RemoveNodes);
     }
 
     #[test]
