@@ -82,6 +82,10 @@ class World:
     def add_instance_profile(self, name: str, role: str) -> None:
         """Makes known here what Terraform made in ministack's IAM; in AWS there is only one."""
         iam = self.client("iam")
+        try:
+            iam.create_role(RoleName=role, AssumeRolePolicyDocument="{}")
+        except iam.exceptions.EntityAlreadyExistsException:
+            pass  # the world has a role for its cluster's nodes
         iam.create_instance_profile(InstanceProfileName=name)
         iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=role)
 

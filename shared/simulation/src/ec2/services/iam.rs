@@ -1,4 +1,4 @@
-//! IAM: instance profiles.
+//! IAM: instance profiles, and roles as far as these hold them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -25,11 +25,14 @@ struct Request {
     tag_keys: Vec<String>,
     marker: Option<String>,
     max_items: Option<usize>,
+    assume_role_policy_document: Option<String>,
+    description: Option<String>,
 }
 
 const ACTIONS: &[&str] = &[
     "AddRoleToInstanceProfile",
     "CreateInstanceProfile",
+    "CreateRole",
     "DeleteInstanceProfile",
     "GetInstanceProfile",
     "ListInstanceProfileTags",
@@ -46,6 +49,7 @@ pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &Node) -> Resu
     let request: Request = parameters.read()?;
     ec2.call("iam", action, &request, |state| match action {
         "CreateInstanceProfile" => create(state, &request),
+        "CreateRole" => create_role(state, &request),
         "GetInstanceProfile" => {
             let profile = find(state, &request)?.clone();
             Ok(json!({ "InstanceProfile": encode(&state.account, &profile) }))
@@ -133,6 +137,21 @@ fn create(state: &mut State, request: &Request) -> Result<Value, Ec2Error> {
     let answer = json!({ "InstanceProfile": encode(&state.account, &profile) });
     state.account.instance_profiles.push(profile);
     Ok(answer)
+}
+
+/// A role is a name here: nothing assumes it, so its trust policy is only required, not read.
+fn create_role(state: &mut State, request: &Request) -> Result<Value, Ec2Error> {
+    let role = required(request.role_name.as_ref(), "roleName")?.clone();
+    required(request.assume_role_policy_document.as_ref(), "assumeRolePolicyDocument")?;
+    if state.account.roles.contains(&role) {
+        let message = format!("Role with name {role} already exists.");
+        return Err(Ec2Error::new("EntityAlreadyExists", message).with_status(409));
+    }
+    let arn = format!("arn:aws:iam::{}:role/{role}", state.account.id);
+    let id = state.new_id("AROA").to_ascii_uppercase().replace('-', "");
+    let created = state.now.to_string();
+    state.account.roles.push(role.clone());
+    Ok(json!({ "Role": { "Path": "/", "RoleName": role, "RoleId": id, "Arn": arn, "CreateDate": created } }))
 }
 
 fn add_role(state: &mut State, request: &Request) -> Result<Value, Ec2Error> {

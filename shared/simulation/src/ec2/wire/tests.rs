@@ -128,6 +128,10 @@ async fn instance_profiles_live_in_iam() {
     assert!(status == 409 && body.contains("<Code>EntityAlreadyExists</Code>"), "{body}");
     let role = |action: &str, role: &str| format!("Action={action}RoleToInstanceProfile&{name}&RoleName={role}");
     assert_eq!(query(&ec2, "iam", &role("Add", "nobody")).await.0, 404);
+    let made = "Action=CreateRole&RoleName=other-node&AssumeRolePolicyDocument=%7B%7D";
+    let (status, body) = query(&ec2, "iam", made).await;
+    assert!(status == 200 && body.contains(":role/other-node</Arn>"), "{body}");
+    assert_eq!(query(&ec2, "iam", made).await.0, 409);
     assert_eq!(query(&ec2, "iam", &role("Add", "demo-node")).await.0, 200);
     let (status, body) = query(&ec2, "iam", &role("Add", "demo-node")).await;
     assert!(status == 409 && body.contains("LimitExceeded"), "{body}");
