@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_ec2::Ec2Cloud;
 use nodeless_model::CapacityType::{OnDemand, Reserved, Spot};
-use nodeless_model::instance::{InstanceState, LaunchOutcome};
+use nodeless_model::instance::{FaultKind, InstanceState, LaunchOutcome};
 use nodeless_model::{NodeClaim, StringMap};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::{CatalogSource as _, Cloud, ErrorKind, PortError, Refusal};
@@ -417,4 +417,44 @@ async fn of_several_subnets_in_a_zone_the_one_with_the_most_free_addresses_now_i
     world.ec2.throttle("DescribeSubnets", 3);
     let outcome = launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
     assert_eq!(outcome.instances[0].subnet_id.as_ref(), Some(&in_a[0]));
+}
+
+#[tokio::test]
+async fn failing_status_checks_and_planned_events_are_found() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let cloud = world.cloud();
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let ids = ids(&launch(&cloud, &claim("group-1", 6), &class, &candidates).await.unwrap());
+    let [own, system, planned, called_off, both, _sound] = ids.as_slice() else { panic!("{ids:?}") };
+    let began = world.ec2.now() + SignedDuration::from_mins(1);
+    world.ec2.advance_to(began);
+    assert_eq!(cloud.instance_faults().await.unwrap(), []);
+
+    assert!(world.ec2.impair(own) && world.ec2.impair_system(system));
+    assert!(world.ec2.impair(both) && world.ec2.impair_system(both));
+    let retires = began + SignedDuration::from_hours(48);
+    for id in [planned, called_off] {
+        assert!(world.ec2.plan_event(id, "instance-retirement", retires));
+    }
+    world.ec2.call_off_events(called_off);
+
+    let second = Timestamp::from_second(began.as_second()).unwrap();
+    let failed = |id: &str, check| (id.to_owned(), FaultKind::CheckFailed { check, since: Some(second) });
+    let code = |code: &str| FaultKind::Planned {
+        code: code.to_owned(),
+        not_before: Timestamp::from_second(retires.as_second()).ok(),
+    };
+    let found = cloud.instance_faults().await.unwrap();
+    let found: Vec<_> = found.into_iter().map(|fault| (fault.id, fault.kind)).collect();
+    for fault in [
+        failed(own, "instance"),
+        failed(system, "system"),
+        failed(both, "instance"),
+        failed(both, "system"),
+        (planned.clone(), code("instance-retirement")),
+    ] {
+        assert!(found.contains(&fault), "{fault:?} is missing: {found:?}");
+    }
+    assert!(!found.iter().any(|(id, _)| id == called_off), "{found:?}");
 }

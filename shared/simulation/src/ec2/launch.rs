@@ -336,6 +336,8 @@ impl State {
             stopped: None,
             state_reason: None,
             impaired_since: None,
+            system_impaired_since: None,
+            planned: Vec::new(),
             joins: true,
             tags,
         };

@@ -252,12 +252,7 @@ impl Cloud for MemoryCloud {
         loop {
             let page = self.ec2.describe_instance_status(&request);
             let (page, next) = page.map_err(|error| failed("EC2 DescribeInstanceStatus", &error))?;
-            // Of the system below a machine, and of planned events, the simulated account knows nothing.
-            let failing = page.into_iter().filter_map(|instance| Some((instance.impaired_since?, instance.id)));
-            faults.extend(failing.map(|(since, id)| InstanceFault {
-                id,
-                kind: FaultKind::CheckFailed { check: "instance", since: Some(since) },
-            }));
+            faults.extend(page.into_iter().flat_map(faults_of));
             if next.is_none() {
                 return Ok(faults);
             }
@@ -306,6 +301,16 @@ pub(super) fn delete_template(ec2: &Ec2, id: &str) -> Result<(), PortError> {
         Err(error) if error.kind != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// What EC2 has to say against an instance. What was called off or is over says nothing.
+fn faults_of(instance: ec2::Instance) -> Vec<InstanceFault> {
+    let checks = [("instance", instance.impaired_since), ("system", instance.system_impaired_since)];
+    let failing = checks.into_iter().filter(|(_, since)| since.is_some());
+    let failing = failing.map(|(check, since)| FaultKind::CheckFailed { check, since });
+    let ahead = instance.planned.into_iter().filter(|event| !event.description.starts_with('['));
+    let planned = ahead.map(|event| FaultKind::Planned { code: event.code, not_before: Some(event.not_before) });
+    failing.chain(planned).map(|kind| InstanceFault { id: instance.id.clone(), kind }).collect()
 }
 
 /// An instance in the port's words.
