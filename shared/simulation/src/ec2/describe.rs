@@ -107,8 +107,13 @@ impl Ec2 {
     /// EC2's own, such as `InvalidInstanceID.NotFound` for an id that it does not know (any more).
     pub fn describe_instances(&self, request: &Describe) -> Result<Page<Instance>, Ec2Error> {
         self.call("ec2", "DescribeInstances", request, |state| {
-            let passes = |i: &Instance| passes(&request.filters, Some(&i.tags), |name| instance_attribute(i, name));
-            let found = state.visible_instances(request, passes)?;
+            let mut found = state.visible_instances(request, |i| {
+                let tags = Some(&i.tags).filter(|_| i.tags_visible_from <= state.now);
+                passes(&request.filters, tags, |name| instance_attribute(i, name))
+            })?;
+            for instance in found.iter_mut().filter(|instance| instance.tags_visible_from > state.now) {
+                instance.tags.clear();
+            }
             page(request, found, 5..=1000)
         })
     }

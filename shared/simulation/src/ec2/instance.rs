@@ -160,6 +160,8 @@ pub struct Instance {
     pub launched: Timestamp,
     /// From when describe calls know it.
     pub visible_from: Timestamp,
+    /// From when they know its tags.
+    pub tags_visible_from: Timestamp,
     /// Where it stands.
     pub state: InstanceState,
     /// When it began to go.

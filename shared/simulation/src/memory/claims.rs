@@ -7,8 +7,8 @@ use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
-    UnavailableOffering, UnfinishedPlan, node_pool_of,
+    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredLaunchGroup,
+    StoredRegistrations, UnavailableOffering, UnfinishedPlan, node_pool_of,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +35,7 @@ struct Table {
     snapshots: BTreeMap<String, Vec<u8>>,
     catalog: Option<(String, Vec<u8>)>,
     commands: BTreeMap<String, StoredCommand>,
+    launch_groups: BTreeMap<String, StoredLaunchGroup>,
     churn: BTreeMap<String, StoredChurn>,
     registrations: BTreeMap<String, StoredRegistrations>,
     decisions: BTreeMap<String, Decision>,
@@ -158,6 +159,31 @@ impl Claims for MemoryClaims {
         self.faults.read("claims get", || Ok(self.lock().claims.get(name).cloned()))
     }
 
+    async fn get_all(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
+        let named: BTreeSet<&String> = names.iter().collect();
+        self.faults.read("claims get all", || {
+            let table = self.lock();
+            Ok(named.into_iter().filter_map(|name| table.claims.get(name)).cloned().collect())
+        })
+    }
+
+    async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
+        self.faults.read("claims launch group", || Ok(self.lock().launch_groups.get(id).cloned()))
+    }
+
+    async fn put_launch_group(&self, group: &StoredLaunchGroup, _now: Timestamp) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put launch group";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if table.launch_groups.get(&group.id).map_or(0, |present| present.version) != group.version {
+                return Err(conflict(OPERATION, &group.id));
+            }
+            let version = group.version + 1;
+            table.launch_groups.insert(group.id.clone(), StoredLaunchGroup { version, ..group.clone() });
+            Ok(version)
+        })
+    }
+
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
         let has =
             |claim: &&NodeClaim| claim.status.instance.as_ref().is_some_and(|instance| instance.id == instance_id);
@@ -185,6 +211,9 @@ impl Claims for MemoryClaims {
             usage.add(&amounts);
             for claim in claims {
                 table.claims.insert(claim.name.clone(), NodeClaim { version: 1, ..claim.clone() });
+            }
+            if let Some(group) = StoredLaunchGroup::of(claims) {
+                table.launch_groups.insert(group.id.clone(), StoredLaunchGroup { version: 1, ..group });
             }
             table.revision += 1;
             Ok(Created::Written)

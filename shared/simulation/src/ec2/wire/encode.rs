@@ -139,7 +139,8 @@ fn network_interface(account: &Account, described: &Instance) -> Value {
 /// The entry of DescribeInstanceStatus.
 pub(super) fn instance_status(described: &Instance) -> Value {
     let [own, system] = described.checks().map(|(status, since)| {
-        let failed = since.map(|since| json!({ "name": "reachability", "status": "failed", "impairedSince": time(since) }));
+        let failed =
+            since.map(|since| json!({ "name": "reachability", "status": "failed", "impairedSince": time(since) }));
         json!({ "status": status, "details": failed.into_iter().collect::<Vec<_>>() })
     });
     let planned = described.planned.iter().map(|event| {
