@@ -51,12 +51,16 @@ class Deployment:
 
     def claims(self) -> list[dict[str, object]]:
         """The records of all claims in the state table."""
-        pages = self.ministack.client("dynamodb").get_paginator("query").paginate(
-            TableName=f"nodeless-{CLUSTER}",
-            KeyConditionExpression="pk = :cluster and begins_with(sk, :kind)",
-            ExpressionAttributeValues={":cluster": {"S": CLUSTER}, ":kind": {"S": "nodeclaim#"}},
-        )
-        return [item for page in pages for item in page["Items"]]
+        paginator = self.ministack.client("dynamodb").get_paginator("query")
+        shards = [
+            paginator.paginate(
+                TableName=f"nodeless-{CLUSTER}",
+                KeyConditionExpression="pk = :shard and begins_with(sk, :kind)",
+                ExpressionAttributeValues={":shard": {"S": f"{CLUSTER}#{shard}"}, ":kind": {"S": "nodeclaim#"}},
+            )
+            for shard in range(8)
+        ]
+        return [item for pages in shards for page in pages for item in page["Items"]]
 
 
 @pytest.fixture(scope="session")

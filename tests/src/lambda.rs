@@ -8,9 +8,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::routing::{get, post};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::path::Path as FilePath;
-use std::process::Command;
+use std::process::{ChildStdout, Command};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
@@ -30,9 +32,14 @@ struct Api {
 }
 
 /// A function binary that runs against a Lambda Runtime API of our own.
+///
+/// When it is dropped, the test fails if the function logged a problem that the test did not [expect](Self::expect_problem),
+/// or did not log one that it did.
 #[derive(Debug)]
 pub struct Function {
     process: Process,
+    problems: Option<JoinHandle<Vec<String>>>,
+    expected: Vec<String>,
     started: Instant,
     ready: Arc<Mutex<Option<Instant>>>,
     send: mpsc::UnboundedSender<(String, String)>,
@@ -77,7 +84,28 @@ impl Function {
             .env("AWS_SECRET_ACCESS_KEY", "test")
             .envs(variables.iter().copied());
         let started = Instant::now();
-        Self { process: Process::start(&mut command), started, ready, send, waiting, count: 0 }
+        let (process, stdout) = Process::start_reading(&mut command);
+        let problems = Some(std::thread::spawn(move || problems(stdout)));
+        Self { process, problems, expected: Vec::new(), started, ready, send, waiting, count: 0 }
+    }
+
+    /// The test causes a problem that is told in these words.
+    pub fn expect_problem(&mut self, words: &str) {
+        self.expected.push(words.to_owned());
+    }
+
+    /// The problems that the function logged and that nobody expects, and those that are expected and were not logged.
+    fn surprises(&mut self) -> Vec<String> {
+        self.process.end();
+        let reader = self.problems.take().expect("it is asked once");
+        let logged = reader.join().expect("the reader only reads");
+        // Where a person watches, warnings of libraries go to the terminal instead.
+        let watched = std::io::stderr().is_terminal() && std::env::var_os("NODELESS_TEST_OUTPUT").is_some();
+        let missing =
+            self.expected.iter().filter(|_| !watched).filter(|words| !logged.iter().any(|line| line.contains(*words)));
+        let missing = missing.map(|words| format!("not logged, but expected: {words}"));
+        let unexpected = logged.iter().filter(|line| !self.expected.iter().any(|words| line.contains(words)));
+        unexpected.cloned().chain(missing).collect()
     }
 
     /// Gives the function an event and waits for its answer: `Err` is the error that the function reported.
@@ -116,6 +144,37 @@ impl Function {
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         line.trim().trim_end_matches(" kB").trim().parse().ok()
     }
+}
+
+impl Drop for Function {
+    fn drop(&mut self) {
+        let surprises = self.surprises();
+        // A second panic would end the process before the first is told.
+        assert!(
+            surprises.is_empty() || std::thread::panicking(),
+            "the function had problems:\n{}",
+            surprises.join("\n")
+        );
+    }
+}
+
+/// The lines that tell of a problem: warnings and errors, and reports with problems in them.
+fn problems(stdout: ChildStdout) -> Vec<String> {
+    let show = std::env::var_os("NODELESS_TEST_OUTPUT").is_some();
+    let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+    let lines = lines.inspect(|line| {
+        if show {
+            println!("{line}");
+        }
+    });
+    lines.filter(|line| tells_of_a_problem(line)).collect()
+}
+
+fn tells_of_a_problem(line: &str) -> bool {
+    // Everything is logged as JSON; what is not comes from a panic or from the runtime.
+    let Ok(line) = serde_json::from_str::<Value>(line) else { return true };
+    let warned = ["WARN", "ERROR"].iter().any(|level| line["level"] == *level);
+    warned || line["problems"].as_array().is_some_and(|problems| !problems.is_empty())
 }
 
 /// The binary of a function, built into the same folder as the running test.
@@ -186,5 +245,28 @@ fn answer(api: &Api, id: &str, answer: Answer) -> StatusCode {
             StatusCode::ACCEPTED
         }
         None => StatusCode::BAD_REQUEST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_told_from_what_went_well() {
+        for (line, problem) in [
+            (r#"{"level":"INFO","event":"sweep-ended","problems":[]}"#, false),
+            (
+                r#"{"level":"INFO","event":"sweep-ended","problems":["EC2 DescribeInstanceStatus: no such filter"]}"#,
+                true,
+            ),
+            (r#"{"level":"INFO","event":"plan-made"}"#, false),
+            (r#"{"_aws":{},"ReconcileErrors":0}"#, false),
+            (r#"{"level":"WARN","event":"claim-waits"}"#, true),
+            (r#"{"level":"ERROR","fields":{"message":"a message failed"}}"#, true),
+            ("thread 'main' panicked", true),
+        ] {
+            assert_eq!(tells_of_a_problem(line), problem, "{line}");
+        }
     }
 }

@@ -11,7 +11,7 @@ pub mod stage;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The top of the checkout.
@@ -57,12 +57,30 @@ impl Process {
     /// When it cannot be started.
     #[must_use]
     pub fn start(command: &mut Command) -> Self {
-        let output = || match std::env::var_os("NODELESS_TEST_OUTPUT") {
-            Some(_) => Stdio::inherit(),
-            None => Stdio::null(),
-        };
-        let child = command.stdin(Stdio::null()).stdout(output()).stderr(output()).spawn();
+        Self::spawn(command.stdout(output()))
+    }
+
+    /// Starts a command in the background whose standard output is read here.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub(crate) fn start_reading(command: &mut Command) -> (Self, ChildStdout) {
+        let mut process = Self::spawn(command.stdout(Stdio::piped()));
+        let stdout = process.0.stdout.take().expect("its output was asked for");
+        (process, stdout)
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::null()).stderr(output()).spawn();
         Self(child.unwrap_or_else(|error| panic!("{command:?} does not start: {error}")))
+    }
+
+    /// Ends it now.
+    pub(crate) fn end(&mut self) {
+        // A process that has ended already cannot be killed, which is just as well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 
     /// Its process id.
@@ -79,9 +97,15 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A process that has ended already cannot be killed, which is just as well.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.end();
+    }
+}
+
+/// Where the output of processes goes that is not read here.
+fn output() -> Stdio {
+    match std::env::var_os("NODELESS_TEST_OUTPUT") {
+        Some(_) => Stdio::inherit(),
+        None => Stdio::null(),
     }
 }
 

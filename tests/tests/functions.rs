@@ -95,6 +95,7 @@ async fn from_pending_pods_to_nodes_and_back() {
         let answer = interruption.invoke_sample(&format!("interruption.{file}.json")).await.unwrap();
         assert!(all_failed(&answer).is_empty(), "{file}: {answer}");
     }
+    interruption.expect_problem("a message failed and will be tried again");
     let poisoned = interruption.invoke_sample("interruption.poisoned.json").await.unwrap();
     let first = sample("interruption.poisoned.json")["Records"][0]["messageId"].clone();
     assert_eq!(all_failed(&poisoned), [first.as_str().unwrap()]);
@@ -116,6 +117,7 @@ async fn a_planner_without_a_catalog_does_nothing_and_is_done_with_its_message()
     stage.create_inflate(1);
     unschedulable_pods(&stage, 1).await;
     let mut planner = stage.function(&binary("planner")).await;
+    planner.expect_problem("there is no catalog yet");
     let answer = planner.invoke_sample("planner.heartbeat.json").await.unwrap();
     assert!(all_failed(&answer).is_empty(), "handed back, it would hold up the next: {answer}");
     assert!(stage.list(&node_claims()).is_empty());
@@ -195,6 +197,7 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
 async fn a_poisoned_claims_message_harms_no_other() {
     let Some(stage) = Stage::start().await else { return };
     let mut lifecycle = stage.function(&binary("lifecycle")).await;
+    lifecycle.expect_problem("is no message of the claims queue");
     let record =
         |id: &str, body: &str| json!({ "messageId": id, "body": body, "attributes": {}, "messageAttributes": {} });
     let event = json!({ "Records": [

@@ -1,9 +1,10 @@
 //! Launching, describing, tagging and terminating instances.
 
 use crate::addresses::Addresses;
-use crate::{ClusterDetails, instance, requests};
+use crate::{ClusterDetails, instance, requests, templates};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
+use aws_config::timeout::TimeoutConfig;
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
 use aws_sdk_ec2::types::{Filter, ResourceType};
@@ -12,21 +13,29 @@ use nodeless_aws::port_error;
 use nodeless_launch::fleet::{self, FleetOverride, FleetPlan, lacks_capacity};
 use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::template::{TemplateError, TemplateSpec, Variant, instance_tags};
-use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
+use nodeless_model::instance::{
+    Instance, InstanceFault, InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, OfferingFailure,
+};
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// EC2 takes at most 200 values in a filter, and at most 1,000 ids in a call; 200 serve both.
 const IDS_A_CALL: usize = 200;
 /// The tag by which a launch template says when it was last used, as a day; see [`Cloud::delete_unused_launch_templates`].
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";
-const TEMPLATE_PREFIX: &str = "nodeless/";
 /// The planned events that take an instance away, at least for a while; those that Karpenter acts on.
 const EVENT_CODES: [&str; 5] =
     ["instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"];
+
+/// All states but that of an instance that is gone.
+const ALIVE_OR_ENDING: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];
+/// How long an answer to CreateFleet is awaited. It comes when all instances are launched, which takes far longer than any other
+/// call: seconds as a rule, more when EC2 has to try many offerings.
+const FLEET_TIME: Duration = Duration::from_secs(45);
 
 /// EC2 as the life of a claim needs it.
 #[derive(Clone, Debug)]
@@ -135,7 +144,12 @@ impl Ec2Cloud {
             .tag_specifications(requests::tag_specification(ResourceType::Instance, &tags))
             .tag_specifications(requests::tag_specification(ResourceType::Volume, &tags))
             .tag_specifications(requests::tag_specification(ResourceType::Fleet, &tags));
+        // One call that is waited for at most so long: to break it off and to try again only costs its answer. The next look at the
+        // claim repeats it, with the same token.
+        let patience = TimeoutConfig::builder().operation_attempt_timeout(FLEET_TIME).operation_timeout(FLEET_TIME);
         requests::fleet(call, plan, templates, i32::try_from(count).unwrap_or(i32::MAX))
+            .customize()
+            .config_override(aws_sdk_ec2::config::Builder::new().timeout_config(patience.build()))
             .send()
             .await
             .map_err(|error| port_error("EC2 CreateFleet", &error))
@@ -164,15 +178,6 @@ impl Ec2Cloud {
             Ok(_) => Ok(None),
             Err(error) => refusal(Call::RunInstances, port_error(OPERATION, &error)),
         }
-    }
-
-    /// The instances of an earlier call with the same token, found by their tag.
-    async fn instances_of_group(&self, group_id: &str) -> Result<Vec<Instance>, PortError> {
-        self.describe(vec![
-            filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]),
-            filter(&format!("tag:{}", labels::LAUNCH_GROUP_TAG), [group_id]),
-        ])
-        .await
     }
 
     async fn describe(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, PortError> {
@@ -211,17 +216,7 @@ impl Cloud for Ec2Cloud {
             self.templates(&request, &plan).await?;
             result = self.create_fleet(&request, &plan, &templates, false).await;
         }
-        match result {
-            Ok(output) => outcome(&output, &plan),
-            Err(error) if error.code == "IdempotentParameterMismatch" => {
-                // An earlier call with this token was made from older prices or images. Its instances are the answer.
-                let group = request.claim.spec.launch_group.as_ref();
-                let id = group.map_or(request.claim.uid.as_str(), |group| group.id.as_str());
-                let instances = self.instances_of_group(id).await?;
-                if instances.is_empty() { Err(error) } else { Ok(LaunchOutcome { instances, failures: Vec::new() }) }
-            }
-            Err(error) => Err(error),
-        }
+        outcome(&result?, &plan)
     }
 
     async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
@@ -270,10 +265,19 @@ impl Cloud for Ec2Cloud {
                 filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]),
                 filter("tag-key", [labels::NODE_POOL]),
                 filter("tag-key", [labels::EC2_NODE_CLASS]),
-                filter("instance-state-name", ["pending", "running", "stopping", "stopped", "shutting-down"]),
+                filter("instance-state-name", ALIVE_OR_ENDING),
             ])
             .await?;
         Ok(instances)
+    }
+
+    async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
+        self.describe(vec![
+            filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]),
+            filter(&format!("tag:{}", labels::LAUNCH_GROUP_TAG), [group]),
+            filter("instance-state-name", ALIVE_OR_ENDING),
+        ])
+        .await
     }
 
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
@@ -327,33 +331,17 @@ impl Cloud for Ec2Cloud {
         Ok(())
     }
 
-    async fn delete_unused_launch_templates(&self, since: Timestamp) -> Result<Vec<String>, PortError> {
+    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
         let since = since.strftime("%Y-%m-%d").to_string();
-        let mut deleted = Vec::new();
-        let mut pages = self
-            .client
-            .describe_launch_templates()
-            .filters(filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]))
-            .into_paginator()
-            .send();
-        while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| port_error("EC2 DescribeLaunchTemplates", &error))?;
-            for template in page.launch_templates() {
-                let name = template.launch_template_name().unwrap_or_default();
-                let last_used = template.tags().iter().find(|tag| tag.key() == Some(LAST_USED_TAG));
-                // Days in this form compare as texts. Templates that Karpenter made have other names and no such tag.
-                let unused = last_used.and_then(|tag| tag.value()).is_some_and(|day| day < since.as_str());
-                if !name.starts_with(TEMPLATE_PREFIX) || !unused {
-                    continue;
-                }
-                let result = self.client.delete_launch_template().launch_template_name(name).send().await;
-                match result.map_err(|error| port_error("EC2 DeleteLaunchTemplate", &error)) {
-                    Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
-                    _ => deleted.push(name.to_owned()),
-                }
-            }
-        }
-        self.forget_templates();
+        let found = templates::list(&self.client, &self.cluster.name, None).await?;
+        let unused = found.iter().filter(|template| {
+            let last_used = template.tags().iter().find(|tag| tag.key() == Some(LAST_USED_TAG));
+            // Days in this form compare as texts. Templates that Karpenter made have other names and no such tag.
+            let unused = last_used.and_then(|tag| tag.value()).is_some_and(|day| day < since.as_str());
+            templates::is_ours(template) && unused
+        });
+        let deleted = templates::delete(&self.client, unused.take(most)).await?;
+        self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| !deleted.contains(name));
         Ok(deleted)
     }
 }
@@ -381,7 +369,7 @@ fn outcome(output: &CreateFleetOutput, plan: &FleetPlan) -> Result<LaunchOutcome
             .or_else(|| plan.zone_of_subnet(overrides?.subnet_id()?).map(str::to_owned));
         let (Some(instance_type), Some(zone)) = (instance_type, zone) else {
             let message = "an instance came without its type or zone; the next look finds it by its tag";
-            return Err(PortError::new(ErrorKind::Unavailable, "EC2 CreateFleet", message));
+            return Err(PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", message).with_code(LAUNCH_UNANSWERED));
         };
         let used = plan.used(&instance_type, &zone);
         for id in fleet.instance_ids() {

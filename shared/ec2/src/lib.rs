@@ -10,7 +10,9 @@ mod cloud;
 mod instance;
 mod requests;
 mod source;
+mod templates;
 
 pub use cloud::Ec2Cloud;
 pub use nodeless_launch::ClusterDetails;
 pub use source::{AwsCatalogSource, NodeProfile, read_region};
+pub use templates::delete_launch_templates;

@@ -30,15 +30,10 @@ pub struct Step {
 pub enum Effect {
     /// Launch the claim's group under its client token; the answer goes to [`absorb`](crate::absorb()).
     Launch,
-    /// Give these instances, found by the tag of the launch group and taken by no claim, to members of the group that have none.
+    /// Give these instances, found by the tag of the launch group, to the members that [`assign`](crate::group::assign()) says.
     Recover {
         /// The instances, in the order of their ids.
         instances: Vec<Instance>,
-    },
-    /// Take this instance for that of a claim that leaves, so that it is terminated with it.
-    Take {
-        /// The instance.
-        instance: Box<Instance>,
     },
     /// Add tags to an instance.
     TagInstance {

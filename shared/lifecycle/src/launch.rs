@@ -1,19 +1,21 @@
 //! From reserved to launched.
 
 use crate::effect::{Effect, LaunchResult, Learned, Step};
-use crate::observation::{NodeClassState, Observation, Seen};
+use crate::group::{Owners, owned_by};
+use crate::observation::{NodeClassState, Observation, Seen, SeenGroup};
 use crate::settings::Settings;
 use crate::step::leave;
 use crate::time::{after, elapsed};
-use crate::unlaunched;
+use crate::unlaunched::{self, Own};
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance, TerminationReason, condition};
-use nodeless_model::instance::{InstanceState, LaunchOutcome, OfferingFailure};
+use nodeless_model::instance::{InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, OfferingFailure};
 use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity};
 use std::time::Duration;
 
-/// EC2's code for a client token that came with other parameters before: that call was accepted, its answer lost.
-const TOKEN_USED: &str = "IdempotentParameterMismatch";
+/// EC2's codes for a client token that was used before, by a call that was accepted and whose answer was lost: with other
+/// parameters, or for an instance that has ended since; and the code for an answer that does not tell enough.
+const UNANSWERED: [&str; 3] = ["IdempotentParameterMismatch", "IdempotentInstanceTerminated", LAUNCH_UNANSWERED];
 /// Codes of CreateFleet's errors that go by themselves.
 const PASSING: [&str; 7] = [
     "RequestLimitExceeded",
@@ -42,9 +44,9 @@ pub fn prepare(claim: &mut NodeClaim) {
     crate::joining::set_ready(claim, created);
 }
 
-/// Whether EC2 has said that it answered a launch of this group before, with an answer that never reached the record.
-pub(crate) fn answer_was_lost(claim: &NodeClaim) -> bool {
-    claim.condition(condition::LAUNCHED).is_some_and(|launched| launched.reason == TOKEN_USED)
+/// Whether EC2 may have launched this group with an answer that says nothing of this claim, or never came.
+pub(crate) const fn answer_was_lost(claim: &NodeClaim) -> bool {
+    claim.status.answer_lost.is_some()
 }
 
 /// A claim that has no instance yet.
@@ -90,39 +92,58 @@ pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     }
     match &seen.launch_group {
         Seen::Unknown(why) => step.wait_for("the instances of its launch group", why, retry_delay(claim)),
-        Seen::Known(group) => {
-            let left = unlaunched::left_over(group).into_iter().filter(|instance| instance.is_alive());
-            let instances: Vec<Instance> = left.cloned().collect();
-            if !instances.is_empty() {
-                step.effects.push(Effect::Recover { instances });
-            } else if elapsed(since, now) >= settings.visible_after {
-                let message = "an earlier launch with the same client token started no instance";
-                return leave(claim, seen, TerminationReason::InsufficientCapacity, message, now);
-            }
-            // EC2 lists an instance a while after it was launched.
-            step.after(RECOVER_AGAIN)
-        }
+        Seen::Known(group) => recover(step, claim, group, seen, now, settings),
     }
 }
 
-/// The part of a launch's outcome that belongs to one claim; `learn` says what the catalog knows about its instance.
-///
-/// The instances, in the order of their ids, belong to the members of the group in the order of their indices.
+/// Looks for what came of a launch without an answer. EC2 lists an instance a while after it was launched, and its tags later
+/// still, so that nothing was launched is certain only after that.
+fn recover(
+    mut step: Step,
+    claim: &NodeClaim,
+    group: &SeenGroup,
+    seen: &Observation,
+    now: Timestamp,
+    settings: &Settings,
+) -> Step {
+    let mut left = unlaunched::left_over(claim, group);
+    left.retain(Instance::is_alive);
+    if !left.is_empty() {
+        step.effects.push(Effect::Recover { instances: left });
+        return step.after(RECOVER_AGAIN);
+    }
+    let since = claim.status.answer_lost.unwrap_or(claim.created);
+    match unlaunched::own(claim, group) {
+        Own::Ended => {
+            leave(claim, seen, TerminationReason::InstanceMissing, "its instance ended before it was known", now)
+        }
+        Own::None if elapsed(since, now) >= settings.visible_after => {
+            let message = "EC2 gave no answer to its launch, or an empty one, and lists no instance for it";
+            leave(claim, seen, TerminationReason::InsufficientCapacity, message, now)
+        }
+        Own::None | Own::Listed | Own::Unlisted => step.after(RECOVER_AGAIN),
+    }
+}
+
+/// The part of a launch's outcome that belongs to one claim; `learn` says what the catalog knows about its instance. Of the
+/// instances of a group of several, `owners` says which is whose.
 pub fn result_for(
     claim: &NodeClaim,
     outcome: &LaunchOutcome,
+    owners: &Owners,
     learn: impl FnOnce(&Instance) -> Learned,
 ) -> LaunchResult {
-    let index = claim.spec.launch_group.as_ref().map_or(0, |group| group.index);
-    let mut instances: Vec<&Instance> = outcome.instances.iter().collect();
-    instances.sort_by(|a, b| a.id.cmp(&b.id));
-    match usize::try_from(index).ok().and_then(|index| instances.get(index).copied()) {
+    let own = owned_by(owners, &claim.name);
+    match own.and_then(|id| outcome.instances.iter().find(|instance| instance.id == id)) {
         Some(instance) => {
             LaunchResult::Launched { learned: Box::new(learn(instance)), instance: Box::new(instance.clone()) }
         }
-        None => {
-            LaunchResult::NothingLaunched { failures: outcome.failures.clone(), others_launched: !instances.is_empty() }
-        }
+        // It has one that this answer does not tell of.
+        None if own.is_some() => LaunchResult::NothingLaunched { failures: Vec::new(), others_launched: true },
+        None => LaunchResult::NothingLaunched {
+            failures: outcome.failures.clone(),
+            others_launched: !outcome.instances.is_empty(),
+        },
     }
 }
 
@@ -139,13 +160,20 @@ pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings
             step
         }
         _ if claim.phase != Phase::Reserved => Step::stay(claim),
+        LaunchResult::NothingLaunched { failures, .. } if failures.is_empty() => {
+            let message = "EC2 answered without an instance for it and without a reason; its instance is looked for by the \
+                           tag of its launch group";
+            unanswered(claim, LAUNCH_UNANSWERED, message, now)
+        }
         LaunchResult::NothingLaunched { failures, others_launched } => {
             nothing_launched(claim, failures, *others_launched, now, settings)
         }
         LaunchResult::NoOffering { message } => no_capacity(claim, message, now),
         LaunchResult::Failed { code, message, retryable } => {
             let reason = if code.is_empty() { "LaunchFailed" } else { code };
-            if *retryable || code == TOKEN_USED {
+            if UNANSWERED.contains(&code.as_str()) {
+                unanswered(claim, reason, message, now)
+            } else if *retryable {
                 try_again(claim, reason, message, now)
             } else {
                 refused(claim, reason, message, now)
@@ -206,6 +234,7 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
         security_group_ids: sorted(&instance.security_group_ids),
         launched: instance.launched,
     });
+    next.status.answer_lost = None;
     next.status.labels.clone_from(&learned.labels);
     next.status.capacity.clone_from(&learned.capacity);
     next.status.allocatable.clone_from(&learned.allocatable);
@@ -227,7 +256,7 @@ fn to_mend(failures: &[OfferingFailure], others_launched: bool) -> Option<&Offer
 }
 
 /// Whether an answer without an instance for a claim means that there will be none: EC2 says why there are fewer than asked
-/// for. Without a reason it was found by its tag instead, where the rest may only be not listed yet.
+/// for. Without a reason nothing is known.
 fn is_denied(failures: &[OfferingFailure], others_launched: bool) -> bool {
     !failures.is_empty() && to_mend(failures, others_launched).is_none()
 }
@@ -247,7 +276,7 @@ fn nothing_launched(
             step
         }
         None => {
-            let told = failures.first().map_or("EC2 had none of the offerings".to_owned(), |failure| {
+            let told = failures.first().map_or_else(String::new, |failure| {
                 format!("{} {} in {}: {}", failure.instance_type, failure.capacity_type, failure.zone, failure.message)
             });
             let mut step = no_capacity(claim, &told, now);
@@ -274,6 +303,13 @@ fn try_again(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> 
     launch_unknown(&mut step.claim, reason, message, now);
     let delay = retry_delay(&step.claim);
     step.after(delay)
+}
+
+/// A launch that may have started instances, which have to be looked for.
+fn unanswered(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> Step {
+    let mut step = try_again(claim, reason, message, now);
+    step.claim.status.answer_lost.get_or_insert(now);
+    step
 }
 
 /// A launch that EC2 refused for a reason that does not go by itself is tried a few times, since what was just made is not

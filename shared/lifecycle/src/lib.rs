@@ -19,6 +19,7 @@ pub mod consistency;
 pub mod drain;
 pub mod effect;
 mod ending;
+pub mod group;
 mod joining;
 mod launch;
 pub mod observation;

@@ -1,5 +1,6 @@
 //! What was read for one step.
 
+use crate::group::Owners;
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::{Instance, Node, NodeClaim, Phase, Pod};
 
@@ -63,6 +64,9 @@ pub struct SeenGroup {
     pub instances: Vec<Instance>,
     /// The claims of its other members.
     pub others: Vec<NodeClaim>,
+    /// Whose each instance is, as far as that is written. The claim's own instance is among [`Self::instances`] even where the
+    /// list does not show it, as long as EC2 knows it.
+    pub owners: Owners,
 }
 
 /// What was read about one claim. What a phase does not [need](Needs) may be left unknown.

@@ -5,13 +5,13 @@
 //! free what it is charged while its instance runs, with nobody to look after it. So it stays until EC2 can have none for it.
 
 use crate::ending::TERMINATION_POLL;
+use crate::group::{may_take, owned_by};
 use crate::observation::{Observation, Seen, SeenGroup};
 use crate::settings::Settings;
 use crate::time::elapsed;
 use crate::{Effect, Step};
 use jiff::Timestamp;
 use nodeless_model::{Instance, InstanceState, NodeClaim, Phase};
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Whether EC2 may have, or may yet get, an instance for a claim that has none on record.
@@ -30,8 +30,9 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
         Seen::Known(group) => group,
         Seen::Unknown(why) => return step.wait_for("the instances of its launch group", why, TERMINATION_POLL),
     };
-    if let Some(instance) = left_for(claim, group) {
-        step.effects.push(Effect::Take { instance: Box::new(instance.clone()) });
+    let left = left_over(claim, group);
+    if !left.is_empty() {
+        step.effects.push(Effect::Recover { instances: left });
         return step.after(TERMINATION_POLL);
     }
     // Another member may make the call at any time, for this one too.
@@ -39,12 +40,15 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
         return step.after(TERMINATION_POLL);
     }
     let asked = claim.status.launch_asked || group.others.iter().any(|other| other.status.launch_asked);
+    let settles = match own(claim, group) {
+        Own::Unlisted => settings.visible_after,
+        Own::Listed | Own::None if asked => settings.launch_settles,
+        Own::Listed | Own::None | Own::Ended => return gone(step),
+    };
     let since = claim.status.termination.as_ref().map_or(claim.created, |termination| termination.requested);
-    let waited = elapsed(since, now);
-    match settings.launch_settles.saturating_sub(waited) {
+    match settles.saturating_sub(elapsed(since, now)) {
         Duration::ZERO => gone(step),
-        left if asked => step.after(left.min(TERMINATION_POLL)),
-        _ => gone(step),
+        left => step.after(left.min(TERMINATION_POLL)),
     }
 }
 
@@ -53,26 +57,40 @@ fn gone(mut step: Step) -> Step {
     step.again()
 }
 
-/// The instances of the group that the other members have not on record, other than terminated ones, in the order of their ids.
-pub(crate) fn left_over(group: &SeenGroup) -> Vec<&Instance> {
-    let taken: BTreeSet<&str> =
-        group.others.iter().filter_map(|other| other.status.instance.as_ref()).map(|it| it.id.as_str()).collect();
-    let mut left: Vec<&Instance> = group
-        .instances
-        .iter()
-        .filter(|instance| instance.state != InstanceState::Terminated && !taken.contains(instance.id.as_str()))
-        .collect();
-    left.sort_by(|a, b| a.id.cmp(&b.id));
-    left
+/// What there is of the instance that is written down as a claim's, but not on its own record yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// There is none.
+    None,
+    /// EC2 lists it.
+    Listed,
+    /// EC2 does not list it; it may not do so yet.
+    Unlisted,
+    /// It is gone.
+    Ended,
 }
 
-/// The instance of the group that no claim has and that is this one's, when those without one take what is left in turn.
-fn left_for<'a>(claim: &NodeClaim, group: &'a SeenGroup) -> Option<&'a Instance> {
-    let left = left_over(group);
-    let place = |claim: &NodeClaim| claim.spec.launch_group.as_ref().map_or(0, |group| group.index);
-    let lacks = |other: &&NodeClaim| {
-        other.status.instance.is_none() && other.phase != Phase::Gone && !other.status.launch_denied
+/// What there is of the instance that is a claim's.
+pub(crate) fn own(claim: &NodeClaim, group: &SeenGroup) -> Own {
+    let Some(id) = owned_by(&group.owners, &claim.name) else { return Own::None };
+    match group.instances.iter().find(|instance| instance.id == id) {
+        None => Own::Unlisted,
+        Some(instance) if instance.state == InstanceState::Terminated => Own::Ended,
+        Some(_) => Own::Listed,
+    }
+}
+
+/// The instances of the group that no other member has or is to get, other than terminated ones, in the order of their ids.
+pub(crate) fn left_over(claim: &NodeClaim, group: &SeenGroup) -> Vec<Instance> {
+    let is_anothers = |instance: &Instance| {
+        let owner = group.owners.get(&instance.id).filter(|owner| **owner != claim.name);
+        group.others.iter().any(|other| match &other.status.instance {
+            Some(own) => own.id == instance.id,
+            None => owner == Some(&other.name) && may_take(other, &instance.id),
+        })
     };
-    let before = group.others.iter().filter(lacks).filter(|other| place(other) < place(claim)).count();
-    left.get(before).copied()
+    let there = group.instances.iter().filter(|instance| instance.state != InstanceState::Terminated);
+    let mut left: Vec<Instance> = there.filter(|instance| !is_anothers(instance)).cloned().collect();
+    left.sort_by(|a, b| a.id.cmp(&b.id));
+    left
 }

@@ -168,9 +168,9 @@ impl fmt::Display for OfferingKey {
     }
 }
 
-/// Claims of one plan with identical specs, launched by one CreateFleet call. The id is its client token, and the
-/// instances of the answer, in the order of their ids, belong to the members in the order of their indices: so every
-/// member finds the same instance however often, and by whomever, the call is repeated.
+/// Claims of one plan with identical specs, launched by one CreateFleet call. The id is its client token. Which instance is
+/// whose is written on the record of the group before any member takes one: so every member finds the same instance however
+/// often, and by whomever, the call is repeated or its instances are looked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchGroup {
@@ -202,6 +202,9 @@ pub struct NodeClaimStatus {
     pub launch_asked: bool,
     /// Whether EC2 has answered that there is no instance for it, so that there will never be one.
     pub launch_denied: bool,
+    /// Since when it is known that EC2 may have launched its group with an answer that says nothing of it, or never came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_lost: Option<Timestamp>,
     /// How many times a launch was tried in vain.
     pub launch_attempts: u32,
     /// How many of those launches EC2 accepted without starting anything. An accepted client token answers the same for

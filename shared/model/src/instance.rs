@@ -3,6 +3,9 @@
 use crate::{CapacityType, StringMap};
 use jiff::Timestamp;
 
+/// The code of a launch that EC2 accepted and of which it did not tell what came of it.
+pub const LAUNCH_UNANSWERED: &str = "LaunchUnanswered";
+
 /// What EC2 did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaunchOutcome {

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod moved;
+mod templates;
 
 use crate::blocks;
 use crate::context::Context;
@@ -161,6 +162,7 @@ impl Sweeper {
         self.mirror_changed(&claims, &read, now, &mut report).await;
         self.tell_unserved(&read, now).await;
         self.recount(&claims, &usage, now, &mut report).await;
+        self.delete_unused_templates(now, &mut report).await;
         self.measure(&claims, &report, metrics).await;
         Ok(report)
     }

@@ -207,3 +207,26 @@ async fn instances_of_a_lost_answer_are_found_although_some_ended_and_some_are_l
     let done = town.reconciler().run(&names[2]).await.unwrap();
     assert_eq!(done.phase, None, "there is none for it");
 }
+
+#[tokio::test]
+async fn launch_templates_that_no_launch_uses_go_a_few_at_a_time() {
+    let mut town = Town::new().await;
+    let days = |days: u64| town.clock.time().checked_sub(Duration::from_hours(24 * days)).unwrap();
+    for (name, used) in [("nodeless/now", days(0)), ("nodeless/lately", days(2))] {
+        town.cloud.put_template(name, used);
+    }
+    for number in 0..30 {
+        town.cloud.put_template(&format!("nodeless/old-{number:02}"), days(5));
+    }
+    town.minutes(30).await;
+    assert_eq!(town.cloud.templates().len(), 7, "an hourly sweep deletes 25: {:?}", town.cloud.templates());
+    town.minutes(60).await;
+    assert_eq!(town.cloud.templates(), ["nodeless/lately", "nodeless/now"]);
+    town.faults.break_down("EC2 DeleteLaunchTemplate", ErrorKind::Denied);
+    let mut problems = Vec::new();
+    for _ in 0..60 {
+        problems.extend(town.sweeper().run().await.unwrap().problems);
+        town.clock.advance_to(town.clock.time().checked_add(Duration::from_mins(1)).unwrap());
+    }
+    assert!(problems.len() == 1 && problems[0].contains("launch templates"), "{problems:?}");
+}

@@ -20,9 +20,14 @@ pub struct PoolLimits {
     pub dollars_per_hour: Option<f64>,
 }
 
-/// How many claims may be written together: two less than the writes of a DynamoDB transaction, since the charge to the NodePool
-/// and the plan revision are two of them.
-pub const MOST_TOGETHER: usize = 98;
+/// How many claims may be written together: three less than the writes of a DynamoDB transaction, since the charge to the
+/// NodePool, the record of the launch group and the plan revision are among them. So it is the greatest size of a launch group,
+/// too.
+pub const MOST_TOGETHER: usize = 97;
+
+/// For how long the record of a launch group is kept after its last write: far longer than any of its claims can be without an
+/// instance.
+pub const LAUNCH_GROUP_KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// What became of new claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +103,38 @@ pub struct StoredCommand {
 
 /// The most bytes that an encoded command may have: DynamoDB holds 400 kB in an item.
 pub const COMMAND_BYTES: usize = 350_000;
+
+/// What the members of a launch group share: who they are, and whose each instance is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredLaunchGroup {
+    /// The group's id.
+    pub id: String,
+    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    #[serde(skip)]
+    pub version: u64,
+    /// The names of its claims, in the order of their places.
+    pub members: Vec<String>,
+    /// The claim of each instance that was launched for the group, as far as its instances are known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub owners: BTreeMap<String, String>,
+}
+
+impl StoredLaunchGroup {
+    /// The record that is written with these claims: one, if they are the whole of a launch group of several.
+    #[must_use]
+    pub fn of(claims: &[NodeClaim]) -> Option<Self> {
+        let group = claims.first()?.spec.launch_group.as_ref()?;
+        let mut places = BTreeMap::new();
+        for claim in claims {
+            let theirs = claim.spec.launch_group.as_ref().filter(|theirs| theirs.id == group.id)?;
+            places.insert(theirs.index, claim.name.clone());
+        }
+        let whole = group.size > 1 && usize::try_from(group.size).is_ok_and(|size| size == places.len());
+        let members = places.into_values().collect();
+        whole.then(|| Self { id: group.id.clone(), version: 0, members, owners: BTreeMap::new() })
+    }
+}
 
 /// What voluntary disruption did to a NodePool lately, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,14 +266,35 @@ pub trait Claims: Send + Sync {
     /// When the table cannot be read.
     async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError>;
 
-    /// The claim of an instance.
+    /// The claims of these names that there are, in the order of their names, read consistently.
+    ///
+    /// # Errors
+    /// When the table cannot be read, or one record cannot be decoded.
+    async fn get_all(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError>;
+
+    /// What the members of a launch group share, read consistently. A group of one has no record.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError>;
+
+    /// Writes what the members of a launch group share, if the table still holds the version that was read (none where that is
+    /// zero), and returns the new version. `now` is what [`LAUNCH_GROUP_KEPT`] counts from.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
+    async fn put_launch_group(&self, group: &StoredLaunchGroup, now: Timestamp) -> Result<u64, PortError>;
+
+    /// The claim of an instance, by an index that follows the table after a moment: a claim that was just written may not be
+    /// found. So nothing that must not happen twice may depend on it.
     ///
     /// # Errors
     /// When the table cannot be read.
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError>;
 
     /// Writes new claims of one NodePool, at most [`MOST_TOGETHER`], and charges it, all or nothing: in one transaction that
-    /// fails when a limit would be passed. With `limits` of `None` the charge is made regardless: adoption must not lose a
+    /// fails when a limit would be passed. A launch group of several gets its record in the same transaction. With `limits` of
+    /// `None` the charge is made regardless: adoption must not lose a
     /// node that exists.
     ///
     /// # Errors

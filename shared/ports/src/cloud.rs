@@ -46,10 +46,12 @@ pub struct LaunchCandidate {
 /// EC2.
 #[async_trait]
 pub trait Cloud: Send + Sync {
-    /// Launches instances. The same client token again finds the same instances.
+    /// Launches instances. The same client token again gives the same answer.
     ///
     /// # Errors
-    /// When the call as a whole failed; a lack of capacity is an outcome, not an error.
+    /// When the call as a whole failed; a lack of capacity is an outcome, not an error. With the code
+    /// `IdempotentParameterMismatch` an earlier call with this token was made from other prices or images, and its answer is
+    /// not known: [`Self::group_instances`] tells what came of it, after a while.
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError>;
 
     /// Asks by dry runs whether EC2 would launch this, and returns why it would not. Makes the launch template that such a
@@ -71,6 +73,13 @@ pub trait Cloud: Send + Sync {
     /// When EC2 cannot be read as a whole.
     async fn all_instances(&self) -> Result<Vec<Instance>, PortError>;
 
+    /// The instances that carry the tag of this launch group, other than terminated ones, as far as EC2 lists them: one that was
+    /// just launched may be missing, and so may one whose tags have not come through yet.
+    ///
+    /// # Errors
+    /// When EC2 cannot be read as a whole.
+    async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError>;
+
     /// The instances, those of others too, whose status checks fail or for which EC2 plans something that takes them away, and
     /// what that is. What is over or was called off is left out.
     ///
@@ -90,9 +99,9 @@ pub trait Cloud: Send + Sync {
     /// When EC2 refused.
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError>;
 
-    /// Deletes launch templates of ours that no launch has used since this time, and returns their names.
+    /// Deletes launch templates of ours that no launch has used since this time, at most so many, and returns their names.
     ///
     /// # Errors
     /// When EC2 cannot be read, or refused a deletion.
-    async fn delete_unused_launch_templates(&self, since: Timestamp) -> Result<Vec<String>, PortError>;
+    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError>;
 }

@@ -8,11 +8,14 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{
     CancellationReason, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
+use futures::future::try_join_all;
+use jiff::Timestamp;
 use nodeless_aws::port_error;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
-use nodeless_ports::claims::{Created, PoolLimits, node_pool_of};
+use nodeless_ports::claims::{Created, PoolLimits, StoredLaunchGroup, node_pool_of};
 use nodeless_ports::{ErrorKind, PortError};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Attempts at a transaction that met another one on the same NodePool.
@@ -63,11 +66,27 @@ pub(crate) struct Refusal {
 
 impl DynamoClaims {
     pub(crate) async fn list_claims(&self) -> Result<Vec<NodeClaim>, PortError> {
-        self.items(PREFIX, None).await?.iter().map(decode).collect()
+        let shards = (0..SHARDS).map(|shard| {
+            let pk = self.shard(shard);
+            async move { self.query(&pk, PREFIX, None).await }
+        });
+        let items = try_join_all(shards).await?.into_iter().flatten();
+        let mut claims: Vec<NodeClaim> = items.map(|item| decode(&item)).collect::<Result<_, _>>()?;
+        claims.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(claims)
     }
 
     pub(crate) async fn get_claim(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
-        self.item(&claim_key(name)).await?.as_ref().map(decode).transpose()
+        self.item_at(self.claim_key(name)).await?.as_ref().map(decode).transpose()
+    }
+
+    pub(crate) async fn get_claims(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
+        // DynamoDB refuses a call that names a key twice.
+        let names: BTreeSet<&String> = names.iter().collect();
+        let keys = names.into_iter().map(|name| self.claim_key(name)).collect();
+        let mut claims: Vec<NodeClaim> = self.items_of(keys).await?.iter().map(decode).collect::<Result<_, _>>()?;
+        claims.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(claims)
     }
 
     pub(crate) async fn claim_of_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
@@ -77,9 +96,9 @@ impl DynamoClaims {
             .table_name(&self.table)
             .index_name("instance")
             .key_condition_expression("instanceId = :id")
-            .filter_expression("pk = :pk")
+            .filter_expression("begins_with(pk, :pk)")
             .expression_attribute_values(":id", text(instance_id))
-            .expression_attribute_values(":pk", text(&self.cluster))
+            .expression_attribute_values(":pk", text(format!("{}#", self.cluster)))
             .send()
             .await
             .map_err(|error| port_error("DynamoDB Query (instance)", &error))?;
@@ -122,7 +141,7 @@ impl DynamoClaims {
         if let Some(resource) = limits.and_then(|limits| first_limit_passed(None, &amounts, limits)) {
             return Ok(Err(resource));
         }
-        let mut writes = Vec::with_capacity(claims.len() + 1);
+        let mut writes = Vec::with_capacity(claims.len() + 3);
         for claim in claims {
             let put = Put::builder()
                 .table_name(&self.table)
@@ -131,6 +150,13 @@ impl DynamoClaims {
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
                 .build()
                 .map_err(|error| invalid(operation, &error))?;
+            writes.push(TransactWriteItem::builder().put(put).build());
+        }
+        if let Some(group) = StoredLaunchGroup::of(claims) {
+            // With a condition it would stand in the way of the same claims once more, which are told by their uids.
+            let item = self.launch_group_item(&group, 1, created(claims))?;
+            let put = Put::builder().table_name(&self.table).set_item(Some(item));
+            let put = put.build().map_err(|error| invalid(operation, &error))?;
             writes.push(TransactWriteItem::builder().put(put).build());
         }
         let charge = with_old_values(self.charge(node_pool, &amounts, limits)?);
@@ -177,7 +203,7 @@ impl DynamoClaims {
         const OPERATION: &str = "DynamoDB TransactWriteItems (delete claim)";
         let delete = Delete::builder()
             .table_name(&self.table)
-            .set_key(Some(self.key(&claim_key(&claim.name))))
+            .set_key(Some(self.claim_key(&claim.name)))
             .condition_expression("version = :read")
             .expression_attribute_values(":read", number(claim.version))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
@@ -239,7 +265,7 @@ impl DynamoClaims {
     }
 
     fn encode(&self, claim: &NodeClaim) -> Result<Item, PortError> {
-        let mut item = self.key(&claim_key(&claim.name));
+        let mut item = self.claim_key(&claim.name);
         item.insert("record".to_owned(), write_deflated(claim, &claim.name)?);
         // For people who look at the table.
         item.insert("phase".to_owned(), text(format!("{:?}", claim.phase)));
@@ -255,8 +281,30 @@ impl DynamoClaims {
 
 const PREFIX: &str = "nodeclaim#";
 
-fn claim_key(name: &str) -> String {
-    format!("{PREFIX}{name}")
+/// Over how many partition keys the claims of a cluster are spread: DynamoDB reads at most 3,000 and writes at most 1,000 units a
+/// second under one. A claim is found by its name, so this number cannot be changed where there are claims.
+const SHARDS: u32 = 8;
+
+impl DynamoClaims {
+    /// The partition key of some of the claims. The name of a cluster holds no `#`.
+    fn shard(&self, shard: u32) -> String {
+        format!("{}#{shard}", self.cluster)
+    }
+
+    fn claim_key(&self, name: &str) -> Item {
+        self.key_in(&self.shard(shard_of(name)), &format!("{PREFIX}{name}"))
+    }
+}
+
+/// FNV-1a, because it is stable and needs nothing.
+fn shard_of(name: &str) -> u32 {
+    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    hash % SHARDS
+}
+
+/// When claims were decided that are written together.
+fn created(claims: &[NodeClaim]) -> Timestamp {
+    claims.iter().map(|claim| claim.created).max().unwrap_or_default()
 }
 
 fn decode(item: &Item) -> Result<NodeClaim, PortError> {
@@ -281,4 +329,146 @@ pub(crate) fn conflict(operation: &str, name: &str) -> PortError {
 
 pub(crate) fn invalid(operation: &str, error: &dyn std::fmt::Display) -> PortError {
     PortError::new(ErrorKind::Invalid, operation, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aws_config::{BehaviorVersion, SdkConfig};
+    use aws_sdk_dynamodb::types::AttributeValue;
+    use nodeless_model::claim::{LaunchGroup, LaunchedInstance};
+    use nodeless_model::{
+        CapacityType, ConditionStatus, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, Requirement, Requirements,
+        ResourceList, StringMap, labels,
+    };
+
+    /// What DynamoDB counts of an item: names and values.
+    fn bytes(item: &Item) -> usize {
+        let of = |value: &AttributeValue| match value {
+            AttributeValue::S(text) => text.len(),
+            AttributeValue::N(number) => number.len().div_ceil(2) + 1,
+            AttributeValue::B(bytes) => bytes.as_ref().len(),
+            other => panic!("{other:?}"),
+        };
+        item.iter().map(|(name, value)| name.len() + of(value)).sum()
+    }
+
+    fn id(prefix: &str, number: u32) -> String {
+        format!("{prefix}-0{:016x}", u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// A claim as large ones are: 60 types to choose from, 30 pods, all labels and conditions.
+    fn large(number: u32) -> NodeClaim {
+        let resources = || {
+            let names = ["cpu", "memory", "ephemeral-storage", "pods", "hugepages-2Mi", "vpc.amazonaws.com/pod-eni"];
+            ResourceList::from(names.map(|name| (name, Quantity::from_milli(1 + 3_920_117 * name.len() as i64))))
+        };
+        let types: Vec<String> = ["c", "m", "r"]
+            .iter()
+            .flat_map(|family| (5..10).map(move |generation| format!("{family}{generation}")))
+            .flat_map(|kind| ["a.large", "i.xlarge", "g.2xlarge", "id.4xlarge"].map(|size| format!("{kind}{size}")))
+            .collect();
+        let mut requirements = Requirements::default();
+        requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(types.clone()));
+        requirements.add(labels::ZONE, Requirement::one_of(["eu-central-1a", "eu-central-1b", "eu-central-1c"]));
+        requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(["spot", "on-demand"]));
+        let at = Timestamp::from_second(1_800_000_000 + i64::from(number)).unwrap();
+        let labelled = |keys: &[&str]| -> StringMap {
+            keys.iter().map(|key| ((*key).to_owned(), format!("value-of-{key}"))).collect()
+        };
+        let mut claim = NodeClaim {
+            name: format!("general-purpose-{number:05}"),
+            uid: format!("{:08x}-5717-4562-b3fc-2c963f66afa6", number.wrapping_mul(0x9e37_79b9)),
+            node_pool: "general-purpose".into(),
+            node_class: "default".into(),
+            created: at,
+            version: 7,
+            spec: NodeClaimSpec {
+                requirements,
+                instance_types: types,
+                labels: labelled(&["team", "environment", labels::NODE_POOL, labels::EC2_NODE_CLASS]),
+                annotations: labelled(&[labels::NODE_POOL_HASH, labels::EC2_NODE_CLASS_HASH]),
+                requests: resources(),
+                launch_group: Some(LaunchGroup { id: id("group", number / 97), index: number % 97, size: 97 }),
+                nominated_pods: (0..30)
+                    .map(|pod| format!("production/checkout-{:05x}-{:05x}", number * 31, pod * 40_503))
+                    .collect(),
+                ..NodeClaimSpec::default()
+            },
+            phase: Phase::Initialized,
+            status: NodeClaimStatus {
+                instance: Some(LaunchedInstance {
+                    id: id("i", number),
+                    instance_type: "m6i.xlarge".into(),
+                    zone: "eu-central-1a".into(),
+                    capacity_type: CapacityType::Spot,
+                    price: 0.08,
+                    image_id: id("ami", 1),
+                    private_dns_name: Some(format!(
+                        "ip-10-0-{}-{}.eu-central-1.compute.internal",
+                        number / 250,
+                        number % 250
+                    )),
+                    reservation_id: None,
+                    subnet_id: Some(id("subnet", 1)),
+                    security_group_ids: vec![id("sg", 1), id("sg", 2)],
+                    launched: at,
+                }),
+                labels: labelled(&[
+                    labels::INSTANCE_TYPE,
+                    labels::ZONE,
+                    labels::CAPACITY_TYPE,
+                    "karpenter.k8s.aws/instance-category",
+                    "karpenter.k8s.aws/instance-cpu",
+                    "karpenter.k8s.aws/instance-family",
+                    "karpenter.k8s.aws/instance-generation",
+                    "karpenter.k8s.aws/instance-hypervisor",
+                    "karpenter.k8s.aws/instance-memory",
+                    "karpenter.k8s.aws/instance-network-bandwidth",
+                    "karpenter.k8s.aws/instance-size",
+                    "topology.k8s.aws/zone-id",
+                ]),
+                capacity: resources(),
+                allocatable: resources(),
+                node_name: Some(format!("ip-10-0-{}-{}.eu-central-1.compute.internal", number / 250, number % 250)),
+                ..NodeClaimStatus::default()
+            },
+        };
+        for kind in ["Launched", "Registered", "Initialized", "Ready", "ConsistentStateFound"] {
+            claim.set_condition(kind, ConditionStatus::True, kind, "", at);
+        }
+        claim
+    }
+
+    /// `docs/figures.md` goes by these numbers.
+    #[test]
+    fn five_thousand_large_claims_are_read_within_what_their_partition_keys_allow() {
+        let config = SdkConfig::builder().behavior_version(BehaviorVersion::latest()).build();
+        let table = DynamoClaims::new(&config, "nodeless", "a-cluster-with-a-name");
+        // A fifth of them tells as much and takes less time.
+        let claims: Vec<NodeClaim> = (0..1000).map(|number| large(number * 5)).collect();
+        let mut shards = vec![0_usize; SHARDS as usize];
+        for claim in &claims {
+            shards[shard_of(&claim.name) as usize] += bytes(&table.encode(claim).unwrap()) * 5;
+        }
+        let total: usize = shards.iter().sum();
+        let units = |bytes: usize| bytes.div_ceil(4096);
+        let most = shards.iter().copied().map(units).max().unwrap();
+        let each = total / 5000;
+        println!("{each} bytes a claim, {} units a list, {most} of one key", units(total));
+        assert!(each < 2048, "{each} bytes a claim");
+        // Six plans and sweeps in one second.
+        assert!(most * 6 < 3000, "{shards:?}");
+        let members: Vec<NodeClaim> = (0..97).map(large).collect();
+        let group = StoredLaunchGroup {
+            owners: members
+                .iter()
+                .map(|it| (it.status.instance.as_ref().unwrap().id.clone(), it.name.clone()))
+                .collect(),
+            ..StoredLaunchGroup::of(&members).unwrap()
+        };
+        let group = bytes(&table.launch_group_item(&group, 1, Timestamp::UNIX_EPOCH).unwrap());
+        println!("{group} bytes a launch group of 97");
+        assert!(group < 4096, "{group} bytes a launch group");
+    }
 }

@@ -3,12 +3,15 @@
 //!
 //! # The table
 //!
-//! One table for any number of clusters: `pk` is the cluster's name, `sk` says what the item is. Every item that two
+//! One table for any number of clusters: `pk` is the cluster's name, `sk` says what the item is. Only the claims, which are many,
+//! are spread over the keys `CLUSTER#0` to `CLUSTER#7` by their names: DynamoDB reads at most 3,000 units a second under one
+//! partition key. Every item that two
 //! writers may change carries a condition on its write. `expires` is the TTL attribute, in seconds since 1970.
 //!
 //! | `sk` | attributes |
 //! |---|---|
 //! | `nodeclaim#NAME` | `record` (deflated JSON), `version`, `uid`; `nodePool` and `phase` for people; `instanceId` once launched (index `instance`, keys alone) |
+//! | `launchgroup#ID` | `record` (deflated JSON: its claims, and whose each instance is), `version`, `expires`; for groups of several |
 //! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted`, `revision` |
 //! | `unavailable#TYPE#ZONE#CAPACITY` | `until`, `reason`, `expires` |
 //! | `budget#TYPE#ZONE#CAPACITY` | `size`, `until`, `expires` |
@@ -35,6 +38,7 @@ mod commits;
 mod decisions;
 mod items;
 mod launch_checks;
+mod launch_groups;
 mod plans;
 mod pool_records;
 mod queue;

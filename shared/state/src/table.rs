@@ -4,15 +4,15 @@ use crate::items::{Item, text};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes, PutRequest, WriteRequest};
 use jiff::Timestamp;
 use nodeless_aws::port_error;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
-    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
-    UnavailableOffering, UnfinishedPlan,
+    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredLaunchGroup,
+    StoredRegistrations, UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,16 +34,26 @@ impl DynamoClaims {
     }
 
     pub(crate) fn key(&self, sk: &str) -> Item {
-        HashMap::from([("pk".to_owned(), text(&self.cluster)), ("sk".to_owned(), text(sk))])
+        self.key_in(&self.cluster, sk)
+    }
+
+    /// The key of an item under another partition key than the cluster's name.
+    pub(crate) fn key_in(&self, pk: &str, sk: &str) -> Item {
+        HashMap::from([("pk".to_owned(), text(pk)), ("sk".to_owned(), text(sk))])
     }
 
     /// One item, read consistently.
     pub(crate) async fn item(&self, sk: &str) -> Result<Option<Item>, PortError> {
+        self.item_at(self.key(sk)).await
+    }
+
+    /// The item of this key, read consistently.
+    pub(crate) async fn item_at(&self, key: Item) -> Result<Option<Item>, PortError> {
         let answer = self
             .client
             .get_item()
             .table_name(&self.table)
-            .set_key(Some(self.key(sk)))
+            .set_key(Some(key))
             .consistent_read(true)
             .send()
             .await
@@ -51,9 +61,46 @@ impl DynamoClaims {
         Ok(answer.item)
     }
 
+    /// The items of these keys that there are, in no order, read consistently: 100 a call as DynamoDB allows. What it leaves
+    /// unprocessed is tried again a few times.
+    pub(crate) async fn items_of(&self, keys: Vec<Item>) -> Result<Vec<Item>, PortError> {
+        const OPERATION: &str = "DynamoDB BatchGetItem";
+        let invalid = |error: &dyn std::fmt::Display| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string());
+        let mut items = Vec::new();
+        for chunk in keys.chunks(100) {
+            let request = KeysAndAttributes::builder().set_keys(Some(chunk.to_vec())).consistent_read(true);
+            let mut pending = Some(request.build().map_err(|error| invalid(&error))?);
+            for attempt in 0_u32.. {
+                let Some(request) = pending.take() else { break };
+                let answer = self
+                    .client
+                    .batch_get_item()
+                    .request_items(&self.table, request)
+                    .send()
+                    .await
+                    .map_err(|error| port_error(OPERATION, &error))?;
+                items.extend(answer.responses.and_then(|mut all| all.remove(&self.table)).unwrap_or_default());
+                pending = answer.unprocessed_keys.and_then(|mut left| left.remove(&self.table));
+                if let Some(left) = &pending {
+                    if attempt == 4 {
+                        let message = format!("{} items were still unread after 5 attempts", left.keys().len());
+                        return Err(PortError::new(ErrorKind::Throttled, OPERATION, message));
+                    }
+                    tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+                }
+            }
+        }
+        Ok(items)
+    }
+
     /// All items whose `sk` begins with the prefix, in the order of their keys, read consistently. `limit` stops early,
     /// and then the last keys come first.
     pub(crate) async fn items(&self, prefix: &str, limit: Option<u32>) -> Result<Vec<Item>, PortError> {
+        self.query(&self.cluster, prefix, limit).await
+    }
+
+    /// The same under another partition key than the cluster's name.
+    pub(crate) async fn query(&self, pk: &str, prefix: &str, limit: Option<u32>) -> Result<Vec<Item>, PortError> {
         let mut items = Vec::new();
         let mut start = None;
         loop {
@@ -62,7 +109,7 @@ impl DynamoClaims {
                 .query()
                 .table_name(&self.table)
                 .key_condition_expression("pk = :pk AND begins_with(sk, :prefix)")
-                .expression_attribute_values(":pk", text(&self.cluster))
+                .expression_attribute_values(":pk", text(pk))
                 .expression_attribute_values(":prefix", text(prefix))
                 .consistent_read(true)
                 .scan_index_forward(limit.is_none())
@@ -141,6 +188,18 @@ impl Claims for DynamoClaims {
 
     async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
         self.get_claim(name).await
+    }
+
+    async fn get_all(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
+        self.get_claims(names).await
+    }
+
+    async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
+        self.read_launch_group(id).await
+    }
+
+    async fn put_launch_group(&self, group: &StoredLaunchGroup, now: Timestamp) -> Result<u64, PortError> {
+        self.write_launch_group(group, now).await
     }
 
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {

@@ -11,11 +11,12 @@ use aws_sdk_dynamodb::types::{
 use aws_sdk_sqs::types::QueueAttributeName;
 use jiff::Timestamp;
 use nodeless_model::claim::OfferingKey;
-use nodeless_model::claim::{Charge, LaunchedInstance};
+use nodeless_model::claim::{Charge, LaunchGroup, LaunchedInstance};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
 use nodeless_ports::claims::{
     Commit, Committed, Created, Decision, LaunchBudget, MOST_TOGETHER, PoolLimits, StoredChurn, StoredCommand,
+    StoredLaunchGroup,
     StoredRegistrations, UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
@@ -152,7 +153,7 @@ async fn claims_of_a_group_are_written_all_or_none() {
     let Some(moto) = nodeless_tests::moto() else { return };
     let claims = table(&config(&moto.url).await).await;
     let limits =
-        PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(119))]), dollars_per_hour: None };
+        PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(118))]), dollars_per_hour: None };
     let group: Vec<NodeClaim> = (0..MOST_TOGETHER).map(|index| claim(&format!("g-{index:02}"), 1, 0.1)).collect();
     assert_eq!(claims.create_together(&group, Some(&limits)).await.unwrap(), Created::Written);
     assert_eq!(claims.create_together(&group, Some(&limits)).await.unwrap(), Created::AlreadyThere);
@@ -171,8 +172,53 @@ async fn claims_of_a_group_are_written_all_or_none() {
 
     assert_eq!(claims.list().await.unwrap().len(), MOST_TOGETHER);
     let usage = claims.usage().await.unwrap().remove("default").unwrap();
-    assert_eq!(usage.resources.get("cpu"), Quantity::from_units(98));
+    assert_eq!(usage.resources.get("cpu"), Quantity::from_units(97));
     assert_eq!(claims.create_together(&more[..21], Some(&limits)).await.unwrap(), Created::Written);
+}
+
+#[tokio::test]
+async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    let member = |index: u32| {
+        let mut member = claim(&format!("g-{index:02}"), 1, 0.1);
+        let size = u32::try_from(MOST_TOGETHER).unwrap();
+        member.spec.launch_group = Some(LaunchGroup { id: "group".into(), index, size });
+        member
+    };
+    // In whatever order they come.
+    let group: Vec<NodeClaim> = (0..u32::try_from(MOST_TOGETHER).unwrap()).rev().map(member).collect();
+    assert!(claims.launch_group("group").await.unwrap().is_none());
+    assert_eq!(claims.create_together(&group, None).await.unwrap(), Created::Written);
+    let mut stored = claims.launch_group("group").await.unwrap().unwrap();
+    assert_eq!((stored.version, stored.members.len(), stored.owners.len()), (1, MOST_TOGETHER, 0));
+    assert!(stored.members.is_sorted());
+    let mut listed = claims.get_all(&stored.members).await.unwrap();
+    assert_eq!(listed, claims.list().await.unwrap());
+    assert!(listed.len() == MOST_TOGETHER && listed.is_sorted_by_key(|claim| claim.name.clone()));
+
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    stored.owners.insert("i-1".into(), "g-00".into());
+    assert_eq!(claims.put_launch_group(&stored, now).await.unwrap(), 2);
+    assert_eq!(claims.put_launch_group(&stored, now).await.unwrap_err().kind, ErrorKind::Conflict);
+    // The same claims once more leave the record as it is.
+    assert_eq!(claims.create_together(&group, None).await.unwrap(), Created::AlreadyThere);
+    let present = claims.launch_group("group").await.unwrap().unwrap();
+    assert_eq!(present, StoredLaunchGroup { version: 2, ..stored });
+    assert_eq!(
+        claims.put_launch_group(&StoredLaunchGroup { version: 0, ..present }, now).await.unwrap_err().kind,
+        ErrorKind::Conflict
+    );
+
+    claims.delete(&listed.remove(0)).await.unwrap();
+    let names = [&listed[0].name, "g-00", &listed[0].name, "unknown"].map(|name| name.to_string());
+    assert_eq!(claims.get_all(&names).await.unwrap(), [listed[0].clone()]);
+    assert!(claims.get_all(&[]).await.unwrap().is_empty());
+    // One alone shares nothing.
+    let mut alone = claim("alone", 1, 0.1);
+    alone.spec.launch_group = Some(LaunchGroup { id: "alone".into(), index: 0, size: 1 });
+    claims.create(&alone, None).await.unwrap();
+    assert!(claims.launch_group("alone").await.unwrap().is_none());
 }
 
 #[tokio::test]

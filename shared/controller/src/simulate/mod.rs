@@ -127,6 +127,8 @@ impl Run {
         world.ec2().change_account(|account| {
             account.timing.start_up = machines.start_up;
             account.timing.visibility_delay = machines.visibility_delay;
+            account.timing.visibility_spread = machines.visibility_spread;
+            account.timing.tags_delay = machines.tags_delay;
         });
         let chaos = Chaos::new(world.clock().clone(), seed, scenario.faults.calls.rates());
         let gates = scenario.feature_gates.parse().map_err(|error: FeatureGatesError| ScenarioError::Value {

@@ -81,6 +81,12 @@ pub struct Machines {
     /// How long DescribeInstances does not know a new instance.
     #[serde(deserialize_with = "durations::one")]
     pub visibility_delay: SignedDuration,
+    /// How much later it knows each further instance of a call.
+    #[serde(deserialize_with = "durations::one")]
+    pub visibility_spread: SignedDuration,
+    /// How long after an instance it knows its tags.
+    #[serde(deserialize_with = "durations::one")]
+    pub tags_delay: SignedDuration,
 }
 
 impl Default for Machines {
@@ -90,6 +96,8 @@ impl Default for Machines {
             registers_after: SignedDuration::from_secs(12),
             ready_after: SignedDuration::from_secs(10),
             visibility_delay: SignedDuration::from_secs(1),
+            visibility_spread: SignedDuration::ZERO,
+            tags_delay: SignedDuration::ZERO,
         }
     }
 }

@@ -5,11 +5,11 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_ec2::Ec2Cloud;
 use nodeless_model::CapacityType::{OnDemand, Reserved, Spot};
-use nodeless_model::instance::{InstanceState, LaunchOutcome};
+use nodeless_model::instance::{FaultKind, InstanceState, LaunchOutcome};
 use nodeless_model::{NodeClaim, StringMap};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::{CatalogSource as _, Cloud, ErrorKind, PortError, Refusal};
-use nodeless_simulation::ec2::requests::{DeleteLaunchTemplate, Describe};
+use nodeless_simulation::ec2::requests::{CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Tag, TagSpecification};
 use nodeless_simulation::ec2::{CapacityReservation, CapacityType, Ec2Error, Offering, OfferingPattern};
 use serde_json::json;
 
@@ -128,11 +128,12 @@ async fn a_launch_whose_prices_changed_meanwhile_is_found_by_its_tag() {
     let (cheap, dear) = (candidate("m5.large", "a", OnDemand, 0.096), candidate("m5.xlarge", "a", OnDemand, 0.192));
     let first = launch(&world.cloud(), &claim, &class, &[cheap.clone(), dear.clone()]).await.unwrap();
     let cheap_again = LaunchCandidate { price: 0.3, ..cheap };
-    let again = launch(&world.cloud(), &claim, &class, &[dear, cheap_again]).await.unwrap();
-    let mismatch =
-        world.ec2.calls().into_iter().any(|call| call.error.as_deref() == Some("IdempotentParameterMismatch"));
-    assert!(mismatch, "the second call was not another one");
-    assert_eq!(ids(&again), ids(&first));
+    let again = launch(&world.cloud(), &claim, &class, &[dear, cheap_again]).await.unwrap_err();
+    // What is listed now may not be all, so it is no answer.
+    assert_eq!((again.code.as_str(), again.is_retryable()), ("IdempotentParameterMismatch", false));
+    let found = world.cloud().group_instances("group-1").await.unwrap();
+    assert_eq!(found.into_iter().map(|instance| instance.id).collect::<Vec<_>>(), ids(&first));
+    assert!(world.cloud().group_instances("group-2").await.unwrap().is_empty());
     assert_eq!(world.ec2.instances().len(), 2);
 }
 
@@ -185,15 +186,51 @@ async fn templates_that_no_launch_uses_any_more_go() {
     let cloud = world.cloud();
     launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap();
     let now = Timestamp::now();
-    let kept = cloud.delete_unused_launch_templates(now - SignedDuration::from_hours(48)).await.unwrap();
+    let kept = cloud.delete_unused_launch_templates(now - SignedDuration::from_hours(48), 10).await.unwrap();
     assert!(kept.is_empty(), "{kept:?}");
     let names = templates(&world).await;
-    let deleted = cloud.delete_unused_launch_templates(now + SignedDuration::from_hours(48)).await.unwrap();
+    let deleted = cloud.delete_unused_launch_templates(now + SignedDuration::from_hours(48), 10).await.unwrap();
     assert_eq!(deleted, names);
     assert!(templates(&world).await.is_empty());
     // The next launch makes it again, though this cloud once knew it.
     let outcome = launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
     assert_eq!(outcome.instances.len(), 1);
+}
+
+#[tokio::test]
+async fn of_unused_templates_so_many_go_at_once() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let cloud = world.cloud();
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096), candidate("m6g.large", "b", OnDemand, 0.077)];
+    launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap();
+    assert_eq!(templates(&world).await.len(), 2);
+    let later = Timestamp::now() + SignedDuration::from_hours(48);
+    assert_eq!(cloud.delete_unused_launch_templates(later, 1).await.unwrap().len(), 1);
+    assert_eq!(templates(&world).await.len(), 1);
+}
+
+#[tokio::test]
+async fn all_templates_of_a_cluster_that_is_left_go_and_no_others() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let outcome = launch(&world.cloud(), &claim("group-1", 1), &class, &candidates).await.unwrap();
+    let of_karpenter = CreateLaunchTemplate {
+        launch_template_name: Some("karpenter.k8s.aws/123".into()),
+        launch_template_data: Some(serde_json::from_value(json!({ "InstanceType": "m5.large" })).unwrap()),
+        tag_specifications: vec![TagSpecification {
+            resource_type: Some("launch-template".into()),
+            tags: vec![Tag::new("eks:eks-cluster-name", CLUSTER)],
+        }],
+        ..CreateLaunchTemplate::default()
+    };
+    world.ec2.create_launch_template(&of_karpenter).unwrap();
+    assert_eq!(nodeless_ec2::delete_launch_templates(&world.config, "another").await.unwrap(), [""; 0]);
+    assert_eq!(nodeless_ec2::delete_launch_templates(&world.config, CLUSTER).await.unwrap().len(), 1);
+    assert_eq!(templates(&world).await, ["karpenter.k8s.aws/123"]);
+    assert_eq!(world.cloud().instances(&ids(&outcome)).await.unwrap().len(), 1, "instances run on");
+    assert_eq!(nodeless_ec2::delete_launch_templates(&world.config, CLUSTER).await.unwrap(), [""; 0]);
 }
 
 #[tokio::test]
@@ -417,4 +454,44 @@ async fn of_several_subnets_in_a_zone_the_one_with_the_most_free_addresses_now_i
     world.ec2.throttle("DescribeSubnets", 3);
     let outcome = launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
     assert_eq!(outcome.instances[0].subnet_id.as_ref(), Some(&in_a[0]));
+}
+
+#[tokio::test]
+async fn failing_status_checks_and_planned_events_are_found() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let cloud = world.cloud();
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let ids = ids(&launch(&cloud, &claim("group-1", 6), &class, &candidates).await.unwrap());
+    let [own, system, planned, called_off, both, _sound] = ids.as_slice() else { panic!("{ids:?}") };
+    let began = world.ec2.now() + SignedDuration::from_mins(1);
+    world.ec2.advance_to(began);
+    assert_eq!(cloud.instance_faults().await.unwrap(), []);
+
+    assert!(world.ec2.impair(own) && world.ec2.impair_system(system));
+    assert!(world.ec2.impair(both) && world.ec2.impair_system(both));
+    let retires = began + SignedDuration::from_hours(48);
+    for id in [planned, called_off] {
+        assert!(world.ec2.plan_event(id, "instance-retirement", retires));
+    }
+    world.ec2.call_off_events(called_off);
+
+    let second = Timestamp::from_second(began.as_second()).unwrap();
+    let failed = |id: &str, check| (id.to_owned(), FaultKind::CheckFailed { check, since: Some(second) });
+    let code = |code: &str| FaultKind::Planned {
+        code: code.to_owned(),
+        not_before: Timestamp::from_second(retires.as_second()).ok(),
+    };
+    let found = cloud.instance_faults().await.unwrap();
+    let found: Vec<_> = found.into_iter().map(|fault| (fault.id, fault.kind)).collect();
+    for fault in [
+        failed(own, "instance"),
+        failed(system, "system"),
+        failed(both, "instance"),
+        failed(both, "system"),
+        (planned.clone(), code("instance-retirement")),
+    ] {
+        assert!(found.contains(&fault), "{fault:?} is missing: {found:?}");
+    }
+    assert!(!found.iter().any(|(id, _)| id == called_off), "{found:?}");
 }

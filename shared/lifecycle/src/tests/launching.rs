@@ -94,23 +94,41 @@ fn what_a_fleet_says_of_single_offerings_counts_as_much() {
 }
 
 #[test]
-fn each_member_gets_the_instance_of_its_index() {
-    let outcome = |ids: &[&str]| LaunchOutcome {
-        instances: ids.iter().map(|id| instance(id, InstanceState::Pending)).collect(),
+fn each_member_gets_the_instance_that_is_written_down_as_its() {
+    let outcome = LaunchOutcome {
+        instances: vec![instance("i-a", InstanceState::Pending), instance("i-b", InstanceState::Pending)],
         failures: vec![failure(true)],
     };
-    let got = |ids: &[&str], index: u32| {
-        let mut claim = reserved();
-        claim.spec.launch_group.as_mut().unwrap().index = index;
-        match result_for(&claim, &outcome(ids), |_| learned()) {
-            LaunchResult::Launched { instance, .. } => Some(instance.id),
-            _ => None,
-        }
+    let owners = |owned: &[(&str, &str)]| owned.iter().map(|(id, name)| ((*id).into(), (*name).into())).collect();
+    let result = |owned: &[(&str, &str)]| result_for(&reserved(), &outcome, &owners(owned), |_| learned());
+    let own = reserved().name;
+    let LaunchResult::Launched { instance, .. } = result(&[("i-b", &own), ("i-a", "another")]) else { panic!("{own}") };
+    assert_eq!(instance.id, "i-b");
+    let denied = LaunchResult::NothingLaunched { failures: vec![failure(true)], others_launched: true };
+    assert_eq!(result(&[("i-a", "another"), ("i-b", "a third")]), denied);
+    // One that the answer does not tell of has to be looked for, whatever the answer says of others.
+    let elsewhere = LaunchResult::NothingLaunched { failures: Vec::new(), others_launched: true };
+    assert_eq!(result(&[("i-c", &own)]), elsewhere);
+}
+
+#[test]
+fn an_answer_without_instances_and_without_reasons_is_looked_into() {
+    let empty = LaunchResult::NothingLaunched { failures: Vec::new(), others_launched: false };
+    let throttled = LaunchResult::Failed { code: "Throttling".into(), message: "slow".into(), retryable: true };
+    let claim = absorb(&reserved(), &throttled, at(100), &settings()).claim;
+    let claim = absorb(&claim, &empty, at(150), &settings()).claim;
+    assert_eq!((claim.phase, reason(&claim)), (Phase::Reserved, None), "it is no lack of capacity");
+    assert!(!claim.status.launch_denied && crate::Needs::of(&claim).launch_group);
+    let listed = |seconds| {
+        let seen = Observation { launch_group: Seen::Known(SeenGroup::default()), ..all_is_well() };
+        step(&claim, &seen, at(seconds), &settings())
     };
-    assert_eq!(got(&["i-c", "i-a", "i-b"], 0).as_deref(), Some("i-a"), "whatever the order of the answer");
-    assert_eq!(got(&["i-b", "i-a"], 1).as_deref(), Some("i-b"));
-    assert_eq!(got(&["i-b", "i-a"], 2), None);
-    assert_eq!(got(&[], 0), None);
+    // EC2 may take two minutes to list it, from the answer on and not from the claim's first launch.
+    for seconds in [151, 200, 269] {
+        let next = listed(seconds);
+        assert!(next.claim == claim && next.effects.is_empty() && next.requeue.is_some(), "at {seconds}: {next:?}");
+    }
+    assert_eq!(reason(&listed(270).claim), Some(TerminationReason::InsufficientCapacity));
 }
 
 #[test]
@@ -155,7 +173,6 @@ fn what_ec2_does_not_have_ends_the_claim_and_what_is_misconfigured_is_tried_agai
 
     let partly = nothing(vec![failure(false)], true);
     assert_eq!(reason(&partly.claim), Some(TerminationReason::InsufficientCapacity));
-    assert_eq!(reason(&nothing(Vec::new(), false).claim), Some(TerminationReason::InsufficientCapacity));
     let none = absorb(&reserved(), &LaunchResult::NoOffering { message: "none".into() }, at(1), &settings());
     assert_eq!(reason(&none.claim), Some(TerminationReason::InsufficientCapacity));
 }
@@ -169,18 +186,18 @@ fn a_lost_answer_is_recovered_from_the_groups_tag() {
     };
     let claim = absorb(&reserved(), &lost, at(1), &settings()).claim;
     assert!(crate::Needs::of(&claim).launch_group && !crate::Needs::of(&reserved()).launch_group);
-    let group = vec![instance("i-2", InstanceState::Running), instance("i-1", InstanceState::Running)];
-    let seen =
-        Observation { launch_group: Seen::Known(SeenGroup { instances: group, others: Vec::new() }), ..all_is_well() };
+    let instances = vec![instance("i-2", InstanceState::Running), instance("i-1", InstanceState::Running)];
+    let group = SeenGroup { instances, ..SeenGroup::default() };
+    let seen = Observation { launch_group: Seen::Known(group), ..all_is_well() };
     let next = step(&claim, &seen, at(2), &settings());
     let Effect::Recover { instances } = &next.effects[0] else { panic!("{:?}", next.effects) };
     assert_eq!(instances[0].id, "i-1");
     assert!(!next.effects.contains(&Effect::Launch));
 
     let empty = Observation { launch_group: Seen::Known(SeenGroup::default()), ..all_is_well() };
-    let next = step(&claim, &empty, at(119), &settings());
-    assert!(next.claim == claim && next.effects.is_empty() && next.requeue.is_some(), "EC2 may not list it yet");
     let next = step(&claim, &empty, at(120), &settings());
+    assert!(next.claim == claim && next.effects.is_empty() && next.requeue.is_some(), "EC2 may not list it yet");
+    let next = step(&claim, &empty, at(121), &settings());
     assert_eq!(reason(&next.claim), Some(TerminationReason::InsufficientCapacity));
     let unknown = Observation { launch_group: Seen::default(), ..all_is_well() };
     let next = step(&claim, &unknown, at(2), &settings());

@@ -1,6 +1,7 @@
 //! The life of claims, by table and by property.
 
 mod collection;
+mod group;
 mod joining;
 mod launching;
 mod leaving;

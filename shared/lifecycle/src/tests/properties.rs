@@ -1,4 +1,5 @@
 use super::*;
+use crate::group::Owners;
 use crate::{Effect, Step, begin_termination, step};
 use nodeless_model::claim::TerminationReason;
 use proptest::prelude::*;
@@ -60,7 +61,7 @@ fn any_group() -> impl Strategy<Value = SeenGroup> {
     (instances, any::<bool>(), any::<bool>()).prop_map(|(instances, alone, waits)| {
         let mut other = claim(if waits { Phase::Reserved } else { Phase::Launched });
         other.spec.launch_group.as_mut().unwrap().index = 0;
-        SeenGroup { instances, others: if alone { Vec::new() } else { vec![other] } }
+        SeenGroup { instances, others: if alone { Vec::new() } else { vec![other] }, owners: Owners::new() }
     })
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::group::Owners;
 use crate::{Effect, Step, absorb, begin_termination, step};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::instance::OfferingFailure;
@@ -16,15 +17,20 @@ fn leaving(index: u32, size: u32, asked: bool) -> NodeClaim {
 
 fn look(claim: &NodeClaim, instances: &[&str], others: &[NodeClaim], seconds: i64) -> Step {
     let instances = instances.iter().map(|id| instance(id, InstanceState::Running)).collect();
-    let group = SeenGroup { instances, others: others.to_vec() };
+    look_at(claim, SeenGroup { instances, others: others.to_vec(), ..SeenGroup::default() }, seconds)
+}
+
+fn look_at(claim: &NodeClaim, group: SeenGroup, seconds: i64) -> Step {
     step(claim, &Observation { launch_group: Seen::Known(group), ..all_is_well() }, at(seconds), &settings())
 }
 
-fn taken(step: &Step) -> Option<&str> {
-    step.effects.iter().find_map(|effect| match effect {
-        Effect::Take { instance } => Some(instance.id.as_str()),
+/// The instances that are to be shared out among the members.
+fn found(step: &Step) -> Vec<&str> {
+    let recovered = step.effects.iter().find_map(|effect| match effect {
+        Effect::Recover { instances } => Some(instances.iter().map(|instance| instance.id.as_str()).collect()),
         _ => None,
-    })
+    });
+    recovered.unwrap_or_default()
 }
 
 #[test]
@@ -46,7 +52,7 @@ fn one_that_was_asked_for_is_not_forgotten_before_ec2_can_have_none_for_it() {
     assert!(crate::Needs::of(&claim).launch_group);
     for seconds in [10, 40, 69] {
         let next = look(&claim, &[], &[], seconds);
-        assert_eq!((next.claim.phase, taken(&next)), (Phase::Terminating, None), "at {seconds}");
+        assert!(next.claim.phase == Phase::Terminating && found(&next).is_empty(), "at {seconds}: {next:?}");
         assert!(next.requeue.is_some_and(|delay| delay > Duration::ZERO), "at {seconds}");
     }
     assert_eq!(look(&claim, &[], &[], 70).claim.phase, Phase::Gone);
@@ -59,7 +65,7 @@ fn one_that_was_asked_for_is_not_forgotten_before_ec2_can_have_none_for_it() {
 fn its_instance_is_found_and_ends_with_it() {
     let claim = leaving(0, 1, true);
     let next = look(&claim, &["i-1"], &[], 20);
-    assert_eq!((next.claim.phase, taken(&next)), (Phase::Terminating, Some("i-1")));
+    assert_eq!((next.claim.phase, found(&next)), (Phase::Terminating, vec!["i-1"]));
     let owner = absorb(&claim, &launch_result("i-1"), at(20), &settings()).claim;
     assert_eq!(owner.phase, Phase::Terminating);
     let next = step(&owner, &all_is_well(), at(21), &settings());
@@ -80,21 +86,41 @@ fn one_waits_for_members_that_may_still_make_the_call() {
         Phase::Terminating,
         "it may not be listed yet"
     );
-    assert_eq!(taken(&look(&claim, &["i-1", "i-2"], &[other.clone()], 20)), Some("i-2"));
+    assert_eq!(found(&look(&claim, &["i-1", "i-2"], &[other.clone()], 20)), ["i-2"]);
     assert_eq!(look(&claim, &["i-1"], &[other], 80).claim.phase, Phase::Gone);
     assert_eq!(look(&claim, &[], &[leaving(1, 2, false)], 11).claim.phase, Phase::Gone, "nobody asked");
 }
 
 #[test]
-fn those_without_one_take_what_is_left_in_turn() {
-    let members: Vec<NodeClaim> = (0..3).map(|index| leaving(index, 3, true)).collect();
-    let others = |without: usize| -> Vec<NodeClaim> {
-        members.iter().enumerate().filter(|(index, _)| *index != without).map(|(_, member)| member.clone()).collect()
-    };
-    let found: Vec<Option<String>> = (0..3)
-        .map(|index| taken(&look(&members[index], &["i-b", "i-a"], &others(index), 20)).map(str::to_owned))
-        .collect();
-    assert_eq!(found, [Some("i-a".to_owned()), Some("i-b".to_owned()), None]);
+fn what_another_member_has_or_is_to_get_is_left_to_it() {
+    let claim = leaving(0, 3, true);
+    let mut waits = leaving(1, 3, true);
+    waits.phase = Phase::Reserved;
+    let mut launched = leaving(2, 3, true);
+    launched.status = self::claim(Phase::Launched).status;
+    let instances: Vec<Instance> =
+        ["i-1", "i-2", "i-3"].iter().map(|id| instance(id, InstanceState::Running)).collect();
+    let owners = Owners::from([("i-2".into(), waits.name.clone())]);
+    let group = SeenGroup { instances, others: vec![waits.clone(), launched.clone()], owners };
+    assert_eq!(found(&look_at(&claim, group.clone(), 20)), ["i-3"]);
+    // Its owner has gone without it.
+    let mut gone = waits;
+    gone.phase = Phase::Gone;
+    let group = SeenGroup { others: vec![gone, launched], ..group };
+    assert_eq!(found(&look_at(&claim, group, 20)), ["i-2", "i-3"]);
+}
+
+#[test]
+fn one_is_not_forgotten_while_its_instance_is_only_not_listed() {
+    let claim = leaving(0, 2, true);
+    let owners = Owners::from([("i-1".into(), claim.name.clone())]);
+    let unlisted = SeenGroup { owners: owners.clone(), ..SeenGroup::default() };
+    assert_eq!(look_at(&claim, unlisted.clone(), 129).claim.phase, Phase::Terminating);
+    assert_eq!(look_at(&claim, unlisted, 130).claim.phase, Phase::Gone);
+    let of_state =
+        |state| SeenGroup { instances: vec![instance("i-1", state)], owners: owners.clone(), others: vec![] };
+    assert_eq!(found(&look_at(&claim, of_state(InstanceState::Running), 500)), ["i-1"]);
+    assert_eq!(look_at(&claim, of_state(InstanceState::Terminated), 20).claim.phase, Phase::Gone);
 }
 
 #[test]

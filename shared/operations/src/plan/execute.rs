@@ -250,35 +250,16 @@ impl Live<'_> {
         }
     }
 
-    /// Writes the claims of a group in one transaction, or in as few as hold them: the first claim last, since without it the
-    /// group is not launched. When a limit stands in the way, what was written before is taken back, as the number of
-    /// instances of a group is fixed. When the table did not answer it may have been written all the same: then nothing is
-    /// taken back. A group that is whole is launched, and one without its first member ends by itself.
+    /// Writes the claims of a group in one transaction: all of them or none, as the number of instances of a group is fixed.
     async fn create_group(&self, group: &[NodeClaim], limits: &PoolLimits) -> Written {
-        let mut written: Vec<NodeClaim> = Vec::new();
-        for together in group.rchunks(MOST_TOGETHER) {
-            match self.commit(Commit::Launch(together, limits)).await {
-                Ok(Committed::Written | Committed::AlreadyThere) => {
-                    written.extend(together.iter().map(|claim| NodeClaim { version: 1, ..claim.clone() }));
-                }
-                Ok(Committed::LimitReached { resource }) => {
-                    self.take_back(&written).await;
-                    return Written::Refused(format!("the NodePool's limit of {resource} would be passed"));
-                }
-                Ok(Committed::Overtaken) => {
-                    self.take_back(&written).await;
-                    return Written::Conflict(OVERTAKEN.to_owned());
-                }
-                Err(error) => return Written::Failed(error.to_string()),
+        match self.commit(Commit::Launch(group, limits)).await {
+            Ok(Committed::Written | Committed::AlreadyThere) => Written::Done,
+            Ok(Committed::LimitReached { resource }) => {
+                Written::Refused(format!("the NodePool's limit of {resource} would be passed"))
             }
-        }
-        Written::Done
-    }
-
-    async fn take_back(&self, written: &[NodeClaim]) {
-        for claim in written {
-            // A group without its first member is never launched and ends by itself.
-            self.told("take a claim back", self.planner.claims.delete(claim).await);
+            Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
+            // It may have been written all the same: then it is launched.
+            Err(error) => Written::Failed(error.to_string()),
         }
     }
 

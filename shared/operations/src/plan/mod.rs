@@ -42,6 +42,7 @@ use execute::{Live, Recorded};
 use futures::future::{self, Either};
 use jiff::Timestamp;
 use nodeless_model::object::ObjectEvent;
+use nodeless_ports::claims::MOST_TOGETHER;
 use nodeless_ports::{Claims, Cluster, PortError, Queue};
 use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
@@ -72,7 +73,7 @@ pub struct PlanSettings {
     pub batch_idle: Duration,
     /// How long a plan waits for further pods at most.
     pub batch_max: Duration,
-    /// The greatest number of claims in one launch group.
+    /// The greatest number of claims in one launch group; at most [`MOST_TOGETHER`], since they are written together.
     pub group_size: u32,
     /// For how long it is remembered why something was decided.
     pub keep_decisions: Duration,
@@ -95,7 +96,7 @@ impl Default for PlanSettings {
         Self {
             batch_idle: Duration::from_secs(1),
             batch_max: Duration::from_secs(10),
-            group_size: 100,
+            group_size: u32::try_from(MOST_TOGETHER).unwrap_or(u32::MAX),
             keep_decisions: Duration::from_hours(7 * 24),
             scheduling: nodeless_scheduling::Options::default(),
             gates: FeatureGates::default(),

@@ -41,7 +41,6 @@ impl Reconciler {
                         self.context.log(&Failed { what: "tag the instance", why: &error.to_string() });
                     }
                 }
-                Effect::Take { instance } => moved_on |= self.take(claim, instance, metrics).await?,
                 // The record has moved on and was mirrored as it is now.
                 Effect::MirrorClaim if moved_on => {}
                 other => self.run_effect(claim, other, metrics).await?,
@@ -90,7 +89,7 @@ impl Reconciler {
                 Ok(())
             }
             Effect::Evict { pod, node } => self.evict(claim, pod, node, metrics).await,
-            Effect::Launch | Effect::Recover { .. } | Effect::Take { .. } => Ok(()),
+            Effect::Launch | Effect::Recover { .. } => Ok(()),
         }
     }
 

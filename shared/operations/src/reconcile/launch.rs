@@ -1,6 +1,7 @@
 //! Launching the members of a group with one call, and giving each its instance.
 
 use super::Reconciler;
+use super::group::lacks_instance;
 use crate::lines::{Failed, LaunchAnswered, LaunchFailed};
 use crate::node_class;
 use crate::offers::{candidates, learn, shortages};
@@ -16,9 +17,6 @@ use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::{Metric, Metrics};
 use std::time::Duration;
 
-/// How long the planner may take to write all claims of a group. One that is not whole by then will never be.
-const GROUP_TIME: Duration = Duration::from_mins(1);
-
 /// What there is to launch from.
 struct Offer {
     node_class: nodeless_api::EC2NodeClass,
@@ -28,14 +26,6 @@ struct Offer {
 impl Reconciler {
     /// Launches the claim's group. Says whether records were written.
     pub(super) async fn launch(&self, claim: &NodeClaim, metrics: &mut Metrics) -> Result<bool, PortError> {
-        if !self.group_is_whole(claim).await? {
-            let age = self.context.now().duration_since(claim.created);
-            if Duration::try_from(age).is_ok_and(|age| age < GROUP_TIME) {
-                return Ok(false);
-            }
-            let message = "its launch group was never completed".to_owned();
-            return self.settle(claim, &LaunchResult::NoOffering { message }, metrics).await;
-        }
         let offer = match self.offer(claim).await {
             Ok(offer) => offer,
             Err(error) => return self.failed(claim, &error, metrics).await,
@@ -56,66 +46,26 @@ impl Reconciler {
         }
     }
 
-    /// Gives the members of a group that have no instance those that were found by its tag, which nobody has. Not by index as
-    /// after an answer: instances that ended meanwhile, or are not listed yet, would shift it. A member for which there is none
-    /// waits.
+    /// Gives instances that were found by the tag of a group to the members that they belong to. A member for which there is
+    /// none waits.
     pub(super) async fn recover(
         &self,
         claim: &NodeClaim,
         instances: &[Instance],
         metrics: &mut Metrics,
     ) -> Result<bool, PortError> {
+        // What it costs counts until it is gone; when the catalog cannot be read the claim is charged as before.
         let types = self.offer(claim).await.map(|offer| offer.types).unwrap_or_default();
-        let mut members = self.waiting_members(claim).await?;
-        members.push(claim.clone());
-        members.sort_by_key(|member| member.spec.launch_group.as_ref().map_or(0, |group| group.index));
+        let shared = self.share(claim, instances).await?;
+        let found = LaunchOutcome { instances: instances.to_vec(), failures: Vec::new() };
         let mut moved_on = false;
-        for (member, instance) in members.iter().zip(instances) {
-            if self.claims.find_by_instance(&instance.id).await?.is_some() {
-                continue;
-            }
-            let learned = Box::new(learn(instance, &types));
-            let result = LaunchResult::Launched { instance: Box::new(instance.clone()), learned };
-            if self.settle(member, &result, metrics).await? {
-                moved_on = true;
-                if member.name != claim.name {
-                    self.queue.wake_claims(&[(member.name.clone(), Duration::from_secs(3))]).await?;
-                }
+        for member in shared.without_instance() {
+            let result = result_for(member, &found, &shared.owners, |instance| learn(instance, &types));
+            if matches!(result, LaunchResult::Launched { .. }) {
+                moved_on |= self.settle_member(claim, member, &result, metrics).await?;
             }
         }
         Ok(moved_on)
-    }
-
-    /// Writes an instance of its launch group on a claim that leaves without one. Says whether the record was written.
-    pub(super) async fn take(
-        &self,
-        claim: &NodeClaim,
-        instance: &Instance,
-        metrics: &mut Metrics,
-    ) -> Result<bool, PortError> {
-        if self.claims.find_by_instance(&instance.id).await?.is_some_and(|other| other.name != claim.name) {
-            return Ok(false);
-        }
-        // What it costs counts until it is gone; when the catalog cannot be read the claim is charged as before.
-        let types = self.offer(claim).await.map(|offer| offer.types).unwrap_or_default();
-        let learned = Box::new(learn(instance, &types));
-        let result = LaunchResult::Launched { instance: Box::new(instance.clone()), learned };
-        self.settle(claim, &result, metrics).await
-    }
-
-    /// A group is launched only once its first member is there, which the planner writes last: so a plan that was cut
-    /// short launches nothing.
-    async fn group_is_whole(&self, claim: &NodeClaim) -> Result<bool, PortError> {
-        match &claim.spec.launch_group {
-            Some(group) if group.index > 0 => {
-                let all = self.claims.list().await?;
-                let is_first = |other: &NodeClaim| {
-                    other.spec.launch_group.as_ref().is_some_and(|theirs| theirs.id == group.id && theirs.index == 0)
-                };
-                Ok(all.iter().any(is_first))
-            }
-            _ => Ok(true),
-        }
     }
 
     async fn offer(&self, claim: &NodeClaim) -> Result<Offer, PortError> {
@@ -163,7 +113,7 @@ impl Reconciler {
         Ok(overlaid.pools.remove(&pool.name).map(|types| types.instance_types.to_vec()).unwrap_or_default())
     }
 
-    /// Settles every member of the group that still waits, so that one call serves all. What does not come to pass here,
+    /// Settles every member of the group that has no instance yet, so that one call serves all. What does not come to pass here,
     /// because the process ends, each member finds by repeating the call.
     async fn settle_members(
         &self,
@@ -172,50 +122,32 @@ impl Reconciler {
         types: &[InstanceType],
         metrics: &mut Metrics,
     ) -> Result<bool, PortError> {
-        let mut moved_on = self.settle(claim, &self.result(claim, outcome, types).await?, metrics).await?;
-        for member in self.waiting_members(claim).await? {
-            let result = self.result(&member, outcome, types).await?;
-            if self.settle(&member, &result, metrics).await? {
-                moved_on = true;
-                // Its node has to be waited for, so it has to be looked at again, as this one is.
-                self.queue.wake_claims(&[(member.name.clone(), Duration::from_secs(3))]).await?;
+        let shared = self.share_answer(claim, outcome).await?;
+        let mut moved_on = false;
+        for member in shared.without_instance() {
+            let result = result_for(member, outcome, &shared.owners, |instance| learn(instance, types));
+            // That there is nothing for it says the answer to its own call only.
+            let launched = matches!(result, LaunchResult::Launched { .. });
+            if launched || member.client_token() == claim.client_token() {
+                moved_on |= self.settle_member(claim, member, &result, metrics).await?;
             }
         }
         Ok(moved_on)
     }
 
-    /// The other members of a claim's group that wait for the same answer.
-    async fn waiting_members(&self, claim: &NodeClaim) -> Result<Vec<NodeClaim>, PortError> {
-        let Some(group) = claim.spec.launch_group.as_ref().filter(|group| group.size > 1) else {
-            return Ok(Vec::new());
-        };
-        let mut all = self.claims.list().await?;
-        all.retain(|member| {
-            member.name != claim.name
-                && member.status.instance.is_none()
-                && member.phase != Phase::Gone
-                && member.client_token() == claim.client_token()
-                && member.spec.launch_group.as_ref().is_some_and(|theirs| theirs.id == group.id)
-        });
-        Ok(all)
-    }
-
-    /// What the outcome means for one claim. An instance never gets a second claim.
-    async fn result(
+    /// Settles a member of the claim's group, and has it looked at again if it is another: its node has to be waited for.
+    async fn settle_member(
         &self,
         claim: &NodeClaim,
-        outcome: &LaunchOutcome,
-        types: &[InstanceType],
-    ) -> Result<LaunchResult, PortError> {
-        let result = result_for(claim, outcome, |instance| learn(instance, types));
-        if let LaunchResult::Launched { instance, .. } = &result
-            && let Some(other) = self.claims.find_by_instance(&instance.id).await?
-            && other.name != claim.name
-        {
-            let message = format!("its instance {} already belongs to NodeClaim {}", instance.id, other.name);
-            return Ok(LaunchResult::NoOffering { message });
+        member: &NodeClaim,
+        result: &LaunchResult,
+        metrics: &mut Metrics,
+    ) -> Result<bool, PortError> {
+        let moved_on = self.settle(member, result, metrics).await?;
+        if moved_on && member.name != claim.name {
+            self.queue.wake_claims(&[(member.name.clone(), Duration::from_secs(3))]).await?;
         }
-        Ok(result)
+        Ok(moved_on)
     }
 
     /// Writes what a launch came to, and runs what follows from it. Says whether the record was written.
@@ -247,8 +179,10 @@ impl Reconciler {
         let moved_on = self.settle(claim, &result, metrics).await?;
         if !retryable {
             // What one call was refused, all members were: none of them has to ask again.
-            for member in self.waiting_members(claim).await? {
-                self.settle(&member, &result, metrics).await?;
+            let members = self.members(claim).await?;
+            let same = members.iter().filter(|it| it.name != claim.name && it.client_token() == claim.client_token());
+            for member in same.filter(|it| lacks_instance(it)) {
+                self.settle(member, &result, metrics).await?;
             }
         }
         Ok(moved_on)

@@ -1,6 +1,7 @@
 //! One claim, one step after another, until it has to wait.
 
 mod effects;
+mod group;
 mod launch;
 mod observe;
 
@@ -236,10 +237,6 @@ impl Reconciler {
 fn changes_instances(effect: &Effect) -> bool {
     matches!(
         effect,
-        Effect::Launch
-            | Effect::Recover { .. }
-            | Effect::Take { .. }
-            | Effect::TagInstance { .. }
-            | Effect::TerminateInstance { .. }
+        Effect::Launch | Effect::Recover { .. } | Effect::TagInstance { .. } | Effect::TerminateInstance { .. }
     )
 }

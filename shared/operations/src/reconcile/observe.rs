@@ -3,9 +3,10 @@
 use super::Reconciler;
 use crate::node_class;
 use crate::zonal_shift;
+use nodeless_lifecycle::group::owned_by;
 use nodeless_lifecycle::{Needs, NodeClassState, Observation, Seen, SeenGroup};
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
-use nodeless_model::{Instance, Node, NodeClaim, Pod, labels};
+use nodeless_model::{Instance, Node, NodeClaim, Pod};
 use nodeless_ports::{ErrorKind, PortError};
 
 /// What EC2 said of a claim's instance in this run. Steps that follow each other at once look at the same answer.
@@ -95,13 +96,21 @@ impl Reconciler {
     /// The instances first and the claims last, so that none that was just recorded looks as if nobody had it.
     async fn group(&self, claim: &NodeClaim) -> Result<SeenGroup, PortError> {
         let Some(group) = &claim.spec.launch_group else { return Ok(SeenGroup::default()) };
-        let mut instances = self.cloud.all_instances().await?;
-        instances.retain(|instance| instance.tags.get(labels::LAUNCH_GROUP_TAG) == Some(&group.id));
-        let mut others = if group.size > 1 { self.claims.list().await? } else { Vec::new() };
+        let mut instances = self.cloud.group_instances(&group.id).await?;
+        let Some(stored) = self.stored_group(claim).await? else {
+            return Ok(SeenGroup { instances, ..SeenGroup::default() });
+        };
+        // By its id EC2 may know what it does not list by its tag yet, or any more.
+        if let Some(own) = owned_by(&stored.owners, &claim.name)
+            && !instances.iter().any(|instance| instance.id == own)
+        {
+            instances.extend(self.cloud.instances(&[own.to_owned()]).await?);
+        }
+        let mut others = self.claims.get_all(&stored.members).await?;
         others.retain(|other| {
             other.name != claim.name && other.spec.launch_group.as_ref().is_some_and(|theirs| theirs.id == group.id)
         });
-        Ok(SeenGroup { instances, others })
+        Ok(SeenGroup { instances, others, owners: stored.owners })
     }
 
     async fn nodes(&self, claim: &NodeClaim) -> Result<Vec<Node>, PortError> {

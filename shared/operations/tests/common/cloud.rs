@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{Cloud, PortError, Refusal};
+use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
 use nodeless_simulation::memory::Faults;
 use nodeless_simulation::world::WorldClock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 #[derive(Clone)]
@@ -25,11 +25,28 @@ struct State {
     instances: BTreeMap<String, Instance>,
     answers: BTreeMap<String, LaunchOutcome>,
     capacity: Option<usize>,
+    /// Instances that EC2 does not list yet.
+    unlisted: BTreeSet<String>,
+    /// Launch templates, and when each was last used.
+    templates: BTreeMap<String, Timestamp>,
+    how: Answering,
     /// What dry runs are answered.
     refusal: Option<Refusal>,
     /// How many instances were ever launched.
     launched: usize,
     calls: usize,
+}
+
+/// How CreateFleet is answered.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Answering {
+    /// As EC2 does.
+    #[default]
+    Well,
+    /// What is launched is told of with neither instances nor errors.
+    Empty,
+    /// A client token that was used before comes with other parameters, as when prices have changed.
+    TokenUsed,
 }
 
 impl TestCloud {
@@ -54,6 +71,31 @@ impl TestCloud {
     /// What EC2 has to say against instances from now on.
     pub fn set_against(&self, faults: Vec<InstanceFault>) {
         self.inner().against = faults;
+    }
+
+    /// CreateFleet is answered so from now on.
+    pub fn answer(&self, how: Answering) {
+        self.inner().how = how;
+    }
+
+    /// EC2 lists none of its instances any more, as if all had just been launched.
+    pub fn hide_all(&self) {
+        let mut state = self.inner();
+        state.unlisted = state.instances.keys().cloned().collect();
+    }
+
+    /// EC2 lists this instance from now on.
+    pub fn show(&self, id: &str) {
+        self.inner().unlisted.remove(id);
+    }
+
+    /// There is a launch template that was last used then.
+    pub fn put_template(&self, name: &str, used: Timestamp) {
+        self.inner().templates.insert(name.to_owned(), used);
+    }
+
+    pub fn templates(&self) -> Vec<String> {
+        self.inner().templates.keys().cloned().collect()
     }
 
     pub fn launched(&self) -> usize {
@@ -155,8 +197,23 @@ impl State {
 #[async_trait]
 impl Cloud for TestCloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
+        const OPERATION: &str = "EC2 CreateFleet";
         let now = self.clock.time();
-        self.faults.write("EC2 CreateFleet", || Ok(self.inner().launch(&request, now)))
+        self.faults.write(OPERATION, || {
+            let mut state = self.inner();
+            let used = state.answers.contains_key(&request.claim.client_token().unwrap());
+            match state.how {
+                Answering::TokenUsed if used => {
+                    let error = PortError::new(ErrorKind::Invalid, OPERATION, "the parameters differ");
+                    Err(error.with_code("IdempotentParameterMismatch"))
+                }
+                Answering::Empty => {
+                    state.launch(&request, now);
+                    Ok(LaunchOutcome::default())
+                }
+                _ => Ok(state.launch(&request, now)),
+            }
+        })
     }
 
     async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
@@ -173,14 +230,23 @@ impl Cloud for TestCloud {
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
         let state = self.inner();
         self.faults.read("EC2 DescribeInstances", || {
-            Ok(ids.iter().filter_map(|id| state.instances.get(id)).cloned().collect())
+            let listed = ids.iter().filter(|id| !state.unlisted.contains(*id));
+            Ok(listed.filter_map(|id| state.instances.get(id)).cloned().collect())
         })
     }
 
     async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
         let state = self.inner();
-        let listed = |instance: &&Instance| instance.state != InstanceState::Terminated;
+        let listed = |instance: &&Instance| {
+            instance.state != InstanceState::Terminated && !state.unlisted.contains(&instance.id)
+        };
         self.faults.read("EC2 DescribeInstances", || Ok(state.instances.values().filter(listed).cloned().collect()))
+    }
+
+    async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
+        let mut instances = self.all_instances().await?;
+        instances.retain(|it| it.tags.get(labels::LAUNCH_GROUP_TAG).is_some_and(|theirs| theirs == group));
+        Ok(instances)
     }
 
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
@@ -208,7 +274,13 @@ impl Cloud for TestCloud {
         })
     }
 
-    async fn delete_unused_launch_templates(&self, _since: Timestamp) -> Result<Vec<String>, PortError> {
-        Ok(Vec::new())
+    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
+        self.faults.write("EC2 DeleteLaunchTemplate", || {
+            let mut state = self.inner();
+            let unused = state.templates.iter().filter(|(_, used)| **used < since).map(|(name, _)| name.clone());
+            let unused: Vec<String> = unused.take(most).collect();
+            state.templates.retain(|name, _| !unused.contains(name));
+            Ok(unused)
+        })
     }
 }

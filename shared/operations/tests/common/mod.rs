@@ -6,7 +6,7 @@ mod cloud;
 mod cluster;
 pub mod watched;
 
-pub use cloud::TestCloud;
+pub use cloud::{Answering, TestCloud};
 pub use cluster::{TestCluster, node_pool};
 pub use watched::{check_drifted_away, check_order, check_rest, drift, phases, running_town, watched};
 

@@ -9,8 +9,8 @@ use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
-    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
-    UnavailableOffering, UnfinishedPlan,
+    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredLaunchGroup,
+    StoredRegistrations, UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::{CatalogSource, Claims, LaunchCheck, PortError, StoredZonalShifts, ZonalShift, ZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +34,19 @@ impl Claims for ChaoticClaims {
 
     async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
         self.chaos.read("claims get", self.inner.get(name)).await
+    }
+
+    async fn get_all(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
+        self.chaos.read("claims get all", self.inner.get_all(names)).await
+    }
+
+    async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
+        self.chaos.read("claims launch group", self.inner.launch_group(id)).await
+    }
+
+    async fn put_launch_group(&self, group: &StoredLaunchGroup, now: Timestamp) -> Result<u64, PortError> {
+        let call = self.inner.put_launch_group(group, now);
+        self.chaos.write("claims put launch group", group.id.clone(), |_| true, call).await
     }
 
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {

@@ -72,6 +72,13 @@ impl Cloud for ChaoticCloud {
         Ok(instances)
     }
 
+    /// Those that were launched lately may be missing, each by itself, as long as what is read may be stale.
+    async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
+        let mut instances = self.chaos.read("cloud group instances", self.inner.group_instances(group)).await?;
+        instances.retain(|instance| !self.chaos.repeats(instance.launched));
+        Ok(instances)
+    }
+
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
         self.chaos.read("cloud instance faults", self.inner.instance_faults()).await
     }
@@ -84,8 +91,8 @@ impl Cloud for ChaoticCloud {
         self.chaos.write("cloud tag", id.to_owned(), |()| true, self.inner.tag(id, tags)).await
     }
 
-    async fn delete_unused_launch_templates(&self, since: Timestamp) -> Result<Vec<String>, PortError> {
-        let call = self.inner.delete_unused_launch_templates(since);
+    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
+        let call = self.inner.delete_unused_launch_templates(since, most);
         self.chaos.write("cloud delete launch templates", String::new(), |names| !names.is_empty(), call).await
     }
 }

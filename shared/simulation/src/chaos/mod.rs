@@ -241,7 +241,9 @@ impl Chaos {
             return Before::Die;
         }
         let conditional = operation.starts_with("claims ")
-            && ["create", "update", "delete", "put command", "delete command"].iter().any(|it| operation.ends_with(it));
+            && ["create", "update", "delete", "put command", "delete command", "put launch group"]
+                .iter()
+                .any(|it| operation.ends_with(it));
         let fault = if state.random.happens(failed) {
             Some((ErrorKind::Unavailable, "nobody answered"))
         } else if state.random.happens(throttled) {

@@ -166,6 +166,10 @@ pub struct Timing {
     pub spot_warning: SignedDuration,
     /// How long describe calls do not know a new instance. EC2 is eventually consistent; usually zero to seconds.
     pub visibility_delay: SignedDuration,
+    /// How much later each further instance of a call becomes known: a list of what one call launched grows.
+    pub visibility_spread: SignedDuration,
+    /// How long after an instance became known its tags do.
+    pub tags_delay: SignedDuration,
     /// How long a client token is remembered.
     pub client_token: SignedDuration,
 }
@@ -178,6 +182,8 @@ impl Default for Timing {
             terminated_visible: SignedDuration::from_hours(1),
             spot_warning: SignedDuration::from_secs(120),
             visibility_delay: SignedDuration::ZERO,
+            visibility_spread: SignedDuration::ZERO,
+            tags_delay: SignedDuration::ZERO,
             client_token: SignedDuration::from_hours(24),
         }
     }

@@ -1,8 +1,10 @@
 //! Describe calls about instances, launch templates and tags.
 
+use jiff::Timestamp;
+
 use super::error::Ec2Error;
 use super::filter::{page, passes};
-use super::instance::{Instance, InstanceState};
+use super::instance::{Instance, InstanceState, PlannedEvent};
 use super::launch_templates::{LaunchTemplate, LaunchTemplateVersion, not_found};
 use super::requests::Describe;
 use super::state::{Ec2, State};
@@ -71,6 +73,33 @@ fn instance_attribute(instance: &Instance, name: &str) -> Option<Vec<String>> {
     Some(vec![value])
 }
 
+/// What the filters of DescribeInstanceStatus look at. It knows neither tags nor the other filters of DescribeInstances.
+fn status_attribute(instance: &Instance, name: &str) -> Option<Vec<String>> {
+    let [(own, own_since), (system, system_since)] = instance.checks();
+    let reachability = |since: Option<Timestamp>| match instance.state {
+        InstanceState::Running if since.is_some() => "failed",
+        InstanceState::Running => "passed",
+        InstanceState::Pending => "initializing",
+        InstanceState::ShuttingDown | InstanceState::Terminated => "insufficient-data",
+    };
+    let of_events = |value: fn(&PlannedEvent) -> String| instance.planned.iter().map(value).collect();
+    Some(match name {
+        "availability-zone" => vec![instance.offering.zone.clone()],
+        "availability-zone-id" => vec![instance.zone_id.clone()],
+        "event.code" => of_events(|event| event.code.clone()),
+        "event.description" => of_events(|event| event.description.clone()),
+        "event.instance-event-id" => of_events(|event| event.id.clone()),
+        "event.not-before" => of_events(|event| event.not_before.to_string()),
+        "instance-state-code" => vec![instance.state.code().to_string()],
+        "instance-state-name" => vec![instance.state.as_str().to_owned()],
+        "instance-status.reachability" => vec![reachability(own_since).to_owned()],
+        "instance-status.status" => vec![own.to_owned()],
+        "system-status.reachability" => vec![reachability(system_since).to_owned()],
+        "system-status.status" => vec![system.to_owned()],
+        _ => return None,
+    })
+}
+
 impl Ec2 {
     /// DescribeInstances, in the order of ids.
     ///
@@ -78,7 +107,13 @@ impl Ec2 {
     /// EC2's own, such as `InvalidInstanceID.NotFound` for an id that it does not know (any more).
     pub fn describe_instances(&self, request: &Describe) -> Result<Page<Instance>, Ec2Error> {
         self.call("ec2", "DescribeInstances", request, |state| {
-            let found = state.visible_instances(request, |_| true)?;
+            let mut found = state.visible_instances(request, |i| {
+                let tags = Some(&i.tags).filter(|_| i.tags_visible_from <= state.now);
+                passes(&request.filters, tags, |name| instance_attribute(i, name))
+            })?;
+            for instance in found.iter_mut().filter(|instance| instance.tags_visible_from > state.now) {
+                instance.tags.clear();
+            }
             page(request, found, 5..=1000)
         })
     }
@@ -90,7 +125,14 @@ impl Ec2 {
     pub fn describe_instance_status(&self, request: &Describe) -> Result<Page<Instance>, Ec2Error> {
         self.call("ec2", "DescribeInstanceStatus", request, |state| {
             let all = request.include_all_instances;
-            let found = state.visible_instances(request, |i| all || i.state == InstanceState::Running)?;
+            if let Some(filter) = request.filters.iter().find(|filter| filter.name.starts_with("tag")) {
+                let message = format!("The filter '{}' is invalid", filter.name);
+                return Err(Ec2Error::new("InvalidParameterValue", message));
+            }
+            let found = state.visible_instances(request, |i| {
+                let wanted = passes(&request.filters, None, |name| status_attribute(i, name))?;
+                Ok(wanted && (all || i.state == InstanceState::Running))
+            })?;
             page(request, found, 5..=1000)
         })
     }
@@ -199,7 +241,7 @@ impl State {
     fn visible_instances(
         &self,
         request: &Describe,
-        wanted: impl Fn(&Instance) -> bool,
+        passes: impl Fn(&Instance) -> Result<bool, Ec2Error>,
     ) -> Result<Vec<Instance>, Ec2Error> {
         if !request.ids.is_empty() && request.max_results.is_some() {
             let message = "The parameter instancesSet cannot be used with the parameter maxResults";
@@ -215,12 +257,7 @@ impl State {
         let mut found = Vec::new();
         for instance in self.instances.values() {
             let named = request.ids.is_empty() || request.ids.contains(&instance.id);
-            let attribute = |name: &str| instance_attribute(instance, name);
-            if passes(&request.filters, Some(&instance.tags), attribute)?
-                && named
-                && visible(instance)
-                && wanted(instance)
-            {
+            if passes(instance)? && named && visible(instance) {
                 found.push(instance.clone());
             }
         }

@@ -79,10 +79,32 @@ impl InstanceState {
         }
     }
 
+    /// EC2's word for status checks of an instance in this state that do not fail.
+    pub(super) fn passing(self) -> &'static str {
+        match self {
+            Self::Pending => "initializing",
+            Self::Running => "ok",
+            Self::ShuttingDown | Self::Terminated => "not-applicable",
+        }
+    }
+
     /// Whether the instance holds capacity and costs money.
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
+}
+
+/// Something that EC2 plans to do with an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedEvent {
+    /// `instance-event-…`
+    pub id: String,
+    /// What, such as `instance-retirement`.
+    pub code: String,
+    /// In words; one that is over or was called off begins with `[Completed]` or `[Canceled]`.
+    pub description: String,
+    /// The earliest time at which it happens.
+    pub not_before: Timestamp,
 }
 
 /// An instance.
@@ -138,6 +160,8 @@ pub struct Instance {
     pub launched: Timestamp,
     /// From when describe calls know it.
     pub visible_from: Timestamp,
+    /// From when they know its tags.
+    pub tags_visible_from: Timestamp,
     /// Where it stands.
     pub state: InstanceState,
     /// When it began to go.
@@ -146,10 +170,24 @@ pub struct Instance {
     pub state_reason: Option<(String, String)>,
     /// Since when it fails its instance status check, if it does.
     pub impaired_since: Option<Timestamp>,
+    /// Since when the system below it fails its status check, if it does.
+    pub system_impaired_since: Option<Timestamp>,
+    /// What EC2 plans to do with it.
+    pub planned: Vec<PlannedEvent>,
     /// Whether its kubelet ever joins the cluster. Only a scripted fault says no.
     pub joins: bool,
     /// Its tags.
     pub tags: Tags,
+}
+
+impl Instance {
+    /// EC2's word for the instance status check and for that of the system below, and since when each fails.
+    pub(super) fn checks(&self) -> [(&'static str, Option<Timestamp>); 2] {
+        [self.impaired_since, self.system_impaired_since].map(|since| {
+            let since = since.filter(|_| self.state == InstanceState::Running);
+            (if since.is_some() { "impaired" } else { self.state.passing() }, since)
+        })
+    }
 }
 
 /// What happened since the world last asked.

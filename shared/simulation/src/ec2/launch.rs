@@ -305,7 +305,12 @@ impl State {
             let limits = scarce.map(|(_, left)| left).chain(self.capacity.get_mut(&plan.offering));
             limits.for_each(|left| *left = left.saturating_sub(1));
         }
-        let delay = self.account.timing.visibility_delay;
+        let timing = &self.account.timing;
+        let spread =
+            i32::try_from(launch_index).map_or(jiff::SignedDuration::MAX, |index| timing.visibility_spread * index);
+        let visible_from = self.now.saturating_add(timing.visibility_delay).and_then(|at| at.saturating_add(spread));
+        let visible_from = visible_from.unwrap_or(self.now);
+        let tags_visible_from = visible_from.saturating_add(timing.tags_delay).unwrap_or(visible_from);
         let instance = Instance {
             id: id.clone(),
             reservation_id: reservation_id.to_owned(),
@@ -331,11 +336,14 @@ impl State {
             client_token: plan.client_token.clone(),
             price,
             launched: self.now,
-            visible_from: self.now.saturating_add(delay).unwrap_or(self.now),
+            visible_from,
+            tags_visible_from,
             state: InstanceState::Pending,
             stopped: None,
             state_reason: None,
             impaired_since: None,
+            system_impaired_since: None,
+            planned: Vec::new(),
             joins: true,
             tags,
         };

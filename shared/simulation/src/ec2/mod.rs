@@ -34,7 +34,7 @@ pub use error::Ec2Error;
 pub use facts::{RegionFacts, TypeFacts, Zone};
 pub use faults::{Call, LaunchFault, OfferingPattern};
 pub use fleet::{CreateFleetAnswer, Fleet, FleetError, FleetInstances, LaunchTemplateAndOverrides};
-pub use instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering};
+pub use instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering, PlannedEvent};
 pub use launch_templates::{LaunchTemplate, LaunchTemplateVersion};
 pub use run::TerminatedInstance;
 pub use state::Ec2;

@@ -11,7 +11,7 @@ use super::account::Account;
 use super::error::Ec2Error;
 use super::faults::{Call, Faults, LaunchFault, OfferingPattern};
 use super::fleet::Fleet;
-use super::instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering};
+use super::instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering, PlannedEvent};
 use super::launch::Addresses;
 use super::launch_templates::LaunchTemplate;
 
@@ -204,14 +204,47 @@ impl Ec2 {
 
     /// The instance status check of a running instance fails from now on. Returns whether it passed until now.
     pub fn impair(&self, instance_id: &str) -> bool {
+        self.fail_check(instance_id, |instance| &mut instance.impaired_since)
+    }
+
+    /// The status check of the system below a running instance fails from now on. Returns whether it passed until now.
+    pub fn impair_system(&self, instance_id: &str) -> bool {
+        self.fail_check(instance_id, |instance| &mut instance.system_impaired_since)
+    }
+
+    fn fail_check(&self, instance_id: &str, check: impl Fn(&mut Instance) -> &mut Option<Timestamp>) -> bool {
         let mut state = self.lock();
         let now = state.now;
         let Some(instance) = state.instances.get_mut(instance_id) else { return false };
-        let passed = instance.state == InstanceState::Running && instance.impaired_since.is_none();
+        let running = instance.state == InstanceState::Running;
+        let since = check(instance);
+        let passed = running && since.is_none();
         if passed {
-            instance.impaired_since = Some(now);
+            *since = Some(now);
         }
         passed
+    }
+
+    /// EC2 plans something for an alive instance, such as `instance-retirement`, from a time on. Returns whether there is
+    /// such an instance.
+    pub fn plan_event(&self, instance_id: &str, code: &str, not_before: Timestamp) -> bool {
+        let mut state = self.lock();
+        let id = state.new_id("instance-event");
+        let Some(instance) = state.instances.get_mut(instance_id).filter(|instance| instance.state.is_alive()) else {
+            return false;
+        };
+        let description = format!("The instance is scheduled for {code}");
+        instance.planned.push(PlannedEvent { id, code: code.to_owned(), description, not_before });
+        true
+    }
+
+    /// Calls off what EC2 planned for an instance. EC2 lists it for a while still.
+    pub fn call_off_events(&self, instance_id: &str) {
+        if let Some(instance) = self.lock().instances.get_mut(instance_id) {
+            for event in &mut instance.planned {
+                event.description = format!("[Canceled] {}", event.description);
+            }
+        }
     }
 
     /// EC2 recommends to replace a spot instance.

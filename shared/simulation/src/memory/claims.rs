@@ -7,8 +7,8 @@ use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
-    UnavailableOffering, UnfinishedPlan, node_pool_of,
+    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredLaunchGroup,
+    StoredRegistrations, UnavailableOffering, UnfinishedPlan, node_pool_of,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +35,7 @@ struct Table {
     snapshots: BTreeMap<String, Vec<u8>>,
     catalog: Option<(String, Vec<u8>)>,
     commands: BTreeMap<String, StoredCommand>,
+    launch_groups: BTreeMap<String, StoredLaunchGroup>,
     churn: BTreeMap<String, StoredChurn>,
     registrations: BTreeMap<String, StoredRegistrations>,
     decisions: BTreeMap<String, Decision>,
@@ -137,6 +138,9 @@ impl Table {
         for claim in claims {
             self.claims.insert(claim.name.clone(), NodeClaim { version: 1, ..claim.clone() });
         }
+        if let Some(group) = StoredLaunchGroup::of(claims) {
+            self.launch_groups.insert(group.id.clone(), StoredLaunchGroup { version: 1, ..group });
+        }
         self.revision += 1;
         Ok(Created::Written)
     }
@@ -225,6 +229,31 @@ impl Claims for MemoryClaims {
 
     async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
         self.faults.read("claims get", || Ok(self.lock().claims.get(name).cloned()))
+    }
+
+    async fn get_all(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
+        let named: BTreeSet<&String> = names.iter().collect();
+        self.faults.read("claims get all", || {
+            let table = self.lock();
+            Ok(named.into_iter().filter_map(|name| table.claims.get(name)).cloned().collect())
+        })
+    }
+
+    async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
+        self.faults.read("claims launch group", || Ok(self.lock().launch_groups.get(id).cloned()))
+    }
+
+    async fn put_launch_group(&self, group: &StoredLaunchGroup, _now: Timestamp) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put launch group";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if table.launch_groups.get(&group.id).map_or(0, |present| present.version) != group.version {
+                return Err(conflict(OPERATION, &group.id));
+            }
+            let version = group.version + 1;
+            table.launch_groups.insert(group.id.clone(), StoredLaunchGroup { version, ..group.clone() });
+            Ok(version)
+        })
     }
 
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {

@@ -14,7 +14,7 @@ use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::request::{FleetCall, create_fleet, launch_template_data};
 use nodeless_launch::template::{TemplateSpec, Variant, instance_tags};
 use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
-use nodeless_model::{CapacityType, NodeClaim, StringMap, labels};
+use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
 use serde_json::Value;
@@ -48,11 +48,6 @@ fn tags(map: &StringMap) -> Vec<Tag> {
 
 fn tagged(kind: &str, map: &StringMap) -> TagSpecification {
     TagSpecification { resource_type: Some(kind.to_owned()), tags: tags(map) }
-}
-
-/// The id of the launch group, which is a tag of its instances.
-fn group_of(claim: &NodeClaim) -> &str {
-    claim.spec.launch_group.as_ref().map_or(claim.uid.as_str(), |group| group.id.as_str())
 }
 
 impl MemoryCloud {
@@ -170,20 +165,8 @@ impl Cloud for MemoryCloud {
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
         let call = self.fleet(&request, &plan, &self.templates(&request, &plan)?)?;
-        match self.ec2.create_fleet(&call) {
-            Ok(answer) => Ok(outcome(&self.ec2, &answer, &plan)),
-            Err(error) if error.code == "IdempotentParameterMismatch" => {
-                // An earlier call with this token was made from older prices or images. Its instances are the answer.
-                let filters = vec![
-                    Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]),
-                    Filter::new(&format!("tag:{}", labels::LAUNCH_GROUP_TAG), [group_of(request.claim)]),
-                ];
-                let instances = self.describe(filters)?;
-                let outcome = LaunchOutcome { instances, failures: Vec::new() };
-                if outcome.instances.is_empty() { Err(failed(OPERATION, &error)) } else { Ok(outcome) }
-            }
-            Err(error) => Err(failed(OPERATION, &error)),
-        }
+        let answer = self.ec2.create_fleet(&call).map_err(|error| failed(OPERATION, &error))?;
+        Ok(outcome(&self.ec2, &answer, &plan))
     }
 
     async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
@@ -246,18 +229,21 @@ impl Cloud for MemoryCloud {
         ])
     }
 
+    async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
+        self.describe(vec![
+            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]),
+            Filter::new(&format!("tag:{}", labels::LAUNCH_GROUP_TAG), [group]),
+            Filter::new("instance-state-name", ["pending", "running", "stopping", "stopped", "shutting-down"]),
+        ])
+    }
+
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
         let mut request = Describe { max_results: Some(1000), ..Describe::default() };
         let mut faults = Vec::new();
         loop {
             let page = self.ec2.describe_instance_status(&request);
             let (page, next) = page.map_err(|error| failed("EC2 DescribeInstanceStatus", &error))?;
-            // Of the system below a machine, and of planned events, the simulated account knows nothing.
-            let failing = page.into_iter().filter_map(|instance| Some((instance.impaired_since?, instance.id)));
-            faults.extend(failing.map(|(since, id)| InstanceFault {
-                id,
-                kind: FaultKind::CheckFailed { check: "instance", since: Some(since) },
-            }));
+            faults.extend(page.into_iter().flat_map(faults_of));
             if next.is_none() {
                 return Ok(faults);
             }
@@ -280,18 +266,19 @@ impl Cloud for MemoryCloud {
         self.change_tags(id, tags)
     }
 
-    async fn delete_unused_launch_templates(&self, since: Timestamp) -> Result<Vec<String>, PortError> {
+    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
         let since = since.strftime("%Y-%m-%d").to_string();
         let filter = Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]);
         let describe = Describe { filters: vec![filter], ..Describe::default() };
         let found = self.ec2.describe_launch_templates(&describe);
         let (found, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;
         let mut deleted = Vec::new();
-        for template in found.iter().filter(|template| template.name.starts_with(TEMPLATE_PREFIX)) {
-            // Days in this form compare as texts.
-            if template.tags.get(LAST_USED_TAG).is_none_or(|day| *day >= since) {
-                continue;
-            }
+        // Days in this form compare as texts.
+        let unused = |template: &&ec2::LaunchTemplate| {
+            let ours = template.name.starts_with(TEMPLATE_PREFIX);
+            ours && template.tags.get(LAST_USED_TAG).is_some_and(|day| *day < since)
+        };
+        for template in found.iter().filter(unused).take(most) {
             delete_template(&self.ec2, &template.id)?;
             deleted.push(template.name.clone());
         }
@@ -306,6 +293,16 @@ pub(super) fn delete_template(ec2: &Ec2, id: &str) -> Result<(), PortError> {
         Err(error) if error.kind != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// What EC2 has to say against an instance. What was called off or is over says nothing.
+fn faults_of(instance: ec2::Instance) -> Vec<InstanceFault> {
+    let checks = [("instance", instance.impaired_since), ("system", instance.system_impaired_since)];
+    let failing = checks.into_iter().filter(|(_, since)| since.is_some());
+    let failing = failing.map(|(check, since)| FaultKind::CheckFailed { check, since });
+    let ahead = instance.planned.into_iter().filter(|event| !event.description.starts_with('['));
+    let planned = ahead.map(|event| FaultKind::Planned { code: event.code, not_before: Some(event.not_before) });
+    failing.chain(planned).map(|kind| InstanceFault { id: instance.id.clone(), kind }).collect()
 }
 
 /// An instance in the port's words.

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::super::requests::{ChangeTags, Describe, Filter, RunInstances, TerminateInstances};
+use super::super::requests::{ChangeTags, Describe, Filter, RunInstances, Tag, TagSpecification, TerminateInstances};
 use super::super::{Ec2Event, InstanceState};
 use super::*;
 
@@ -175,4 +175,57 @@ fn run_instances_dry_run_succeeds_only_when_the_call_would() {
     let first = ec2.run_instances(&request).unwrap();
     assert_eq!(ec2.run_instances(&request).unwrap()[0].id, first[0].id);
     assert_eq!(ec2.instances().len(), 1);
+}
+
+#[test]
+fn what_one_call_launched_is_listed_one_after_another_and_its_tags_later_still() {
+    let ec2 = ec2();
+    ec2.change_account(|account| {
+        account.timing.visibility_delay = SignedDuration::from_secs(2);
+        account.timing.visibility_spread = SignedDuration::from_secs(3);
+        account.timing.tags_delay = SignedDuration::from_secs(1);
+    });
+    let mut request = fleet(&["m5.large"], "on-demand", "lowest-price", 3);
+    request.tag_specifications =
+        vec![TagSpecification { resource_type: Some("instance".to_owned()), tags: vec![Tag::new("group", "one")] }];
+    ec2.create_fleet(&request).unwrap();
+    let by_tag = Describe { filters: vec![Filter::new("tag:group", ["one"])], ..Describe::default() };
+    let listed = |request: &Describe| ec2.describe_instances(request).unwrap().0;
+    for (seconds, known, tagged) in [(1, 0, 0), (2, 1, 0), (3, 1, 1), (5, 2, 1), (6, 2, 2), (8, 3, 2), (9, 3, 3)] {
+        ec2.advance_to(after(seconds));
+        assert_eq!((listed(&Describe::default()).len(), listed(&by_tag).len()), (known, tagged), "at {seconds} s");
+        let bare = listed(&Describe::default()).iter().filter(|instance| instance.tags.is_empty()).count();
+        assert_eq!(bare, known - tagged, "at {seconds} s");
+    }
+}
+
+#[test]
+fn status_checks_and_planned_events_are_found_by_filters_of_their_own() {
+    let ec2 = ec2();
+    let ids = ec2.create_fleet(&fleet(&["m5.large"], "on-demand", "lowest-price", 4)).unwrap().instance_ids();
+    ec2.advance_to(after(15));
+    assert!(ec2.impair(&ids[0]) && !ec2.impair(&ids[0]) && ec2.impair_system(&ids[1]));
+    assert!(
+        ec2.plan_event(&ids[2], "instance-stop", after(3600))
+            && !ec2.plan_event("i-unknown", "instance-stop", after(1))
+    );
+    let found = |name: &str, value: &str| {
+        let request = Describe { filters: vec![Filter::new(name, [value])], ..Describe::default() };
+        ec2.describe_instance_status(&request).map(|(found, _)| found.into_iter().map(|it| it.id).collect::<Vec<_>>())
+    };
+    for (name, value, expected) in [
+        ("instance-status.status", "impaired", &ids[0..1]),
+        ("instance-status.status", "ok", &ids[1..4]),
+        ("instance-status.reachability", "failed", &ids[0..1]),
+        ("system-status.status", "impaired", &ids[1..2]),
+        ("event.code", "instance-stop", &ids[2..3]),
+        ("event.code", "system-reboot", &[]),
+        ("instance-state-name", "running", &ids[..]),
+    ] {
+        assert_eq!(found(name, value).unwrap(), expected, "{name} {value}");
+    }
+    // What DescribeInstances knows and DescribeInstanceStatus does not.
+    for (name, value) in [("tag:team", "a"), ("instance-type", "m5.large")] {
+        assert_eq!(found(name, value).unwrap_err().code, "InvalidParameterValue", "{name}");
+    }
 }

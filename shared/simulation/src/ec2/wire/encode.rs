@@ -138,25 +138,27 @@ fn network_interface(account: &Account, described: &Instance) -> Value {
 
 /// The entry of DescribeInstanceStatus.
 pub(super) fn instance_status(described: &Instance) -> Value {
-    let status = match described.state {
-        InstanceState::Pending => "initializing",
-        InstanceState::Running => "ok",
-        InstanceState::ShuttingDown | InstanceState::Terminated => "not-applicable",
-    };
-    let own = match described.impaired_since.filter(|_| described.state == InstanceState::Running) {
-        None => json!({ "status": status, "details": [] }),
-        Some(since) => json!({
-            "status": "impaired",
-            "details": [{ "name": "reachability", "status": "failed", "impairedSince": time(since) }],
-        }),
-    };
+    let [own, system] = described.checks().map(|(status, since)| {
+        let failed =
+            since.map(|since| json!({ "name": "reachability", "status": "failed", "impairedSince": time(since) }));
+        json!({ "status": status, "details": failed.into_iter().collect::<Vec<_>>() })
+    });
+    let planned = described.planned.iter().map(|event| {
+        json!({
+            "instanceEventId": event.id,
+            "code": event.code,
+            "description": event.description,
+            "notBefore": time(event.not_before),
+        })
+    });
     json!({
         "instanceId": described.id,
         "availabilityZone": described.offering.zone,
         "availabilityZoneId": described.zone_id,
         "instanceState": state(described.state),
         "instanceStatus": own,
-        "systemStatus": { "status": status, "details": [] },
+        "systemStatus": system,
+        "eventsSet": planned.collect::<Vec<_>>(),
     })
 }
 

@@ -82,11 +82,6 @@ impl Kubelets {
     pub fn stop(&mut self, name: &str) -> bool {
         self.machines.remove(name).is_some()
     }
-
-    /// Whether a machine of this name is up.
-    pub fn is_up(&self, name: &str) -> bool {
-        self.machines.contains_key(name)
-    }
 }
 
 impl Controller for Kubelets {

@@ -1,0 +1,65 @@
+//! Finding and deleting launch templates.
+
+use aws_config::SdkConfig;
+use aws_sdk_ec2::Client;
+use aws_sdk_ec2::types::{Filter, LaunchTemplate};
+use nodeless_aws::port_error;
+use nodeless_model::labels;
+use nodeless_ports::{ErrorKind, PortError};
+
+/// What the names of the templates that nodeless makes begin with. Those that Karpenter made begin otherwise.
+pub(crate) const PREFIX: &str = "nodeless/";
+/// EC2 gives at most so many in a page.
+const PAGE: i32 = 200;
+
+/// Deletes the launch templates that nodeless made for this cluster, whatever may still launch from them: for a cluster that
+/// nodeless leaves. Instances run on without them. Returns their names.
+///
+/// # Errors
+/// When EC2 cannot be read, or refused a deletion.
+pub async fn delete_launch_templates(config: &SdkConfig, cluster: &str) -> Result<Vec<String>, PortError> {
+    let client = Client::new(config);
+    let found = list(&client, cluster, None).await?;
+    delete(&client, found.iter().filter(|template| is_ours(template))).await
+}
+
+/// The launch templates of a cluster, or of one of its EC2NodeClasses.
+pub(crate) async fn list(
+    client: &Client,
+    cluster: &str,
+    node_class: Option<&str>,
+) -> Result<Vec<LaunchTemplate>, PortError> {
+    let filter = |key: &str, value: &str| Filter::builder().name(format!("tag:{key}")).values(value).build();
+    let filters = std::iter::once(filter(labels::CLUSTER_NAME_TAG, cluster))
+        .chain(node_class.map(|class| filter(labels::EC2_NODE_CLASS, class)));
+    let request = client.describe_launch_templates().set_filters(Some(filters.collect()));
+    let mut pages = request.into_paginator().page_size(PAGE).send();
+    let mut found = Vec::new();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| port_error("EC2 DescribeLaunchTemplates", &error))?;
+        found.extend(page.launch_templates.unwrap_or_default());
+    }
+    Ok(found)
+}
+
+/// Deletes launch templates; one that is gone is a success. Returns their names.
+pub(crate) async fn delete<'a>(
+    client: &Client,
+    templates: impl Iterator<Item = &'a LaunchTemplate>,
+) -> Result<Vec<String>, PortError> {
+    let mut deleted = Vec::new();
+    for template in templates {
+        let Some(id) = template.launch_template_id() else { continue };
+        let answer = client.delete_launch_template().launch_template_id(id).send().await;
+        match answer.map_err(|error| port_error("EC2 DeleteLaunchTemplate", &error)) {
+            Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+            _ => deleted.push(template.launch_template_name().unwrap_or(id).to_owned()),
+        }
+    }
+    Ok(deleted)
+}
+
+/// Whether nodeless made it, and not Karpenter.
+pub(crate) fn is_ours(template: &LaunchTemplate) -> bool {
+    template.launch_template_name().is_some_and(|name| name.starts_with(PREFIX))
+}

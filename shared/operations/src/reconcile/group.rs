@@ -1,0 +1,107 @@
+//! The record of a launch group: who its members are, and whose each instance is.
+
+use super::Reconciler;
+use nodeless_lifecycle::group::{Owners, assign};
+use nodeless_model::instance::LaunchOutcome;
+use nodeless_model::{Instance, NodeClaim, Phase};
+use nodeless_ports::claims::StoredLaunchGroup;
+use nodeless_ports::{ErrorKind, PortError};
+
+/// Attempts to write a record that others write too.
+const ATTEMPTS: u32 = 6;
+
+/// A launch group, once it is written whose each instance is.
+pub(super) struct Shared {
+    pub(super) owners: Owners,
+    /// The claims that there are, in the order of their places.
+    members: Vec<NodeClaim>,
+}
+
+impl Shared {
+    /// The members that have no instance on record.
+    pub(super) fn without_instance(&self) -> impl Iterator<Item = &NodeClaim> {
+        self.members.iter().filter(|member| lacks_instance(member))
+    }
+}
+
+/// Whether a claim has no instance and may still get one.
+pub(super) fn lacks_instance(claim: &NodeClaim) -> bool {
+    claim.status.instance.is_none() && claim.phase != Phase::Gone
+}
+
+impl Reconciler {
+    /// Writes whose the instances of an answer are. The answer may be an old one that EC2 repeats, so an instance that had an
+    /// owner goes to nobody else: it may have ended with it.
+    pub(super) async fn share_answer(&self, claim: &NodeClaim, answer: &LaunchOutcome) -> Result<Shared, PortError> {
+        self.write_owners(claim, &answer.instances, false).await
+    }
+
+    /// Writes whose these instances are, which EC2 lists now.
+    pub(super) async fn share(&self, claim: &NodeClaim, listed: &[Instance]) -> Result<Shared, PortError> {
+        self.write_owners(claim, listed, true).await
+    }
+
+    async fn write_owners(&self, claim: &NodeClaim, found: &[Instance], listed: bool) -> Result<Shared, PortError> {
+        for _ in 0..ATTEMPTS {
+            let Some(mut group) = self.stored_group(claim).await? else {
+                // All that carries the tag of a group of one is its only member's, and nobody else writes that.
+                let members = vec![claim.clone()];
+                let owners = assign(&Owners::new(), &members, found).unwrap_or_default();
+                return Ok(Shared { owners, members });
+            };
+            let members = self.present(&group).await?;
+            let fresh = found.iter().filter(|instance| listed || !group.owners.contains_key(&instance.id));
+            let fresh: Vec<Instance> = fresh.cloned().collect();
+            let Some(owners) = assign(&group.owners, &members, &fresh) else {
+                return Ok(Shared { owners: group.owners, members });
+            };
+            group.owners = owners;
+            match self.claims.put_launch_group(&group, self.context.now()).await {
+                Ok(_) => return Ok(Shared { owners: group.owners, members }),
+                Err(error) if error.kind == ErrorKind::Conflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let message =
+            format!("the launch group of NodeClaim {} was being written by others {ATTEMPTS} times", claim.name);
+        Err(PortError::new(ErrorKind::Unavailable, "write the launch group", message))
+    }
+
+    /// The claims of a claim's launch group that there are, itself among them, in the order of their places.
+    pub(super) async fn members(&self, claim: &NodeClaim) -> Result<Vec<NodeClaim>, PortError> {
+        match self.stored_group(claim).await? {
+            Some(group) => self.present(&group).await,
+            None => Ok(vec![claim.clone()]),
+        }
+    }
+
+    async fn present(&self, group: &StoredLaunchGroup) -> Result<Vec<NodeClaim>, PortError> {
+        let mut members = self.claims.get_all(&group.members).await?;
+        members.retain(|member| place(member, &group.id).is_some());
+        members.sort_by_key(|member| place(member, &group.id));
+        Ok(members)
+    }
+
+    /// The record of the group, for groups of several. Where it is missing it is made from the claims that there are.
+    pub(super) async fn stored_group(&self, claim: &NodeClaim) -> Result<Option<StoredLaunchGroup>, PortError> {
+        let Some(group) = claim.spec.launch_group.as_ref().filter(|group| group.size > 1) else { return Ok(None) };
+        if let Some(stored) = self.claims.launch_group(&group.id).await? {
+            return Ok(Some(stored));
+        }
+        let mut all = self.claims.list().await?;
+        all.retain(|member| place(member, &group.id).is_some());
+        all.sort_by_key(|member| place(member, &group.id));
+        let members = all.into_iter().map(|member| member.name).collect();
+        let made = StoredLaunchGroup { id: group.id.clone(), version: 0, members, owners: Owners::new() };
+        match self.claims.put_launch_group(&made, self.context.now()).await {
+            Ok(version) => Ok(Some(StoredLaunchGroup { version, ..made })),
+            Err(error) if error.kind == ErrorKind::Conflict => self.claims.launch_group(&group.id).await,
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A claim's place in the group of this id.
+fn place(claim: &NodeClaim, group: &str) -> Option<u32> {
+    claim.spec.launch_group.as_ref().filter(|theirs| theirs.id == group).map(|theirs| theirs.index)
+}
