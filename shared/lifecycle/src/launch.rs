@@ -9,7 +9,7 @@ use crate::unlaunched;
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance, TerminationReason, condition};
 use nodeless_model::instance::{InstanceState, LaunchOutcome, OfferingFailure};
-use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity};
+use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity, labels};
 use std::time::Duration;
 
 /// EC2's code for a client token that came with other parameters before: that call was accepted, its answer lost.
@@ -207,6 +207,7 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
         launched: instance.launched,
     });
     next.status.labels.clone_from(&learned.labels);
+    next.status.labels.insert(labels::INSTANCE_TENANCY.to_owned(), claim.tenancy().to_owned());
     next.status.capacity.clone_from(&learned.capacity);
     next.status.allocatable.clone_from(&learned.allocatable);
     next.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", now);
