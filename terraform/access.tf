@@ -38,18 +38,21 @@ resource "aws_eks_access_entry" "controller" {
   tags              = local.tags
 }
 
-# Cluster-admin, because whoever creates RBAC rules must hold what they grant. Nothing but Terraform invokes this function.
+# The group's rights are those of infra/rbac/installer.yaml, which the installer makes when it first runs.
 resource "aws_eks_access_entry" "installer" {
   count = var.create_access_entries && var.install ? 1 : 0
 
-  cluster_name  = local.cluster
-  principal_arn = aws_iam_role.function["installer"].arn
-  type          = "STANDARD"
-  tags          = local.tags
+  cluster_name      = local.cluster
+  principal_arn     = aws_iam_role.function["installer"].arn
+  kubernetes_groups = ["nodeless:installer"]
+  type              = "STANDARD"
+  tags              = local.tags
 }
 
+# Cluster-admin, because whoever creates RBAC rules must hold what they grant. Nothing but Terraform invokes this function. Once
+# it has run, installer_cluster_admin = false takes this away.
 resource "aws_eks_access_policy_association" "installer" {
-  count = var.create_access_entries && var.install ? 1 : 0
+  count = var.create_access_entries && var.install && var.installer_cluster_admin ? 1 : 0
 
   cluster_name  = local.cluster
   principal_arn = aws_eks_access_entry.installer[0].principal_arn

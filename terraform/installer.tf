@@ -17,6 +17,7 @@ resource "aws_lambda_invocation" "install" {
   })
 
   depends_on = [
+    aws_eks_access_entry.installer,
     aws_eks_access_policy_association.installer,
     aws_eks_access_entry.controller,
     aws_cloudformation_stack.wake_permission,

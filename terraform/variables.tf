@@ -275,7 +275,13 @@ variable "create_node_access_entry" {
 }
 
 variable "install" {
-  description = "Let Terraform invoke the installer function, which applies CRDs, RBAC and the wake webhook with cluster-admin rights. false creates neither the invocation nor the installer's access entry: run `nodeless install` instead."
+  description = "Let Terraform invoke the installer function, which applies CRDs, RBAC and the wake webhook. false creates neither the invocation nor the installer's access entry: run `nodeless install` instead."
+  type        = bool
+  default     = true
+}
+
+variable "installer_cluster_admin" {
+  description = "Whether the installer function is cluster-admin. It has to be when it first runs, and when a new version grants more rights or brings new objects. After that false leaves it the rights of its group nodeless:installer: to apply again what is there, and nothing that the other functions do not hold."
   type        = bool
   default     = true
 }

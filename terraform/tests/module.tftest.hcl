@@ -363,6 +363,25 @@ run "access_entries" {
     condition     = endswith(aws_eks_access_policy_association.installer[0].policy_arn, "/AmazonEKSClusterAdminPolicy")
     error_message = "The installer is cluster-admin, in an entry of its own."
   }
+
+  assert {
+    condition     = tolist(aws_eks_access_entry.installer[0].kubernetes_groups) == tolist(["nodeless:installer"])
+    error_message = "The group of the installer changed. infra/rbac/installer.yaml binds it by this name."
+  }
+}
+
+run "installer_without_cluster_admin" {
+  variables {
+    installer_cluster_admin = false
+  }
+
+  assert {
+    condition = (
+      length(aws_eks_access_policy_association.installer) == 0 && length(aws_eks_access_entry.installer) == 1 &&
+      length(aws_lambda_invocation.install) == 1
+    )
+    error_message = "Without cluster-admin the installer keeps its entry, and is still invoked."
+  }
 }
 
 run "installer_input" {

@@ -100,8 +100,13 @@ fn judge(status: &Status) -> (ErrorKind, &'static str) {
             Forbids::NotReady => (ErrorKind::Unavailable, "; the API server has just started"),
             Forbids::MissingRight => (
                 ErrorKind::Denied,
-                "; the role's Kubernetes group lacks this right: run the installer again, which applies infra/rbac. An API \
-                 server that has just started says the same for a moment",
+                "; the role's Kubernetes group lacks this right: run the installer again as cluster-admin, which applies \
+                 infra/rbac. An API server that has just started says the same for a moment",
+            ),
+            Forbids::Escalation => (
+                ErrorKind::Denied,
+                "; nobody may grant what they do not hold: run the installer once as cluster-admin (installer_cluster_admin = true \
+                 of the Terraform module)",
             ),
             Forbids::Policy => (
                 ErrorKind::Denied,
@@ -126,6 +131,8 @@ enum Forbids {
     NotReady,
     /// No role grants it. An API server that has just started has read no roles yet, and says the same.
     MissingRight,
+    /// A role or binding grants what the caller does not hold.
+    Escalation,
     /// Admission refused it.
     Policy,
 }
@@ -141,6 +148,8 @@ fn forbids(status: &Status) -> Forbids {
         Forbids::NotReady
     } else if message.contains("User \"") && message.contains("\" cannot ") {
         Forbids::MissingRight
+    } else if message.contains("is attempting to grant RBAC permissions not currently held") {
+        Forbids::Escalation
     } else {
         Forbids::Policy
     }
@@ -201,6 +210,8 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Denied);
             assert!(!error.message.contains("installer") && error.message.contains("no missing right"), "{error}");
         }
+        let more = r#"clusterroles.rbac.authorization.k8s.io "nodeless:planner" is forbidden: user "installer" (groups=["nodeless:installer"]) is attempting to grant RBAC permissions not currently held: {APIGroups:[""], Resources:["secrets"], Verbs:["get"]}"#;
+        assert!(call(403, more, "Forbidden").error.message.contains("installer_cluster_admin"));
         let starting = call(403, r#"events "a" is forbidden: not yet ready to handle request"#, "Forbidden").error;
         assert!(starting.kind == ErrorKind::Unavailable && starting.message.contains("just started"), "{starting}");
     }

@@ -279,10 +279,9 @@ fn interfaces(listed: &[NetworkInterface], efa_interfaces: u32) -> Vec<Interface
         .collect()
 }
 
-/// Shared hardware where the claim allows it.
+/// The tenancy, where it is not what EC2 does by itself.
 fn tenancy(claim: &NodeClaim) -> Option<&'static str> {
-    let asked = claim.spec.requirements.get(labels::INSTANCE_TENANCY)?;
-    (!asked.has("default") && asked.has("dedicated")).then_some("dedicated")
+    Some(claim.tenancy()).filter(|tenancy| *tenancy != "default")
 }
 
 /// EBS counts in whole GiB; what is asked for in other units is rounded up.

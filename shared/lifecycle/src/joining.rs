@@ -208,12 +208,26 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
     step
 }
 
-/// Tags the instance with its node and claim, once it has a node. A `Name` that the user chose is left alone.
+/// Tags the instance with its node and claim, once it has a node, and notes on the claim that it has them. A `Name` that the
+/// user chose is left alone.
 pub(crate) fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
     let Some(Some(instance)) = seen.instance.known().filter(|_| seen.zonal_shift.is_none()) else { return };
     let tags = missing_tags(&step.claim, instance, settings);
     if !tags.is_empty() {
         step.effects.push(Effect::TagInstance { id: instance.id.clone(), tags });
+    } else if step.claim.status.node_name.is_some() {
+        note_tagged(step);
+    }
+}
+
+/// Has the claim say that its instance is tagged, as Karpenter's do.
+fn note_tagged(step: &mut Step) {
+    let mut noted = false;
+    for key in [labels::TAGGED, labels::CLUSTER_NAME_TAGGED] {
+        noted |= step.claim.spec.annotations.insert(key.to_owned(), "true".to_owned()).as_deref() != Some("true");
+    }
+    if noted && !step.effects.contains(&Effect::MirrorClaim) {
+        step.effects.push(Effect::MirrorClaim);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::unlaunched::{self, Own};
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance, TerminationReason, condition};
 use nodeless_model::instance::{InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, OfferingFailure};
-use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity};
+use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity, labels};
 use std::time::Duration;
 
 /// EC2's codes for a client token that was used before, by a call that was accepted and whose answer was lost: with other
@@ -236,6 +236,7 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     });
     next.status.answer_lost = None;
     next.status.labels.clone_from(&learned.labels);
+    next.status.labels.insert(labels::INSTANCE_TENANCY.to_owned(), claim.tenancy().to_owned());
     next.status.capacity.clone_from(&learned.capacity);
     next.status.allocatable.clone_from(&learned.allocatable);
     next.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", now);

@@ -44,7 +44,7 @@ impl<T, E: std::fmt::Display> From<Result<T, E>> for Seen<T> {
 pub enum NodeClassState {
     /// They may.
     Ready,
-    /// It is not ready, or its status is of an older generation.
+    /// It is not ready.
     NotReady {
         /// What is wrong.
         message: String,

@@ -2,7 +2,7 @@
 //!
 //! The record in the claims table leads. The NodeClaim object in the cluster mirrors it.
 
-use crate::{Requirements, ResourceList, StringMap, Taint, labels, node};
+use crate::{Requirement, Requirements, ResourceList, StringMap, Taint, labels, node};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -472,6 +472,17 @@ impl NodeClaim {
     /// Forgets a condition.
     pub fn clear_condition(&mut self, kind: &str) {
         self.status.conditions.retain(|condition| condition.kind != kind);
+    }
+
+    /// The tenancy of its instance: shared hardware where the claim allows it.
+    #[must_use]
+    pub fn tenancy(&self) -> &'static str {
+        let dedicated = |asked: &Requirement| !asked.has("default") && asked.has("dedicated");
+        if self.spec.requirements.get(labels::INSTANCE_TENANCY).is_some_and(dedicated) {
+            "dedicated"
+        } else {
+            "default"
+        }
     }
 
     /// The labels that its node has or will have: those of the spec over those learned at launch, and the single-valued

@@ -122,6 +122,8 @@ pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applie
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
 /// `true` once the instance has its Name and claim tags.
 pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
+/// The same for the cluster's name; Karpenter asks for both.
+pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// The uid of our record, on the NodeClaim object that mirrors it: by this we know our own.
 pub const RECORD_UID: &str = "nodeless.sh/record-uid";
 /// How much a pod's owner would miss it.

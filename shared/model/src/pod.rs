@@ -1,7 +1,7 @@
 //! Pods, reduced to what scheduling, disruption and draining look at.
 
 use crate::duration::parse_go_duration;
-use crate::requirement::RequirementTerm;
+use crate::requirement::{Operator, RequirementTerm};
 use crate::{LabelSelector, ResourceList, StringMap, Toleration, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -233,6 +233,16 @@ impl Pod {
     #[must_use]
     pub fn is_owned_by_node(&self) -> bool {
         self.owner_kind.as_deref() == Some("Node") || self.annotations.contains_key("kubernetes.io/config.mirror")
+    }
+
+    /// Whether the pod asks to run on no node of a NodePool: whichever term of its node affinity is met, nodes with the label
+    /// `karpenter.sh/nodepool` are excluded.
+    #[must_use]
+    pub fn keeps_off_node_pools(&self) -> bool {
+        let excludes =
+            |term: &RequirementTerm| term.key == labels::NODE_POOL && term.operator == Operator::DoesNotExist;
+        let terms = &self.required_node_affinity;
+        !terms.is_empty() && terms.iter().all(|term| term.iter().any(excludes))
     }
 
     /// Whether a node should be provisioned for it, going by what the kube-scheduler has said.

@@ -28,7 +28,8 @@ pub fn state(class: &EC2NodeClass) -> NodeClassState {
         (Some(observed), Some(present)) if observed != present
     );
     if stale {
-        return NodeClassState::NotReady { message: "its status is of an older generation".to_owned() };
+        // What it says is of an earlier spec.
+        return NodeClassState::NotYetKnown;
     }
     match ready.status {
         ConditionStatus::True => NodeClassState::Ready,

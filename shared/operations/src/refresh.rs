@@ -1,6 +1,7 @@
 //! Reading what EC2 offers, and resolving EC2NodeClasses.
 
 use crate::context::Context;
+use crate::events;
 use crate::lines::{CatalogRefreshed, Failed, ObjectSkipped};
 use crate::offers::{CatalogCache, CatalogError};
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use nodeless_api::EC2NodeClass;
 use nodeless_catalog::Catalog;
 use nodeless_launch::node_class::check;
 use nodeless_model::claim::Phase;
+use nodeless_model::object::ObjectEvent;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{CatalogSource, Claims, Cluster, PortError, Queue};
 use nodeless_telemetry::{Metric, Metrics};
@@ -141,7 +143,10 @@ impl Refresher {
     async fn resolve(&self, name: &str, class: &EC2NodeClass) -> Result<bool, PortError> {
         if class.metadata.deletion_timestamp.is_some() {
             let claims = self.claims.list().await?;
-            if claims.iter().any(|claim| claim.node_class == name && claim.phase != Phase::Gone) {
+            let own = claims.iter().filter(|claim| claim.node_class == name && claim.phase != Phase::Gone);
+            let own: Vec<&str> = own.map(|claim| claim.name.as_str()).collect();
+            if !own.is_empty() {
+                self.tell(&[events::waiting_on_claims(class, &own)]).await;
                 return Ok(false);
             }
             self.source.release(class).await?;
@@ -156,11 +161,21 @@ impl Refresher {
         let changed = class.status.as_ref() != Some(&status);
         // Written even when it is the same: finalizer and hashes may be missing. The adapter writes only differences.
         self.cluster.write_node_class_status(name, &status).await?;
+        self.tell(&events::class_transitions(class, &status)).await;
         if due {
             // Lifecycle may launch, so it is who finds out whether it can, and writes that into the status.
             self.queue.check_node_class(name, Duration::ZERO).await?;
         }
         Ok(changed)
+    }
+
+    /// Publishes events. One that is lost is no reason to stop.
+    async fn tell(&self, events: &[ObjectEvent]) {
+        if !events.is_empty()
+            && let Err(error) = self.cluster.publish(events).await
+        {
+            self.context.log(&Failed { what: "publish events", why: &error.to_string() });
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Whether EC2 would launch from an EC2NodeClass, found out by dry runs.
 
 use crate::context::Context;
-use crate::lines::LaunchChecked;
+use crate::events;
+use crate::lines::{Failed, LaunchChecked};
 use crate::node_class;
 use crate::offers::{CatalogCache, candidates, shortages};
 use nodeless_api::EC2NodeClass;
@@ -75,6 +76,12 @@ impl Validator {
             return Ok(false);
         }
         self.cluster.write_node_class_status(name, &told).await?;
+        let events = events::class_transitions(&class, &told);
+        if !events.is_empty()
+            && let Err(error) = self.cluster.publish(&events).await
+        {
+            self.context.log(&Failed { what: "publish events", why: &error.to_string() });
+        }
         self.queue.wake_planner(WakeSource::Catalog).await?;
         Ok(true)
     }

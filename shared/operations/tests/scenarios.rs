@@ -9,9 +9,10 @@ use nodeless_catalog::Catalog;
 use nodeless_lifecycle::Collection;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::object::MirroredClaim;
+use nodeless_model::requirement::{Operator, RequirementTerm};
 use nodeless_model::{
-    Instance, InstanceState, LabelSelector, Node, Phase, Pod, PodDisruptionBudget, Quantity, ResourceList, StringMap,
-    labels,
+    Instance, InstanceState, LabelSelector, Node, Phase, Pod, PodDisruptionBudget, Quantity, Requirement, ResourceList,
+    StringMap, labels,
 };
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::{CatalogCache, PlanError, Refresher};
@@ -149,7 +150,8 @@ async fn a_pool_without_its_class_harms_no_other() {
         conditions.iter().find(|condition| condition.type_ == kind).map(|it| (it.status, it.reason.clone())).unwrap()
     };
     assert_eq!(condition("default", "Ready").0, ConditionStatus::True);
-    assert_eq!(condition("orphan", "Ready"), (ConditionStatus::False, "NodeClassNotFound".into()));
+    assert_eq!(condition("orphan", "NodeClassReady"), (ConditionStatus::False, "NodeClassNotFound".into()));
+    assert_eq!(condition("orphan", "Ready"), (ConditionStatus::False, "UnhealthyDependents".into()));
     assert_eq!(condition("orphan", "ValidationSucceeded").0, ConditionStatus::True);
 }
 
@@ -163,6 +165,105 @@ async fn pods_that_fit_nowhere_are_told_why_once() {
     }
     let told = events(&town, "FailedScheduling");
     assert!(told.len() == 1 && told[0].contains("NodePool default"), "{told:?}");
+}
+
+/// As in Karpenter: such a pod waits for capacity that is none of ours.
+#[tokio::test]
+async fn a_pod_that_keeps_off_node_pools_is_told_nothing() {
+    let town = Town::new().await;
+    let mut elsewhere = pod("elsewhere", 1000);
+    elsewhere.required_node_affinity = vec![vec![RequirementTerm {
+        key: labels::NODE_POOL.into(),
+        operator: Operator::DoesNotExist,
+        values: Vec::new(),
+        min_values: None,
+    }]];
+    town.cluster.add_pods([elsewhere, pod("giant", 900_000)]);
+    let report = town.planner().run().await.unwrap();
+    assert_eq!((report.unschedulable.len(), report.created.len()), (2, 0));
+    let state = town.cluster.lock();
+    let told: Vec<_> = state.events.iter().filter(|event| event.reason == "FailedScheduling").collect();
+    assert!(told.len() == 1 && told[0].object.name == "giant", "{told:?}");
+}
+
+#[tokio::test]
+async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
+    let town = Town::new().await;
+    {
+        let mut state = town.cluster.lock();
+        let mut impossible = common::node_pool("impossible");
+        impossible.template.requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(["x9.huge"]));
+        let mut choosy = common::node_pool("choosy");
+        let families = RequirementTerm {
+            key: labels::INSTANCE_FAMILY.into(),
+            operator: Operator::Exists,
+            values: Vec::new(),
+            min_values: Some(40),
+        };
+        choosy.template.requirements.add(labels::INSTANCE_FAMILY, Requirement::from_term(&families).unwrap());
+        state.pools.extend([impossible, choosy]);
+    }
+    town.planner().run().await.unwrap();
+    assert!(events(&town, "NoCompatibleInstanceTypes").is_empty(), "nobody waits");
+    town.cluster.add_pods([pod("web", 1000)]);
+    for _ in 0..2 {
+        town.planner().run().await.unwrap();
+    }
+    let state = town.cluster.lock();
+    let told = state.events.iter().filter(|event| event.reason == "NoCompatibleInstanceTypes");
+    let mut told: Vec<_> = told.map(|event| (event.object.name.as_str(), event.message.as_str())).collect();
+    told.sort_unstable();
+    let text = "NodePool requirements filtered out all compatible available instance types";
+    let too_few = format!("{text} due to minValues incompatibility");
+    assert_eq!(told, [("choosy", too_few.as_str()), ("impossible", text)]);
+}
+
+#[tokio::test]
+async fn a_node_pool_says_why_its_class_is_not_ready() {
+    let town = Town::new().await;
+    let told = async |edit: &dyn Fn(&mut EC2NodeClass)| {
+        edit(town.cluster.lock().classes.get_mut("default").unwrap());
+        town.planner().run().await.unwrap();
+        let state = town.cluster.lock();
+        let conditions = state.pool_statuses["default"].conditions.clone();
+        ["NodeClassReady", "Ready"].map(|kind| {
+            let found = conditions.iter().find(|condition| condition.type_ == kind).unwrap();
+            (found.status, found.reason.clone())
+        })
+    };
+    let of = |status, class: &str, ready: &str| [(status, class.to_owned()), (status, ready.to_owned())];
+    assert_eq!(told(&|_| {}).await, of(ConditionStatus::True, "NodeClassReady", "Ready"));
+    let not_ready = |class: &mut EC2NodeClass| {
+        for condition in &mut class.status.as_mut().unwrap().conditions {
+            condition.status = ConditionStatus::False;
+            condition.reason = "UnhealthyDependents".into();
+        }
+    };
+    let expected = of(ConditionStatus::False, "UnhealthyDependents", "UnhealthyDependents");
+    assert_eq!(told(&not_ready).await, expected);
+    let edited = |class: &mut EC2NodeClass| {
+        class.metadata.generation = Some(8);
+        for condition in &mut class.status.as_mut().unwrap().conditions {
+            condition.observed_generation = Some(7);
+        }
+    };
+    let expected = of(ConditionStatus::False, "NodeClassReadinessUnknown", "UnhealthyDependents");
+    assert_eq!(told(&edited).await, expected);
+}
+
+#[tokio::test]
+async fn a_claim_names_the_instance_profile_and_says_that_its_instance_is_tagged() {
+    let mut town = Town::new().await;
+    town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().instance_profile =
+        Some("profile-1".into());
+    town.cluster.add_pods([pod("web", 1000)]);
+    town.queue_wake().await;
+    town.until("the pod runs", |town| town.cluster.bound() == 1).await;
+    town.minutes(2).await;
+    let claim = town.records().await.pop().unwrap();
+    assert_eq!(claim.spec.annotations[labels::INSTANCE_PROFILE_NAME], "profile-1");
+    assert_eq!(claim.spec.annotations[labels::TAGGED], "true");
+    assert_eq!(claim.node_labels()[labels::INSTANCE_TENANCY], "default");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod common;
 
 use common::Town;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nodeless_api::nodeclass::{Ami, SecurityGroup};
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
@@ -165,4 +166,47 @@ async fn a_node_pool_that_buys_spot_only_leaves_its_class_ready() {
     assert!(functions.validator.run("default").await.unwrap());
     let (ready, reason) = told(&town);
     assert_eq!((ready, reason.as_str()), (ConditionStatus::True, "ValidationSucceeded"));
+}
+
+#[tokio::test]
+async fn what_changes_about_a_class_is_told_as_events() {
+    let town = Town::new().await;
+    let functions = functions(&town);
+    town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
+    let told = || -> Vec<(String, String)> {
+        let mut state = town.cluster.lock();
+        let all = std::mem::take(&mut state.events).into_iter().filter(|event| event.object.kind == "EC2NodeClass");
+        all.map(|event| (event.reason, event.message)).collect()
+    };
+    let transition = |kind: &str, text: &str| {
+        (kind.to_owned(), format!("Status condition transitioned, Type: {kind}, Status: {text}"))
+    };
+    functions.refresher.run().await.unwrap();
+    assert_eq!(told(), [transition("SubnetsReady", "Unknown -> True, Reason: SubnetsReady")]);
+    functions.refresher.run().await.unwrap();
+    assert_eq!(told(), []);
+    functions.validator.run("default").await.unwrap();
+    let expected = [
+        transition("ValidationSucceeded", "Unknown -> True, Reason: ValidationSucceeded"),
+        transition("Ready", "Unknown -> True, Reason: Ready"),
+    ];
+    assert_eq!(told(), expected);
+}
+
+#[tokio::test]
+async fn a_class_that_goes_says_which_claims_it_waits_for() {
+    let mut town = Town::new().await;
+    town.cluster.add_pods([common::pod("web", 1000)]);
+    town.queue_wake().await;
+    town.until("the pod runs", |town| town.cluster.bound() == 1).await;
+    let functions = functions(&town);
+    let now = town.clock.time();
+    town.cluster.lock().classes.get_mut("default").unwrap().metadata.deletion_timestamp = Some(Time(now));
+    functions.refresher.run().await.unwrap();
+    let claim = town.records().await.pop().unwrap().name;
+    let state = town.cluster.lock();
+    let told = state.events.iter().find(|event| event.reason == "WaitingOnNodeClaimTermination").unwrap();
+    assert_eq!(told.message, format!("Waiting on NodeClaim termination for {claim}"));
+    assert_eq!((told.object.kind.as_str(), told.warning), ("EC2NodeClass", false));
+    assert!(state.classes.contains_key("default"));
 }

@@ -3,7 +3,9 @@
 use super::{InstallError, Wake};
 use serde_json::Value;
 
-const RBAC: [(&str, &str); 5] = [
+/// The installer's own role and binding come first, so that they are removed last.
+const RBAC: [(&str, &str); 6] = [
+    ("infra/rbac/installer.yaml", include_str!("../../../../infra/rbac/installer.yaml")),
     ("infra/rbac/admin.yaml", include_str!("../../../../infra/rbac/admin.yaml")),
     ("infra/rbac/controllers.yaml", include_str!("../../../../infra/rbac/controllers.yaml")),
     ("infra/rbac/planner.yaml", include_str!("../../../../infra/rbac/planner.yaml")),
@@ -21,6 +23,9 @@ fn parse((file, text): (&str, &str)) -> Result<Vec<Value>, InstallError> {
     serde_saphyr::from_multiple(text)
         .map_err(|error| InstallError::Embedded { object: file.to_owned(), reason: error.to_string() })
 }
+
+/// The name of the role, the binding and the group of the installer itself.
+pub(super) const INSTALLER: &str = "nodeless:installer";
 
 /// The roles and bindings.
 pub(super) fn rbac() -> Result<Vec<Value>, InstallError> {
@@ -123,6 +128,50 @@ mod tests {
             }
         }
         assert_eq!(granted, used);
+    }
+
+    /// Every right as group, resource, name (`*` for all) and verb.
+    fn rights(role: &Value) -> BTreeSet<(String, String, String, String)> {
+        let mut rights = BTreeSet::new();
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            let texts = |key: &str| crate::merge::strings(rule, &format!("/{key}"));
+            let names = Some(texts("resourceNames")).filter(|names| !names.is_empty());
+            for group in texts("apiGroups") {
+                for resource in texts("resources") {
+                    for name in names.clone().unwrap_or_else(|| vec!["*".to_owned()]) {
+                        let of = |verb| (group.clone(), resource.clone(), name.clone(), verb);
+                        rights.extend(texts("verbs").into_iter().map(of));
+                    }
+                }
+            }
+        }
+        rights
+    }
+
+    /// Kubernetes lets nobody grant what they do not hold, unless they may escalate.
+    #[test]
+    fn the_installer_holds_what_it_grants_and_may_not_escalate() {
+        let objects = rbac().unwrap();
+        let (own, others): (Vec<&Value>, Vec<&Value>) = objects
+            .iter()
+            .filter(|object| object["kind"] == "ClusterRole")
+            .partition(|role| string(role, "/metadata/name") == Some(INSTALLER));
+        let own = rights(own[0]);
+        let granted: BTreeSet<_> = others.into_iter().flat_map(rights).collect();
+        assert_eq!(granted.difference(&own).collect::<Vec<_>>(), Vec::<&_>::new());
+        let webhook = webhook_template().unwrap();
+        let mut installed: BTreeSet<String> = super::super::definitions::names().unwrap().into_iter().collect();
+        installed.extend(
+            objects.iter().chain([&webhook]).filter_map(|object| string(object, "/metadata/name").map(str::to_owned)),
+        );
+        let beyond = own.difference(&granted);
+        for (_, resource, name, verb) in beyond {
+            assert!(installed.contains(name), "{verb} {resource} {name}");
+            assert!(["get", "patch", "delete"].contains(&verb.as_str()), "{verb} {resource} {name}");
+        }
+        for name in &installed {
+            assert!(own.iter().any(|(_, _, of, verb)| of == name && verb == "patch"), "{name}");
+        }
     }
 
     #[test]

@@ -12,7 +12,8 @@ mod removal;
 pub use removal::remove_nodes;
 
 use crate::connection::Connection;
-use nodeless_ports::PortError;
+use crate::merge::string;
+use nodeless_ports::{ErrorKind, PortError};
 use serde::Serialize;
 use std::fmt;
 
@@ -165,7 +166,17 @@ pub async fn uninstall(connection: &Connection) -> Result<Report, InstallError> 
     let mut steps = vec![apply::remove(connection, &manifests::webhook_template()?).await?];
     // Bindings before roles: the other way round there is a moment at which a binding points nowhere.
     for object in manifests::rbac()?.iter().rev() {
-        steps.push(apply::remove(connection, object).await?);
+        let is_own = string(object, "/metadata/name") == Some(manifests::INSTALLER);
+        match apply::remove(connection, object).await {
+            // With its binding went the right to remove its role.
+            Err(InstallError::Api(error)) if is_own && error.kind == ErrorKind::Denied => steps.push(Step {
+                object: apply::title(object),
+                outcome: Outcome::Kept,
+                note: "the installer is not cluster-admin and cannot remove the last of its own rights; do it with kubectl delete"
+                    .to_owned(),
+            }),
+            removed => steps.push(removed?),
+        }
     }
     for name in definitions::names()? {
         let note = "definitions are never removed, because with them would go every object; \

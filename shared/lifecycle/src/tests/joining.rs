@@ -137,6 +137,19 @@ fn an_instance_is_tagged_once_it_has_a_node_and_a_name_of_the_users_is_kept() {
 }
 
 #[test]
+fn a_claim_says_that_its_instance_is_tagged_once_it_is() {
+    let claim = claim(Phase::Registered);
+    let bare = Seen::Known(Some(instance("i-1", InstanceState::Running)));
+    let next = step(&claim, &Observation { instance: bare, ..all_is_well() }, at(30), &settings());
+    assert!(!next.claim.spec.annotations.contains_key(labels::TAGGED));
+    let next = step(&claim, &all_is_well(), at(30), &settings());
+    for key in [labels::TAGGED, labels::CLUSTER_NAME_TAGGED] {
+        assert_eq!(next.claim.spec.annotations[key], "true");
+    }
+    assert_eq!(next.effects.iter().filter(|effect| **effect == Effect::MirrorClaim).count(), 1);
+}
+
+#[test]
 fn a_claim_at_rest_asks_for_nothing() {
     let settled = step(&claim(Phase::Initialized), &all_is_well(), at(30), &settings()).claim;
     let next = step(&settled, &all_is_well(), at(31), &settings());

@@ -137,6 +137,11 @@ fn a_launched_claim_knows_what_it_got() {
     assert_eq!(next.claim.phase, Phase::Launched);
     assert!(next.claim.has_condition(condition::LAUNCHED) && !next.claim.has_condition(condition::READY));
     assert_eq!(next.claim.provider_id().unwrap(), "aws:///us-east-1a/i-1");
+    assert_eq!(next.claim.node_labels()[labels::INSTANCE_TENANCY], "default");
+    let mut alone = reserved();
+    alone.spec.requirements.add(labels::INSTANCE_TENANCY, Requirement::one_of(["dedicated"]));
+    let alone = absorb(&alone, &launch_result("i-1"), at(3), &settings()).claim;
+    assert_eq!(alone.node_labels()[labels::INSTANCE_TENANCY], "dedicated");
     assert_eq!(next.charge.as_ref().unwrap().resources.get("nodes"), Quantity::from_units(1));
     assert_eq!(next.charge.unwrap().dollars_per_hour, 0.1);
     assert_eq!(next.claim.spec.charge, reserved().spec.charge, "the table changes the charge together with the usage");

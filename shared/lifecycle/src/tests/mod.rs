@@ -17,7 +17,7 @@ use nodeless_model::node::NodeCondition;
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
     CapacityType, ConditionStatus, Instance, InstanceState, Node, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase,
-    Pod, Quantity, ResourceList, StringMap, Taint, labels,
+    Pod, Quantity, Requirement, ResourceList, StringMap, Taint, labels,
 };
 use std::time::Duration;
 

@@ -40,23 +40,6 @@ pub(super) fn told(
     }
 }
 
-/// The conditions whose status changed, each with what Karpenter says of that in an event.
-pub(super) fn transitions<'c>(before: &[Condition], after: &'c [Condition]) -> impl Iterator<Item = (&'c str, String)> {
-    after.iter().filter_map(|condition| {
-        let old = before.iter().find(|old| old.type_ == condition.type_);
-        let old = old.map_or(ConditionStatus::Unknown, |old| old.status);
-        if old == condition.status {
-            return None;
-        }
-        let Condition { type_, status, reason, message, .. } = condition;
-        let message = if message.is_empty() { String::new() } else { format!(", Message: {message}") };
-        let text = format!(
-            "Status condition transitioned, Type: {type_}, Status: {old:?} -> {status:?}, Reason: {reason}{message}"
-        );
-        Some((type_.as_str(), text))
-    })
-}
-
 fn whole(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
@@ -73,9 +56,5 @@ mod tests {
         assert_eq!((again.last_transition_time.0, again.reason.as_str()), (at(1), "Other"));
         let failed = condition("Ready", Err(("No", "why".into())), &[again], at(3));
         assert_eq!((failed.last_transition_time.0, failed.status), (at(3), ConditionStatus::False));
-        let told: Vec<_> = transitions(std::slice::from_ref(&first), std::slice::from_ref(&failed)).collect();
-        let text = "Status condition transitioned, Type: Ready, Status: True -> False, Reason: No, Message: why";
-        assert_eq!(told, [("Ready", text.to_owned())]);
-        assert_eq!(transitions(std::slice::from_ref(&first), std::slice::from_ref(&first)).count(), 0);
     }
 }

@@ -153,6 +153,8 @@ fn claim(
     annotations.insert(labels::NODE_POOL_HASH.to_owned(), pool.hash.clone());
     annotations.insert(labels::NODE_POOL_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
     annotations.extend(class.map(node_class::hash_annotations).unwrap_or_default());
+    let profile = class.and_then(|class| class.status.as_ref()?.instance_profile.clone());
+    annotations.extend(profile.map(|profile| (labels::INSTANCE_PROFILE_NAME.to_owned(), profile)));
     if launch.min_values_relaxed {
         annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
     }

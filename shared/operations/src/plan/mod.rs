@@ -18,6 +18,7 @@ mod execute;
 mod facts;
 mod hashes;
 mod launches;
+mod no_types;
 mod overlays;
 mod pipeline;
 mod pools;

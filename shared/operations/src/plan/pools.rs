@@ -1,9 +1,10 @@
 //! NodePools: whether they can be used, and their status.
 
 use super::action::Action;
-use super::conditions::{condition, told, transitions};
+use super::conditions::{condition, told};
 use super::registrations::{HEALTHY, Registrations};
 use super::snapshot::Snapshot;
+use crate::events::transitions;
 use crate::node_class;
 use crate::offers::OfferCache;
 use jiff::Timestamp;
@@ -36,7 +37,7 @@ pub(super) struct Judged {
     usage: PoolUsage,
     /// Condition, reason and message, for those that are not true.
     valid: Result<(), String>,
-    class_ready: Result<(), (&'static str, String)>,
+    class_ready: Result<(), (String, String)>,
 }
 
 impl Judged {
@@ -72,11 +73,12 @@ pub(super) fn judge(
     let one = |pool: &NodePool| {
         let name = &pool.template.node_class;
         let valid = pool.ready.clone();
-        let class_ready = class_readiness(view, name);
-        let ready = match (&valid, &class_ready, types.get(name)) {
-            (Err(problem), _, _) => Err(problem.clone()),
-            (_, Err((_, problem)), _) => Err(problem.clone()),
-            (_, _, Some(Err(problem))) => Err(format!("EC2NodeClass {name}: {problem}")),
+        let mut class_ready = class_readiness(view, name);
+        if let (Ok(()), Some(Err(problem))) = (&class_ready, types.get(name)) {
+            class_ready = Err(("NodeClassNotReady".to_owned(), format!("EC2NodeClass {name}: {problem}")));
+        }
+        let ready = match (&valid, &class_ready) {
+            (Err(problem), _) | (_, Err((_, problem))) => Err(problem.clone()),
             _ => Ok(()),
         };
         let asleep = schedules::asleep(pool, now).filter(|_| ready.is_ok());
@@ -94,23 +96,28 @@ pub(super) fn judge(
     view.node_pools.iter().map(one).collect()
 }
 
-fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (&'static str, String)> {
+/// Whether an EC2NodeClass can be launched from, otherwise with Karpenter's reason: where the class is not ready, its own.
+fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String)> {
+    let not = |reason: &str, why: String| Err((reason.to_owned(), why));
     let Some(class) = view.node_classes.get(name) else {
         let faulty = view.invalid.iter().find(|object| object.kind == "EC2NodeClass" && object.name == name);
         let why = faulty.map_or(format!("EC2NodeClass {name} does not exist; create it"), |object| {
             format!("EC2NodeClass {name} cannot be understood: {}", object.message)
         });
-        return Err(("NodeClassNotFound", why));
+        return not("NodeClassNotFound", why);
     };
     match node_class::state(class) {
         NodeClassState::Ready => Ok(()),
-        NodeClassState::Missing => Err(("NodeClassNotFound", format!("EC2NodeClass {name} does not exist"))),
-        NodeClassState::Terminating => Err(("NodeClassTerminating", format!("EC2NodeClass {name} is being deleted"))),
+        NodeClassState::Missing => not("NodeClassNotFound", format!("EC2NodeClass {name} does not exist")),
+        NodeClassState::Terminating => not("NodeClassTerminating", format!("EC2NodeClass {name} is being deleted")),
         NodeClassState::NotYetKnown => {
-            Err(("NodeClassReadinessUnknown", format!("EC2NodeClass {name} has not been resolved yet")))
+            not("NodeClassReadinessUnknown", format!("EC2NodeClass {name} has not been resolved yet"))
         }
         NodeClassState::NotReady { message } => {
-            Err(("NodeClassNotReady", format!("EC2NodeClass {name} is not ready: {message}")))
+            let conditions = class.status.iter().flat_map(|status| &status.conditions);
+            let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
+            let reason = ready.map_or("NodeClassNotReady", |ready| &ready.reason);
+            not(reason, format!("EC2NodeClass {name} is not ready: {message}"))
         }
     }
 }
@@ -186,15 +193,14 @@ fn status(
         BASE_RESOURCES.iter().map(|name| ((*name).to_owned(), Quantity("0".to_owned()))).collect();
     resources.extend(total.iter().map(|(name, quantity)| (name.to_owned(), Quantity(format_quantity(name, quantity)))));
     resources.insert("nodes".to_owned(), Quantity(nodes.to_string()));
-    let ready = match (&judged.valid, &judged.class_ready, &pool.ready) {
-        (Err(why), _, _) => Err(("NodePoolValidationFailed", why.clone())),
-        (_, Err(why), _) => Err(why.clone()),
-        (_, _, Err(why)) if judged.asleep.is_none() => Err(("NodeClassNotReady", why.clone())),
-        _ => Ok(()),
-    };
-    let valid = judged.valid.clone().map_err(|why| ("NodePoolValidationFailed", why));
-    let ours = [("ValidationSucceeded", valid), ("NodeClassReady", judged.class_ready.clone()), ("Ready", ready)];
-    let ours = ours.into_iter().map(|(kind, holds)| condition(kind, holds.map(|()| kind), &before.conditions, now));
+    let valid = judged.valid.as_ref().map_err(|why| ("NodePoolValidationFailed", why.clone()));
+    let class_ready = judged.class_ready.as_ref().map_err(|(reason, why)| (reason.as_str(), why.clone()));
+    let parts = [("ValidationSucceeded", valid.map(drop)), ("NodeClassReady", class_ready.map(drop))];
+    let unmet: Vec<String> =
+        parts.iter().filter(|(_, holds)| holds.is_err()).map(|(kind, _)| format!("{kind}=False")).collect();
+    let ready = if unmet.is_empty() { Ok(()) } else { Err(("UnhealthyDependents", unmet.join(", "))) };
+    let ours = parts.into_iter().chain([("Ready", ready)]);
+    let ours = ours.map(|(kind, holds)| condition(kind, holds.map(|()| kind), &before.conditions, now));
     let joining = registrations.map(|registrations| joining(registrations, &before.conditions, now));
     let mut conditions: Vec<Condition> = ours.chain(joining).collect();
     // What others say of a NodePool stays, and what cannot be judged now.

@@ -6,6 +6,7 @@ use crate::plan::budgets;
 use crate::plan::buffers::{self, Reserved};
 use crate::plan::facts::Facts;
 use crate::plan::launches::{self, Wanted};
+use crate::plan::no_types;
 use crate::plan::record;
 use crate::plan::report::Outcome;
 use crate::plan::situation::Situation;
@@ -139,6 +140,10 @@ impl Launching {
         outcome.events.extend(nominations(&created.claims, placed));
         actions.extend(story(placed, &outcome, facts));
         outcome.add(refuse(placed));
+        if !placed.problem.pods.is_empty() {
+            let policy = facts.snapshot.settings.scheduling.min_values;
+            outcome.events.extend(no_types::warnings(facts.judged, policy));
+        }
         actions.extend(buffers::statuses(placed.reserved, &fitting(placed), facts.snapshot.now));
         if !placed.reserved.is_empty() {
             // Real pods take a buffer's room without anybody being told.
@@ -242,8 +247,8 @@ fn refuse(placed: &Placed<'_>) -> Outcome {
     });
     let faulty = situation.faulty().map(|(pod, why)| (pod, why.clone(), false));
     for (pod, why, is_left) in unschedulable.chain(faulty) {
-        // A pod that was not looked at has not failed to schedule.
-        if !is_left {
+        // A pod that was not looked at has not failed to schedule, and one that wants no node of ours has asked nothing of us.
+        if !is_left && !pod.keeps_off_node_pools() {
             outcome.events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
         }
         outcome.report.unschedulable.push((pod.key(), why));

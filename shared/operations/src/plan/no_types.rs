@@ -1,0 +1,63 @@
+//! NodePools whose requirements no instance type meets.
+
+use super::pools::{Judged, pool_event};
+use nodeless_model::object::ObjectEvent;
+use nodeless_model::{InstanceType, NodePool, Requirement, Requirements, labels};
+use nodeless_scheduling::MinValuesPolicy;
+use std::collections::BTreeSet;
+
+/// A warning on each NodePool that is ready and still launches nothing for any pod, in Karpenter's words.
+pub(super) fn warnings(judged: &[Judged], policy: MinValuesPolicy) -> Vec<ObjectEvent> {
+    let usable = judged.iter().filter(|one| {
+        let pool = &one.pool;
+        pool.ready.is_ok() && !pool.deleting && pool.replicas.is_none()
+    });
+    let warning = |one: &Judged| {
+        let why = why_none(&requirements(&one.pool), &one.types.instance_types, policy)?;
+        let text = format!("NodePool requirements filtered out all compatible available instance types{why}");
+        Some(pool_event(one, "NoCompatibleInstanceTypes", text))
+    };
+    usable.filter_map(warning).collect()
+}
+
+/// What a NodePool requires of the labels of its nodes.
+fn requirements(pool: &NodePool) -> Requirements {
+    let mut requirements = pool.template.requirements.clone();
+    requirements.add_all(&Requirements::from_labels(&pool.template.labels));
+    requirements
+}
+
+/// Why no instance type can be launched, as the end of a message; `None` where one can.
+fn why_none(wanted: &Requirements, types: &[InstanceType], policy: MinValuesPolicy) -> Option<&'static str> {
+    let mut launchable = types.iter().filter(|kind| is_launchable(kind, wanted)).peekable();
+    if launchable.peek().is_none() {
+        return Some("");
+    }
+    if policy == MinValuesPolicy::BestEffort {
+        return None;
+    }
+    let launchable: Vec<&InstanceType> = launchable.collect();
+    let too_few = |(key, requirement): (&str, &Requirement)| {
+        let least = requirement.min_values().and_then(|least| usize::try_from(least).ok());
+        least.is_some_and(|least| values(key, requirement, &launchable) < least)
+    };
+    wanted.iter().any(too_few).then_some(" due to minValues incompatibility")
+}
+
+fn is_launchable(kind: &InstanceType, wanted: &Requirements) -> bool {
+    let allows = |key: &str, value: &str| wanted.get(key).is_none_or(|wanted| wanted.has(value));
+    wanted.intersects(&kind.requirements)
+        && kind.offerings.iter().any(|offering| {
+            offering.available
+                && allows(labels::ZONE, &offering.zone)
+                && allows(labels::CAPACITY_TYPE, offering.capacity_type.as_str())
+                && wanted.intersects(&offering.requirements)
+        })
+}
+
+/// How many different values of a label these instance types have.
+fn values(key: &str, requirement: &Requirement, types: &[&InstanceType]) -> usize {
+    let of = types.iter().filter_map(|kind| kind.requirements.get(key));
+    let allowed = of.map(|has| has.intersection(requirement));
+    allowed.flat_map(|both| both.values().cloned().unwrap_or_default()).collect::<BTreeSet<String>>().len()
+}
