@@ -26,6 +26,9 @@ pub enum Action {
     PutRegistrations(StoredRegistrations),
     /// Write a claim, unless somebody else did.
     UpdateClaim(Box<NodeClaim>),
+    /// Write a claim that is told to leave, unless somebody else wrote it meanwhile; in the same write its NodePool gets back
+    /// what the claim does not count for any more.
+    RetireClaim(Box<NodeClaim>),
     /// The same. Where somebody else wrote it first, it is read anew.
     ChangeClaim(Box<NodeClaim>),
     /// Write the claims of a launch group: all of them, or none that is ever launched.

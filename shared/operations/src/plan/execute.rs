@@ -5,6 +5,7 @@ use super::action::{Action, Batch, PlanLine, Written};
 use super::commands::encode;
 use super::snapshot::{Snapshot, WorkBudget};
 use super::unfinished::remembered_until;
+use crate::leaving;
 use crate::lines::{
     ClaimRefused, CommandStepped, CommandWaits, DisruptionSkipped, DisruptionStopped, Failed, ObjectSkipped,
     PlanUnfinished,
@@ -13,6 +14,7 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
+use nodeless_lifecycle::charge_when_written;
 use nodeless_model::NodeClaim;
 use nodeless_ports::claims::{Created, MOST_CREATED, PoolLimits, StoredCommand};
 use nodeless_ports::queue::WakeSource;
@@ -115,6 +117,10 @@ impl Live<'_> {
             }
             Action::PutRegistrations(stored) => version(claims.put_registrations(stored).await),
             Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
+            Action::RetireClaim(claim) => {
+                let written = leaving::write(claims.as_ref(), claim, None).await;
+                written.map_or_else(|error| refused(&error), |written| Written::There(Box::new(written)))
+            }
             Action::ChangeClaim(claim) => self.change(claim).await,
             Action::CreateGroup(group, limits) => self.create_group(group, limits).await,
             Action::CreateReplacement(claim, limits) => self.create_replacement(claim, limits).await,
@@ -291,6 +297,11 @@ impl Assumed<'_> {
     fn one(&self, action: &Action) -> Written {
         match action {
             Action::UpdateClaim(claim) | Action::ChangeClaim(claim) => Written::Version(claim.version + 1),
+            Action::RetireClaim(claim) => {
+                let mut written = NodeClaim { version: claim.version + 1, ..claim.as_ref().clone() };
+                written.spec.charge = charge_when_written(claim, None).unwrap_or(written.spec.charge);
+                Written::There(Box::new(written))
+            }
             Action::CreateReplacement(claim, _) => {
                 Written::There(Box::new(NodeClaim { version: 1, ..claim.as_ref().clone() }))
             }
