@@ -111,6 +111,9 @@ pub(crate) struct CommandReport {
     pub(crate) score: Option<f64>,
     /// Where consolidation expects those pods that go to no replacement, by name.
     pub(crate) placements: Vec<Placement>,
+    /// Whether what its pods need is launched only once it is gone, since its NodePool is at its limit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) drains_first: bool,
     /// What the nodes that go are; for people.
     #[serde(skip)]
     pub(crate) machines: Vec<Option<Machine>>,
@@ -242,6 +245,7 @@ impl CommandReport {
             evictions: command.evictions.len(),
             score: command.score,
             placements: command.placements.into_iter().map(placement).collect(),
+            drains_first: command.drains_first,
         }
     }
 }

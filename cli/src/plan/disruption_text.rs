@@ -95,7 +95,9 @@ fn write_command(out: &mut String, number: usize, command: &CommandReport) -> Re
         writeln!(out, "     comes  {times}{} of NodePool {}", offered(&launch.offering), launch.node_pool)?;
         writeln!(out, "            or {}", alternatives(&launch.instance_types))?;
     }
-    if command.replacements.is_empty() {
+    if command.drains_first {
+        writeln!(out, "     comes  what its pods need, once it is gone: its NodePool is at its limit")?;
+    } else if command.replacements.is_empty() {
         writeln!(out, "     comes  nothing")?;
     }
     writeln!(out, "     moves  {}\n", moves(command))

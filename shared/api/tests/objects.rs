@@ -75,7 +75,8 @@ fn a_node_pool_becomes_the_models() {
 
 /// The GPU pool of the examples with these limits and this annotation, as the API server accepts it.
 fn priced(limits: Value, annotation: Option<&str>) -> model::NodePool {
-    let mut object = examples().into_iter().find(|it| it["kind"] == "NodePool" && it["metadata"]["name"] == "gpu").unwrap();
+    let mut object =
+        examples().into_iter().find(|it| it["kind"] == "NodePool" && it["metadata"]["name"] == "gpu").unwrap();
     object["spec"]["limits"] = limits;
     object["metadata"]["annotations"] = json!({});
     if let Some(text) = annotation {

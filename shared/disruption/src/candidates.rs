@@ -9,9 +9,10 @@ use crate::simulation::Expected;
 use crate::{NOMINATION_WINDOW, pods};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::buffer::is_virtual;
-use nodeless_model::claim::condition;
+use nodeless_model::claim::{Charge, condition};
 use nodeless_model::{
-    ConsolidationPolicy, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, Pod, labels,
+    ConsolidationPolicy, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, Pod, Quantity, labels,
+    resources,
 };
 use nodeless_scheduling::PoolOffer;
 use std::collections::HashMap;
@@ -33,6 +34,17 @@ impl Eligible<'_, '_> {
             node: self.node.name.clone(),
             node_claim: self.claim.name.clone(),
             node_pool: self.claim.node_pool.clone(),
+        }
+    }
+
+    /// What its NodePool's limits have more room for once it is gone. Exports do not tell what a claim is charged; then it is
+    /// what the node has and costs.
+    pub(crate) fn counted(&self) -> Charge {
+        let Charge { resources, dollars_per_hour } = &self.claim.spec.charge;
+        let node = || self.node.capacity.clone().with(resources::name::NODES, Quantity::from_units(1));
+        Charge {
+            resources: if resources.is_empty() { node() } else { resources.clone() },
+            dollars_per_hour: if *dollars_per_hour > 0.0 { *dollars_per_hour } else { self.price },
         }
     }
 

@@ -244,6 +244,7 @@ pub(crate) fn command(
         evictions,
         placements: Vec::new(),
         score: None,
+        drains_first: false,
         decided: now,
     }
 }

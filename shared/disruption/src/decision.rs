@@ -47,6 +47,10 @@ pub struct Command {
     /// By the rule of the policy `Balanced`: the share of the NodePool's price that is saved over the share of its pods that
     /// is disturbed, the least over the NodePools concerned. Only consolidation has one, and not where that is unknown.
     pub score: Option<f64>,
+    /// Whether the limits of their NodePool have no room for what takes the nodes' place, so that it is launched once they are
+    /// gone, for their pods that wait then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drains_first: bool,
     /// When it was decided.
     pub decided: Timestamp,
 }
@@ -148,6 +152,9 @@ pub struct CommandReport<'a> {
     pub score: Option<f64>,
     /// As [`Command::placements`].
     pub placements: &'a [PodPlacement],
+    /// As [`Command::drains_first`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub drains_first: bool,
 }
 
 /// A replacement as it is shown.
@@ -178,6 +185,7 @@ impl Command {
             evictions: self.evictions.len(),
             score: self.score,
             placements: &self.placements,
+            drains_first: self.drains_first,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{decide, pods};
 use jiff::Timestamp;
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::{DisruptionReason, Pod};
-use nodeless_scheduling::{ExistingNode, Launch, Prepared, Problem};
+use nodeless_scheduling::{Cause, ExistingNode, Launch, Prepared, Problem, Reason};
 use std::collections::{BTreeSet, HashSet};
 
 /// The cluster without the nodes that have gone so far, and with their pods where those go.
@@ -28,6 +28,14 @@ pub(crate) struct Departures<'c, 'a> {
     reserved: Reserved,
     /// Nodes to which pods of those that have gone were sent.
     receiving: BTreeSet<String>,
+    /// The pods that wait and fit on no node: they would take the room in limits that a node leaves.
+    unplaced: Vec<&'a Pod>,
+    /// The NodePools of which nodes leave already or are on their way, so that none goes before its pods have another.
+    restless: BTreeSet<String>,
+    /// Whether the last pod that fitted nowhere was kept out of some NodePool by its limits.
+    limited: bool,
+    /// The NodePools of which nodes were let go.
+    left: BTreeSet<String>,
     prepared: Prepared<'c>,
     /// How much may still be looked at, in the units of [`nodeless_scheduling::Solution::work`].
     work_left: u64,
@@ -63,6 +71,10 @@ impl<'c, 'a> Departures<'c, 'a> {
             problem,
             reserved: Reserved::default(),
             receiving: BTreeSet::new(),
+            unplaced: expected.unplaced(cluster),
+            restless: restless(cluster),
+            limited: false,
+            left: BTreeSet::new(),
             work_left: options.most_work,
         }
     }
@@ -75,6 +87,7 @@ impl<'c, 'a> Departures<'c, 'a> {
     /// Lets a node go, or says why it has to stay.
     pub(crate) fn leave(&mut self, one: &Eligible<'_, 'a>, drift: &Drift) -> Result<Command, KeptReason> {
         let (own, real, of_node) = self.moving(one);
+        self.limited = false;
         let place = self.problem.nodes.iter().position(|node| node.name == one.of.name());
         let gone = place.map(|place| (place, self.problem.nodes.remove(place)));
         self.problem.pods = own;
@@ -89,8 +102,22 @@ impl<'c, 'a> Departures<'c, 'a> {
             }
             other => other,
         };
+        // What is launched only once the node has gone, if that is so, and what that costs.
+        let (moves, later) = match moves {
+            Err(why @ KeptReason::DriftBlocked { .. }) if self.limited => match self.once_it_has_gone(one, real, drift)
+            {
+                Some(Ok((moves, price))) => (Ok(moves), Some(price)),
+                Some(Err(waits)) => (Err(waits), None),
+                None => (Err(why), None),
+            },
+            other => (other, None),
+        };
         match moves {
-            Ok(moves) => Ok(self.done(one, moves)),
+            Ok(moves) => {
+                let command = self.done(one, moves);
+                let savings_per_hour = command.savings_per_hour - later.unwrap_or_default();
+                Ok(Command { drains_first: later.is_some(), savings_per_hour, ..command })
+            }
             Err(why) => {
                 if let Some((place, node)) = gone {
                     self.problem.nodes.insert(place, node);
@@ -98,6 +125,43 @@ impl<'c, 'a> Departures<'c, 'a> {
                 Err(why)
             }
         }
+    }
+
+    /// What becomes of the pods of a node once its instance is gone, where only what that takes of its NodePool's limits keeps
+    /// them from having a place before: then the node may go first, and its pods wait for their next node. Nothing where
+    /// limits are not all that is in the way; why not yet, where one node at a time has to do.
+    fn once_it_has_gone(
+        &mut self,
+        one: &Eligible<'_, 'a>,
+        of_node: usize,
+        drift: &Drift,
+    ) -> Option<Result<(Moves, f64), KeptReason>> {
+        let name = &one.claim.node_pool;
+        if self.restless.contains(name) {
+            return None;
+        }
+        let place = self.problem.node_pools.iter().position(|offer| offer.pool.name == *name)?;
+        let offer = &mut self.problem.node_pools[place];
+        let charge = one.counted();
+        let used = offer.usage.clone();
+        offer.usage.resources.subtract(&charge.resources);
+        offer.usage.dollars_per_hour -= charge.dollars_per_hour;
+        let waiting = self.problem.pods.len();
+        // Whoever waits already may take that room first; then nothing would be gained.
+        let unplaced =
+            self.unplaced.iter().filter(|pod| !self.problem.pods.iter().any(|own| std::ptr::eq(*own, **pod)));
+        let unplaced: Vec<&Pod> = unplaced.copied().collect();
+        self.problem.pods.extend(unplaced);
+        let moves = self.moves(of_node, drift);
+        self.problem.pods.truncate(waiting);
+        self.problem.node_pools[place].usage = used;
+        let moves = moves.ok().filter(|moves| !moves.launches.is_empty())?;
+        if self.left.contains(name) || self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) {
+            return Some(Err(KeptReason::DriftWaits(drift.clone())));
+        }
+        // Its next node is launched once there is room for it, by whoever sees the pods wait.
+        let price = moves.launches.iter().map(|launch| launch.offering.price).sum();
+        Some(Ok((Moves { launches: Vec::new(), ..moves }, price)))
     }
 
     /// The pods that need another place when a node goes, after them those that stand for the room of buffers, and then those
@@ -150,6 +214,7 @@ impl<'c, 'a> Departures<'c, 'a> {
         let solution = self.prepared.solve(&self.problem);
         self.work_left = self.work_left.saturating_sub(work.saturating_add(solution.work));
         if let Some(stuck) = solution.unschedulable.iter().find(|stuck| stuck.pod < of_node) {
+            self.limited = stuck.reasons.iter().any(is_limit);
             let why: Vec<String> = stuck.reasons.iter().map(ToString::to_string).collect();
             return Err(blocked(drift, self.problem.pods[stuck.pod], why.join("; ")));
         }
@@ -162,6 +227,7 @@ impl<'c, 'a> Departures<'c, 'a> {
     /// The command; from here on its node is gone, and its pods are where they go.
     fn done(&mut self, one: &Eligible<'_, 'a>, moves: Moves) -> Command {
         let own = std::mem::take(&mut self.problem.pods);
+        self.left.insert(one.claim.node_pool.clone());
         self.reserved.charge(&mut self.problem.node_pools, moves.launches.iter());
         let mut placements = Vec::with_capacity(moves.placed.len());
         for (pod, name) in moves.placed {
@@ -194,6 +260,16 @@ impl Moves {
     const fn none() -> Self {
         Self { placed: Vec::new(), launches: Vec::new() }
     }
+}
+
+fn is_limit(reason: &Reason) -> bool {
+    matches!(reason, Reason::NodePool { cause: Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits, .. })
+}
+
+/// The NodePools of which a node leaves, or is on its way.
+pub(crate) fn restless(cluster: &Cluster<'_>) -> BTreeSet<String> {
+    let moving = cluster.nodes.iter().filter(|node| node.is_leaving() || !node.is_initialized());
+    moving.filter_map(|node| node.node_pool()).map(str::to_owned).collect()
 }
 
 fn blocked(drift: &Drift, pod: &Pod, why: String) -> KeptReason {

@@ -122,6 +122,13 @@ impl<'a> Expected<'a> {
         (leaving.collect(), waiting)
     }
 
+    /// The pods of a cluster that wait and fit on no node.
+    pub(crate) fn unplaced(&self, cluster: &Cluster<'a>) -> Vec<&'a Pod> {
+        let placed: HashSet<*const Pod> = self.waiting.values().flatten().map(|pod| std::ptr::from_ref(*pod)).collect();
+        let waiting = cluster.pending_pods.iter().copied();
+        waiting.filter(|pod| !placed.contains(&std::ptr::from_ref(*pod))).collect()
+    }
+
     /// Takes the room of what is expected out of a problem, and counts the pods where they will be and nowhere else.
     pub(crate) fn take_room(&self, problem: &mut Problem<'a>) {
         if self.by_node.is_empty() {

@@ -4,6 +4,7 @@ use crate::budgets::Budgets;
 use crate::candidates::Eligible;
 use crate::cluster::{Cluster, Options};
 use crate::decision::{Command, Method, Replacement};
+use crate::departures::restless;
 use crate::drift::Drift;
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
@@ -45,13 +46,18 @@ pub(crate) fn find(
             }
         }
         let (launches, fewer) = static_capacity::launches(offer, cluster.daemon_sets, going.len(), options);
+        let mut in_turn = launches.is_empty() && !restless(cluster).contains(name);
         let mut launches = launches.into_iter();
+        let command = |one, replacements| {
+            decide::command(Method::StaticDrift, DisruptionReason::Drifted, &[one], replacements, now)
+        };
         for one in going {
             match launches.next() {
-                Some(launch) => {
-                    let replacement = Replacement { launch, pods: Vec::new() };
-                    let reason = DisruptionReason::Drifted;
-                    commands.push(decide::command(Method::StaticDrift, reason, &[*one], vec![replacement], now));
+                Some(launch) => commands.push(command(*one, vec![Replacement { launch, pods: Vec::new() }])),
+                None if in_turn && has_room_once_gone(one, cluster, options) => {
+                    // One at a time: what takes its place comes when the NodePool's number is looked at next.
+                    in_turn = false;
+                    commands.push(Command { drains_first: true, ..command(*one, Vec::new()) });
                 }
                 None => kept.push((
                     one.node.name.clone(),
@@ -61,4 +67,13 @@ pub(crate) fn find(
         }
     }
     (commands, kept)
+}
+
+/// Whether the limits of a node's NodePool have room for another node once this one is gone.
+fn has_room_once_gone(one: &Eligible<'_, '_>, cluster: &Cluster<'_>, options: &Options) -> bool {
+    let charge = one.counted();
+    let mut offer = one.offer.clone();
+    offer.usage.resources.subtract(&charge.resources);
+    offer.usage.dollars_per_hour -= charge.dollars_per_hour;
+    !static_capacity::launches(&offer, cluster.daemon_sets, 1, options).0.is_empty()
 }

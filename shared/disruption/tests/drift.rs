@@ -125,7 +125,87 @@ fn drift_commands_of_one_decision_keep_a_limit_together() {
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(10))]);
     let decision = world.decide();
     assert_eq!(going(&decision.commands), ["node-00000"]);
-    assert!(world.kept(1).contains("would fit nowhere"), "{}", world.kept(1));
+    // There is room for one at a time, and that is taken.
+    assert!(world.kept(1).contains("other nodes go first"), "{}", world.kept(1));
+}
+
+/// The same at its limit of nodes, where only one of them may go before its replacement comes.
+fn at_its_limit(nodes: usize, budgeted: u32) -> World {
+    let mut world = full(nodes, budgeted);
+    let units = i64::try_from(nodes).unwrap();
+    world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(units))]);
+    world
+}
+
+#[test]
+fn at_a_full_limit_one_drifted_node_at_a_time_goes_before_its_replacement_comes() {
+    let mut world = at_its_limit(3, 2);
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000"]);
+    let command = &decision.commands[0];
+    assert!(command.drains_first && command.replacements.is_empty() && command.placements.is_empty());
+    // What it costs then is no saving.
+    assert!(command.savings_per_hour.abs() < 1e-9, "{}", command.savings_per_hour);
+    assert!(world.kept(1).contains("other nodes go first"), "{}", world.kept(1));
+    let later = now() + SignedDuration::from_secs(15);
+    assert_eq!(revalidate(command, &world.cluster(), later, &world.options).as_ref(), Some(command));
+    // While that one leaves or its replacement is on its way, no other does.
+    let cluster = world.cluster_during(std::iter::once(command));
+    assert_eq!(decide(&cluster, now(), &world.options).commands, []);
+    world.places[0].claim.phase = Phase::Registered;
+    world.places[0].node.labels.remove(labels::INITIALIZED);
+    assert_eq!(world.decide().commands, []);
+}
+
+#[test]
+fn at_a_full_limit_nothing_goes_for_which_there_would_be_no_room_either() {
+    // Its pods would need more than what goes has.
+    let mut world = at_its_limit(2, 2);
+    world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(3))]);
+    assert_eq!(world.decide().commands, []);
+    assert!(world.kept(0).contains("would fit nowhere"), "{}", world.kept(0));
+    // A pod that waits would take the room.
+    let mut world = full(2, 2);
+    world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(4))]);
+    assert_eq!(going(&world.decide().commands), ["node-00000"]);
+    world.pending = vec![Pod { priority: 1000, ..pod("waits", 1900, 3500) }];
+    assert_eq!(world.decide().commands, []);
+    assert!(world.kept(0).contains("would fit nowhere"), "{}", world.kept(0));
+    // The budget holds as ever, and so does a pod that must not be evicted.
+    assert_eq!(at_its_limit(2, 0).decide().commands, []);
+    let mut world = at_its_limit(1, 1);
+    world.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    assert_eq!(world.decide().commands, []);
+}
+
+#[test]
+fn with_room_in_the_limit_a_replacement_comes_first() {
+    let mut world = at_its_limit(3, 1);
+    world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(4))]);
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000"]);
+    assert!(!decision.commands[0].drains_first && decision.commands[0].replacements.len() == 1);
+}
+
+#[test]
+fn a_limit_in_dollars_is_one_that_a_node_may_go_first_for() {
+    let mut world = full(2, 1);
+    world.pools[0].limit_dollars_per_hour = Some(world.usage("default").dollars_per_hour);
+    let decision = world.decide();
+    assert!(decision.commands[0].drains_first, "{decision:#?}");
+}
+
+#[test]
+fn a_full_static_pool_replaces_drifted_nodes_one_after_the_other() {
+    let mut world = at_its_limit(3, 3);
+    world.pools[0].replicas = Some(3);
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000"]);
+    let command = &decision.commands[0];
+    assert!(command.drains_first && command.method == Method::StaticDrift && command.replacements.is_empty());
+    let cluster = world.cluster_during(std::iter::once(command));
+    assert_eq!(decide(&cluster, now(), &world.options).commands, []);
+    assert!(world.kept(1).contains("can launch nothing in its place"), "{}", world.kept(1));
 }
 
 #[test]
@@ -197,9 +277,9 @@ fn a_proposal_is_validated_for_itself_whatever_else_could_be_done_meanwhile() {
 #[test]
 fn drifted_nodes_that_were_too_much_to_look_at_come_first_next_time() {
     let mut world = full(6, 6);
-    // Nothing can be launched, so one node after another is looked at in vain.
-    world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(12))]);
-    world.options.most_work = 1700;
+    // Nothing can be launched, not even once a node has gone, so one after another is looked at in vain.
+    world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(11))]);
+    world.options.most_work = 3400;
     let decision = world.decide();
     assert!(decision.commands.is_empty());
     let unseen: Vec<&str> = decision.not_looked_at.iter().map(String::as_str).collect();

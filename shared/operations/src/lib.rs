@@ -19,6 +19,7 @@ mod events;
 pub mod gates;
 mod health;
 pub mod interrupt;
+mod leaving;
 mod lines;
 mod names;
 pub mod node_class;

@@ -8,6 +8,7 @@ use crate::blocks;
 use crate::context::Context;
 use crate::events::on_node;
 use crate::health;
+use crate::leaving;
 use crate::lines::{Collected, Failed, SweepEnded, UsageCorrected};
 use crate::node_class;
 use crate::offers::{CatalogCache, learn, shortages};
@@ -254,7 +255,7 @@ impl Sweeper {
     ) -> Result<(), PortError> {
         let Some(mut claim) = claims.iter().find(|claim| claim.name == name).cloned() else { return Ok(()) };
         if begin_termination(&mut claim, reason, message, now) {
-            self.claims.update(&claim, None).await?;
+            leaving::write(self.claims.as_ref(), &claim, None).await?;
         }
         self.queue.wake_claims(&[(claim.name, Duration::ZERO)]).await?;
         self.queue.wake_planner(WakeSource::Lifecycle).await

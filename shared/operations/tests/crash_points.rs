@@ -13,10 +13,11 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::instance::{FaultKind, InstanceFault};
 use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::ConsolidationPolicy;
-use nodeless_model::{NillableDuration, Quantity};
+use nodeless_model::{NillableDuration, NodeClaim, Quantity, ResourceList};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::{Claims, Queue};
+use std::collections::BTreeSet;
 
 /// Lives a story once undisturbed, which must write at least so often, and then once for each crash point. A crash may cost
 /// `spare` launches more than are needed.
@@ -159,6 +160,83 @@ async fn check_charged(town: &Town, when: &str) {
     let usage = town.claims.usage().await.unwrap();
     let charged = usage.get("default").map_or(Quantity::default(), |usage| usage.resources.get("nodes"));
     assert!(charged >= Quantity::from_units(alive), "{when}: {alive} instances, and {charged:?} are charged");
+}
+
+/// A NodePool that has as many nodes as its limit allows.
+fn fill_the_limit(town: &Town, nodes: i64) {
+    town.cluster.lock().pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(nodes))]);
+}
+
+/// Ticks until there is rest again, and looks each time at what holds at a full limit: instances of claims that stay, or leave by
+/// choice, are charged, and are never more than the limit; and what is charged is what the claims are charged, once.
+async fn rest_within_the_limit(town: &mut Town, nodes: usize, when: &str, done: impl AsyncFn(&Town) -> bool) {
+    for _ in 0..480 {
+        town.tick().await;
+        let records = town.records().await;
+        let counted =
+            |claim: &&NodeClaim| claim.status.instance.is_some() && !nodeless_lifecycle::leaves_by_force(claim);
+        let staying: BTreeSet<String> = records
+            .iter()
+            .filter(counted)
+            .filter_map(|claim| Some(claim.status.instance.as_ref()?.id.clone()))
+            .collect();
+        let alive = town.cloud.alive().into_iter().filter(|instance| staying.contains(&instance.id)).count();
+        assert!(alive <= nodes, "{when}: {alive} instances that stay, and the limit is {nodes}");
+        let charged: i64 = records.iter().map(|claim| claim.spec.charge.resources.get("nodes").units()).sum();
+        let usage = town.claims.usage().await.unwrap()["default"].resources.get("nodes").units();
+        assert_eq!(usage, charged, "{when}: what the claims are charged");
+        assert!(usage >= i64::try_from(alive).unwrap(), "{when}: {alive} instances, and {usage} are charged");
+        if done(town).await && is_at_rest(town, nodes, nodes).await {
+            break;
+        }
+    }
+    watched(town, 4).await;
+    check_rest(town, nodes, nodes, when).await;
+}
+
+/// EC2 warns of the end of one instance of a NodePool at its limit, and the pod on it takes long to go.
+async fn interrupt_at_the_limit(town: &mut Town, when: &str) {
+    let id = town.records().await.remove(0).status.instance.unwrap().id;
+    let kind = "EC2 Spot Instance Interruption Warning";
+    let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
+    for _ in 0..3 {
+        let handled = town.interrupter().run(&event).await;
+        if !town.bury_if_dead() && handled.is_ok() {
+            break;
+        }
+    }
+    rest_within_the_limit(town, 2, when, async |town| town.cloud.alive().iter().all(|instance| instance.id != id))
+        .await;
+}
+
+/// The NodePool changes, and has no room for another node.
+async fn be_drifted_at_the_limit(town: &mut Town, when: &str) {
+    drift(town);
+    town.queue_wake().await;
+    rest_within_the_limit(town, 2, when, async |town| {
+        let hash = |claim: &NodeClaim| {
+            claim.spec.annotations.get(nodeless_model::labels::NODE_POOL_HASH).is_some_and(|hash| hash == "changed")
+        };
+        town.records().await.iter().all(hash)
+    })
+    .await;
+    check_drifted_away(town, when).await;
+}
+
+async fn full_town() -> Town {
+    let town = running_town(2).await;
+    fill_the_limit(&town, 2);
+    town
+}
+
+#[tokio::test]
+async fn an_interruption_at_a_full_limit_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(25, 0, full_town, interrupt_at_the_limit).await;
+}
+
+#[tokio::test]
+async fn drift_at_a_full_limit_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(40, 0, full_town, be_drifted_at_the_limit).await;
 }
 
 /// An empty town, into which pods come. They go again when somebody's answer gets lost, or in the end; and at the same moment

@@ -25,7 +25,7 @@ async fn group_of_four() -> (Town, Vec<String>) {
     town.cluster.lock().pools[0].template.requirements.add(labels::INSTANCE_TYPE, one_type);
     town.cluster.add_pods((0..4).map(|number| pod(&format!("web-{number}"), 1500)));
     town.queue_wake().await;
-    town.queue.take_plan();
+    assert!(town.queue.take_plan().is_some());
     town.planner().run().await.unwrap();
     let claims = town.records().await;
     let group = claims[0].spec.launch_group.clone().unwrap();

@@ -47,12 +47,16 @@ pub enum Created {
 ///
 /// # Errors
 /// `Invalid` for no claims, more than [`MOST_TOGETHER`], or claims of several NodePools.
-pub fn node_pool_of<'a>(operation: &str, claims: &'a [NodeClaim]) -> Result<&'a str, PortError> {
+pub fn node_pool_of<'a>(
+    operation: &str,
+    claims: impl ExactSizeIterator<Item = &'a NodeClaim>,
+) -> Result<&'a str, PortError> {
     let invalid = |message: String| PortError::new(ErrorKind::Invalid, operation, message);
-    let Some(first) = claims.first().filter(|_| claims.len() <= MOST_TOGETHER) else {
-        return Err(invalid(format!("{} claims cannot be written together, but 1 to {MOST_TOGETHER}", claims.len())));
+    let (count, mut rest) = (claims.len(), claims);
+    let Some(first) = rest.next().filter(|_| count <= MOST_TOGETHER) else {
+        return Err(invalid(format!("{count} claims cannot be written together, but 1 to {MOST_TOGETHER}")));
     };
-    match claims.iter().find(|claim| claim.node_pool != first.node_pool) {
+    match rest.find(|claim| claim.node_pool != first.node_pool) {
         Some(other) => {
             Err(invalid(format!("claims of the NodePools {} and {} together", first.node_pool, other.node_pool)))
         }
@@ -192,14 +196,23 @@ pub struct Decision {
     pub detail: String,
 }
 
+/// A claim that is told to leave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leaving {
+    /// The claim, with the version that was read.
+    pub claim: NodeClaim,
+    /// What it is charged from now on, if that changes.
+    pub charge: Option<Charge>,
+}
+
 /// What a plan decides. It is written together with the next plan revision, so that it is written only while no other plan has
 /// decided anything since this one read the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Commit<'a> {
     /// New claims of one NodePool, as [`Claims::create_together`] writes them.
     Launch(&'a [NodeClaim], &'a PoolLimits),
-    /// Claims that are told to leave, at most [`MOST_TOGETHER`], each as [`Claims::update`] writes it; all or none.
-    Leave(&'a [NodeClaim]),
+    /// Claims of one NodePool that are told to leave, at most [`MOST_TOGETHER`], each as [`Claims::update`] writes it; all or none.
+    Leave(&'a [Leaving]),
     /// A command, as [`Claims::put_command`] writes it.
     Command(&'a StoredCommand),
 }

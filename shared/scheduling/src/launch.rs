@@ -7,7 +7,9 @@ use crate::problem::{MinValuesPolicy, Options};
 use crate::reservations;
 use crate::solution::{ChosenOffering, Launch, PricedType};
 use nodeless_model::claim::Charge;
-use nodeless_model::{CapacityType, Offering, Quantity, Requirement, Requirements, ResourceIndex, ResourceList, labels, resources};
+use nodeless_model::{
+    CapacityType, Offering, Quantity, Requirement, Requirements, ResourceIndex, ResourceList, labels, resources,
+};
 
 /// What it takes to list the instance types and requirements of a launch.
 const WORK_PER_LAUNCH: usize = 2000;

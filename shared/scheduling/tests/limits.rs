@@ -105,7 +105,8 @@ fn a_spot_launch_takes_of_a_limit_in_dollars_what_spot_can_cost() {
 fn the_dearest_zone_of_a_spot_launch_counts() {
     let mut types = catalog().to_vec();
     for kind in &mut types {
-        let dear = kind.offerings.iter_mut().filter(|one| one.zone == ZONES[1] && one.capacity_type == CapacityType::Spot);
+        let dear =
+            kind.offerings.iter_mut().filter(|one| one.zone == ZONES[1] && one.capacity_type == CapacityType::Spot);
         dear.for_each(|one| one.price *= 2.0);
     }
     let types: InstanceTypes = types.into();
@@ -118,8 +119,10 @@ fn the_dearest_zone_of_a_spot_launch_counts() {
     problem.node_pools[0].instance_types = types;
     assert_eq!(
         reasons(&solve_checked(&problem)),
-        ["NodePool default: limit of 0.06 dollars per hour reached: 0.0000 used, and a new node that fits costs up to 0.0640 in \
-          the dearest zone where it may be launched"]
+        [
+            "NodePool default: limit of 0.06 dollars per hour reached: 0.0000 used, and a new node that fits costs up to 0.0640 in \
+          the dearest zone where it may be launched"
+        ]
     );
 }
 

@@ -133,7 +133,7 @@ impl DynamoClaims {
         claims: &[NodeClaim],
         limits: Option<&PoolLimits>,
     ) -> Result<Result<Creation, String>, PortError> {
-        let node_pool = node_pool_of(operation, claims)?;
+        let node_pool = node_pool_of(operation, claims.iter())?;
         let mut amounts = Amounts::default();
         for claim in claims {
             amounts = amounts.plus(&Amounts::of(&claim.spec.charge));

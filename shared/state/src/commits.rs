@@ -4,11 +4,11 @@
 use crate::claims::{Outcome, conflict};
 use crate::items::{number, read_number};
 use crate::table::DynamoClaims;
-use crate::usage::finish;
+use crate::usage::{Amounts, finish};
 use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use nodeless_model::NodeClaim;
 use nodeless_ports::PortError;
-use nodeless_ports::claims::{Commit, Committed, PoolLimits, StoredCommand};
+use nodeless_ports::claims::{Commit, Committed, Leaving, PoolLimits, StoredCommand, node_pool_of};
 
 const KEY: &str = "plan-revision";
 
@@ -20,7 +20,7 @@ impl DynamoClaims {
     pub(crate) async fn write_commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
         match commit {
             Commit::Launch(claims, limits) => self.commit_launch(claims, limits, revision).await,
-            Commit::Leave(claim) => self.commit_leave(claim, revision).await,
+            Commit::Leave(leaving) => self.commit_leave(leaving, revision).await,
             Commit::Command(command) => self.commit_command(command, revision).await,
         }
     }
@@ -50,14 +50,25 @@ impl DynamoClaims {
         creation.refused(OPERATION, claims, Some(limits), reasons).map(Committed::created)
     }
 
-    async fn commit_leave(&self, claims: &[NodeClaim], revision: u64) -> Result<Committed, PortError> {
+    async fn commit_leave(&self, leaving: &[Leaving], revision: u64) -> Result<Committed, PortError> {
         const OPERATION: &str = "DynamoDB TransactWriteItems (claims leave)";
-        let write = |claim: &NodeClaim| {
-            let next = NodeClaim { version: claim.version + 1, ..claim.clone() };
+        let claims: Vec<&NodeClaim> = leaving.iter().map(|one| &one.claim).collect();
+        let node_pool = node_pool_of(OPERATION, claims.iter().copied())?;
+        let mut difference = Amounts::default();
+        let mut writes = Vec::with_capacity(leaving.len() + 2);
+        for Leaving { claim, charge } in leaving {
+            let mut next = NodeClaim { version: claim.version + 1, ..claim.clone() };
+            if let Some(charge) = charge {
+                difference = difference.plus(&Amounts::of(charge)).minus(&Amounts::of(&claim.spec.charge));
+                next.spec.charge = charge.clone();
+            }
             let put = self.replacement(OPERATION, claim.version, &next)?;
-            Ok(TransactWriteItem::builder().put(put).build())
-        };
-        let writes = claims.iter().map(write).collect::<Result<Vec<_>, PortError>>()?;
+            writes.push(TransactWriteItem::builder().put(put).build());
+        }
+        if !difference.is_zero() {
+            let update = self.charge(node_pool, &difference, None)?;
+            writes.push(TransactWriteItem::builder().update(update).build());
+        }
         let names: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
         self.with_revision(OPERATION, writes, revision, &names).await
     }

@@ -15,9 +15,8 @@ use nodeless_model::claim::{Charge, LaunchGroup, LaunchedInstance};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Commit, Committed, Created, Decision, LaunchBudget, MOST_TOGETHER, PoolLimits, StoredChurn, StoredCommand,
-    StoredLaunchGroup,
-    StoredRegistrations, UnavailableOffering, UnfinishedPlan,
+    Commit, Committed, Created, Decision, LaunchBudget, Leaving, MOST_TOGETHER, PoolLimits, StoredChurn, StoredCommand,
+    StoredLaunchGroup, StoredRegistrations, UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, LaunchAnswer, LaunchCheck, Queue, Refusal, ShiftedZone, StoredZonalShifts};
@@ -531,10 +530,15 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     let written = claims.list().await.unwrap();
     assert_eq!((written.len(), claims.plan_revision().await.unwrap()), (MOST_TOGETHER, 1));
 
-    assert_eq!(claims.commit(Commit::Leave(&written), 0).await.unwrap(), Committed::Overtaken);
-    assert_eq!(claims.commit(Commit::Leave(&written), 1).await.unwrap(), Committed::Written);
-    assert_eq!(claims.commit(Commit::Leave(&written), 2).await.unwrap_err().kind, ErrorKind::Conflict);
+    let less = |claim: &NodeClaim| Some(charge(0, 0.0)).filter(|_| claim.name.ends_with("00"));
+    let leaving: Vec<Leaving> =
+        written.iter().map(|claim| Leaving { claim: claim.clone(), charge: less(claim) }).collect();
+    assert_eq!(claims.commit(Commit::Leave(&leaving), 0).await.unwrap(), Committed::Overtaken);
+    assert_eq!(claims.commit(Commit::Leave(&leaving), 1).await.unwrap(), Committed::Written);
+    assert_eq!(claims.commit(Commit::Leave(&leaving), 2).await.unwrap_err().kind, ErrorKind::Conflict);
     assert!(claims.list().await.unwrap().iter().all(|claim| claim.version == 2));
+    let usage = claims.usage().await.unwrap().remove("default").unwrap();
+    assert_eq!(usage.resources.get("cpu"), Quantity::from_units(96), "one of them counts no more");
 
     let command = StoredCommand { id: "x".into(), version: 0, summary: "goes".into(), encoded: vec![1] };
     assert_eq!(claims.commit(Commit::Command(&command), 1).await.unwrap(), Committed::Overtaken);

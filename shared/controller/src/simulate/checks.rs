@@ -277,12 +277,17 @@ impl Checker {
                 continue;
             };
             let cpus = facts.types.get(&instance.offering.instance_type).map_or(0, |facts| facts.vcpus());
+            let owner =
+                claims.iter().find(|claim| Some(claim.name.as_str()) == owners.get(instance.id.as_str()).copied());
+            let counted = owner.is_none_or(|claim| !is_taken(claim));
             let entry = sold.entry(pool.clone()).or_default();
             #[expect(clippy::cast_precision_loss, reason = "numbers of CPUs are small")]
             let cpus = cpus as f64;
-            entry.cpus += cpus;
-            entry.nodes += 1.0;
-            entry.dollars += instance.price;
+            if counted {
+                entry.cpus += cpus;
+                entry.nodes += 1.0;
+                entry.dollars += instance.price;
+            }
             if !owners.contains_key(instance.id.as_str()) {
                 // EC2 is asked for nothing in a zone that is shifted away from.
                 let waits = controller.world().is_shifted(&instance.offering.zone);
@@ -306,13 +311,13 @@ impl Checker {
         self.check_limits(&sold, now);
     }
 
-    /// What EC2 runs for a NodePool against its limits of cpu, nodes and dollars per hour.
+    /// What EC2 runs for a NodePool, less what leaves by force, against its limits of cpu, nodes and dollars per hour.
     fn check_limits(&mut self, sold: &BTreeMap<String, Sold>, now: Timestamp) {
         let mut passed = Vec::new();
         for (pool, sold) in sold {
             let Some(object) = self.pools.get(pool) else { continue };
             let limits = &object["spec"]["limits"];
-            let dollars = &object["metadata"]["annotations"]["nodeless.sh/dollars-per-hour"];
+            let annotated = &object["metadata"]["annotations"]["nodeless.sh/dollars-per-hour"];
             let number = |value: &Value| match value {
                 Value::String(text) => text.parse::<f64>().ok(),
                 other => other.as_f64(),
@@ -320,7 +325,8 @@ impl Checker {
             for (what, used, limit) in [
                 ("CPUs", sold.cpus, &limits["cpu"]),
                 ("nodes", sold.nodes, &limits["nodes"]),
-                ("dollars per hour", sold.dollars, dollars),
+                ("dollars per hour", sold.dollars, &limits["nodeless.sh/dollars-per-hour"]),
+                ("dollars per hour", sold.dollars, annotated),
             ] {
                 // Prices are added up in another order than where they are counted.
                 if let Some(limit) = number(limit).filter(|limit| used > limit + 1e-6) {
@@ -384,6 +390,13 @@ impl Checker {
         let pods = pods.map(|list| list.items).unwrap_or_default();
         (self.pending.len(), pods.iter().filter(|pod| text(pod, "/status/phase") == "Running").count())
     }
+}
+
+/// Whether a node leaves although nobody here chose that: its NodePool may have another one from then on.
+fn is_taken(claim: &NodeClaim) -> bool {
+    let reason = claim.status.termination.as_ref().filter(|_| claim.status.node_name.is_some()).map(|end| end.reason);
+    let taken = ["expired", "interrupted", "unhealthy", "deleted", "garbage_collected"];
+    claim.phase >= Phase::Draining && reason.is_some_and(|reason| taken.contains(&reason.as_str()))
 }
 
 /// The reason, in the words of budgets, of a claim that leaves by choice. Karpenter no longer counts a node whose instance

@@ -128,6 +128,7 @@ fn what_ec2_runs_may_not_pass_a_limit() {
         (json!({ "cpu": "5" }), Value::Null),
         (json!({ "nodes": "2" }), Value::Null),
         (json!({}), json!({ "nodeless.sh/dollars-per-hour": "0.2" })),
+        (json!({ "nodeless.sh/dollars-per-hour": "0.2" }), Value::Null),
     ] {
         let mut run = calm();
         let pool = deeds::resource("NodePool").unwrap();
@@ -137,6 +138,20 @@ fn what_ec2_runs_may_not_pass_a_limit() {
         claim.status.looked_after = Some(run.controller.world().now());
         write(&run, &claim);
         assert_eq!(broken(&mut run), only("the limits of NodePools hold"), "{change}");
+    }
+}
+
+#[test]
+fn what_leaves_by_force_does_not_count_against_a_limit() {
+    for (reason, counts) in [(TerminationReason::Interrupted, false), (TerminationReason::Drifted, true)] {
+        let mut run = calm();
+        let all = claims(&run);
+        let pool = deeds::resource("NodePool").unwrap();
+        let change = json!({ "spec": { "limits": { "nodes": (all.len() - 1).to_string() } } });
+        patch(&run, &pool, "", "general", &change);
+        let mut claim = all[0].clone();
+        leave(&run, &mut claim, reason);
+        assert_eq!(broken(&mut run).contains("the limits of NodePools hold"), counts, "{reason:?}");
     }
 }
 

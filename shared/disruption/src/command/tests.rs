@@ -41,6 +41,7 @@ fn command(candidates: usize) -> Command {
         savings_per_hour: 0.0,
         evictions: Vec::new(),
         placements: Vec::new(),
+        drains_first: false,
         score: None,
         decided: at(0),
     }

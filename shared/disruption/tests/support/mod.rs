@@ -6,7 +6,7 @@ pub mod first_node;
 
 use jiff::Timestamp;
 use nodeless_disruption::*;
-use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
+use nodeless_model::claim::{Charge, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::{BudgetNodes, PoolUsage};
 use nodeless_model::*;
@@ -218,7 +218,9 @@ impl World {
             security_group_ids: Vec::new(),
             launched: at(3010),
         });
-        let mut spec = NodeClaimSpec { taints: pool.template.taints.clone(), ..NodeClaimSpec::default() };
+        let charge =
+            Charge { resources: kind.capacity.clone().with("nodes", Quantity::from_units(1)), dollars_per_hour: price };
+        let mut spec = NodeClaimSpec { taints: pool.template.taints.clone(), charge, ..NodeClaimSpec::default() };
         spec.annotations.insert(labels::NODE_POOL_HASH.into(), "hash-1".into());
         spec.annotations.insert(labels::NODE_POOL_HASH_VERSION.into(), "v-test".into());
         let mut claim = NodeClaim {

@@ -147,7 +147,8 @@ impl Interrupter {
             self.queue.wake_claims(&names).await?;
             self.queue.wake_planner(WakeSource::Interruption).await?;
             // Wake-ups of one second are one message. One that was answered before these claims were written would leave
-            // their pods to the heartbeat.
+            // their pods to the heartbeat, and one that was answered before lifecycle took them off their NodePools' limits
+            // would find no room there.
             self.queue.wake_planner_after(PLAN_AGAIN).await?;
         }
         // Not before the drains: a mark that cannot be written costs a launch, a drain that does not begin costs pods.

@@ -28,8 +28,9 @@ pub enum Action {
     UpdateClaim(Box<NodeClaim>),
     /// The same. Where somebody else wrote it first, it is read anew.
     ChangeClaim(Box<NodeClaim>),
-    /// Write a claim that this plan tells to leave, unless somebody else wrote it.
-    EndClaim(Box<NodeClaim>),
+    /// Write a claim that this plan tells to leave, unless somebody else wrote it meanwhile; in the same write its NodePool gets back
+    /// what the claim does not count for any more.
+    RetireClaim(Box<NodeClaim>),
     /// Write the claims of a launch group: all of them, or none that is ever launched.
     CreateGroup(Vec<NodeClaim>, PoolLimits),
     /// Write the claim of a command's replacement, unless it is there already.

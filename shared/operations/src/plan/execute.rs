@@ -5,6 +5,7 @@ use super::action::{Action, Batch, PlanLine, Written};
 use super::commands::encode;
 use super::snapshot::{Snapshot, WorkBudget};
 use super::unfinished::remembered_until;
+use crate::leaving;
 use crate::lines::{
     ClaimRefused, CommandStepped, CommandWaits, DisruptionSkipped, DisruptionStopped, Failed, ObjectSkipped,
     PlanUnfinished,
@@ -13,8 +14,9 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
+use nodeless_lifecycle::charge_when_written;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::{Commit, Committed, Created, MOST_TOGETHER, PoolLimits, StoredCommand};
+use nodeless_ports::claims::{Commit, Committed, Created, Leaving, MOST_TOGETHER, PoolLimits, StoredCommand};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
 use serde::{Deserialize, Serialize};
@@ -88,12 +90,13 @@ impl Execute for Live<'_> {
             return written;
         }
         let alike = |one: &Action, next: &Action| {
-            (touches_one_item(one) && touches_one_item(next)) || (ended(one).is_some() && ended(next).is_some())
+            (touches_one_item(one) && touches_one_item(next))
+                || retired(one).zip(retired(next)).is_some_and(|(one, next)| one.node_pool == next.node_pool)
         };
         for alike in batch.actions.chunk_by(alike) {
-            let leaving: Vec<NodeClaim> = alike.iter().filter_map(ended).cloned().collect();
+            let leaving: Vec<&NodeClaim> = alike.iter().filter_map(retired).collect();
             for together in leaving.chunks(MOST_TOGETHER) {
-                written.extend(self.end_claims(together).await);
+                written.extend(self.retire_together(together).await);
             }
             if leaving.is_empty() {
                 for together in alike.chunks(AT_ONCE) {
@@ -116,8 +119,16 @@ const fn touches_one_item(action: &Action) -> bool {
 }
 
 /// The claim that an action tells to leave.
-fn ended(action: &Action) -> Option<&NodeClaim> {
-    if let Action::EndClaim(claim) = action { Some(claim) } else { None }
+fn retired(action: &Action) -> Option<&NodeClaim> {
+    if let Action::RetireClaim(claim) = action { Some(claim) } else { None }
+}
+
+/// A claim that was told to leave, as it is written now.
+fn there(leaving: Leaving) -> Written {
+    let Leaving { mut claim, charge } = leaving;
+    claim.version += 1;
+    claim.spec.charge = charge.unwrap_or(claim.spec.charge);
+    Written::There(Box::new(claim))
 }
 
 impl Live<'_> {
@@ -154,8 +165,8 @@ impl Live<'_> {
             }
             Action::PutRegistrations(stored) => version(claims.put_registrations(stored).await),
             Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
+            Action::RetireClaim(claim) => self.retire(claim).await,
             Action::ChangeClaim(claim) => self.change(claim).await,
-            Action::EndClaim(claim) => self.end_claim(claim).await,
             Action::CreateGroup(group, limits) => self.create_group(group, limits).await,
             Action::CreateReplacement(claim, limits) => self.create_replacement(claim, limits).await,
             Action::PutCommand(record) => self.put_command(record).await,
@@ -221,22 +232,30 @@ impl Live<'_> {
         Ok(committed)
     }
 
-    /// Writes claims that leave, together where nobody else wrote one of them.
-    async fn end_claims(&self, claims: &[NodeClaim]) -> Vec<Written> {
-        let together = claims.len() > 1 && matches!(self.commit(Commit::Leave(claims)).await, Ok(Committed::Written));
-        if together {
-            return claims.iter().map(|claim| Written::Version(claim.version + 1)).collect();
+    /// Writes claims of one NodePool that leave, together where nobody else wrote one of them.
+    async fn retire_together(&self, claims: &[&NodeClaim]) -> Vec<Written> {
+        let leaving: Vec<Leaving> = claims.iter().map(|claim| leaving::charged(claim)).collect();
+        if claims.len() > 1 && matches!(self.commit(Commit::Leave(&leaving)).await, Ok(Committed::Written)) {
+            return leaving.into_iter().map(there).collect();
         }
         let mut written = Vec::with_capacity(claims.len());
         for claim in claims {
-            written.push(self.end_claim(claim).await);
+            written.push(self.retire(claim).await);
         }
         written
     }
 
-    async fn end_claim(&self, claim: &NodeClaim) -> Written {
-        let committed = self.commit(Commit::Leave(std::slice::from_ref(claim))).await;
-        decided(committed, claim.version)
+    async fn retire(&self, claim: &NodeClaim) -> Written {
+        let mut leaving = leaving::charged(claim);
+        let mut committed = self.commit(Commit::Leave(std::slice::from_ref(&leaving))).await;
+        if leaving.charge.is_some() && committed.as_ref().is_err_and(leaving::is_busy) {
+            leaving.charge = None;
+            committed = self.commit(Commit::Leave(std::slice::from_ref(&leaving))).await;
+        }
+        match decided(committed, claim.version) {
+            Written::Version(_) => there(leaving),
+            refused => refused,
+        }
     }
 
     async fn change(&self, claim: &NodeClaim) -> Written {
@@ -362,8 +381,11 @@ impl Assumed<'_> {
 
     fn one(&self, action: &Action) -> Written {
         match action {
-            Action::UpdateClaim(claim) | Action::ChangeClaim(claim) | Action::EndClaim(claim) => {
-                Written::Version(claim.version + 1)
+            Action::UpdateClaim(claim) | Action::ChangeClaim(claim) => Written::Version(claim.version + 1),
+            Action::RetireClaim(claim) => {
+                let mut written = NodeClaim { version: claim.version + 1, ..claim.as_ref().clone() };
+                written.spec.charge = charge_when_written(claim, None).unwrap_or(written.spec.charge);
+                Written::There(Box::new(written))
             }
             Action::CreateReplacement(claim, _) => {
                 Written::There(Box::new(NodeClaim { version: 1, ..claim.as_ref().clone() }))

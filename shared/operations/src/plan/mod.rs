@@ -6,6 +6,7 @@
 
 mod action;
 mod assume;
+mod beyond_limits;
 mod budgets;
 mod buffers;
 mod churn;

@@ -6,10 +6,11 @@ mod launch;
 mod observe;
 
 use crate::context::Context;
+use crate::leaving;
 use crate::lines::{ClaimStepped, ClaimWaits, Failed};
 use crate::offers::CatalogCache;
 use crate::registrations;
-use nodeless_lifecycle::{Effect, Needs, Registration, Settings, Step, step};
+use nodeless_lifecycle::{Effect, Needs, Registration, Settings, Step, charge_when_written, step};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue};
 use nodeless_telemetry::{Metric, Metrics};
@@ -167,21 +168,18 @@ impl Reconciler {
         step: &Step,
         metrics: &mut Metrics,
     ) -> Result<Option<NodeClaim>, PortError> {
-        let mut written = step.claim.clone();
-        if *before == written && step.charge.is_none() {
-            return Ok(Some(written));
+        let next = &step.claim;
+        if *before == *next && charge_when_written(next, step.charge.as_ref()).is_none() {
+            return Ok(Some(next.clone()));
         }
-        if let Some(came_to) = Registration::of(before, &written) {
+        if let Some(came_to) = Registration::of(before, next) {
             registrations::note(self.claims.as_ref(), &self.context, before, came_to).await?;
         }
-        match self.claims.update(&written, step.charge.as_ref()).await {
-            Ok(version) => written.version = version,
+        let written = match leaving::write(self.claims.as_ref(), next, step.charge.as_ref()).await {
+            Ok(written) => written,
             Err(error) if error.kind == ErrorKind::Conflict => return Ok(None),
             Err(error) => return Err(error),
-        }
-        if let Some(charge) = &step.charge {
-            written.spec.charge = charge.clone();
-        }
+        };
         if before.phase != written.phase {
             self.tell(before, &written, metrics);
         }

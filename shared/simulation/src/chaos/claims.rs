@@ -216,7 +216,7 @@ impl Claims for ChaoticClaims {
     async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
         let (operation, subject) = match commit {
             Commit::Launch(claims, _) => ("claims create", names(claims)),
-            Commit::Leave(claims) => ("claims update", names(claims)),
+            Commit::Leave(leaving) => ("claims update", names(leaving.iter().map(|one| &one.claim))),
             Commit::Command(command) => ("claims put command", command.id.clone()),
         };
         let accepted = |committed: &Committed| *committed == Committed::Written;
@@ -224,8 +224,8 @@ impl Claims for ChaoticClaims {
     }
 }
 
-fn names(claims: &[NodeClaim]) -> String {
-    let names: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
+fn names<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>) -> String {
+    let names: Vec<&str> = claims.into_iter().map(|claim| claim.name.as_str()).collect();
     names.join(" ")
 }
 

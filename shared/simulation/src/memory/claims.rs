@@ -121,7 +121,7 @@ impl Table {
         claims: &[NodeClaim],
         limits: Option<&PoolLimits>,
     ) -> Result<Created, PortError> {
-        let node_pool = node_pool_of(operation, claims)?;
+        let node_pool = node_pool_of(operation, claims.iter())?;
         if self.has_all(claims) {
             return Ok(Created::AlreadyThere);
         }
@@ -541,11 +541,13 @@ impl Claims for MemoryClaims {
                 Commit::Launch(claims, _) if table.has_all(claims) => return Ok(Committed::AlreadyThere),
                 _ if !current => return Ok(Committed::Overtaken),
                 Commit::Launch(claims, limits) => Committed::created(table.create(operation, claims, Some(limits))?),
-                Commit::Leave(claims) => {
-                    if let Some(changed) = claims.iter().find(|claim| !table.is_as_read(claim)) {
-                        return Err(conflict(operation, &changed.name));
+                Commit::Leave(leaving) => {
+                    if let Some(changed) = leaving.iter().find(|one| !table.is_as_read(&one.claim)) {
+                        return Err(conflict(operation, &changed.claim.name));
                     }
-                    claims.iter().try_for_each(|claim| table.update(operation, claim, None).map(drop))?;
+                    for one in leaving {
+                        table.update(operation, &one.claim, one.charge.as_ref())?;
+                    }
                     Committed::Written
                 }
                 Commit::Command(command) => {

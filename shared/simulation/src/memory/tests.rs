@@ -3,7 +3,7 @@ use crate::world::WorldClock;
 use jiff::Timestamp;
 use nodeless_model::claim::Charge;
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
-use nodeless_ports::claims::{Commit, Committed, Created, PoolLimits};
+use nodeless_ports::claims::{Commit, Committed, Created, Leaving, PoolLimits};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Claims, ErrorKind, Queue};
 use std::sync::Arc;
@@ -64,11 +64,14 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     let refused = claims.commit(Commit::Launch(&[claim("c", 2)], &limits), current).await;
     assert_eq!(refused, Ok(Committed::LimitReached { resource: "cpu".into() }));
     let written = claims.list().await.unwrap();
-    assert_eq!(claims.commit(Commit::Leave(&written), read).await, Ok(Committed::Overtaken));
-    assert_eq!(claims.commit(Commit::Leave(&written), current).await, Ok(Committed::Written));
-    let conflict = claims.commit(Commit::Leave(&written), current + 1).await.unwrap_err();
+    let leaving: Vec<Leaving> =
+        written.iter().map(|claim| Leaving { claim: claim.clone(), charge: Some(charge(3, 0.1)) }).collect();
+    assert_eq!(claims.commit(Commit::Leave(&leaving), read).await, Ok(Committed::Overtaken));
+    assert_eq!(claims.commit(Commit::Leave(&leaving), current).await, Ok(Committed::Written));
+    let conflict = claims.commit(Commit::Leave(&leaving), current + 1).await.unwrap_err();
     assert_eq!(conflict.kind, ErrorKind::Conflict);
     assert_eq!((written.len(), claims.plan_revision().await), (1, Ok(current + 1)));
+    assert_eq!(claims.usage().await.unwrap()["default"].resources, charge(3, 0.0).resources);
 }
 
 #[tokio::test]

@@ -459,6 +459,7 @@ mod tests {
             evictions: Vec::new(),
             placements: Vec::new(),
             score: None,
+            drains_first: false,
             decided: Timestamp::UNIX_EPOCH,
         };
         let proposed = CommandRecord { version: 3, ..CommandRecord::propose(command) };

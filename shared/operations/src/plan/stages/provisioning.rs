@@ -2,6 +2,7 @@
 
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, Stage, Written};
+use crate::plan::beyond_limits;
 use crate::plan::budgets;
 use crate::plan::buffers::{self, Reserved};
 use crate::plan::facts::Facts;
@@ -138,6 +139,7 @@ impl Launching {
         actions.extend(created.lines);
         outcome.add(hold(self.held, placed));
         outcome.events.extend(nominations(&created.claims, placed));
+        outcome.events.extend(beyond_limits::told(&created.claims, facts));
         actions.extend(story(placed, &outcome, facts));
         outcome.add(refuse(placed));
         if !placed.problem.pods.is_empty() {

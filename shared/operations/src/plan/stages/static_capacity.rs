@@ -7,6 +7,7 @@
 use crate::events::on_node;
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::plan::beyond_limits;
 use crate::plan::commands::Commands;
 use crate::plan::disrupt::{doubt, input};
 use crate::plan::facts::Facts;
@@ -168,6 +169,7 @@ impl Keeping {
                 actions.push(Action::WakePlanner);
             }
             actions.extend(created.lines);
+            outcome.events.extend(beyond_limits::told(&created.claims, Facts { claims: &claims, ..facts }));
             claims.extend(created.claims);
             outcome.add(created.outcome);
             outcome.add(shortage(&node_pool, short, facts));
@@ -209,7 +211,7 @@ fn leaving(going: Vec<Going>, facts: Facts<'_>) -> Vec<Leaving> {
 }
 
 fn updates(leaving: &[Leaving]) -> Vec<Action> {
-    leaving.iter().map(|one| Action::EndClaim(Box::new(one.after.clone()))).collect()
+    leaving.iter().map(|one| Action::RetireClaim(Box::new(one.after.clone()))).collect()
 }
 
 /// What comes of claims that were told to leave: those that were written are looked after, and one that somebody else wrote at
@@ -222,7 +224,7 @@ fn left(
 ) -> (Vec<Action>, Outcome) {
     let (mut outcome, mut names, mut told) = (Outcome::default(), Vec::new(), BTreeSet::new());
     for (Leaving { going, place, after }, answer) in leaving.into_iter().zip(written) {
-        let Written::Version(version) = answer else {
+        let Written::There(written) = answer else {
             if let (Some(why), false) = (answer.problem(), matches!(answer, Written::Conflict(_))) {
                 outcome.report.problems.push(format!("NodeClaim {}: {why}", after.name));
             }
@@ -232,8 +234,12 @@ fn left(
         outcome.events.extend(leaving_events(&going));
         told.insert(going.message);
         names.push(after.name.clone());
+        if written.spec.charge != after.spec.charge {
+            // What takes its place may not have had room in the limits as they were read.
+            outcome.report.wait_at_most(SOON);
+        }
         if let Some(claim) = claims.get_mut(place) {
-            *claim = NodeClaim { version: *version, ..after };
+            *claim = written.as_ref().clone();
         }
     }
     if names.is_empty() {

@@ -75,8 +75,7 @@ pub(super) static ALL_BUDGETS: Kind<PodDisruptionBudget> = Kind {
     reduce: converted::<slim::PodDisruptionBudget, PodDisruptionBudget>,
     fields: "",
 };
-pub(super) static ALL_NODE_POOLS: Kind<NodePool> =
-    Kind { resource: || NODE_POOLS.clone(), reduce: pool, fields: "" };
+pub(super) static ALL_NODE_POOLS: Kind<NodePool> = Kind { resource: || NODE_POOLS.clone(), reduce: pool, fields: "" };
 pub(super) static NODE_POOL_STATUSES: Kind<(String, NodePoolStatus)> =
     Kind { resource: || NODE_POOLS.clone(), reduce: pool_status, fields: "" };
 pub(super) static ALL_NODE_OVERLAYS: Kind<(NodeOverlay, NodeOverlayStatus)> =
