@@ -85,7 +85,9 @@ def client(proxy: Proxy, service: str) -> Any:
 def policy(*actions: str) -> Policy:
     quoted = ", ".join(f'"{action}"' for action in actions)
     condition = '{"StringEqualsIfExists": {"aws:ResourceTag/owner": "us"}}'
-    return Policy.parse(f'{{"Version": "2012-10-17", "Statement": {{"Effect": "Allow", "Action": [{quoted}], "Resource": "*", "Condition": {condition}}}}}')
+    return Policy.parse(
+        f'{{"Version": "2012-10-17", "Statement": {{"Effect": "Allow", "Action": [{quoted}], "Resource": "*", "Condition": {condition}}}}}'
+    )
 
 
 def test_calls_reach_the_server_that_speaks_their_service_and_answers_come_back(servers: dict[str, Any], proxy: Proxy) -> None:

@@ -50,7 +50,9 @@ class TestStatements:
         documents = [json.dumps({"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": a, "Resource": "*"}}) for a in ("s:A", "s:B")]
         assert Policy.parse(*documents).allowed_actions() == {"s:A", "s:B"}
 
-    @pytest.mark.parametrize(("pattern", "decision"), [("s:Act", ALLOWED), ("S:ACT", ALLOWED), ("s:A?t", ALLOWED), ("s:*", ALLOWED), ("*", ALLOWED), ("s:A", DENIED)])
+    @pytest.mark.parametrize(
+        ("pattern", "decision"), [("s:Act", ALLOWED), ("S:ACT", ALLOWED), ("s:A?t", ALLOWED), ("s:*", ALLOWED), ("*", ALLOWED), ("s:A", DENIED)]
+    )
     def test_actions_are_matched_in_any_case_with_wildcards(self, pattern: str, decision: Decision) -> None:
         assert policy(allow(pattern)).decide(Request("s:Act", "r")) is decision
 
@@ -247,7 +249,8 @@ def asked(call: Call) -> dict[tuple[str, str], dict[str, object]]:
     function = f"arn:aws:lambda:eu-west-1:{ACCOUNT}:function:planner"
     assert all((r.context["aws:requestedregion"], r.context["lambda:sourcefunctionarn"]) == ("eu-west-1", function) for r in found)
     return {
-        (r.action, r.resource.removeprefix(f"arn:aws:ec2:eu-west-1:{ACCOUNT}:")): {k: v for k, v in r.context.items() if k not in OF_EVERY_CALL} for r in found
+        (r.action, r.resource.removeprefix(f"arn:aws:ec2:eu-west-1:{ACCOUNT}:")): {k: v for k, v in r.context.items() if k not in OF_EVERY_CALL}
+        for r in found
     }
 
 
@@ -272,7 +275,10 @@ class TestCalls:
             calls.read("POST", "/", {}, b"")
 
     def test_a_fleet_asks_for_all_that_its_template_and_its_overrides_name(self) -> None:
-        template = {"LaunchTemplateSpecification": {"LaunchTemplateName": "nodeless/a", "Version": "$Latest"}, "Overrides": [{"SubnetId": "subnet-0a"}, {"SubnetId": "subnet-0b"}]}
+        template = {
+            "LaunchTemplateSpecification": {"LaunchTemplateName": "nodeless/a", "Version": "$Latest"},
+            "Overrides": [{"SubnetId": "subnet-0a"}, {"SubnetId": "subnet-0b"}],
+        }
         call = sent(
             "ec2", "create_fleet", Type="instant", LaunchTemplateConfigs=[template],
             TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "spot"},
@@ -301,12 +307,23 @@ class TestCalls:
             NetworkInterfaces=[{"DeviceIndex": 0, "SubnetId": "subnet-0a", "Groups": ["sg-0b"]}], Placement={"GroupName": "near"},
             InstanceMarketOptions={"MarketType": "spot"}, TagSpecifications=[tag_specification("instance", "x")],
         ))  # fmt: skip
-        assert {"subnet/subnet-0a", "security-group/sg-0a", "security-group/sg-0b", "placement-group/near", "spot-instances-request/*"} <= {r for _, r in found}
+        assert {"subnet/subnet-0a", "security-group/sg-0a", "security-group/sg-0b", "placement-group/near", "spot-instances-request/*"} <= {
+            r for _, r in found
+        }
         assert found["ec2:RunInstances", "volume/*"] == {}, "nothing tags the volume"
         assert ("ec2:CreateTags", "volume/*") not in found
 
     def test_an_interface_that_exists_is_asked_for_by_its_id(self) -> None:
-        found = asked(sent("ec2", "run_instances", MinCount=1, MaxCount=1, ImageId="ami-0a", NetworkInterfaces=[{"DeviceIndex": 0, "NetworkInterfaceId": "eni-0b"}]))
+        found = asked(
+            sent(
+                "ec2",
+                "run_instances",
+                MinCount=1,
+                MaxCount=1,
+                ImageId="ami-0a",
+                NetworkInterfaces=[{"DeviceIndex": 0, "NetworkInterfaceId": "eni-0b"}],
+            )
+        )
         assert {r for _, r in found if r.startswith("network-interface")} == {"network-interface/eni-0b"}
 
     def test_launch_templates_are_made_with_tags_and_deleted_by_them(self) -> None:
@@ -318,7 +335,9 @@ class TestCalls:
             ("ec2:CreateTags", "launch-template/*"): {**tags, "ec2:createaction": "CreateLaunchTemplate"},
         }
         owned = {"aws:resourcetag/kubernetes.io/cluster/ours": "owned"}
-        assert asked(sent("ec2", "delete_launch_template", LaunchTemplateName="nodeless/a")) == {("ec2:DeleteLaunchTemplate", "launch-template/lt-0a"): owned}
+        assert asked(sent("ec2", "delete_launch_template", LaunchTemplateName="nodeless/a")) == {
+            ("ec2:DeleteLaunchTemplate", "launch-template/lt-0a"): owned
+        }
 
     def test_instances_are_ended_and_tagged_one_by_one(self) -> None:
         owned = {"aws:resourcetag/kubernetes.io/cluster/ours": "owned"}
@@ -341,15 +360,28 @@ class TestCalls:
         writes = {"t": [{"PutRequest": {"Item": key}}, {"DeleteRequest": {"Key": other}}]}
         assert partitions("batch_write_item", RequestItems=writes) == {("dynamodb:BatchWriteItem", table): ("ours", "theirs")}
         assert partitions("batch_get_item", RequestItems={"t": {"Keys": [other]}}) == {("dynamodb:BatchGetItem", table): ("theirs",)}
-        transaction = [{"Put": {"TableName": "t", "Item": key}}, {"ConditionCheck": {"TableName": "t", "Key": other, "ConditionExpression": "attribute_exists(pk)"}}]
+        transaction = [
+            {"Put": {"TableName": "t", "Item": key}},
+            {"ConditionCheck": {"TableName": "t", "Key": other, "ConditionExpression": "attribute_exists(pk)"}},
+        ]
         assert partitions("transact_write_items", TransactItems=transaction) == {
             ("dynamodb:PutItem", table): ("ours",),
             ("dynamodb:ConditionCheckItem", table): ("theirs",),
         }
         values = {":p": {"S": "ours"}, ":s": {"S": "nodeclaim#"}}
-        query = {"TableName": "t", "KeyConditionExpression": "begins_with(sk, :s) AND #p = :p", "ExpressionAttributeNames": {"#p": "pk"}, "ExpressionAttributeValues": values}
+        query = {
+            "TableName": "t",
+            "KeyConditionExpression": "begins_with(sk, :s) AND #p = :p",
+            "ExpressionAttributeNames": {"#p": "pk"},
+            "ExpressionAttributeValues": values,
+        }
         assert partitions("query", **query) == {("dynamodb:Query", table): ("ours",)}
-        index = {"TableName": "t", "IndexName": "instance", "KeyConditionExpression": "instanceId = :i", "ExpressionAttributeValues": {":i": {"S": "i-0a"}}}
+        index = {
+            "TableName": "t",
+            "IndexName": "instance",
+            "KeyConditionExpression": "instanceId = :i",
+            "ExpressionAttributeValues": {":i": {"S": "i-0a"}},
+        }
         assert partitions("query", **index) == {("dynamodb:Query", f"{table}/index/instance"): ("i-0a",)}
         assert asked(sent("dynamodb", "scan", TableName="t")) == {("dynamodb:Scan", table): {}}
 
@@ -360,7 +392,9 @@ class TestCalls:
         assert asked(sent("sqs", "send_message_batch", QueueUrl=url, Entries=[{"Id": "1", "MessageBody": "m"}])) == {("sqs:SendMessage", queue): {}}
 
     def test_parameters_of_amazon_are_nobodys(self) -> None:
-        assert asked(sent("ssm", "get_parameter", Name="/aws/service/eks/x")) == {("ssm:GetParameter", "arn:aws:ssm:eu-west-1::parameter/aws/service/eks/x"): {}}
+        assert asked(sent("ssm", "get_parameter", Name="/aws/service/eks/x")) == {
+            ("ssm:GetParameter", "arn:aws:ssm:eu-west-1::parameter/aws/service/eks/x"): {}
+        }
         assert asked(sent("ssm", "get_parameter", Name="/mine")) == {("ssm:GetParameter", f"arn:aws:ssm:eu-west-1:{ACCOUNT}:parameter/mine"): {}}
 
     def test_clusters_prices_and_shifts(self) -> None:

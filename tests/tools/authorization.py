@@ -292,7 +292,7 @@ def _scan(call: Call, account: Account) -> Iterator[Request]:
     yield Request("dynamodb:Scan", _table_arn(call, account, call.parameters["TableName"], call.parameters.get("IndexName")))
 
 
-def _queue(call: Call, account: Account) -> Iterator[Request]:
+def _queue(call: Call, account: Account) -> Iterator[Request]:  # noqa: ARG001 the URL names the owner
     owner, name = call.parameters["QueueUrl"].rstrip("/").rsplit("/", 2)[-2:]
     if not owner.isdigit():
         raise Unknown(f"{call}: whose queue {call.parameters['QueueUrl']} is")

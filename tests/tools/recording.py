@@ -12,7 +12,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ class EmulatedAccount:
     def role_arn(self, name: str) -> str:
         return self._iam.get_role(RoleName=name)["Role"]["Arn"]
 
-    @lru_cache(maxsize=None)  # noqa: B019 lives as long as its test
+    @cache  # noqa: B019 lives as long as its test
     def partition_key(self, table: str, index: str | None) -> str:
         described = self._dynamodb.describe_table(TableName=table)["Table"]
         schemas = {i["IndexName"]: i["KeySchema"] for i in described.get("GlobalSecondaryIndexes", ())} | {None: described["KeySchema"]}
@@ -186,9 +186,10 @@ def signed_by_name(zips: Path, destination: Path) -> Path:
     start = '#!/bin/sh\nhere=$(dirname "$0")\nchmod +x "$here/function"\nexport AWS_ACCESS_KEY_ID=$AWS_LAMBDA_FUNCTION_NAME\nexec "$here/function"\n'
     for name in FUNCTIONS:
         (destination / name).mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(zips / name / "bootstrap.zip") as built, zipfile.ZipFile(
-            destination / name / "bootstrap.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1
-        ) as archive:
+        with (
+            zipfile.ZipFile(zips / name / "bootstrap.zip") as built,
+            zipfile.ZipFile(destination / name / "bootstrap.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        ):
             for entry, content in (("bootstrap", start.encode()), ("function", built.read("bootstrap"))):
                 info = zipfile.ZipInfo(entry)
                 info.external_attr = 0o755 << 16
