@@ -16,7 +16,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from tools.authorization import Tags
+from tools.authorization import Gone, Tags
 from tools.iam import Policy
 from tools.recording import Proxy, signed_by_name
 from tools.terraform import placeholder_artifacts
@@ -35,6 +35,9 @@ class Account:
 
     def tags(self, resource_id: str) -> Tags:  # noqa: ARG002 the same for all
         return {"owner": "us"} if self.owned else {}
+
+    def template(self, name_or_id: str) -> tuple[str, dict[str, Any]]:
+        raise Gone(name_or_id)
 
 
 @pytest.fixture
@@ -126,6 +129,12 @@ def test_a_call_that_cannot_be_judged_is_passed_on_and_fails_the_test(servers: d
     assert len(servers["seen"]["world"]) == 1
     (unread,) = proxy.recording.denied({"planner": policy("ec2:DeleteVolume")})
     assert "tests/tools/authorization.py" in unread
+
+
+def test_a_call_about_something_that_is_gone_needs_no_right(servers: dict[str, Any], proxy: Proxy) -> None:
+    client(proxy, "ec2").delete_launch_template(LaunchTemplateName="nodeless/a")
+    assert len(servers["seen"]["world"]) == 1
+    assert proxy.recording.denied({"planner": policy("ec2:DescribeSubnets")}) == []
 
 
 def test_a_server_that_is_gone_is_an_error_of_the_call(servers: dict[str, Any], tmp_path: Path) -> None:

@@ -183,6 +183,12 @@ class TestWhatIsNotKnown:
         with pytest.raises(Unsupported):
             Request("s:Act", "r", {"aws:tagkeys": "one"})
 
+    def test_so_are_tags_of_resources_whose_tags_nobody_reads(self) -> None:
+        tagged = policy(allow(["sqs:SendMessage", "ec2:TerminateInstances"], Condition={"StringNotEquals": {"aws:ResourceTag/team": "x"}}))
+        assert tagged.decide(Request("ec2:TerminateInstances", "i")) is ALLOWED
+        with pytest.raises(Unsupported):
+            tagged.decide(Request("sqs:SendMessage", "q"))
+
     def test_so_are_actions_that_are_allowed_by_a_pattern_when_they_are_counted(self) -> None:
         with pytest.raises(Unsupported):
             policy(allow("s:*")).allowed_actions()

@@ -43,6 +43,10 @@ class Unknown(Exception):
     """A call of which we do not know what AWS asks IAM about it."""
 
 
+class Gone(Exception):
+    """A call names a launch template or an instance profile that does not exist; whoever may make it is told that."""
+
+
 @dataclass(frozen=True)
 class Profile:
     """An instance profile as IAM has it."""
@@ -62,11 +66,11 @@ class Account(Protocol):
         ...
 
     def template(self, name_or_id: str) -> tuple[str, Mapping[str, Any]]:
-        """The id of a launch template, and its latest version's data in DescribeLaunchTemplateVersions' form."""
+        """The id of a launch template, and its latest version's data in DescribeLaunchTemplateVersions' form; or Gone."""
         ...
 
     def profile(self, name: str) -> Profile:
-        """An instance profile."""
+        """An instance profile; or Gone."""
         ...
 
     def role_arn(self, name: str) -> str:

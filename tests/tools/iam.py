@@ -10,8 +10,8 @@ Where each rule comes from, all below https://docs.aws.amazon.com/IAM/latest/Use
 - `ForAllValues` and `ForAnyValue`: reference_policies_condition-single-vs-multi-valued-context-keys.html
 
 What is not known here is an error and never an Allow: an element, an operator, a condition key, a policy variable.
-Not looked at, because the module has none of them: resource policies that give rights, permissions boundaries, session policies,
-policies of the organization.
+Not looked at: resource policies (the module's let EventBridge send to queues and anybody call wake's URL; they give no role
+anything), and permissions boundaries, session policies and policies of the organization, which the module does not have.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ KEYS = (
     "iam:passedtoservice",
     "lambda:sourcefunctionarn",
 )
+# Whose requests know the tags of their resources; of queues, tables, clusters, roles and parameters nobody reads them.
+KNOW_RESOURCE_TAGS = re.compile(r"ec2:.*|iam:.*InstanceProfile")
 # Keys that a request may hold several values of: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 # and the pages of the services in the Service Authorization Reference, where their type is ArrayOfString.
 MULTIVALUED = frozenset({"aws:tagkeys", "dynamodb:leadingkeys"})
@@ -170,8 +172,9 @@ class Statement:
         resource = any(like(pattern, request.resource) for pattern in self.resources)
         if action == self.not_actions or resource == self.not_resources:
             return False
-        # All of them, so that a key nobody knows is an error whatever the others come to.
-        return all([condition.holds(request.context) for condition in self.conditions])
+        if any(c.key.startswith("aws:resourcetag/") for c in self.conditions) and not KNOW_RESOURCE_TAGS.fullmatch(request.action):
+            raise Unsupported(f"statement {self.name} asks for tags of {request.resource}, which nobody has read")
+        return all(condition.holds(request.context) for condition in self.conditions)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import http.client
 import json
 import threading
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .authorization import Account, Profile, Tags, requests
+from botocore.exceptions import ClientError
+
+from .authorization import Account, Gone, Profile, Tags, requests
 from .calls import Call, read, scope
 from .iam import Policy, Request
 from .ministack import Ministack
@@ -48,11 +51,13 @@ class EmulatedAccount:
 
     def template(self, name_or_id: str) -> tuple[str, Mapping[str, Any]]:
         named = {"LaunchTemplateId" if name_or_id.startswith("lt-") else "LaunchTemplateName": name_or_id}
-        (version,) = self._ec2.describe_launch_template_versions(**named, Versions=["$Latest"])["LaunchTemplateVersions"]
+        with gone("InvalidLaunchTemplate"):
+            (version,) = self._ec2.describe_launch_template_versions(**named, Versions=["$Latest"])["LaunchTemplateVersions"]
         return version["LaunchTemplateId"], version["LaunchTemplateData"]
 
     def profile(self, name: str) -> Profile:
-        found = self._profiles.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
+        with gone("NoSuchEntity"):
+            found = self._profiles.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
         roles = [self.role_arn(role["RoleName"]) for role in found["Roles"]]
         arn = f"arn:aws:iam::{self.id}:instance-profile{found['Path']}{found['InstanceProfileName']}"
         return Profile(arn, roles[0] if roles else None, {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())})
@@ -65,6 +70,17 @@ class EmulatedAccount:
         described = self._dynamodb.describe_table(TableName=table)["Table"]
         schemas = {i["IndexName"]: i["KeySchema"] for i in described.get("GlobalSecondaryIndexes", ())} | {None: described["KeySchema"]}
         return next(key["AttributeName"] for key in schemas[index] if key["KeyType"] == "HASH")
+
+
+@contextmanager
+def gone(code: str) -> Iterator[None]:
+    """Raises Gone for an error whose code begins like this."""
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"].startswith(code):
+            raise Gone(str(error)) from error
+        raise
 
 
 @dataclass(frozen=True)
@@ -86,7 +102,12 @@ class Recording:
         """Notes a call. One that cannot be judged is noted as such and fails the test in the end, not the function now."""
         try:
             call = read(method, target, headers, body)
-            self.calls.append(Recorded(call, tuple(requests(call, account))))
+            try:
+                asked = tuple(requests(call, account))
+            except Gone:
+                # Others were quicker. The answer is "not found", and no right was needed for anything.
+                asked = ()
+            self.calls.append(Recorded(call, asked))
         except Exception as problem:  # noqa: BLE001 whatever it is, the test has to hear of it
             self.unread.append(f"{method} {target} {headers.get('X-Amz-Target', '')} {body[:300]!r}: {type(problem).__name__}: {problem}")
 
