@@ -1,6 +1,7 @@
 """The real functions, deployed by the real module: from pending pods to nodes and back to nothing.
 
-Every AWS call that they make is put to the policy of the role that made it; docs/security.md lists what no call needed. Seconds are printed, not asserted: how fast this machine is proves nothing.
+Every AWS call that they make is put to the policy of the role that made it; docs/security.md lists what no call needed.
+Seconds are printed, not asserted: how fast this machine is proves nothing.
 """
 
 from __future__ import annotations
@@ -253,7 +254,7 @@ def warn_of_interruption(deployment: Deployment, instance: str) -> None:
     url = sqs.get_queue_url(QueueName=f"nodeless-{CLUSTER}-interruption")["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody=json.dumps(body))
     function = str(deployment.outputs["function_names"]["interruption"])
-    wait_for("the interruption function to look for the claim", lambda: deployment.recording.used(function), 120)
+    wait_for("the interruption function to look for the claim", lambda: "dynamodb:Query" in deployment.recording.used(function), 120)
 
 
 class Rest(dict):
