@@ -23,7 +23,7 @@ resource "aws_iam_role_policy" "function" {
 
   name   = "nodeless"
   role   = aws_iam_role.function[each.key].id
-  policy = jsonencode({ Version = "2012-10-17", Statement = local.statements[each.key] })
+  policy = jsonencode({ Version = "2012-10-17", Statement = concat(local.statements[each.key], local.in_vpc[each.key]) })
 }
 
 # Network interfaces for functions inside a VPC.
@@ -70,6 +70,29 @@ locals {
     }
   }
 
+  # AWS's policy for functions inside a VPC holds for every network interface and log group of the account. Lambda makes and removes the
+  # interfaces of a function with its role, but not as the function, whose own code is denied it:
+  # https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
+  in_vpc = {
+    for name, f in local.functions : name => [
+      for statement in [
+        {
+          Sid       = "LeaveInterfacesToLambda"
+          Effect    = "Deny"
+          Action    = ["ec2:AssignPrivateIpAddresses", "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:UnassignPrivateIpAddresses"]
+          Resource  = "*"
+          Condition = { ArnEquals = { "lambda:SourceFunctionArn" = "arn:${local.partition}:lambda:${local.region}:${local.account}:function:${local.name}-${name}" } }
+        },
+        {
+          Sid         = "WriteNoOtherLogs"
+          Effect      = "Deny"
+          Action      = ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"]
+          NotResource = "${aws_cloudwatch_log_group.function[name].arn}:*"
+        },
+      ] : statement if var.vpc_config != null && name != "wake"
+    ]
+  }
+
   # The action takes no resource, only the condition.
   read_zonal_shifts = {
     Sid       = "ReadZonalShifts"
@@ -99,7 +122,18 @@ locals {
       "dynamodb:Query",
       "dynamodb:UpdateItem",
     ]
-    Resource = [aws_dynamodb_table.state.arn, "${aws_dynamodb_table.state.arn}/index/*"]
+    Resource = aws_dynamodb_table.state.arn
+    # The table may serve several clusters. Partition keys are the cluster's name, alone or with # and more behind it; EKS lets no
+    # name hold a #. ForAllValues holds for no values, too, but every one of these actions names partition keys.
+    Condition = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = [local.cluster, "${local.cluster}#*"] } }
+  }
+
+  # The index's partition key is the instance, so no condition can tell whose it is; the index holds keys alone.
+  find_claims_of_instances = {
+    Sid      = "FindClaimsOfInstances"
+    Effect   = "Allow"
+    Action   = "dynamodb:Query"
+    Resource = "${aws_dynamodb_table.state.arn}/index/instance"
   }
 
   send = {
@@ -143,6 +177,7 @@ locals {
       local.write_logs["interruption"],
       local.find_cluster,
       local.use_state,
+      local.find_claims_of_instances,
       local.receive["interruption"],
       local.send["interruption"],
     ]
@@ -158,6 +193,7 @@ locals {
       local.write_logs["lifecycle"],
       local.find_cluster,
       local.use_state,
+      local.find_claims_of_instances,
       local.receive["lifecycle"],
       local.send["lifecycle"],
       local.pass_node_role,
@@ -165,13 +201,10 @@ locals {
         Sid    = "ReadEC2"
         Effect = "Allow"
         Action = [
-          "ec2:DescribeCapacityReservations",
           "ec2:DescribeImages",
           "ec2:DescribeInstanceStatus",
           "ec2:DescribeInstances",
           "ec2:DescribeLaunchTemplates",
-          "ec2:DescribePlacementGroups",
-          "ec2:DescribeSecurityGroups",
           "ec2:DescribeSubnets",
         ]
         Resource  = "*"

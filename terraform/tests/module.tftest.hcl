@@ -336,10 +336,33 @@ run "policies_are_scoped" {
     error_message = "No role but the node role may be passed to EC2."
   }
 
+  assert {
+    condition = alltrue(flatten([
+      for p in aws_iam_role_policy.function : [
+        for s in jsondecode(p.policy).Statement : s.Condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] == ["example", "example#*"]
+        if s.Sid != "FindClaimsOfInstances" && anytrue([for a in flatten([s.Action]) : startswith(a, "dynamodb:")])
+      ]
+    ]))
+    error_message = "Items of other clusters in the table must be out of reach."
+  }
+
   # Inline policies of a role may have 10,240 characters together.
   assert {
     condition     = alltrue([for p in aws_iam_role_policy.function : length(p.policy) < 10000])
     error_message = "A role's inline policy is too long for IAM."
+  }
+}
+
+run "inside_a_vpc" {
+  variables {
+    vpc_config = { subnet_ids = ["subnet-0a"], security_group_ids = ["sg-0a"] }
+  }
+
+  assert {
+    condition = sort(flatten([
+      for p in aws_iam_role_policy.function : [for s in jsondecode(p.policy).Statement : s.Condition.ArnEquals["lambda:SourceFunctionArn"] if s.Sid == "LeaveInterfacesToLambda"]
+    ])) == sort([for name in keys(aws_iam_role_policy_attachment.vpc) : "arn:aws:lambda:eu-west-1:111122223333:function:nodeless-example-${name}"])
+    error_message = "AWS's policy for functions inside a VPC holds for every network interface; the functions' own code must be denied it."
   }
 }
 

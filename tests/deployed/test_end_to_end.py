@@ -1,5 +1,6 @@
 """The real functions, deployed by the real module: from pending pods to nodes and back to nothing.
 
+Every AWS call that they make is put to the policy of the role that made it; docs/security.md lists what no call needed.
 Seconds are printed, not asserted: how fast this machine is proves nothing.
 """
 
@@ -15,9 +16,12 @@ from pathlib import Path
 import pytest
 
 from tools import artifacts
+from tools.iam import Policy
 from tools.ministack import Ministack
 from tools.processes import wait_for
-from tools.terraform import copy_module, environment, terraform
+from tools.recording import EmulatedAccount, Proxy, Recording, policies, signed_by_name
+from tools.security import documented_as_unused
+from tools.terraform import ROOT, copy_module, environment, terraform
 from tools.world import World
 
 HERE = Path(__file__).parent
@@ -39,6 +43,8 @@ class Deployment:
     ministack: Ministack
     world: World
     outputs: dict[str, object]
+    recording: Recording
+    policies: dict[str, Policy]
 
     def dead_letters(self) -> dict[str, str]:
         """How many messages were given up, by queue, where there are any."""
@@ -65,8 +71,8 @@ class Deployment:
 
 @pytest.fixture(scope="session")
 def zips(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001 skip before building
-    """The functions, built for this machine."""
-    return artifacts.function_zips(tmp_path_factory.mktemp("zips"))
+    """The functions, built for this machine, each of which signs its calls with its name."""
+    return signed_by_name(artifacts.function_zips(tmp_path_factory.mktemp("zips")), tmp_path_factory.mktemp("signed"))
 
 
 @pytest.fixture(scope="session")
@@ -83,8 +89,16 @@ def world(binary: Path, tmp_path: Path, logs: Path) -> Iterator[World]:
         yield running
 
 
+@pytest.fixture
+def proxy(world: World, ministack: Ministack, logs: Path) -> Iterator[Proxy]:
+    with Proxy(EmulatedAccount(world, ministack), world.aws_url, ministack.url, logs) as running:
+        yield running
+
+
 @pytest.fixture(params=[True, False], ids=["wake", "heartbeat-alone"])
-def deployment(request: pytest.FixtureRequest, ministack: Ministack, world: World, zips: Path, mirror: Path, tmp_path: Path, logs: Path) -> Iterator[Deployment]:
+def deployment(
+    request: pytest.FixtureRequest, ministack: Ministack, world: World, proxy: Proxy, zips: Path, mirror: Path, tmp_path: Path, logs: Path
+) -> Iterator[Deployment]:
     """Applies the module, and destroys it afterwards; then nothing may be left of it."""
     copy_module(tmp_path / "terraform")
     root = Path(shutil.copytree(HERE / "root", tmp_path / "root"))
@@ -94,14 +108,16 @@ def deployment(request: pytest.FixtureRequest, ministack: Ministack, world: Worl
         f"-var=cluster_name={CLUSTER}",
         f"-var=artifacts_directory={zips}",
         f"-var=wake_enabled={json.dumps(request.param)}",
-        f"-var=extra_environment={json.dumps(world.endpoints())}",
+        f"-var=extra_environment={json.dumps(proxy.endpoints())}",
     ]
     terraform(root, "init", f"-plugin-dir={mirror}", env=env, log=logs / "terraform.log")
     terraform(root, "apply", "-auto-approve", *variables, env=env, log=logs / "terraform.log")
     ministack.drop_doubled_mappings(root / "terraform.tfstate")
-    outputs = json.loads(terraform(root, "output", "-json", env=env))
-    yield Deployment(ministack, world, {name: output["value"] for name, output in outputs.items()})
+    outputs = {name: output["value"] for name, output in json.loads(terraform(root, "output", "-json", env=env)).items()}
+    rights = policies(ministack, outputs["function_names"])
+    yield Deployment(ministack, world, outputs, proxy.recording, rights)
     terraform(root, "destroy", "-auto-approve", *variables, env=env, log=logs / "terraform.log")
+    assert not proxy.recording.denied(rights), "AWS would refuse a call that was made while all was destroyed"
     assert ministack.leftovers() == before
     assert not [c for c in world.items("validatingwebhookconfigurations") if c["metadata"]["name"].startswith("nodeless")]
     assert not [r for r in world.items("clusterrolebindings") if r["metadata"]["name"].startswith("nodeless:")]
@@ -123,6 +139,23 @@ def test_pods_get_nodes_and_nodes_go_when_pods_are_gone(deployment: Deployment, 
         assert deployment.ministack.invocations(f"nodeless-{CLUSTER}-wake"), "the API server never called wake"
     scale_down(deployment)
     assert not deployment.dead_letters(), "a message was given up; the functions' logs say why"
+    check_rights(deployment)
+
+
+def check_rights(deployment: Deployment) -> None:
+    """AWS would have allowed every call, and no role may do what nothing needs and docs/security.md does not explain."""
+    recording = deployment.recording
+    print(f"{len(recording.calls)} AWS calls")
+    assert recording.calls, "no call went through the proxy"
+    assert not recording.denied(deployment.policies), "AWS would refuse calls that the functions make"
+    documented = documented_as_unused()
+    unexplained: dict[str, set[str]] = {}
+    for function, deployed in deployment.outputs["function_names"].items():
+        used, allowed = recording.used(deployed), deployment.policies[deployed].allowed_actions()
+        print(f"{function}: used {', '.join(sorted(used))}; unused {', '.join(sorted(allowed - used))}")
+        if not allowed - used <= documented[function]:
+            unexplained[function] = allowed - used - documented[function]
+    assert not unexplained, "roles may do what no call needed and docs/security.md does not list"
 
 
 def check_installation(deployment: Deployment, wake: bool) -> None:
@@ -198,8 +231,10 @@ def condition_of_all(world: World, kind: str, name: str) -> bool:
 
 
 def scale_down(deployment: Deployment) -> None:
+    """The pods go, and one instance is about to be taken at the same time: neither may leave anything behind."""
     world = deployment.world
     world.kubectl("scale", "deployment/inflate", "--replicas=0")
+    warn_of_interruption(deployment, world.instances()[0]["InstanceId"])
 
     def left() -> dict[str, int]:
         counts = {
@@ -212,6 +247,18 @@ def scale_down(deployment: Deployment) -> None:
         return {kind: count for kind, count in counts.items() if count}
 
     wait_for("pods, nodes, claims and instances to be gone", lambda: not (rest := left()) or Rest(rest), 360, every=1)
+
+
+def warn_of_interruption(deployment: Deployment, instance: str) -> None:
+    """What EventBridge sends when EC2 is about to take an instance."""
+    sample = json.loads((ROOT / "events/interruption.spot-warning.json").read_text())
+    body = json.loads(sample["Records"][0]["body"])
+    body["detail"]["instance-id"] = instance
+    sqs = deployment.ministack.client("sqs")
+    url = sqs.get_queue_url(QueueName=f"nodeless-{CLUSTER}-interruption")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(body))
+    function = str(deployment.outputs["function_names"]["interruption"])
+    wait_for("the interruption function to look for the claim", lambda: "dynamodb:Query" in deployment.recording.used(function), 120)
 
 
 class Rest(dict):

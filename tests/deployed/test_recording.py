@@ -1,0 +1,159 @@
+"""The proxy that notes the functions' AWS calls, between an SDK and two servers of the test: no emulator, no network."""
+
+from __future__ import annotations
+
+import threading
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from tools.authorization import Gone, Tags
+from tools.iam import Policy
+from tools.recording import Proxy, signed_by_name
+from tools.terraform import placeholder_artifacts
+
+SUBNETS = b'<DescribeSubnetsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><subnetSet><item><subnetId>subnet-0a</subnetId></item></subnetSet></DescribeSubnetsResponse>'
+REFUSED = b'{"__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "there is no such queue"}'
+
+
+class Account:
+    """An account whose instances carry tags that change when the first of them is terminated."""
+
+    id = "111122223333"
+
+    def __init__(self) -> None:
+        self.owned = True
+
+    def tags(self, resource_id: str) -> Tags:  # noqa: ARG002 the same for all
+        return {"owner": "us"} if self.owned else {}
+
+    def template(self, name_or_id: str) -> tuple[str, dict[str, Any]]:
+        raise Gone(name_or_id)
+
+
+@pytest.fixture
+def servers() -> Iterator[dict[str, Any]]:
+    """What stands for the world and for ministack, with what reached each."""
+    seen: dict[str, list[tuple[str, bytes]]] = {"world": [], "ministack": []}
+    account = Account()
+
+    def server(name: str, status: int, answer: bytes) -> ThreadingHTTPServer:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:  # noqa: N802 the name that http.server calls
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                account.owned &= b"TerminateInstances" not in body
+                seen[name].append((self.headers.get("X-Amz-Target", ""), body))
+                self.send_response(status)
+                self.send_header("X-Of", name)
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: object) -> None:
+                """Says nothing."""
+
+        made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        return made
+
+    made = {"world": server("world", 200, SUBNETS), "ministack": server("ministack", 400, REFUSED)}
+    urls = {name: f"http://127.0.0.1:{server.server_address[1]}" for name, server in made.items()}
+    yield {"urls": urls, "seen": seen, "account": account}
+    for server in made.values():
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def proxy(servers: dict[str, Any], tmp_path: Path) -> Iterator[Proxy]:
+    with Proxy(servers["account"], servers["urls"]["world"], servers["urls"]["ministack"], tmp_path) as running:
+        yield running
+
+
+def client(proxy: Proxy, service: str) -> Any:
+    return boto3.client(
+        service, endpoint_url=proxy.url, region_name="us-east-1", aws_access_key_id="planner", aws_secret_access_key="s",
+        config=Config(retries={"max_attempts": 1, "mode": "standard"}),
+    )  # fmt: skip
+
+
+def policy(*actions: str) -> Policy:
+    quoted = ", ".join(f'"{action}"' for action in actions)
+    condition = '{"StringEqualsIfExists": {"aws:ResourceTag/owner": "us"}}'
+    return Policy.parse(
+        f'{{"Version": "2012-10-17", "Statement": {{"Effect": "Allow", "Action": [{quoted}], "Resource": "*", "Condition": {condition}}}}}'
+    )
+
+
+def test_calls_reach_the_server_that_speaks_their_service_and_answers_come_back(servers: dict[str, Any], proxy: Proxy) -> None:
+    answer = client(proxy, "ec2").describe_subnets()
+    assert [s["SubnetId"] for s in answer["Subnets"]] == ["subnet-0a"]
+    assert answer["ResponseMetadata"]["HTTPHeaders"]["x-of"] == "world"
+    with pytest.raises(ClientError, match="there is no such queue"):
+        client(proxy, "sqs").send_message(QueueUrl=f"{proxy.url}/111122223333/plan", MessageBody="m")
+    assert [len(servers["seen"][name]) for name in ("world", "ministack")] == [1, 1]
+    assert servers["seen"]["ministack"][0][0] == "AmazonSQS.SendMessage"
+    assert proxy.recording.used("planner") == {"ec2:DescribeSubnets", "sqs:SendMessage"}, "what AWS refused was asked for, too"
+    assert proxy.recording.used("lifecycle") == set()
+
+
+def test_a_call_is_judged_by_the_tags_before_it(proxy: Proxy) -> None:
+    client(proxy, "ec2").terminate_instances(InstanceIds=["i-0a"])
+    allowed = {"planner": Policy.parse('{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "ec2:TerminateInstances", "Resource": "*", '
+                                       '"Condition": {"StringEquals": {"aws:ResourceTag/owner": "us"}}}}')}  # fmt: skip
+    assert proxy.recording.denied(allowed) == []
+    client(proxy, "ec2").terminate_instances(InstanceIds=["i-0a"])
+    (denied,) = proxy.recording.denied(allowed)
+    assert "ec2:TerminateInstances on arn:aws:ec2:us-east-1:111122223333:instance/i-0a" in denied and "nothing allows it" in denied
+
+
+def test_what_a_policy_lacks_is_said_once(proxy: Proxy) -> None:
+    for _ in range(2):
+        client(proxy, "ec2").describe_subnets()
+    assert proxy.recording.denied({"planner": policy("ec2:DescribeSubnets")}) == []
+    assert len(proxy.recording.denied({"planner": policy("ec2:DescribeImages")})) == 1
+    (nobody,) = proxy.recording.denied({"lifecycle": policy("ec2:DescribeSubnets")})
+    assert "no function of that name" in nobody
+
+
+def test_a_call_that_cannot_be_judged_is_passed_on_and_fails_the_test(servers: dict[str, Any], proxy: Proxy) -> None:
+    client(proxy, "ec2").delete_volume(VolumeId="vol-0a")
+    assert len(servers["seen"]["world"]) == 1
+    (unread,) = proxy.recording.denied({"planner": policy("ec2:DeleteVolume")})
+    assert "tests/tools/authorization.py" in unread
+
+
+def test_a_call_about_something_that_is_gone_needs_no_right(servers: dict[str, Any], proxy: Proxy) -> None:
+    client(proxy, "ec2").delete_launch_template(LaunchTemplateName="nodeless/a")
+    assert len(servers["seen"]["world"]) == 1
+    assert proxy.recording.denied({"planner": policy("ec2:DescribeSubnets")}) == []
+
+
+def test_a_server_that_is_gone_is_an_error_of_the_call(servers: dict[str, Any], tmp_path: Path) -> None:
+    signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=planner/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0"}
+    with Proxy(servers["account"], "http://127.0.0.1:1", servers["urls"]["ministack"], tmp_path) as proxy:
+        request = urllib.request.Request(proxy.url, b"Action=DescribeSubnets", signed)
+        with pytest.raises(urllib.error.HTTPError, match="502"):
+            urllib.request.urlopen(request)
+
+
+def test_all_calls_are_kept_in_a_log(servers: dict[str, Any], tmp_path: Path) -> None:
+    with Proxy(servers["account"], servers["urls"]["world"], servers["urls"]["ministack"], tmp_path) as proxy:
+        client(proxy, "ec2").describe_subnets()
+    assert "ec2:DescribeSubnets by planner" in (tmp_path / "aws-calls.log").read_text()
+
+
+def test_zips_start_the_function_with_its_name_as_access_key(tmp_path: Path) -> None:
+    zips = signed_by_name(placeholder_artifacts(tmp_path / "built", "the function"), tmp_path / "signed")
+    with zipfile.ZipFile(zips / "planner/bootstrap.zip") as archive:
+        assert archive.read("function") == b"the function"
+        assert b"AWS_ACCESS_KEY_ID=$AWS_LAMBDA_FUNCTION_NAME" in archive.read("bootstrap")
+        assert archive.getinfo("bootstrap").external_attr >> 16 == 0o755

@@ -1,0 +1,235 @@
+"""A proxy between the deployed functions and the emulated AWS, which notes what each call asks of IAM.
+
+A function signs with an access key that is its own name (see `signed_by_name`), so the proxy knows with whose role a call is made.
+What a call asks is worked out before it is passed on, because it depends on the tags that its resources have then.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from botocore.exceptions import ClientError
+
+from .authorization import Account, Gone, Profile, Tags, requests
+from .calls import Call, read, scope
+from .iam import Policy, Request
+from .ministack import Ministack
+from .terraform import FUNCTIONS
+from .world import SERVICES, World
+
+# Services by their name in a signature's scope that the world speaks; the rest is ministack's.
+OF_WORLD = tuple(service.lower() for service in SERVICES)
+ENDPOINTS = (*SERVICES, "DYNAMODB", "SQS", "STS", "ARC_ZONAL_SHIFT")
+# What a proxy writes itself.
+NOT_PASSED_ON = ("connection", "transfer-encoding", "content-length", "keep-alive")
+
+
+class EmulatedAccount:
+    """The account as the tests see it: EC2 and instance profiles in the world, roles and tables in ministack."""
+
+    def __init__(self, world: World, ministack: Ministack) -> None:
+        self._ec2 = world.client("ec2")
+        self._profiles = world.client("iam")
+        self._iam = ministack.client("iam")
+        self._dynamodb = ministack.client("dynamodb")
+        self.id = ministack.client("sts").get_caller_identity()["Account"]
+
+    def tags(self, resource_id: str) -> Tags:
+        found = self._ec2.describe_tags(Filters=[{"Name": "resource-id", "Values": [resource_id]}])["Tags"]
+        return {tag["Key"]: tag["Value"] for tag in found}
+
+    def template(self, name_or_id: str) -> tuple[str, Mapping[str, Any]]:
+        named = {"LaunchTemplateId" if name_or_id.startswith("lt-") else "LaunchTemplateName": name_or_id}
+        with gone("InvalidLaunchTemplate"):
+            (version,) = self._ec2.describe_launch_template_versions(**named, Versions=["$Latest"])["LaunchTemplateVersions"]
+        return version["LaunchTemplateId"], version["LaunchTemplateData"]
+
+    def profile(self, name: str) -> Profile:
+        with gone("NoSuchEntity"):
+            found = self._profiles.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
+        roles = [self.role_arn(role["RoleName"]) for role in found["Roles"]]
+        arn = f"arn:aws:iam::{self.id}:instance-profile{found['Path']}{found['InstanceProfileName']}"
+        return Profile(arn, roles[0] if roles else None, {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())})
+
+    def role_arn(self, name: str) -> str:
+        return self._iam.get_role(RoleName=name)["Role"]["Arn"]
+
+    @cache  # noqa: B019 lives as long as its test
+    def partition_key(self, table: str, index: str | None) -> str:
+        described = self._dynamodb.describe_table(TableName=table)["Table"]
+        schemas = {i["IndexName"]: i["KeySchema"] for i in described.get("GlobalSecondaryIndexes", ())} | {None: described["KeySchema"]}
+        return next(key["AttributeName"] for key in schemas[index] if key["KeyType"] == "HASH")
+
+
+@contextmanager
+def gone(code: str) -> Iterator[None]:
+    """Raises Gone for an error whose code begins like this."""
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"].startswith(code):
+            raise Gone(str(error)) from error
+        raise
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A call, with all that it asks of IAM."""
+
+    call: Call
+    requests: tuple[Request, ...]
+
+
+@dataclass
+class Recording:
+    """What the functions did."""
+
+    calls: list[Recorded] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+    def note(self, account: Account, method: str, target: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Notes a call. One that cannot be judged is noted as such and fails the test in the end, not the function now."""
+        try:
+            call = read(method, target, headers, body)
+            try:
+                asked = tuple(requests(call, account))
+            except Gone:
+                # Others were quicker. The answer is "not found", and no right was needed for anything.
+                asked = ()
+            self.calls.append(Recorded(call, asked))
+        except Exception as problem:  # noqa: BLE001 whatever it is, the test has to hear of it
+            self.unread.append(f"{method} {target} {headers.get('X-Amz-Target', '')} {body[:300]!r}: {type(problem).__name__}: {problem}")
+
+    def lines(self) -> list[str]:
+        """The calls, each with what it asked."""
+        return [f"{r.call}: {'; '.join(map(str, r.requests))}" for r in self.calls] + self.unread
+
+    def used(self, caller: str) -> set[str]:
+        """The actions that a function asked for."""
+        return {request.action for recorded in self.calls if recorded.call.caller == caller for request in recorded.requests}
+
+    def denied(self, policies: Mapping[str, Policy]) -> list[str]:
+        """Every question to which the policy of the caller's role does not say yes, once each."""
+        found = dict.fromkeys(self.unread)
+        for recorded in self.calls:
+            policy = policies.get(recorded.call.caller)
+            if policy is None:
+                found[f"{recorded.call}: there is no function of that name"] = None
+                continue
+            for request, decision in policy.denied(recorded.requests):
+                found[f"{recorded.call} needs {request}: {decision.value}"] = None
+        return list(found)
+
+
+class Proxy:
+    """Takes the functions' calls on a port of this machine, notes them and passes them on. Use as a context manager."""
+
+    def __init__(self, account: Account, world_url: str, ministack_url: str, logs: Path) -> None:
+        self.recording = Recording()
+        self._log = logs / "aws-calls.log"
+        self._account = account
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._take))
+        self._server.daemon_threads = True
+        self._world, self._ministack = urlsplit(world_url).netloc, urlsplit(ministack_url).netloc
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def endpoints(self) -> dict[str, str]:
+        """Environment variables that send the functions' calls here."""
+        return {f"AWS_ENDPOINT_URL_{service}": self.url for service in ENDPOINTS}
+
+    def __enter__(self) -> Proxy:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._log.write_text("".join(f"{line}\n" for line in self.recording.lines()))
+
+    def _take(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Iterable[tuple[str, str]], bytes]:
+        self.recording.note(self._account, method, target, headers, body)
+        target_host = self._world if scope(headers)[2] in OF_WORLD else self._ministack
+        connection = http.client.HTTPConnection(target_host, timeout=60)
+        try:
+            connection.request(method, target, body, dict(headers))
+            answer = connection.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
+        finally:
+            connection.close()
+
+
+Take = Callable[[str, str, Mapping[str, str], bytes], tuple[int, Iterable[tuple[str, str]], bytes]]
+
+
+def _handler(take: Take) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            try:
+                status, headers, content = take(self.command, self.path, self.headers, body)
+            except Exception as problem:  # noqa: BLE001 an answer in any case, or the SDK waits
+                status, headers, content = 502, [], f"the tests' proxy: {problem}".encode()
+            self.send_response_only(status)
+            for name, value in headers:
+                if name.lower() not in NOT_PASSED_ON:
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _answer  # noqa: N815 names that http.server calls
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing; the recording does."""
+
+    return Handler
+
+
+def signed_by_name(zips: Path, destination: Path) -> Path:
+    """The functions' zips, each started by a script that makes the function's name its access key. In AWS every function has the keys
+    of its own role; ministack gives all of them the same, and lets no environment of a function replace them."""
+    start = '#!/bin/sh\nhere=$(dirname "$0")\nchmod +x "$here/function"\nexport AWS_ACCESS_KEY_ID=$AWS_LAMBDA_FUNCTION_NAME\nexec "$here/function"\n'
+    for name in FUNCTIONS:
+        (destination / name).mkdir(parents=True, exist_ok=True)
+        with (
+            zipfile.ZipFile(zips / name / "bootstrap.zip") as built,
+            zipfile.ZipFile(destination / name / "bootstrap.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        ):
+            for entry, content in (("bootstrap", start.encode()), ("function", built.read("bootstrap"))):
+                info = zipfile.ZipInfo(entry)
+                info.external_attr = 0o755 << 16
+                archive.writestr(info, content, zipfile.ZIP_DEFLATED)
+    return destination
+
+
+def policies(ministack: Ministack, function_names: Mapping[str, str]) -> dict[str, Policy]:
+    """The policy of each function's role, as Terraform made it, by the name that the function is deployed under."""
+    functions, iam = ministack.client("lambda"), ministack.client("iam")
+    found: dict[str, Policy] = {}
+    for deployed in function_names.values():
+        role = functions.get_function_configuration(FunctionName=deployed)["Role"].rsplit("/", 1)[-1]
+        attached = iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
+        assert not attached, f"role {role} has policies that nobody evaluates: {attached}"
+        inline = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        found[deployed] = Policy.parse(*(_document(iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]) for policy in inline))
+    return found
+
+
+def _document(policy: object) -> str:
+    return policy if isinstance(policy, str) else json.dumps(policy)
