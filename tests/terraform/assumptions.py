@@ -1,4 +1,5 @@
-"""docs/aws.md, checked without AWS: each row names files that exist, has a status, and an address where it says that AWS says so.
+"""docs/aws.md, checked without AWS: each row names files that exist, has a status, and an address where it says that AWS says so;
+and what tests/aws observes is in it.
 """
 
 from __future__ import annotations
@@ -79,8 +80,18 @@ def check_rows() -> None:
     assert not doubled, f"{TABLE} has twice: {', '.join(doubled)}"
 
 
+def check_observed() -> None:
+    """What the first hour observes, by its code, is in the table under the same id."""
+    names = {row.name for row in rows((ROOT / TABLE).read_text())}
+    code = "".join(file.read_text() for file in sorted((ROOT / "tests/aws").glob("*.py")))
+    observed = set(re.findall(r'\bobserve\(\s*"([^"]+)"', code)) | set(re.findall(r'^    "([a-z0-9-]+)": \w+,$', code, re.M))
+    assert observed, "tests/aws observes no assumption"
+    assert observed <= names, f"tests/aws observes {sorted(observed - names)}, which {TABLE} does not have"
+
+
 def check_all() -> None:
     check_rows()
+    check_observed()
 
 
 if __name__ == "__main__":
