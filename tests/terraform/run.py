@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the Terraform module without an account: names it shares with others, fmt, validate, `terraform test` with a mocked
-provider, and checkov.
+provider, and checkov. Also what needs no emulator and no provider: the table of docs/aws.md.
 
     .venv/bin/python tests/terraform/run.py
 
@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import assumptions  # noqa: E402
 import contracts  # noqa: E402
 from tools.terraform import ROOT, Unavailable, copy_module, placeholder_artifacts, plugin_mirror, terraform  # noqa: E402
 
@@ -95,6 +96,8 @@ def check_policies() -> None:
 def main() -> None:
     step("contracts")
     contracts.check_all()
+    step("assumptions about AWS")
+    assumptions.check_all()
     if shutil.which("terraform") is None:
         print("SKIPPED: fmt, validate and terraform test, because there is no `terraform` on PATH", file=sys.stderr)
     else:

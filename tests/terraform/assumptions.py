@@ -1,0 +1,98 @@
+"""docs/aws.md, checked without AWS: each row names files that exist, has a status, and an address where it says that AWS says so;
+and what tests/aws observes is in it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tools.terraform import ROOT  # noqa: E402
+
+TABLE = "docs/aws.md"
+HEADER = ["id", "claim", "relied on in", "status", "source", "simulation"]
+STATUSES = ("documented", "inferred", "unknown")
+SIMULATIONS = ("enforced", "stricter", "more generous", "absent")
+# Files of other projects that rows cite are paths too; ours begin like this.
+OUR_ROOMS = ("shared/", "functions/", "cli/", "terraform/", "infra/", "events/", "tests/", "docs/", "ARCHITECTURE.md")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of one of the tables."""
+
+    name: str
+    claim: str
+    relied_on: str
+    status: str
+    source: str
+    simulation: str
+
+
+def rows(text: str) -> list[Row]:
+    """The rows of all tables whose header is ours. A row with another number of cells is an error."""
+    found: list[Row] = []
+    ours = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("|"):
+            ours = False
+            continue
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if cells == HEADER:
+            ours = True
+        elif ours and not set(line) <= set("|- "):
+            assert len(cells) == len(HEADER), f"{TABLE}:{number}: {len(cells)} cells instead of {len(HEADER)}"
+            found.append(Row(cells[0].strip("`"), *cells[1:]))
+    return found
+
+
+def files(text: str) -> list[str]:
+    """The files of ours that a text names."""
+    return [name for name in re.findall(r"`([\w./-]+)`", text) if name.startswith(OUR_ROOMS)]
+
+
+def check_row(row: Row) -> None:
+    where = f"{TABLE}: {row.name}"
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", row.name), f"{where}: an id is small letters, digits and dashes"
+    assert row.claim.endswith("."), f"{where}: the claim is one sentence"
+    assert files(row.relied_on), f"{where} names no file that relies on it"
+    for file in files(" ".join((row.relied_on, row.source, row.simulation))):
+        assert (ROOT / file).is_file(), f"{where}: there is no {file}"
+    assert row.status in STATUSES, f"{where}: its status is {row.status!r}, not one of {', '.join(STATUSES)}"
+    assert row.source, f"{where}: the source is missing: what it is inferred from, or why it is unknown"
+    if row.status == "documented":
+        assert re.search(r"https://[\w.-]+/\S+", row.source), f"{where} is documented, and says not where"
+    assert row.simulation.startswith(SIMULATIONS), f"{where}: simulation says {row.simulation!r}, which begins with none of {', '.join(SIMULATIONS)}"
+
+
+def check_rows() -> None:
+    """Each row, and that no id stands twice."""
+    found = rows((ROOT / TABLE).read_text())
+    assert found, f"{TABLE} has no table with the header {HEADER}"
+    for row in found:
+        check_row(row)
+    names = [row.name for row in found]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    assert not doubled, f"{TABLE} has twice: {', '.join(doubled)}"
+
+
+def check_observed() -> None:
+    """What the first hour observes, by its code, is in the table under the same id."""
+    names = {row.name for row in rows((ROOT / TABLE).read_text())}
+    code = "".join(file.read_text() for file in sorted((ROOT / "tests/aws").glob("*.py")))
+    observed = set(re.findall(r'\bobserve\(\s*"([^"]+)"', code)) | set(re.findall(r'^    "([a-z0-9-]+)": \w+,$', code, re.M))
+    assert observed, "tests/aws observes no assumption"
+    assert observed <= names, f"tests/aws observes {sorted(observed - names)}, which {TABLE} does not have"
+
+
+def check_all() -> None:
+    check_rows()
+    check_observed()
+
+
+if __name__ == "__main__":
+    check_all()
