@@ -11,7 +11,7 @@ use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
+    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredMemory, StoredRegistrations,
     UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
@@ -274,6 +274,14 @@ impl Claims for DynamoClaims {
 
     async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError> {
         self.write_registrations(registrations).await
+    }
+
+    async fn reported_memory(&self) -> Result<StoredMemory, PortError> {
+        self.read_reported_memory().await
+    }
+
+    async fn put_reported_memory(&self, memory: &StoredMemory) -> Result<u64, PortError> {
+        self.write_reported_memory(memory).await
     }
 
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {

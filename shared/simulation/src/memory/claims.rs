@@ -7,7 +7,7 @@ use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredRegistrations,
+    Created, Decision, LaunchBudget, Lease, PoolLimits, StoredChurn, StoredCommand, StoredMemory, StoredRegistrations,
     UnavailableOffering, UnfinishedPlan, node_pool_of,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
@@ -37,6 +37,7 @@ struct Table {
     commands: BTreeMap<String, StoredCommand>,
     churn: BTreeMap<String, StoredChurn>,
     registrations: BTreeMap<String, StoredRegistrations>,
+    reported_memory: StoredMemory,
     decisions: BTreeMap<String, Decision>,
     leases: BTreeMap<String, Lease>,
     /// Counts the writes of claims and commands.
@@ -452,6 +453,23 @@ impl Claims for MemoryClaims {
             }
             let version = registrations.version + 1;
             table.registrations.insert(name.clone(), StoredRegistrations { version, ..registrations.clone() });
+            Ok(version)
+        })
+    }
+
+    async fn reported_memory(&self) -> Result<StoredMemory, PortError> {
+        self.faults.read("claims reported memory", || Ok(self.lock().reported_memory.clone()))
+    }
+
+    async fn put_reported_memory(&self, memory: &StoredMemory) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put reported memory";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if table.reported_memory.version != memory.version {
+                return Err(conflict(OPERATION, "memory"));
+            }
+            let version = memory.version + 1;
+            table.reported_memory = StoredMemory { version, ..memory.clone() };
             Ok(version)
         })
     }
