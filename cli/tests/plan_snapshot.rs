@@ -74,7 +74,7 @@ fn what_is_no_snapshot_is_refused_in_words() {
     for (text, expected) in [
         ("{\"Items\": []}", "none of the items is a snapshot#; give what `aws dynamodb query"),
         ("hello", "it is no snapshot of a plan"),
-        ("{\"format\": 7, \"snapshot\": {}}", "it has the form 7, and this version of nodeless reads the form 1"),
+        ("{\"format\": 7, \"snapshot\": {}}", "it has the form 7, and this version of nodeless reads the form 2"),
     ] {
         let path = folder.path().join("file");
         std::fs::write(&path, text).unwrap();

@@ -220,7 +220,8 @@ pub struct NodeClassSettings {
     pub zones: Vec<Zone>,
     /// Capacity reservations that the node class selects.
     pub capacity_reservations: Vec<CapacityReservation>,
-    /// Memory capacity by instance type, as nodes with this class's images reported it; it replaces the estimate.
+    /// Memory capacity by instance type, as nodes with this class's images reported it
+    /// ([`ReportedMemory`](crate::ReportedMemory)); it replaces the estimate.
     pub learned_memory: BTreeMap<String, Quantity>,
 }
 

@@ -31,6 +31,10 @@ pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     {
         step.claim.phase = Phase::Registered;
         step.claim.status.node_name = Some(node.name.clone());
+        // Where a plan's view does not have the Node yet, the claim stands in for it.
+        for (resource, quantity) in node.allocatable.iter().filter(|(_, quantity)| !quantity.is_zero()) {
+            step.claim.status.allocatable.set(resource, quantity);
+        }
         step.claim.status.last_pod_event.get_or_insert(now);
         step.claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", now);
         step.claim.set_condition(

@@ -28,6 +28,7 @@ pub mod plan;
 pub mod reconcile;
 pub mod refresh;
 mod registrations;
+mod reported_memory;
 pub mod sweep;
 pub mod validate;
 mod zonal_shift;

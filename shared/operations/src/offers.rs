@@ -1,12 +1,12 @@
 //! The catalog, decoded once for each version, and the instance types of each EC2NodeClass.
 
-use crate::node_class;
+use crate::{node_class, reported_memory};
 use futures::lock::Mutex;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::overlay::{self, Overlaid, Plain};
 use nodeless_catalog::unavailable::Unavailable;
-use nodeless_catalog::{Catalog, NodeClassSettings, UnavailableOfferings};
+use nodeless_catalog::{Catalog, NodeClassSettings, ReportedMemory, UnavailableOfferings};
 use nodeless_lifecycle::Learned;
 use nodeless_model::{
     CapacityType, Instance, InstanceType, InstanceTypes, NodeClaim, NodeOverlay, StringMap, labels, resources,
@@ -110,6 +110,7 @@ impl OfferCache {
         classes: &BTreeMap<String, EC2NodeClass>,
         short: &[UnavailableOffering],
         shifted: &[ShiftedZone],
+        memory: &ReportedMemory,
         now: Timestamp,
     ) -> BTreeMap<String, OfClass> {
         let mut short: Vec<UnavailableOffering> =
@@ -127,8 +128,9 @@ impl OfferCache {
         held.classes.retain(|name, _| classes.contains_key(name));
         let mut types = BTreeMap::new();
         for (name, class) in classes {
-            let of_class =
-                node_class::settings_with(class, catalog).map_err(|problems| problems.join("; ")).map(|settings| {
+            let of_class = node_class::settings_with(class, catalog).map_err(|problems| problems.join("; ")).map(
+                |mut settings| {
+                    reported_memory::apply(&mut settings, class, memory, now);
                     match held.classes.get(name) {
                         Some((known, types)) if *known == settings => types.clone(),
                         _ => {
@@ -138,7 +140,8 @@ impl OfferCache {
                             types
                         }
                     }
-                });
+                },
+            );
             types.insert(name.clone(), of_class);
         }
         types
@@ -292,7 +295,9 @@ mod tests {
         let (cache, catalog, now) = (OfferCache::default(), catalog(), Timestamp::from_second(100).unwrap());
         let made = |catalog: &Arc<Catalog>, zone: &str, short: &[UnavailableOffering]| {
             let classes = BTreeMap::from([("default".to_owned(), class(zone))]);
-            cache.instance_types(catalog, &classes, short, &[], now)["default"].clone().unwrap()
+            cache.instance_types(catalog, &classes, short, &[], &ReportedMemory::default(), now)["default"]
+                .clone()
+                .unwrap()
         };
         let first = made(&catalog, "us-east-1a", &[]);
         assert!(Arc::ptr_eq(&first, &made(&catalog, "us-east-1a", &[short(90)])), "that shortage has passed");
@@ -316,7 +321,9 @@ mod tests {
             };
             let shifted: Vec<ShiftedZone> = until.iter().map(zone).collect();
             let classes = BTreeMap::from([("default".to_owned(), class("us-east-1a"))]);
-            cache.instance_types(&catalog, &classes, &[], &shifted, now)["default"].clone().unwrap()
+            cache.instance_types(&catalog, &classes, &[], &shifted, &ReportedMemory::default(), now)["default"]
+                .clone()
+                .unwrap()
         };
         let available = |types: &InstanceTypes| types[0].offerings.iter().filter(|offering| offering.available).count();
         assert_eq!(available(&made(&[])), 2, "on-demand and spot");
@@ -330,7 +337,9 @@ mod tests {
     fn overlays_are_applied_anew_only_when_something_changed() {
         let (cache, catalog, now) = (OfferCache::default(), catalog(), Timestamp::from_second(100).unwrap());
         let classes = BTreeMap::from([("default".to_owned(), class("us-east-1a"))]);
-        let types = cache.instance_types(&catalog, &classes, &[], &[], now)["default"].clone().unwrap();
+        let types = cache.instance_types(&catalog, &classes, &[], &[], &ReportedMemory::default(), now)["default"]
+            .clone()
+            .unwrap();
         let pool = nodeless_api::NodePool::new(
             "default",
             serde_json::from_value(serde_json::json!({ "template": { "spec": {

@@ -168,6 +168,18 @@ pub struct StoredRegistrations {
     pub expires: Timestamp,
 }
 
+/// How much memory nodes reported, as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredMemory {
+    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    pub version: u64,
+    /// The record as its owner encoded it; empty before the first.
+    pub encoded: String,
+    /// From when on it says nothing any more. It may be there a while longer.
+    pub expires: Timestamp,
+}
+
 /// A plan that was begun, as it is stored until it ends: so that the next one knows of a plan that never did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -515,6 +527,19 @@ pub trait Claims: Send + Sync {
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
     async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError>;
+
+    /// How much memory nodes reported, read consistently; nothing where nobody ever wrote it.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn reported_memory(&self) -> Result<StoredMemory, PortError>;
+
+    /// Writes how much memory nodes reported if the table still holds the version that was read (none where that is zero), and
+    /// returns the new version.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else wrote first.
+    async fn put_reported_memory(&self, memory: &StoredMemory) -> Result<u64, PortError>;
 
     /// Writes down why something was decided; forgotten after `keep`.
     ///

@@ -20,6 +20,7 @@
 //! | `command#ID` | `encoded` (bytes), `version`, `summary` for people |
 //! | `churn#NODEPOOL` | `record` (JSON), `version`, `expires` |
 //! | `registrations#NODEPOOL` | `record` (JSON), `version`, `expires` |
+//! | `memory` | `record` (JSON: memory that nodes reported, by image and instance type), `version`, `expires` |
 //! | `backlog` | `record` (deflated JSON: names of nodes), `expires` |
 //! | `plan` | `record` (JSON: a plan that was begun and has not ended), `id`, `expires` |
 //! | `snapshot#ID#NNN` | `chunk` (bytes), `expires`; only where an operator asks for it |
@@ -42,6 +43,7 @@ mod launch_groups;
 mod plans;
 mod pool_records;
 mod queue;
+mod reported_memory;
 mod table;
 mod unavailable;
 mod usage;

@@ -12,7 +12,7 @@ use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
     Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredLaunchGroup,
-    StoredRegistrations, UnavailableOffering, UnfinishedPlan,
+    StoredMemory, StoredRegistrations, UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -333,6 +333,14 @@ impl Claims for DynamoClaims {
 
     async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError> {
         self.write_registrations(registrations).await
+    }
+
+    async fn reported_memory(&self) -> Result<StoredMemory, PortError> {
+        self.read_reported_memory().await
+    }
+
+    async fn put_reported_memory(&self, memory: &StoredMemory) -> Result<u64, PortError> {
+        self.write_reported_memory(memory).await
     }
 
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {

@@ -16,7 +16,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
 use nodeless_ports::claims::{
     Commit, Committed, Created, Decision, LaunchBudget, Leaving, MOST_TOGETHER, PoolLimits, StoredChurn, StoredCommand,
-    StoredLaunchGroup, StoredRegistrations, UnavailableOffering, UnfinishedPlan,
+    StoredLaunchGroup, StoredMemory, StoredRegistrations, UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, LaunchAnswer, LaunchCheck, Queue, Refusal, ShiftedZone, StoredZonalShifts};
@@ -439,6 +439,20 @@ async fn a_command_is_written_only_over_the_version_that_was_read() {
     assert!(claims.commands().await.unwrap().is_empty());
     let huge = StoredCommand { encoded: vec![0; 350_001], ..first };
     assert_eq!(claims.put_command(&huge).await.unwrap_err().kind, ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn reported_memory_is_written_only_over_the_version_that_was_read() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let claims = table(&config(&moto.url).await).await;
+    assert_eq!(claims.reported_memory().await.unwrap(), StoredMemory::default());
+    let expires = Timestamp::from_second(1_800_000_000).unwrap();
+    let memory = |version, encoded: &str| StoredMemory { version, encoded: encoded.into(), expires };
+    assert_eq!(claims.put_reported_memory(&memory(0, "{}")).await.unwrap(), 1);
+    let late = claims.put_reported_memory(&memory(0, "{\"late\":{}}")).await.unwrap_err();
+    assert_eq!(late.kind, ErrorKind::Conflict);
+    assert_eq!(claims.put_reported_memory(&memory(1, "{\"ami-1\":{}}")).await.unwrap(), 2);
+    assert_eq!(claims.reported_memory().await.unwrap(), memory(2, "{\"ami-1\":{}}"));
 }
 
 #[tokio::test]

@@ -43,6 +43,17 @@ fn a_node_is_recognised_before_its_claim_counts_as_registered() {
 }
 
 #[test]
+fn a_claim_has_what_its_node_reported_from_when_it_registered() {
+    let resources = |memory: i64| ResourceList::from([("memory", Quantity::from_mebibytes(memory))]);
+    let mut claim = claim(Phase::Launched);
+    claim.status.allocatable = resources(7_000).with("nvidia.com/gpu", Quantity::from_units(1));
+    let node = Node { allocatable: resources(6_800), ..ready_node() };
+    let next = step(&claim, &with_nodes(vec![node]), at(30), &settings()).claim;
+    assert_eq!(next.status.allocatable.get("memory"), Quantity::from_mebibytes(6_800));
+    assert_eq!(next.status.allocatable.get("nvidia.com/gpu"), Quantity::from_units(1), "the node does not say yet");
+}
+
+#[test]
 fn taints_that_the_kubelet_sets_itself_are_not_set_again() {
     let mut claim = claim(Phase::Launched);
     claim.spec.startup_taints = vec![Taint::new("cni", TaintEffect::NoExecute)];

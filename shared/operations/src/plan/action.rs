@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::{Decision, PoolLimits, StoredChurn, StoredRegistrations, UnfinishedPlan};
+use nodeless_ports::claims::{Decision, PoolLimits, StoredChurn, StoredMemory, StoredRegistrations, UnfinishedPlan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -24,6 +24,8 @@ pub enum Action {
     WriteCapacityBufferStatus(String, String, Box<CapacityBufferStatus>),
     /// Write what is known of a NodePool's launches.
     PutRegistrations(StoredRegistrations),
+    /// Write how much memory nodes reported.
+    PutReportedMemory(StoredMemory),
     /// Write a claim, unless somebody else did.
     UpdateClaim(Box<NodeClaim>),
     /// The same. Where somebody else wrote it first, it is read anew.

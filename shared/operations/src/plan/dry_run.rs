@@ -10,6 +10,7 @@ use super::snapshot::Snapshot;
 use super::stages::provisioning;
 use super::{PlanSettings, assume, buffers};
 use crate::offers::OfferCache;
+use crate::reported_memory;
 use futures::executor::block_on;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -23,7 +24,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{InstanceType, InstanceTypes, NodeClaim, Pod, Quantity, StringMap, labels, resources};
 use nodeless_ports::ShiftedZone;
-use nodeless_ports::claims::StoredChurn;
+use nodeless_ports::claims::{StoredChurn, StoredMemory};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{Problem, Solution};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +78,8 @@ impl DryRun {
         let (kept, catalog) = (OfferCache::default(), Arc::new(catalog));
         let mut assumptions = Vec::new();
         assume_node_classes(&mut view, &catalog, &mut assumptions);
-        let types = kept.instance_types(&catalog, &view.node_classes, &[], &shifted, now);
+        let memory = reported_memory::known(&Ok(StoredMemory::default()), &view.nodes, &records, now).memory;
+        let types = kept.instance_types(&catalog, &view.node_classes, &[], &shifted, &memory, now);
         let known = Known { types: &types, catalog: &catalog };
         known.fill_nodes(&mut view, &mut assumptions);
         if disruption.is_some() {

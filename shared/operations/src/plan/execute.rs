@@ -163,6 +163,7 @@ impl Live<'_> {
                 let result = cluster.write_capacity_buffer_status(namespace, name, status).await;
                 self.told("write the CapacityBuffer's status", result)
             }
+            Action::PutReportedMemory(stored) => version(claims.put_reported_memory(stored).await),
             Action::PutRegistrations(stored) => version(claims.put_registrations(stored).await),
             Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
             Action::RetireClaim(claim) => self.retire(claim).await,
@@ -390,6 +391,7 @@ impl Assumed<'_> {
             Action::CreateReplacement(claim, _) => {
                 Written::There(Box::new(NodeClaim { version: 1, ..claim.as_ref().clone() }))
             }
+            Action::PutReportedMemory(stored) => Written::Version(stored.version + 1),
             Action::PutRegistrations(stored) => Written::Version(stored.version + 1),
             Action::PutCommand(record) => Written::Version(record.version + 1),
             Action::PutChurn(stored) => Written::Version(stored.version + 1),

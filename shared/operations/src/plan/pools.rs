@@ -5,8 +5,8 @@ use super::conditions::{condition, told};
 use super::registrations::{HEALTHY, Registrations};
 use super::snapshot::Snapshot;
 use crate::events::transitions;
-use crate::node_class;
 use crate::offers::OfferCache;
+use crate::{node_class, reported_memory};
 use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, NodePoolStatus, Quantity};
 use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
@@ -128,16 +128,20 @@ pub(super) struct Offered {
     pub(super) judged: Vec<Judged>,
     /// What NodeOverlays make of their instance types.
     pub(super) overlaid: Overlaid,
+    /// How much memory nodes reported.
+    pub(super) memory: reported_memory::Known,
 }
 
 impl Offered {
     /// What a snapshot offers. What is kept of earlier ones only makes it faster.
     pub(super) fn of(snapshot: &Snapshot, kept: &OfferCache) -> Self {
         let Snapshot { view, unavailable, shifted, now, .. } = snapshot;
-        let types = kept.instance_types(&snapshot.catalog, &view.node_classes, unavailable, shifted, *now);
+        let memory = reported_memory::known(&snapshot.reported_memory, &view.nodes, &snapshot.claims, *now);
+        let classes = &view.node_classes;
+        let types = kept.instance_types(&snapshot.catalog, classes, unavailable, shifted, &memory.memory, *now);
         let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
         let overlaid = kept.overlaid(&overlays, &plain(view, &types));
-        Self { judged: judge(view, &types, &overlaid, &snapshot.usage, *now), overlaid }
+        Self { judged: judge(view, &types, &overlaid, &snapshot.usage, *now), overlaid, memory }
     }
 }
 

@@ -25,7 +25,7 @@ impl Planner {
         let standing = Standing::at(claims.plan_revision().await?);
         let catalog = self.catalog.current(claims).await?;
         // Claims before the cluster: a node that joins in between is then known by its claim.
-        let (records, usage, unavailable, launch_budgets, shifted, registrations, unfinished, backlog) = futures::try_join!(
+        let (records, usage, unavailable, launch_budgets, shifted, registrations, memory, unfinished, backlog) = futures::try_join!(
             claims.list(),
             claims.usage(),
             claims.unavailable(now),
@@ -33,6 +33,7 @@ impl Planner {
             zonal_shift::in_effect(claims, self.settings.zonal_shift, now),
             // A plan can do without these.
             async { Ok(claims.registrations().await.map_err(|error| error.to_string())) },
+            async { Ok(claims.reported_memory().await.map_err(|error| error.to_string())) },
             async { Ok(self.unfinished(claims.unfinished_plan().await)) },
             async { Ok(self.backlog().await) },
         )?;
@@ -56,6 +57,7 @@ impl Planner {
             launch_budgets: Some(launch_budgets),
             shifted,
             registrations,
+            reported_memory: memory,
             commands: Commands::decode(commands),
             churn,
             backlog,

@@ -1,7 +1,7 @@
 //! Snapshots that are kept, and plans that are made of them again.
 //!
-//! The form: JSON `{"format": 1, "snapshot": …}`, deflated (zlib) where the planner writes it; beside it in the same form, once the
-//! plan has ended, `{"format": 1, "answers": …}`: what came of its writes. What a plan does not read is left
+//! The form: JSON `{"format": 2, "snapshot": …}`, deflated (zlib) where the planner writes it; beside it in the same form, once the
+//! plan has ended, `{"format": 2, "answers": …}`: what came of its writes. What a plan does not read is left
 //! out, and what could hold a secret: user data of EC2NodeClasses, and annotations of others. Pods have neither environment
 //! variables nor Secrets in it from the beginning.
 
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Write as _};
 
 /// The form that this version writes, and the only one that it reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// What a deflated one begins with, and no JSON does.
 const DEFLATED: u8 = 0x78;
 

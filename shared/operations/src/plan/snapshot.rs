@@ -7,7 +7,9 @@ use nodeless_catalog::Catalog;
 use nodeless_model::NodeClaim;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::ShiftedZone;
-use nodeless_ports::claims::{LaunchBudget, StoredChurn, StoredRegistrations, UnavailableOffering, UnfinishedPlan};
+use nodeless_ports::claims::{
+    LaunchBudget, StoredChurn, StoredMemory, StoredRegistrations, UnavailableOffering, UnfinishedPlan,
+};
 use nodeless_ports::cluster::ClusterView;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +42,8 @@ pub struct Snapshot {
     pub shifted: Vec<ShiftedZone>,
     /// What came of the last launches of each NodePool, or why nobody knows.
     pub registrations: Result<Vec<StoredRegistrations>, String>,
+    /// How much memory nodes reported, or why nobody knows.
+    pub reported_memory: Result<StoredMemory, String>,
     /// The disruption commands that are on their way.
     pub commands: Commands,
     /// What voluntary disruption did within the last hour, or why nobody knows. `None` where that was not read yet: it is
@@ -70,6 +74,7 @@ impl Snapshot {
             launch_budgets: None,
             shifted: Vec::new(),
             registrations: Ok(Vec::new()),
+            reported_memory: Ok(StoredMemory::default()),
             commands: Commands::default(),
             churn: None,
             backlog: Ok(BTreeSet::new()),

@@ -3,10 +3,10 @@
 use super::Reconciler;
 use super::group::lacks_instance;
 use crate::lines::{Failed, LaunchAnswered, LaunchFailed};
-use crate::node_class;
 use crate::offers::{candidates, learn, shortages};
-use crate::zonal_shift;
+use crate::{node_class, reported_memory, zonal_shift};
 use nodeless_api::{Condition, ConditionStatus, NodeOverlayStatus};
+use nodeless_catalog::ReportedMemory;
 use nodeless_catalog::overlay::{self, Plain};
 use nodeless_launch::budget;
 use nodeless_lifecycle::{LaunchResult, absorb, result_for};
@@ -86,10 +86,21 @@ impl Reconciler {
             zonal_shift::in_effect(self.claims.as_ref(), self.zonal_shift, now),
         )?;
         let unavailable = shortages(&short, &shifted, now);
-        let settings = node_class::settings_with(&node_class, &catalog)
+        let mut settings = node_class::settings_with(&node_class, &catalog)
             .map_err(|problems| invalid(format!("EC2NodeClass {name}: {}", problems.join("; "))))?;
+        reported_memory::apply(&mut settings, &node_class, &self.reported_memory().await, now);
         let types = self.overlaid(claim, catalog.instance_types(&settings, &unavailable)).await?;
         Ok(Offer { types, node_class })
+    }
+
+    /// What nodes reported, for what the node is expected to have until it has joined. The launch is the same where that is not
+    /// known.
+    async fn reported_memory(&self) -> ReportedMemory {
+        let read = self.claims.reported_memory().await.map_err(|error| error.to_string());
+        read.and_then(|stored| reported_memory::decode(&stored)).unwrap_or_else(|why| {
+            self.context.log(&Failed { what: "read how much memory nodes reported", why: &why });
+            ReportedMemory::default()
+        })
     }
 
     /// The instance types with what NodeOverlays make of them, where the plan went by any.

@@ -10,7 +10,7 @@ use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{
     Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredLaunchGroup,
-    StoredRegistrations, UnavailableOffering, UnfinishedPlan,
+    StoredMemory, StoredRegistrations, UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::{CatalogSource, Claims, LaunchCheck, PortError, StoredZonalShifts, ZonalShift, ZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,6 +197,15 @@ impl Claims for ChaoticClaims {
     async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError> {
         let call = self.inner.put_registrations(registrations);
         self.chaos.write("claims put registrations", registrations.node_pool.clone(), |_| true, call).await
+    }
+
+    async fn reported_memory(&self) -> Result<StoredMemory, PortError> {
+        self.chaos.read("claims reported memory", self.inner.reported_memory()).await
+    }
+
+    async fn put_reported_memory(&self, memory: &StoredMemory) -> Result<u64, PortError> {
+        let call = self.inner.put_reported_memory(memory);
+        self.chaos.write("claims put reported memory", "memory".to_owned(), |_| true, call).await
     }
 
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {

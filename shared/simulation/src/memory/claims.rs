@@ -8,7 +8,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
 use nodeless_ports::claims::{
     Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredLaunchGroup,
-    StoredRegistrations, UnavailableOffering, UnfinishedPlan, node_pool_of,
+    StoredMemory, StoredRegistrations, UnavailableOffering, UnfinishedPlan, node_pool_of,
 };
 use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +38,7 @@ struct Table {
     launch_groups: BTreeMap<String, StoredLaunchGroup>,
     churn: BTreeMap<String, StoredChurn>,
     registrations: BTreeMap<String, StoredRegistrations>,
+    reported_memory: StoredMemory,
     decisions: BTreeMap<String, Decision>,
     /// How often plans have decided something.
     plan_revision: u64,
@@ -502,6 +503,23 @@ impl Claims for MemoryClaims {
             }
             let version = registrations.version + 1;
             table.registrations.insert(name.clone(), StoredRegistrations { version, ..registrations.clone() });
+            Ok(version)
+        })
+    }
+
+    async fn reported_memory(&self) -> Result<StoredMemory, PortError> {
+        self.faults.read("claims reported memory", || Ok(self.lock().reported_memory.clone()))
+    }
+
+    async fn put_reported_memory(&self, memory: &StoredMemory) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put reported memory";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if table.reported_memory.version != memory.version {
+                return Err(conflict(OPERATION, "memory"));
+            }
+            let version = memory.version + 1;
+            table.reported_memory = StoredMemory { version, ..memory.clone() };
             Ok(version)
         })
     }

@@ -1,13 +1,13 @@
 //! From an instance that runs to a machine whose kubelet registers.
 
-use super::WorldOptions;
 use super::user_data::{self, Registration, System};
+use super::{RealMemory, WorldOptions};
 use crate::ec2::Instance;
 use crate::kubernetes::controllers::Machine;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::node_class::AmiFamily;
 use nodeless_catalog::{Catalog, NodeClassSettings, UnavailableOfferings, instance_types};
-use nodeless_model::{ResourceList, StringMap, labels};
+use nodeless_model::{ResourceList, StringMap, labels, resources};
 
 /// How long a machine takes to become a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn machine(
             return None;
         }
     };
-    let Some((capacity, allocatable)) = resources(instance, &registration, catalog) else {
+    let Some((capacity, allocatable)) = resources_of(instance, &registration, catalog, &options.memory) else {
         let instance_type = &instance.offering.instance_type;
         tracing::warn!(instance = instance.id, instance_type, "an instance of this type cannot be a node");
         return None;
@@ -100,10 +100,11 @@ fn node_labels(instance: &Instance, registration: &Registration, region: &str) -
 
 /// Capacity and allocatable of the instance's type, by the rules of its operating system. Of the kubelet's settings only
 /// the greatest number of pods is looked at.
-fn resources(
+fn resources_of(
     instance: &Instance,
     registration: &Registration,
     catalog: &Catalog,
+    memory: &RealMemory,
 ) -> Option<(ResourceList, ResourceList)> {
     let entry = catalog.get(&instance.offering.instance_type)?;
     let family = match registration.system {
@@ -114,6 +115,9 @@ fn resources(
     };
     let mut settings = NodeClassSettings::new(family, catalog.zones.clone());
     settings.kubelet.max_pods = registration.max_pods;
+    let expected = instance_types::instance_type(catalog, entry, &settings, &UnavailableOfferings::default());
+    let real = memory.of(&expected.name, expected.capacity.get(resources::name::MEMORY));
+    settings.learned_memory.insert(expected.name, real);
     let kind = instance_types::instance_type(catalog, entry, &settings, &UnavailableOfferings::default());
     let present = |list: &ResourceList| -> ResourceList {
         let some = list.iter().filter(|(_, quantity)| !quantity.is_zero());

@@ -6,11 +6,13 @@
 
 mod clock;
 mod join;
+mod memory;
 mod user_data;
 mod zonal_shift;
 
 pub use clock::WorldClock;
 pub use join::JoinTiming;
+pub use memory::RealMemory;
 
 use crate::ec2::{Account, Ec2, Ec2Event, RegionFacts};
 use crate::kubernetes::controllers::Controllers;
@@ -44,6 +46,8 @@ pub struct WorldOptions {
     pub token: Option<String>,
     /// How long machines take to join.
     pub join: JoinTiming,
+    /// How much memory nodes really have.
+    pub memory: RealMemory,
     /// Whether the cluster is registered with ARC for zonal shifts, and nodeless heeds them.
     pub zonal_shift: bool,
 }
@@ -60,6 +64,7 @@ impl Default for WorldOptions {
             seed: 0,
             token: None,
             join: JoinTiming::default(),
+            memory: RealMemory::default(),
             zonal_shift: false,
         }
     }

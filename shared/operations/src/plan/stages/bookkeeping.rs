@@ -26,6 +26,9 @@ pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticin
         outcome.report.problems.push(format!("{kind} {name} is left out: {why}"));
         actions.push(Action::Log(PlanLine::ObjectSkipped { kind, name, why }));
     }
+    outcome.report.problems.extend(offered.memory.problem.clone());
+    // That the write fails is no harm: the next plan sees the same Nodes.
+    actions.extend(offered.memory.record.clone().map(Action::PutReportedMemory));
     let (judging, problems) = registrations::judge(snapshot, &offered.judged);
     outcome.report.problems.extend(problems);
     // Last, so that what came of these writes is found from the end.
