@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import urllib.error
 import urllib.request
@@ -21,7 +22,10 @@ from tools.iam import Policy
 from tools.recording import Proxy, signed_by_name
 from tools.terraform import placeholder_artifacts
 
-SUBNETS = b'<DescribeSubnetsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><subnetSet><item><subnetId>subnet-0a</subnetId></item></subnetSet></DescribeSubnetsResponse>'
+SUBNETS = (
+    b'<DescribeSubnetsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
+    b"<subnetSet><item><subnetId>subnet-0a</subnetId></item></subnetSet></DescribeSubnetsResponse>"
+)
 REFUSED = b'{"__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "there is no such queue"}'
 
 
@@ -85,12 +89,9 @@ def client(proxy: Proxy, service: str) -> Any:
     )  # fmt: skip
 
 
-def policy(*actions: str) -> Policy:
-    quoted = ", ".join(f'"{action}"' for action in actions)
-    condition = '{"StringEqualsIfExists": {"aws:ResourceTag/owner": "us"}}'
-    return Policy.parse(
-        f'{{"Version": "2012-10-17", "Statement": {{"Effect": "Allow", "Action": [{quoted}], "Resource": "*", "Condition": {condition}}}}}'
-    )
+def policy(*actions: str, **more: object) -> Policy:
+    statement = {"Effect": "Allow", "Action": actions, "Resource": "*", **more}
+    return Policy.parse(json.dumps({"Version": "2012-10-17", "Statement": statement}))
 
 
 def test_calls_reach_the_server_that_speaks_their_service_and_answers_come_back(servers: dict[str, Any], proxy: Proxy) -> None:
@@ -107,8 +108,7 @@ def test_calls_reach_the_server_that_speaks_their_service_and_answers_come_back(
 
 def test_a_call_is_judged_by_the_tags_before_it(proxy: Proxy) -> None:
     client(proxy, "ec2").terminate_instances(InstanceIds=["i-0a"])
-    allowed = {"planner": Policy.parse('{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "ec2:TerminateInstances", "Resource": "*", '
-                                       '"Condition": {"StringEquals": {"aws:ResourceTag/owner": "us"}}}}')}  # fmt: skip
+    allowed = {"planner": policy("ec2:TerminateInstances", Condition={"StringEquals": {"aws:ResourceTag/owner": "us"}})}
     assert proxy.recording.denied(allowed) == []
     client(proxy, "ec2").terminate_instances(InstanceIds=["i-0a"])
     (denied,) = proxy.recording.denied(allowed)
