@@ -146,12 +146,21 @@ def template_of_one_name_twice(hour: Hour) -> tuple[bool, str]:
 
 
 def dry_run(hour: Hour) -> tuple[bool, str]:
+    """Another instance like one that runs, from its own template."""
     ec2 = hour.place.client("ec2")
     instances = hour.look()
-    assert instances, "there is no instance whose type and subnet could be taken"
-    launch = {"LaunchTemplateId": template(hour)["LaunchTemplateId"], "Version": "$Latest"}
+    assert instances, "there is no instance whose template, type and subnet could be taken"
     one = instances[0]
-    call = lambda: ec2.run_instances(DryRun=True, MinCount=1, MaxCount=1, LaunchTemplate=launch, InstanceType=one["InstanceType"], ImageId=one["ImageId"], SubnetId=one["SubnetId"])  # noqa: E731
+    tags = {t["Key"]: t["Value"] for t in one["Tags"]}
+    assert "aws:ec2launchtemplate:id" in tags, "the instance does not say which template it came from"
+    # Our templates list network interfaces, so the subnet is said there; and those for spot tag the spot request.
+    interface = {"DeviceIndex": 0, "SubnetId": one["SubnetId"], "Groups": [group["GroupId"] for group in one["SecurityGroups"]]}
+    market = {"InstanceMarketOptions": {"MarketType": "spot"}} if one.get("InstanceLifecycle") == "spot" else {}
+
+    def call() -> Any:
+        launch = {"LaunchTemplateId": tags["aws:ec2launchtemplate:id"], "Version": tags["aws:ec2launchtemplate:version"]}
+        return ec2.run_instances(DryRun=True, MinCount=1, MaxCount=1, LaunchTemplate=launch, InstanceType=one["InstanceType"], NetworkInterfaces=[interface], **market)
+
     return refused(call, "DryRunOperation")
 
 
