@@ -1,7 +1,11 @@
-//! Woken by a schedule: reads what EC2 offers and what it costs, and resolves every EC2NodeClass.
+//! Woken by a schedule: reads what EC2 offers and what it costs, and resolves every EC2NodeClass. Asked by Terraform when it
+//! destroys, it deletes the cluster's launch templates.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-use nodeless_ec2::{AwsCatalogSource, NodeProfile};
+mod event;
+
+use event::Action;
+use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
 use nodeless_operations::{CatalogCache, Refresher};
 use nodeless_runtime::{ConnectError, Connections, Environment};
 use serde_json::{Value, json};
@@ -12,11 +16,21 @@ use tokio::sync::OnceCell;
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let refresher = OnceCell::new();
-    // Whatever the event says, it means "look now".
-    nodeless_runtime::run(async |_: Value| -> Result<Value, lambda_runtime::Error> {
-        let refresher: &Refresher = refresher.get_or_try_init(connect).await?;
-        let report = Box::pin(refresher.run()).await?;
-        Ok(json!({ "catalogChanged": report.catalog_changed }))
+    nodeless_runtime::run(async |event: Value| -> Result<Value, lambda_runtime::Error> {
+        let cluster = Environment::of_process().cluster_name()?;
+        match event::read(event, &cluster)? {
+            Action::Refresh => {
+                let refresher: &Refresher = refresher.get_or_try_init(connect).await?;
+                let report = Box::pin(refresher.run()).await?;
+                Ok(json!({ "catalogChanged": report.catalog_changed }))
+            }
+            // Neither the cluster nor the table is there any more, maybe.
+            Action::Leave => {
+                let deleted = delete_launch_templates(&nodeless_runtime::aws_config().await, &cluster).await?;
+                Ok(json!({ "launchTemplatesDeleted": deleted }))
+            }
+            Action::Nothing => Ok(json!({})),
+        }
     })
     .await
 }
@@ -30,6 +44,7 @@ async fn connect() -> Result<Refresher, ConnectError> {
         .zip(environment.optional("NODELESS_NODE_INSTANCE_PROFILE"))
         .map(|(role, name)| NodeProfile { role, name });
     let source = AwsCatalogSource::new(&connections.config, details, profile)?;
+    let source = source.with_version(connections.cluster_version());
     Ok(Refresher {
         context: connections.context,
         claims: connections.claims,
