@@ -90,6 +90,21 @@ resource "aws_lambda_event_source_mapping" "claims" {
   scaling_config {
     maximum_concurrency = var.claims_concurrency
   }
+
+  # So that on destroy launches end first.
+  depends_on = [aws_lambda_invocation.leave]
+}
+
+# Lifecycle makes launch templates in EC2, which Terraform knows nothing of. On destroy, once lifecycle gets no messages any more,
+# the catalog function, which may delete them, does so. On create and update it is told nothing.
+resource "aws_lambda_invocation" "leave" {
+  function_name   = aws_lambda_function.function["catalog"].function_name
+  lifecycle_scope = "CRUD"
+
+  input = jsonencode({
+    action  = "leave"
+    cluster = local.cluster
+  })
 }
 
 resource "aws_lambda_event_source_mapping" "interruption" {

@@ -1,5 +1,5 @@
 # A role per function, each with what its function calls and no more. EC2 is written by lifecycle, and only what carries this
-# cluster's tags (catalog may delete templates of an EC2NodeClass that goes); the planner cannot touch EC2 at all. Policies are plain maps, so that the tests can read them.
+# cluster's tags (catalog may delete templates); the planner cannot touch EC2 at all. Policies are plain maps, so that the tests can read them.
 
 resource "aws_iam_role" "function" {
   for_each = local.functions
@@ -310,7 +310,7 @@ locals {
         Condition = local.in_region
       },
       {
-        # What was made for an EC2NodeClass goes with it.
+        # What was made for an EC2NodeClass goes with it, and all of it when Terraform destroys.
         Sid       = "DeleteOurTemplates"
         Effect    = "Allow"
         Action    = "ec2:DeleteLaunchTemplate"

@@ -33,7 +33,7 @@ variable "architecture" {
 }
 
 variable "functions" {
-  description = "Memory (MB), timeout (seconds) and reserved concurrency (-1: none) of each function. A planner timeout sets the visibility timeout of the plan queue, five seconds above it."
+  description = "Memory (MB), timeout (seconds) and reserved concurrency (-1: none) of each function. A planner timeout sets the visibility timeout of the plan queue, five seconds above it. Lifecycle waits up to 45 s for an answer to CreateFleet."
   type = object({
     planner = optional(object({
       memory               = optional(number, 1024)
@@ -42,7 +42,7 @@ variable "functions" {
     }), {})
     lifecycle = optional(object({
       memory               = optional(number, 512)
-      timeout              = optional(number, 60)
+      timeout              = optional(number, 90)
       reserved_concurrency = optional(number, -1)
     }), {})
     interruption = optional(object({
@@ -70,6 +70,11 @@ variable "functions" {
   })
   default  = {}
   nullable = false
+
+  validation {
+    condition     = var.functions.lifecycle.timeout >= 75
+    error_message = "functions.lifecycle.timeout must be at least 75 seconds: an answer to CreateFleet is awaited for up to 45, and what it says is written after that."
+  }
 
   validation {
     condition     = var.functions.planner.timeout >= 10 && var.functions.planner.timeout <= 50

@@ -410,6 +410,16 @@ run "installer_without_cluster_admin" {
 run "installer_input" {
   assert {
     condition = (
+      jsondecode(nonsensitive(aws_lambda_invocation.leave.input)).action == "leave" &&
+      jsondecode(nonsensitive(aws_lambda_invocation.leave.input)).cluster == "example" &&
+      aws_lambda_invocation.leave.function_name == aws_lambda_function.function["catalog"].function_name &&
+      aws_lambda_invocation.leave.lifecycle_scope == "CRUD"
+    )
+    error_message = "The catalog function must be told when Terraform destroys: it deletes the launch templates."
+  }
+
+  assert {
+    condition = (
       jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).action == "install" &&
       jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).cluster == "example" &&
       jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).wakeUrl == "https://mock.lambda-url.eu-west-1.on.aws/0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL" &&

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use axum::http::StatusCode;
+use jiff::SignedDuration;
+use nodeless_simulation::ec2::requests::Describe;
 use nodeless_simulation::kubernetes::{PatchOptions, PatchType, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::stage::{Service, Stage, node_claims, node_classes};
@@ -60,11 +62,11 @@ impl Functions {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn from_pending_pods_to_nodes_and_back() {
-    let Some(stage) = Stage::start().await else { return };
-    stage.create_inflate(5);
-    unschedulable_pods(&stage, 5).await;
+/// The functions at work in a cluster in which so many pods run on nodes of ours.
+async fn running_pods(stage: &Stage, count: u32) -> Functions {
+    stage.create_inflate(count);
+    let count = usize::try_from(count).unwrap();
+    unschedulable_pods(stage, count).await;
 
     let mut catalog = stage.function(&binary("catalog")).await;
     catalog.invoke_sample("catalog.schedule.json").await.unwrap();
@@ -74,16 +76,23 @@ async fn from_pending_pods_to_nodes_and_back() {
     };
     // The function that launches asks EC2 whether it would, before the class is ready.
     assert!(has_condition(&stage.list(&node_classes())[0], "ValidationSucceeded", "Unknown"));
-    functions.claims(&stage).await;
+    functions.claims(stage).await;
     assert!(has_condition(&stage.list(&node_classes())[0], "Ready", "True"), "{:?}", stage.list(&node_classes()));
 
     functions.plan().await;
     // A doubled wake-up launches nothing twice.
     functions.plan().await;
-    while running(&stage.list(&resource::PODS)) < 5 {
-        functions.claims(&stage).await;
+    while running(&stage.list(&resource::PODS)) < count {
+        functions.claims(stage).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    functions
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_pending_pods_to_nodes_and_back() {
+    let Some(stage) = Stage::start().await else { return };
+    let mut functions = running_pods(&stage, 5).await;
     let nodes = stage.list(&resource::NODES);
     let claims = stage.list(&node_claims());
     assert_eq!(nodes.len(), claims.len(), "{claims:?}");
@@ -109,6 +118,45 @@ async fn from_pending_pods_to_nodes_and_back() {
         functions.claims(&stage).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_leaves_whose_instance_ec2_plans_to_retire() {
+    let Some(stage) = Stage::start().await else { return };
+    let mut functions = running_pods(&stage, 1).await;
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    let id = ec2.instances().pop().unwrap().id;
+    assert!(ec2.plan_event(&id, "instance-retirement", ec2.now() + SignedDuration::from_hours(48)));
+    let alive = || ec2.instances().iter().any(|instance| instance.id == id && instance.state.is_alive());
+    while alive() {
+        functions.sweep().await;
+        functions.plan().await;
+        functions.claims(&stage).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let events = stage.list(&resource::EVENTS);
+    let told = |event: &Arc<Value>| {
+        event["reason"] == "InstanceUnhealthy" && event.to_string().contains("EC2 plans instance-retirement")
+    };
+    assert!(events.iter().any(told), "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn terraform_destroys_and_no_launch_template_is_left() {
+    let Some(stage) = Stage::start().await else { return };
+    let functions = running_pods(&stage, 1).await;
+    drop(functions);
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    let templates = || ec2.describe_launch_templates(&Describe::default()).unwrap().0.len();
+    assert_eq!(templates(), 1);
+    let mut catalog = stage.function(&binary("catalog")).await;
+    let mut event = sample("catalog.leave.json");
+    event["tf"]["action"] = json!("update");
+    catalog.invoke(&event).await.unwrap();
+    assert_eq!(templates(), 1);
+    let answer = catalog.invoke_sample("catalog.leave.json").await.unwrap();
+    assert_eq!((answer["launchTemplatesDeleted"].as_array().map(Vec::len), templates()), (Some(1), 0), "{answer}");
+    assert_eq!(stage.calls().get("EKS GET /clusters/example"), None, "the cluster may be gone already");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,15 +1,16 @@
 //! Where the cluster's API server is.
 
+use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError};
 use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
 use aws_sdk_eks::types::{Cluster, ControlPlaneEgressModeType};
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::{ClusterVersion, ErrorKind, PortError};
 
 const OPERATION: &str = "EKS DescribeCluster";
 
 /// What a client needs to know to reach the API server of a cluster. It changes so rarely that an execution environment
-/// asks once and keeps it.
+/// asks once and keeps it, but for the version: see [`EksVersion`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterAccess {
     /// The cluster's name.
@@ -45,6 +46,33 @@ pub async fn describe(config: &SdkConfig, name: &str) -> Result<ClusterAccess, P
         )
     })?;
     access(name, cluster)
+}
+
+/// The Kubernetes version of a cluster, as EKS has it: it changes while an execution environment lives.
+#[derive(Clone, Debug)]
+pub struct EksVersion {
+    config: SdkConfig,
+    name: String,
+}
+
+impl EksVersion {
+    /// The version of the cluster of this name.
+    #[must_use]
+    pub fn new(config: &SdkConfig, name: impl Into<String>) -> Self {
+        Self { config: config.clone(), name: name.into() }
+    }
+}
+
+#[async_trait]
+impl ClusterVersion for EksVersion {
+    async fn kubernetes_version(&self) -> Result<String, PortError> {
+        let access = describe(&self.config, &self.name).await?;
+        if access.version.is_empty() {
+            let message = format!("EKS did not tell the Kubernetes version of cluster {}", self.name);
+            return Err(PortError::new(ErrorKind::Unavailable, OPERATION, message));
+        }
+        Ok(access.version)
+    }
 }
 
 fn access(name: &str, cluster: &Cluster) -> Result<ClusterAccess, PortError> {

@@ -1,6 +1,7 @@
 //! What AWS says of an EKS cluster: where its API server is, whom it trusts, the token that it takes, and which zones
 //! the cluster keeps away from.
 //!
+//! - [`EksVersion`]: the version alone, read again while a process lives.
 //! - [`describe`]: endpoint, certificate authority, version and service range by DescribeCluster.
 //! - [`Tokens`]: bearer tokens, which are presigned calls of STS GetCallerIdentity, renewed before they lapse.
 //! - [`ArcZonalShifts`]: the zonal shifts that are applied to the cluster, by GetManagedResource of ARC.
@@ -13,6 +14,6 @@ mod access;
 mod token;
 mod zonal_shift;
 
-pub use access::{ClusterAccess, describe};
+pub use access::{ClusterAccess, EksVersion, describe};
 pub use token::{SignError, Token, Tokens, presigned_identity_url, sign};
 pub use zonal_shift::ArcZonalShifts;

@@ -7,7 +7,7 @@ use crate::kinds::{
 };
 use crate::store::{Store, list_once, next};
 use crate::watch::WatchError;
-use crate::{api, buffers, claims, events, node_classes, nodes, pods};
+use crate::{buffers, claims, events, node_classes, nodes, pods};
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
@@ -368,17 +368,5 @@ fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError>
             Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {}", faulty.kind), message))
         }
         None => Ok(()),
-    }
-}
-
-/// The path of the nodes is where the API server answers whoever may read anything at all.
-impl KubeCluster {
-    /// Whether the API server answers us, for a check before any work.
-    ///
-    /// # Errors
-    /// When it does not, saying why.
-    pub async fn ping(&self) -> Result<(), PortError> {
-        self.connection.get("Kubernetes list Node", &format!("{}?limit=1", api::NODES)).await?;
-        Ok(())
     }
 }

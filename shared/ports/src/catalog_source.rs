@@ -29,3 +29,13 @@ pub trait CatalogSource: Send + Sync {
     /// When something could not be removed: the finalizer then stays.
     async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError>;
 }
+
+/// The Kubernetes version of the cluster, by which AMI aliases are resolved.
+#[async_trait]
+pub trait ClusterVersion: Send + Sync {
+    /// The version of the control plane now, such as `1.33`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    async fn kubernetes_version(&self) -> Result<String, PortError>;
+}

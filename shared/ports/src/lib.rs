@@ -14,7 +14,7 @@ pub mod launch_check;
 pub mod queue;
 pub mod zonal_shift;
 
-pub use catalog_source::CatalogSource;
+pub use catalog_source::{CatalogSource, ClusterVersion};
 pub use claims::Claims;
 pub use clock::Clock;
 pub use cloud::Cloud;

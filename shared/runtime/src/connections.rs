@@ -2,11 +2,11 @@
 
 use crate::{Environment, EnvironmentError, SystemClock};
 use aws_config::SdkConfig;
-use nodeless_eks::{ArcZonalShifts, ClusterAccess, Tokens};
+use nodeless_eks::{ArcZonalShifts, ClusterAccess, EksVersion, Tokens};
 use nodeless_kubernetes::{ApiServer, Connection, KubeCluster};
 use nodeless_launch::ClusterDetails;
 use nodeless_operations::Context;
-use nodeless_ports::{ErrorKind, PortError, ZonalShifts};
+use nodeless_ports::{ClusterVersion, ErrorKind, PortError, ZonalShifts};
 use nodeless_state::{DynamoClaims, SqsQueue};
 use nodeless_telemetry::Stdout;
 use std::sync::Arc;
@@ -82,6 +82,12 @@ impl Connections {
         Ok(Arc::new(ArcZonalShifts::new(&self.config, arn)))
     }
 
+    /// Who tells the cluster's Kubernetes version as it is now.
+    #[must_use]
+    pub fn cluster_version(&self) -> Arc<dyn ClusterVersion> {
+        Arc::new(EksVersion::new(&self.config, &self.access.name))
+    }
+
     /// What nodes have to know of the cluster.
     #[must_use]
     pub fn cluster_details(&self) -> ClusterDetails {
@@ -94,6 +100,11 @@ impl Connections {
             version: access.version.clone(),
         }
     }
+}
+
+/// The AWS configuration, for what needs neither the cluster nor the table.
+pub async fn aws_config() -> SdkConfig {
+    nodeless_aws::load_config().await
 }
 
 /// Where the cluster of this name is.

@@ -11,7 +11,7 @@ mod environment;
 
 pub use clock::SystemClock;
 #[cfg(feature = "cluster")]
-pub use connections::{ConnectError, Connections, cluster_access};
+pub use connections::{ConnectError, Connections, aws_config, cluster_access};
 pub use environment::{Environment, EnvironmentError};
 
 use jiff::Timestamp;

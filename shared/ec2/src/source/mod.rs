@@ -10,6 +10,7 @@ mod resolve;
 mod spot;
 mod type_info;
 mod types;
+mod version;
 
 use crate::ClusterDetails;
 use async_trait::async_trait;
@@ -19,9 +20,10 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::facts::Facts;
 use nodeless_catalog::{Catalog, stored::SpotPrices};
-use nodeless_ports::{CatalogSource, ErrorKind, PortError};
+use nodeless_ports::{CatalogSource, ClusterVersion, ErrorKind, PortError};
 use prices::OnDemandPrices;
 use std::sync::Arc;
+use version::Version;
 
 /// How long types, offerings and spot prices serve before they are read again. Reading them takes some forty calls.
 const REFRESH: SignedDuration = SignedDuration::from_hours(1);
@@ -155,6 +157,7 @@ pub async fn read_region(config: &SdkConfig) -> Result<(Facts, Catalog), PortErr
 pub struct AwsCatalogSource {
     region: String,
     cluster: ClusterDetails,
+    version: Version,
     node_profile: Option<NodeProfile>,
     ec2: aws_sdk_ec2::Client,
     iam: aws_sdk_iam::Client,
@@ -177,6 +180,7 @@ impl AwsCatalogSource {
         let market = Market::new(config)?;
         Ok(Self {
             region: market.region.clone(),
+            version: Version::new(&cluster.version, None),
             cluster,
             node_profile,
             ec2: market.ec2.clone(),
@@ -185,6 +189,15 @@ impl AwsCatalogSource {
             market,
             parameters: Arc::default(),
         })
+    }
+}
+
+impl AwsCatalogSource {
+    /// The same, which asks for the cluster's Kubernetes version again now and then.
+    #[must_use]
+    pub fn with_version(mut self, reader: Arc<dyn ClusterVersion>) -> Self {
+        self.version = Version::new(&self.cluster.version, Some(reader));
+        self
     }
 }
 

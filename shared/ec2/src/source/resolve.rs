@@ -2,12 +2,10 @@
 
 use super::images::ImageSource;
 use super::{AwsCatalogSource, groups, network, profiles};
-use aws_sdk_ec2::types::Filter;
+use crate::templates;
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
-use nodeless_aws::port_error;
 use nodeless_launch::node_class::{Section, conditions, settle, validation};
-use nodeless_model::labels;
 use nodeless_ports::{ErrorKind, PortError};
 use profiles::Owner;
 
@@ -30,7 +28,7 @@ impl AwsCatalogSource {
         let placement = groups::placement_group(&self.ec2, spec.placement_group_selector.as_ref()).await;
         let placement = settle("spec.placementGroupSelector", placement, ())?;
         let source = ImageSource { ec2: &self.ec2, ssm: &self.ssm, parameters: &self.parameters };
-        let amis = source.find(spec, &self.cluster.version, now).await;
+        let amis = source.find(spec, &self.version.at(now).await, now).await;
         let amis = settle("spec.amiSelectorTerms", amis, before.amis)?;
         let profile = self.instance_profile(class, before.instance_profile.as_deref()).await;
         let profile = settle("spec.role", profile, before.instance_profile)?;
@@ -85,31 +83,8 @@ impl AwsCatalogSource {
         let made = self.node_profile.as_ref().map(|made| made.name.as_str());
         let in_use = in_use.filter(|profile| Some(*profile) != named && Some(*profile) != made);
         profiles::release(&self.iam, &owner, in_use).await?;
-        self.delete_launch_templates(&owner.class).await
-    }
-
-    /// Deletes the launch templates of a class of this cluster, Karpenter's among them: nothing launches from them any more.
-    async fn delete_launch_templates(&self, class: &str) -> Result<(), PortError> {
-        let filter = |key: &str, value: &str| Filter::builder().name(format!("tag:{key}")).values(value).build();
-        let mut ids = Vec::new();
-        let mut pages = self
-            .ec2
-            .describe_launch_templates()
-            .filters(filter(labels::CLUSTER_NAME_TAG, &self.cluster.name))
-            .filters(filter(labels::EC2_NODE_CLASS, class))
-            .into_paginator()
-            .send();
-        while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| port_error("EC2 DescribeLaunchTemplates", &error))?;
-            ids.extend(page.launch_templates().iter().filter_map(|template| template.launch_template_id.clone()));
-        }
-        for id in ids {
-            let answer = self.ec2.delete_launch_template().launch_template_id(&id).send().await;
-            match answer.map_err(|error| port_error("EC2 DeleteLaunchTemplate", &error)) {
-                Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        // Karpenter's among them: nothing launches from them any more.
+        let found = templates::list(&self.ec2, &self.cluster.name, Some(&owner.class)).await?;
+        templates::delete(&self.ec2, found.iter()).await.map(drop)
     }
 }

@@ -78,7 +78,7 @@ async fn a_cluster_without_definitions_says_what_to_do() {
 async fn a_wrong_token_is_denied_and_a_closed_port_unavailable() {
     let world = World::bare().await;
     let stranger = connect(&serve(&world.server).await.0, "wrong").await;
-    let error = KubeCluster::new(stranger).ping().await.unwrap_err();
+    let error = KubeCluster::new(stranger).our_nodes().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
     assert!(error.message.contains("access entry"), "{error}");
 

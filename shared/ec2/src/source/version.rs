@@ -1,0 +1,100 @@
+//! The Kubernetes version of the cluster, read again while the process lives: AMI aliases follow an upgrade of the control plane.
+
+use jiff::{SignedDuration, Timestamp};
+use nodeless_ports::ClusterVersion;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// How often it is read again, as in Karpenter.
+const READ_AGAIN: SignedDuration = SignedDuration::from_mins(5);
+
+/// The version that was read last.
+#[derive(Clone)]
+pub(super) struct Version {
+    /// Who tells it; nobody where it is fixed.
+    reader: Option<Arc<dyn ClusterVersion>>,
+    held: Arc<Mutex<Held>>,
+}
+
+struct Held {
+    version: String,
+    /// When it was asked for last, in vain or not.
+    asked: Option<Timestamp>,
+}
+
+impl std::fmt::Debug for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Version")
+    }
+}
+
+impl Version {
+    /// A version that was just read, and who tells what it is later.
+    pub(super) fn new(version: &str, reader: Option<Arc<dyn ClusterVersion>>) -> Self {
+        Self { reader, held: Arc::new(Mutex::new(Held { version: version.to_owned(), asked: None })) }
+    }
+
+    /// The version now. When it cannot be read, the one that was read last stays in force.
+    pub(super) async fn at(&self, now: Timestamp) -> String {
+        let mut held = self.held.lock().await;
+        let asked = held.asked.get_or_insert(now);
+        let Some(reader) = self.reader.as_ref().filter(|_| now.duration_since(*asked) >= READ_AGAIN) else {
+            return held.version.clone();
+        };
+        held.asked = Some(now);
+        match reader.kubernetes_version().await {
+            Ok(version) => held.version = version,
+            Err(error) => {
+                tracing::warn!(%error, version = held.version, "the Kubernetes version cannot be read; the last one counts");
+            }
+        }
+        held.version.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use nodeless_ports::{ErrorKind, PortError};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A control plane that is upgraded, and which cannot be asked once in between.
+    #[derive(Default)]
+    struct Upgraded {
+        asked: AtomicUsize,
+    }
+
+    #[async_trait]
+    impl ClusterVersion for Upgraded {
+        async fn kubernetes_version(&self) -> Result<String, PortError> {
+            match self.asked.fetch_add(1, Ordering::Relaxed) {
+                0 => Ok("1.33".to_owned()),
+                1 => Err(PortError::new(ErrorKind::Throttled, "EKS DescribeCluster", "slow down")),
+                _ => Ok("1.34".to_owned()),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_upgrade_is_seen_within_five_minutes_and_no_call_is_made_more_often() {
+        let reader = Arc::new(Upgraded::default());
+        let version = Version::new("1.33", Some(reader.clone()));
+        let at = |minutes: i64| Timestamp::from_second(1_800_000_000 + 60 * minutes).unwrap();
+        for (minutes, expected, asked) in [
+            (0, "1.33", 0),
+            (4, "1.33", 0),
+            (5, "1.33", 1),
+            (9, "1.33", 1),
+            (10, "1.33", 2),
+            (14, "1.33", 2),
+            (15, "1.34", 3),
+            (16, "1.34", 3),
+        ] {
+            assert_eq!(version.at(at(minutes)).await, expected, "after {minutes} minutes");
+            assert_eq!(reader.asked.load(Ordering::Relaxed), asked, "after {minutes} minutes");
+        }
+        let fixed = Version::new("1.33", None);
+        assert_eq!((fixed.at(at(0)).await, fixed.at(at(600)).await), ("1.33".to_owned(), "1.33".to_owned()));
+    }
+}
