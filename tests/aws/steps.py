@@ -120,7 +120,8 @@ def interruption(hour: Hour, step: Step) -> None:
     node = next(n for n in place.items("nodes") if n["metadata"]["name"] in used)
     instance = instance_of(node)
     asked = datetime.now(timezone.utc)
-    step.seen.append(f"interrupted by {place.interrupt(node, instance)}")
+    how = place.interrupt(node, instance)
+    step.seen.append(f"interrupted by {how}")
     hour.experiment_minutes += 3 if place.is_aws else 0
 
     def claim_leaves() -> bool:
@@ -128,10 +129,13 @@ def interruption(hour: Hour, step: Step) -> None:
         return all(c["metadata"].get("deletionTimestamp") for c in claims)
 
     hour.wait("the NodeClaim to be told to leave", claim_leaves, 5)
-    step.seen.append(f"{(datetime.now(timezone.utc) - asked).total_seconds():.0f} s after it was asked for, the NodeClaim is told to leave")
+    state = {i["InstanceId"]: i["State"]["Name"] for i in place.instances()}.get(instance, "gone")
+    told = f"{(datetime.now(timezone.utc) - asked).total_seconds():.0f} s after it was asked for, the NodeClaim is told to leave, and the instance is {state}"
+    step.seen.append(told)
+    # Gone already, it says nothing: nodeless drains fast, and may have terminated the instance itself.
+    hour.observe("events-spot-warning", True if state == "running" else None, f"{told} ({how})")
     hour.wait("the instance to be gone", lambda: instance not in {i["InstanceId"] for i in place.instances()}, 8)
     settle(hour, 2)
-    hour.observe("events-spot-warning", True, "the warning came from EventBridge through the queue to the interruption function, and the node was drained")
     gone(hour, [instance])
 
 
@@ -305,7 +309,7 @@ def versions(hour: Hour) -> dict[str, str]:
     commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
     tool = json.loads(place.terraform("version", "-json"))
     found = {"nodeless": commit or "no git checkout", "Terraform": tool["terraform_version"], "boto3": boto3.__version__}
-    found |= {name.rsplit("/", 1)[-1]: version for name, version in tool.get("provider_selections", {}).items()}
+    found |= {"provider " + name.split("/", 1)[-1]: version for name, version in tool.get("provider_selections", {}).items()}
     answer = place.kubectl("version", "-o", "json", check=False)
     if answer:
         told = json.loads(answer)
