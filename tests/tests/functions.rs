@@ -148,14 +148,15 @@ async fn terraform_destroys_and_no_launch_template_is_left() {
     drop(functions);
     let ec2 = stage.world.lock().unwrap().ec2().clone();
     let templates = || ec2.describe_launch_templates(&Describe::default()).unwrap().0.len();
-    assert_eq!(templates(), 1);
+    let made = templates();
+    assert!(made > 0);
     let mut catalog = stage.function(&binary("catalog")).await;
     let mut event = sample("catalog.leave.json");
     event["tf"]["action"] = json!("update");
     catalog.invoke(&event).await.unwrap();
-    assert_eq!(templates(), 1);
+    assert_eq!(templates(), made);
     let answer = catalog.invoke_sample("catalog.leave.json").await.unwrap();
-    assert_eq!((answer["launchTemplatesDeleted"].as_array().map(Vec::len), templates()), (Some(1), 0), "{answer}");
+    assert_eq!((answer["launchTemplatesDeleted"].as_array().map(Vec::len), templates()), (Some(made), 0), "{answer}");
     assert_eq!(stage.calls().get("EKS GET /clusters/example"), None, "the cluster may be gone already");
 }
 
