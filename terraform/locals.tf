@@ -43,12 +43,17 @@ locals {
       NODELESS_KEEP_SNAPSHOTS    = var.keep_snapshots
       NODELESS_PREFERENCE_POLICY = var.preference_policy
       NODELESS_MIN_VALUES_POLICY = var.min_values_policy
+
+      NODELESS_BATCH_IDLE_DURATION = var.batch_idle_duration
+      NODELESS_BATCH_MAX_DURATION  = var.batch_max_duration
     }
     lifecycle = {
-      NODELESS_TABLE            = aws_dynamodb_table.state.name
-      NODELESS_PLAN_QUEUE_URL   = aws_sqs_queue.plan.url
-      NODELESS_CLAIMS_QUEUE_URL = aws_sqs_queue.claims.url
-      NODELESS_ZONAL_SHIFT      = tostring(var.zonal_shift_enabled)
+      NODELESS_TABLE             = aws_dynamodb_table.state.name
+      NODELESS_PLAN_QUEUE_URL    = aws_sqs_queue.plan.url
+      NODELESS_CLAIMS_QUEUE_URL  = aws_sqs_queue.claims.url
+      NODELESS_ZONAL_SHIFT       = tostring(var.zonal_shift_enabled)
+      NODELESS_MIN_VALUES_POLICY = var.min_values_policy
+      NODELESS_DISABLE_DRY_RUN   = tostring(var.disable_dry_run)
     }
     interruption = {
       NODELESS_TABLE                  = aws_dynamodb_table.state.name
@@ -62,6 +67,11 @@ locals {
       NODELESS_CLAIMS_QUEUE_URL      = aws_sqs_queue.claims.url
       NODELESS_NODE_ROLE             = local.node_role_name
       NODELESS_NODE_INSTANCE_PROFILE = aws_iam_instance_profile.node.name
+
+      NODELESS_RESERVED_ENIS              = tostring(var.reserved_enis)
+      NODELESS_VM_MEMORY_OVERHEAD_PERCENT = tostring(var.vm_memory_overhead_percent)
+      NODELESS_ISOLATED_VPC               = tostring(var.isolated_vpc)
+      NODELESS_DISABLE_DRY_RUN            = tostring(var.disable_dry_run)
     }
     wake = {
       NODELESS_PLAN_QUEUE_URL = aws_sqs_queue.plan.url

@@ -117,6 +117,14 @@ variable "extra_environment" {
     condition     = alltrue([for k in keys(var.extra_environment) : !startswith(k, "NODELESS_") && !contains(["CLUSTER_NAME", "RUST_LOG"], k)])
     error_message = "extra_environment may not set CLUSTER_NAME, RUST_LOG or NODELESS_*: the module sets those."
   }
+
+  validation {
+    condition = length(setintersection(keys(var.extra_environment), [
+      "BATCH_IDLE_DURATION", "BATCH_MAX_DURATION", "DISABLE_DRY_RUN", "ENABLE_ZONAL_SHIFT", "FEATURE_GATES", "ISOLATED_VPC",
+      "MIN_VALUES_POLICY", "PREFERENCE_POLICY", "RESERVED_ENIS", "VM_MEMORY_OVERHEAD_PERCENT",
+    ])) == 0
+    error_message = "extra_environment has a setting of Karpenter, which no function reads there: the module has variables of these names in small letters (zonal_shift_enabled for ENABLE_ZONAL_SHIFT); docs/settings.md lists them."
+  }
 }
 
 variable "log_level" {
@@ -170,13 +178,89 @@ variable "schedules_enabled" {
 }
 
 variable "feature_gates" {
-  description = "Karpenter's feature gates of the same names, off as there. node_repair: replace nodes by force that have been unhealthy for too long, unless more than a fifth of a NodePool is. spot_to_spot_consolidation: replace spot nodes by cheaper spot nodes."
+  description = "Karpenter's feature gates (FEATURE_GATES). node_repair: replace nodes by force that have been unhealthy for too long, unless more than a fifth of a NodePool is; off as in Karpenter. spot_to_spot_consolidation: replace spot nodes by cheaper spot nodes; off as there. What the others are for is always there, and does nothing unless an object asks for it."
   type = object({
     node_repair                = optional(bool, false)
     spot_to_spot_consolidation = optional(bool, false)
+    capacity_buffer            = optional(bool, true)
+    node_overlay               = optional(bool, true)
+    reserved_capacity          = optional(bool, true)
+    static_capacity            = optional(bool, true)
   })
   default  = {}
   nullable = false
+
+  validation {
+    condition     = var.feature_gates.capacity_buffer && var.feature_gates.node_overlay && var.feature_gates.reserved_capacity && var.feature_gates.static_capacity
+    error_message = "feature_gates: capacity_buffer, node_overlay, reserved_capacity and static_capacity cannot be false. They do nothing unless an object asks for it."
+  }
+}
+
+variable "batch_idle_duration" {
+  description = "Karpenter's BATCH_IDLE_DURATION: a plan is made once no further pod has become pending for so long, such as 1s or 500ms."
+  type        = string
+  default     = "1s"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[0-9]+(ms|s)$", var.batch_idle_duration)) && try(tonumber(trimsuffix(trimsuffix(var.batch_idle_duration, "s"), "m")) * (endswith(var.batch_idle_duration, "ms") ? 0.001 : 1) <= 30, false)
+    error_message = "batch_idle_duration is a duration of at most 30 seconds such as 1s or 500ms."
+  }
+}
+
+variable "batch_max_duration" {
+  description = "Karpenter's BATCH_MAX_DURATION: a plan waits so long for further pods at most, such as 10s."
+  type        = string
+  default     = "10s"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[0-9]+(ms|s)$", var.batch_max_duration)) && try(tonumber(trimsuffix(trimsuffix(var.batch_max_duration, "s"), "m")) * (endswith(var.batch_max_duration, "ms") ? 0.001 : 1) <= 30, false)
+    error_message = "batch_max_duration is a duration of at most 30 seconds such as 10s."
+  }
+
+  validation {
+    condition     = try(tonumber(trimsuffix(trimsuffix(var.batch_max_duration, "s"), "m")) * (endswith(var.batch_max_duration, "ms") ? 0.001 : 1) <= max(10, var.functions.planner.timeout - 15), true)
+    error_message = "batch_max_duration above 10 seconds must leave the planner 15 seconds of functions.planner.timeout; raise that (50 at most) or lower batch_max_duration."
+  }
+}
+
+variable "reserved_enis" {
+  description = "Karpenter's RESERVED_ENIS: so many network interfaces of each node are not counted for its number of pods, as with custom networking of the VPC CNI or a trunk interface for security groups for pods."
+  type        = number
+  default     = 0
+  nullable    = false
+
+  validation {
+    condition     = var.reserved_enis >= 0 && var.reserved_enis <= 1000 && floor(var.reserved_enis) == var.reserved_enis
+    error_message = "reserved_enis is a whole number, 0 or more."
+  }
+}
+
+variable "vm_memory_overhead_percent" {
+  description = "Karpenter's VM_MEMORY_OVERHEAD_PERCENT: the share of an instance type's memory that no node has, until a node has told; 0.075 is 7.5%."
+  type        = number
+  default     = 0.075
+  nullable    = false
+
+  validation {
+    condition     = var.vm_memory_overhead_percent >= 0 && var.vm_memory_overhead_percent < 1
+    error_message = "vm_memory_overhead_percent is a share from 0 up to, but not, 1: 0.075 is 7.5%."
+  }
+}
+
+variable "isolated_vpc" {
+  description = "Karpenter's ISOLATED_VPC, for vpc_config whose subnets reach only services with a VPC endpoint: the Price List and IAM are not called. On-demand prices are those that were read before, or those of the build; EC2NodeClasses name the module's node role or spec.instanceProfile."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "disable_dry_run" {
+  description = "Karpenter's DISABLE_DRY_RUN: EC2NodeClasses are ready without EC2 being asked by dry runs whether it would launch from them."
+  type        = bool
+  default     = false
+  nullable    = false
 }
 
 variable "zonal_shift_enabled" {

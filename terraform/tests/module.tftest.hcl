@@ -52,10 +52,10 @@ variables {
 run "environment_contract" {
   assert {
     condition = jsonencode({ for name, f in aws_lambda_function.function : name => sort(keys(f.environment[0].variables)) }) == jsonencode({
-      planner      = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
-      lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
+      planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
+      lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
-      catalog      = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
+      catalog      = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
       wake         = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_WAKE_PATH", "RUST_LOG"]
       installer    = ["CLUSTER_NAME", "NODELESS_LOG", "RUST_LOG"]
     })
@@ -171,6 +171,41 @@ run "interruption_rules" {
   assert {
     condition     = length(aws_cloudwatch_event_target.interruption) == 5
     error_message = "Every interruption rule needs the queue as its target."
+  }
+}
+
+run "karpenters_settings" {
+  variables {
+    batch_idle_duration        = "500ms"
+    batch_max_duration         = "20s"
+    reserved_enis              = 1
+    vm_memory_overhead_percent = 0.1
+    isolated_vpc               = true
+    disable_dry_run            = true
+    min_values_policy          = "BestEffort"
+    feature_gates              = { node_repair = true, static_capacity = true }
+  }
+
+  assert {
+    condition = (
+      aws_lambda_function.function["planner"].environment[0].variables.NODELESS_BATCH_IDLE_DURATION == "500ms" &&
+      aws_lambda_function.function["planner"].environment[0].variables.NODELESS_BATCH_MAX_DURATION == "20s" &&
+      aws_lambda_function.function["planner"].environment[0].variables.NODELESS_FEATURE_GATES == "NodeRepair=true,SpotToSpotConsolidation=false" &&
+      aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_RESERVED_ENIS == "1" &&
+      aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_VM_MEMORY_OVERHEAD_PERCENT == "0.1" &&
+      aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_ISOLATED_VPC == "true"
+    )
+    error_message = "Karpenter's settings must reach the function that reads them."
+  }
+
+  assert {
+    condition = (
+      aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_DISABLE_DRY_RUN == "true" &&
+      aws_lambda_function.function["lifecycle"].environment[0].variables.NODELESS_DISABLE_DRY_RUN == "true" &&
+      aws_lambda_function.function["planner"].environment[0].variables.NODELESS_MIN_VALUES_POLICY == "BestEffort" &&
+      aws_lambda_function.function["lifecycle"].environment[0].variables.NODELESS_MIN_VALUES_POLICY == "BestEffort"
+    )
+    error_message = "What two functions go by must be told to both."
   }
 }
 

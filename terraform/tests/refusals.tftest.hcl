@@ -70,6 +70,64 @@ run "our_own_environment" {
   expect_failures = [var.extra_environment]
 }
 
+run "karpenters_own_names_in_the_environment" {
+  command = plan
+  variables {
+    extra_environment = { BATCH_MAX_DURATION = "20s" }
+  }
+  expect_failures = [var.extra_environment]
+}
+
+run "a_gate_that_is_always_on" {
+  command = plan
+  variables {
+    feature_gates = { static_capacity = false }
+  }
+  expect_failures = [var.feature_gates]
+}
+
+run "a_batching_window_without_a_unit" {
+  command = plan
+  variables {
+    batch_idle_duration = "1"
+  }
+  expect_failures = [var.batch_idle_duration]
+}
+
+run "a_batching_window_of_minutes" {
+  command = plan
+  variables {
+    batch_max_duration = "31s"
+    functions          = { planner = { timeout = 50 } }
+  }
+  expect_failures = [var.batch_max_duration]
+}
+
+run "a_batching_window_that_leaves_no_time_to_plan" {
+  command = plan
+  variables {
+    batch_max_duration = "25s"
+    functions          = { planner = { timeout = 30 } }
+  }
+  expect_failures = [var.batch_max_duration]
+}
+
+run "half_a_network_interface" {
+  command = plan
+  variables {
+    reserved_enis = 0.5
+  }
+  expect_failures = [var.reserved_enis]
+}
+
+run "memory_in_per_cent" {
+  command = plan
+  variables {
+    vm_memory_overhead_percent = 7.5
+  }
+  expect_failures = [var.vm_memory_overhead_percent]
+}
+
 run "retention" {
   command = plan
   variables {

@@ -104,7 +104,7 @@ async fn from_pending_pods_to_nodes_and_back() {
         let answer = interruption.invoke_sample(&format!("interruption.{file}.json")).await.unwrap();
         assert!(all_failed(&answer).is_empty(), "{file}: {answer}");
     }
-    interruption.expect_problem("a message failed and will be tried again");
+    interruption.expect_problem("nobody can act on a message");
     let poisoned = interruption.invoke_sample("interruption.poisoned.json").await.unwrap();
     let first = sample("interruption.poisoned.json")["Records"][0]["messageId"].clone();
     assert_eq!(all_failed(&poisoned), [first.as_str().unwrap()]);
@@ -195,6 +195,9 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
     let mut warm = [stage.function(&binary("planner")).await, stage.function(&binary("lifecycle")).await];
     let mut catalog = stage.function(&binary("catalog")).await;
     let mut interruption = stage.function(&binary("interruption")).await;
+    for function in warm.iter_mut().chain([&mut catalog, &mut interruption]) {
+        function.expect_any_problem();
+    }
     catalog.invoke(&json!({ "required": true })).await.unwrap();
     warm[0].invoke_sample("planner.heartbeat.json").await.unwrap();
     warm[1].invoke_sample("lifecycle.sweep.json").await.unwrap();
@@ -211,6 +214,7 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
     for (service, status) in outages {
         stage.fail_with(service, Some(status));
         let mut cold = [stage.function(&binary("planner")).await, stage.function(&binary("lifecycle")).await];
+        cold.iter_mut().for_each(Function::expect_any_problem);
         for functions in [&mut warm, &mut cold] {
             let answer = functions[0].invoke_sample("planner.heartbeat.json").await;
             assert_eq!(answer.as_ref().map(all_failed), Ok(vec![]), "{service:?} {status}: {answer:?}");

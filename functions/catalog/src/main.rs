@@ -6,8 +6,8 @@ mod event;
 
 use event::Action;
 use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
-use nodeless_operations::{CatalogCache, RefreshReport, Refresher};
-use nodeless_runtime::{ConnectError, Connections, Environment};
+use nodeless_operations::{CapacitySettings, CatalogCache, MemoryOverhead, RefreshReport, Refresher};
+use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -57,13 +57,16 @@ async fn refreshed(refresher: &Refresher) -> Result<bool, String> {
 
 async fn connect() -> Result<Refresher, ConnectError> {
     let environment = Environment::of_process();
+    let isolated = environment.isolated_vpc()?;
+    let dry_runs = !environment.disable_dry_run()?;
+    let capacity = capacity(&environment)?;
     let connections = Connections::connect(&environment).await?;
     let details = connections.cluster_details();
     let profile = environment
         .optional("NODELESS_NODE_ROLE")
         .zip(environment.optional("NODELESS_NODE_INSTANCE_PROFILE"))
         .map(|(role, name)| NodeProfile { role, name });
-    let source = AwsCatalogSource::new(&connections.config, details, profile)?;
+    let source = AwsCatalogSource::new(&connections.config, details, profile, isolated)?;
     let source = source.with_version(connections.cluster_version());
     Ok(Refresher {
         context: connections.context,
@@ -72,5 +75,52 @@ async fn connect() -> Result<Refresher, ConnectError> {
         cluster: connections.cluster,
         source: Arc::new(source),
         catalog: CatalogCache::default(),
+        capacity,
+        dry_runs,
     })
+}
+
+/// What is said of the capacity of all nodes, by Karpenter's settings of these names.
+fn capacity(environment: &Environment<'_>) -> Result<CapacitySettings, EnvironmentError> {
+    Ok(CapacitySettings {
+        reserved_enis: environment.parsed_or(
+            "NODELESS_RESERVED_ENIS",
+            "how many network interfaces of a node pods cannot use",
+            0,
+        )?,
+        memory_overhead: environment.parsed_or(
+            "NODELESS_VM_MEMORY_OVERHEAD_PERCENT",
+            "the share of an instance type's memory that no node has, 0.075 for 7.5%",
+            MemoryOverhead::default(),
+        )?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capacity_of(name: &'static str, value: &str) -> Result<CapacitySettings, EnvironmentError> {
+        let value = value.to_owned();
+        capacity(&Environment::from_fn(move |asked| (asked == name).then(|| value.clone())))
+    }
+
+    #[test]
+    fn the_capacity_of_nodes_is_read_strictly() {
+        assert_eq!(capacity_of("OTHER", "1"), Ok(CapacitySettings::default()));
+        assert_eq!(capacity_of("NODELESS_RESERVED_ENIS", "2").unwrap().reserved_enis, 2);
+        let overhead = capacity_of("NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "0.1").unwrap().memory_overhead;
+        assert!((overhead.share() - 0.1).abs() < 1e-12);
+        for (name, value) in [
+            ("NODELESS_RESERVED_ENIS", "-1"),
+            ("NODELESS_RESERVED_ENIS", "1.5"),
+            ("NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "7.5"),
+            ("NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "-0.1"),
+            ("NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "7.5%"),
+            ("NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "NaN"),
+        ] {
+            let error = capacity_of(name, value).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(value), "{error}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use nodeless_ports::Queue;
 use nodeless_ports::queue::{ClaimMessage, WakeSource};
 use nodeless_runtime::batch::{self, Failure};
 use nodeless_runtime::{ConnectError, Connections, Environment};
+use nodeless_scheduling::MinValuesPolicy;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
@@ -65,6 +66,12 @@ impl Lifecycle {
 async fn connect() -> Result<Lifecycle, ConnectError> {
     let environment = Environment::of_process();
     let zonal_shift = environment.zonal_shift()?;
+    let dry_runs = !environment.disable_dry_run()?;
+    let min_values = environment.parsed_or(
+        "NODELESS_MIN_VALUES_POLICY",
+        "what happens where minValues cannot be reached: Strict or BestEffort",
+        MinValuesPolicy::default(),
+    )?;
     let connections = Connections::connect(&environment).await?;
     let zonal_shifts = if zonal_shift { Some(connections.zonal_shifts()?) } else { None };
     let details = connections.cluster_details();
@@ -79,6 +86,7 @@ async fn connect() -> Result<Lifecycle, ConnectError> {
         catalog: CatalogCache::default(),
         settings: settings.clone(),
         zonal_shift,
+        min_values_strict: min_values == MinValuesPolicy::Strict,
     };
     let queue: Arc<dyn Queue> = connections.queue.clone();
     let validator = Validator {
@@ -88,6 +96,7 @@ async fn connect() -> Result<Lifecycle, ConnectError> {
         cluster: connections.cluster.clone(),
         cloud: cloud.clone(),
         catalog: CatalogCache::default(),
+        dry_runs,
     };
     let sweeper = Sweeper {
         context: connections.context,

@@ -10,6 +10,7 @@ use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::queue::PlanMessage;
 use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError};
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
+use std::time::Duration;
 use tokio::sync::OnceCell;
 
 #[tokio::main]
@@ -66,8 +67,30 @@ fn scheduling(environment: &Environment<'_>) -> Result<Options, EnvironmentError
     })
 }
 
+/// The longest batching window: a planner that has 40 s has to plan in what it leaves.
+const LONGEST_BATCH: Duration = Duration::from_secs(30);
+
+/// How long a plan waits for further pods: how long none may come, and how long at most.
+fn batching(environment: &Environment<'_>) -> Result<(Duration, Duration), EnvironmentError> {
+    let default = PlanSettings::default();
+    let idle = environment.duration_or(
+        "NODELESS_BATCH_IDLE_DURATION",
+        "for how long no further pod may become pending before a plan is made",
+        default.batch_idle,
+        LONGEST_BATCH,
+    )?;
+    let most = environment.duration_or(
+        "NODELESS_BATCH_MAX_DURATION",
+        "how long a plan waits for further pods at most",
+        default.batch_max,
+        LONGEST_BATCH,
+    )?;
+    Ok((idle, most))
+}
+
 async fn connect() -> Result<Planner, ConnectError> {
     let environment = Environment::of_process();
+    let (batch_idle, batch_max) = batching(&environment)?;
     let gates = environment.parsed_or(
         "NODELESS_FEATURE_GATES",
         "which of Karpenter's feature gates are on, such as NodeRepair=true",
@@ -87,6 +110,8 @@ async fn connect() -> Result<Planner, ConnectError> {
         connections.queue,
         connections.cluster,
         PlanSettings {
+            batch_idle,
+            batch_max,
             gates,
             zonal_shift,
             keep_snapshots: keep_snapshots.duration(),
@@ -94,4 +119,21 @@ async fn connect() -> Result<Planner, ConnectError> {
             ..PlanSettings::default()
         },
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_batching_window_is_read_strictly() {
+        let of = |idle: &'static str, most: &'static str| {
+            let read = move |name: &str| Some(if name.contains("IDLE") { idle } else { most }.to_owned());
+            batching(&Environment::from_fn(read))
+        };
+        assert_eq!(of("", ""), Ok((Duration::from_secs(1), Duration::from_secs(10))), "Karpenter's defaults");
+        assert_eq!(of("500ms", "20s"), Ok((Duration::from_millis(500), Duration::from_secs(20))));
+        assert!(of("soon", "").unwrap_err().to_string().contains("NODELESS_BATCH_IDLE_DURATION"));
+        assert!(of("", "1m").unwrap_err().to_string().contains("it is more than 30s"));
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
+use std::str::FromStr;
 
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
@@ -20,7 +21,7 @@ use crate::type_facts::TypeFacts;
 use crate::unavailable::UnavailableOfferings;
 
 /// Raised with every change of the shape of [`Catalog`] or what it holds, because postcard does not describe itself.
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 /// What a catalog may decompress to at most: ten times a large region's. Guards memory against damaged bytes.
 const MAXIMUM_DECOMPRESSED: u64 = 8 << 20;
 
@@ -73,6 +74,53 @@ pub enum SpotPriceSource {
     File,
 }
 
+/// What the deployment says of the capacity of all nodes. It is kept with the catalog, so that whoever reckons with an instance
+/// type reckons with the same.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapacitySettings {
+    /// Karpenter's `RESERVED_ENIS`: interfaces of the default card that pods cannot use, as with custom networking.
+    pub reserved_enis: u32,
+    /// Karpenter's `VM_MEMORY_OVERHEAD_PERCENT`.
+    pub memory_overhead: MemoryOverhead,
+}
+
+/// The share of memory that the hypervisor and the system take, in billionths: 75,000,000 for 0.075, which is 7.5%.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryOverhead(u32);
+
+/// Why a text is no share of memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it is no share of memory from 0 up to, but not, 1; write 0.075 for 7.5%")]
+pub struct MemoryOverheadError;
+
+impl Default for MemoryOverhead {
+    /// Karpenter's default.
+    fn default() -> Self {
+        Self(75_000_000)
+    }
+}
+
+impl MemoryOverhead {
+    /// The share, 0.075 for 7.5%.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        f64::from(self.0) / 1e9
+    }
+}
+
+impl FromStr for MemoryOverhead {
+    type Err = MemoryOverheadError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let share: f64 = text.parse().map_err(|_| MemoryOverheadError)?;
+        if !(0.0..1.0).contains(&share) {
+            return Err(MemoryOverheadError);
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to a billion")]
+        Ok(Self((share * 1e9).round() as u32))
+    }
+}
+
 /// What EC2 offers in a region, for every EC2NodeClass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Catalog {
@@ -95,6 +143,8 @@ pub struct Catalog {
     pub reservations: BTreeMap<String, u32>,
     /// The account's placement groups.
     pub placement_groups: Vec<NamedPlacementGroup>,
+    /// What the deployment says of the capacity of nodes.
+    pub capacity: CapacitySettings,
     /// Instance types, by name.
     pub types: Vec<CatalogType>,
 }
@@ -208,6 +258,7 @@ impl Catalog {
             spot_price_source: if spot.is_some() { SpotPriceSource::History } else { SpotPriceSource::OnDemand },
             reservations: BTreeMap::new(),
             placement_groups: Vec::new(),
+            capacity: CapacitySettings::default(),
             types: Vec::new(),
         };
         catalog.types = facts

@@ -5,8 +5,8 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{
-    CatalogCache, Context, Interrupter, PlanError, PlanReport, Planner, ReconcileError, Reconciled, Reconciler,
-    RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
+    CapacitySettings, CatalogCache, Context, Interrupter, PlanError, PlanReport, Planner, ReconcileError, Reconciled,
+    Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
 };
 use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, PortError, Queue, ZonalShifts};
 use nodeless_simulation::chaos::{
@@ -125,6 +125,7 @@ impl Functions {
                 catalog: CatalogCache::default(),
                 settings: settings.clone(),
                 zonal_shift: options.zonal_shift,
+                min_values_strict: true,
             },
             sweeper: Sweeper {
                 context: context.clone(),
@@ -143,6 +144,7 @@ impl Functions {
                 cluster: cluster.clone(),
                 cloud,
                 catalog: CatalogCache::default(),
+                dry_runs: true,
             },
             refresher: Refresher {
                 context: context.clone(),
@@ -151,6 +153,8 @@ impl Functions {
                 cluster: cluster.clone(),
                 source,
                 catalog: CatalogCache::default(),
+                capacity: CapacitySettings::default(),
+                dry_runs: true,
             },
             interrupter: Interrupter { context, claims, queue, cluster },
         }

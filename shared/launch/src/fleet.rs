@@ -93,7 +93,7 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
     let own_interfaces = !class.spec.network_interfaces.is_empty();
     let candidates: Vec<&LaunchCandidate> =
         candidates.iter().filter(|candidate| !wants_efa || candidate.efa_interfaces > 0).collect();
-    let chosen = choose(&candidates);
+    let chosen = choose(&candidates, &MinValues::of(claim));
     let first = *chosen.first().ok_or(FleetError::NoCandidates)?;
 
     let in_a_subnet: Vec<(&LaunchCandidate, &Subnet)> =
@@ -214,8 +214,58 @@ fn is_capacity_block(candidate: &LaunchCandidate) -> bool {
     candidate.labels.get(labels::CAPACITY_RESERVATION_TYPE).is_some_and(|kind| kind == "capacity-block")
 }
 
+/// Of which keys a launch must be able to choose from so many values, by the claim's requirements.
+struct MinValues<'a>(Vec<(&'a str, usize)>);
+
+impl<'a> MinValues<'a> {
+    fn of(claim: &'a NodeClaim) -> Self {
+        let asked = claim.spec.requirements.iter();
+        let asked =
+            asked.filter_map(|(key, one)| Some((key, usize::try_from(one.min_values()?).unwrap_or(usize::MAX))));
+        Self(asked.collect())
+    }
+
+    const fn are_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The first key of which these candidates have too few values: the key, how many are asked for, and how many there are.
+    fn first_short(&self, candidates: &[&LaunchCandidate]) -> Option<(&'a str, usize, usize)> {
+        self.0.iter().find_map(|(key, least)| {
+            let values: BTreeSet<&str> = candidates.iter().filter_map(|candidate| value_of(candidate, key)).collect();
+            (values.len() < *least).then_some((*key, *least, values.len()))
+        })
+    }
+}
+
+/// What a candidate has of a label.
+fn value_of<'c>(candidate: &'c LaunchCandidate, key: &str) -> Option<&'c str> {
+    match key {
+        labels::INSTANCE_TYPE => Some(&candidate.instance_type),
+        labels::ZONE => Some(&candidate.zone),
+        labels::CAPACITY_TYPE => Some(candidate.capacity_type.as_str()),
+        labels::ARCH => Some(&candidate.architecture),
+        key => candidate.labels.get(key).map(String::as_str),
+    }
+}
+
+/// Why a claim must not be launched from what is to be had now, where its `minValues` are not reached by that, in words. One
+/// whose `minValues` were relaxed when it was planned may.
+#[must_use]
+pub fn min_values_missed(claim: &NodeClaim, candidates: &[LaunchCandidate]) -> Option<String> {
+    if claim.spec.annotations.get(labels::MIN_VALUES_RELAXED).is_some_and(|value| value == "true") {
+        return None;
+    }
+    let all: Vec<&LaunchCandidate> = candidates.iter().collect();
+    let (key, least, found) = MinValues::of(claim).first_short(&all)?;
+    Some(format!("minValues asks for {least} values of {key}, and what is available now has {found}"))
+}
+
 /// The candidates of one capacity type, cheapest first, cut to what EC2 considers.
-fn choose<'a>(candidates: &[&'a LaunchCandidate]) -> Vec<&'a LaunchCandidate> {
+///
+/// Where `minValues` are asked for nothing is left out as too dear or too special, as in Karpenter: that is what the choice is
+/// for. Then so many types are kept as it takes.
+fn choose<'a>(candidates: &[&'a LaunchCandidate], min_values: &MinValues<'_>) -> Vec<&'a LaunchCandidate> {
     let of = |kind| candidates.iter().copied().filter(move |candidate| candidate.capacity_type == kind);
     let kinds = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
     let Some(kind) = kinds.into_iter().find(|kind| of(*kind).next().is_some()) else { return Vec::new() };
@@ -230,14 +280,15 @@ fn choose<'a>(candidates: &[&'a LaunchCandidate]) -> Vec<&'a LaunchCandidate> {
             chosen.truncate(1);
         }
     }
-    if kind == CapacityType::Spot
+    if min_values.are_none()
+        && kind == CapacityType::Spot
         && let Some(on_demand) = of(CapacityType::OnDemand).map(|candidate| candidate.price).min_by(f64::total_cmp)
         && chosen.iter().any(|candidate| candidate.price <= on_demand)
     {
         // Spot that costs more than on-demand has only its disadvantages.
         chosen.retain(|candidate| candidate.price <= on_demand);
     }
-    if chosen.iter().any(|candidate| !is_exotic(candidate)) {
+    if min_values.are_none() && chosen.iter().any(|candidate| !is_exotic(candidate)) {
         chosen.retain(|candidate| !is_exotic(candidate));
     }
     chosen.sort_by(|a, b| by_price(a, b));
@@ -247,9 +298,15 @@ fn choose<'a>(candidates: &[&'a LaunchCandidate]) -> Vec<&'a LaunchCandidate> {
             types.push(&candidate.instance_type);
         }
     }
-    types.truncate(MAXIMUM_TYPES);
-    chosen.retain(|candidate| types.contains(&candidate.instance_type.as_str()));
-    chosen
+    let of_types = |most: usize| {
+        let kept = types.get(..most).unwrap_or(&types);
+        chosen.iter().copied().filter(|candidate| kept.contains(&candidate.instance_type.as_str())).collect::<Vec<_>>()
+    };
+    let mut most = MAXIMUM_TYPES;
+    while most < types.len() && min_values.first_short(&of_types(most)).is_some() {
+        most += 1;
+    }
+    of_types(most)
 }
 
 fn by_price(a: &LaunchCandidate, b: &LaunchCandidate) -> std::cmp::Ordering {

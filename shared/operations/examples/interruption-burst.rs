@@ -220,6 +220,7 @@ async fn main() {
         catalog: CatalogCache::default(),
         settings: Settings::new(common::CLUSTER),
         zonal_shift: false,
+        min_values_strict: true,
     };
     let names: Vec<String> = (0..count).map(|number| format!("default-{number:05}")).collect();
     let drains = names.chunks(BATCH).map(async |batch| {

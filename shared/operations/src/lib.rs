@@ -35,6 +35,7 @@ mod zonal_shift;
 
 pub use context::Context;
 pub use interrupt::{Interrupter, Interruption, ParseInterruptionError};
+pub use nodeless_catalog::stored::{CapacitySettings, MemoryOverhead};
 pub use offers::{CatalogCache, CatalogError};
 pub use plan::{Disruption, DryRun, DryRunInput, PlanError, PlanReport, Planner, PoolChurn, Snapshot};
 pub use reconcile::{ReconcileError, Reconciled, Reconciler};

@@ -169,12 +169,14 @@ fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
 }
 
 /// Its settings, with what the catalog knows of what it names: how much is left in its capacity reservations, and its
-/// placement group.
+/// placement group; and with what the deployment says of the capacity of all nodes.
 ///
 /// # Errors
 /// A sentence for each field that cannot be understood, or that names what the catalog does not know.
 pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClassSettings, Vec<String>> {
     let mut settings = settings(class)?;
+    settings.reserved_enis = catalog.capacity.reserved_enis;
+    settings.vm_memory_overhead_percent = catalog.capacity.memory_overhead.share();
     for reservation in &mut settings.capacity_reservations {
         reservation.remaining = catalog.reservations.get(&reservation.id).copied().unwrap_or(0);
     }

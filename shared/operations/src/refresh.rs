@@ -7,6 +7,7 @@ use crate::offers::{CatalogCache, CatalogError};
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::Catalog;
+use nodeless_catalog::stored::CapacitySettings;
 use nodeless_launch::node_class::check;
 use nodeless_model::claim::Phase;
 use nodeless_model::object::ObjectEvent;
@@ -30,6 +31,10 @@ pub struct Refresher {
     pub source: Arc<dyn CatalogSource>,
     /// The catalog, kept between runs.
     pub catalog: CatalogCache,
+    /// What the deployment says of the capacity of all nodes.
+    pub capacity: CapacitySettings,
+    /// Whether EC2 is asked by dry runs whether it would launch from an EC2NodeClass, before that is ready.
+    pub dry_runs: bool,
 }
 
 /// What came of a refresh.
@@ -108,7 +113,7 @@ impl Refresher {
             // None yet, or of another release: a new one takes its place.
             Err(CatalogError::Missing | CatalogError::Damaged(_)) => None,
         };
-        let fresh = self.source.catalog(previous.as_deref()).await?;
+        let fresh = Catalog { capacity: self.capacity, ..self.source.catalog(previous.as_deref()).await? };
         let now = self.context.now();
         let same = previous
             .as_ref()
@@ -154,8 +159,14 @@ impl Refresher {
             return Ok(true);
         }
         let status = self.source.resolve(class).await?;
-        let check = self.claims.launch_check(name).await?;
         let now = self.context.now();
+        if !self.dry_runs {
+            let status = check::unasked(class, status, now);
+            let changed = class.status.as_ref() != Some(&status);
+            self.cluster.write_node_class_status(name, &status).await?;
+            return Ok(changed);
+        }
+        let check = self.claims.launch_check(name).await?;
         let due = check::can_be_asked(&status) && check::is_due(check.as_ref(), &check::key(class, &status), now);
         let status = check::apply(class, status, check.as_ref(), now);
         let changed = class.status.as_ref() != Some(&status);

@@ -216,6 +216,7 @@ async fn two_functions_that_were_shown_different_lists_agree() {
         catalog: CatalogCache::default(),
         settings: Settings::new(common::CLUSTER),
         zonal_shift: false,
+        min_values_strict: true,
     };
     let first = names[3].clone();
     let first = tokio::spawn(async move { slow.run(&first).await });

@@ -15,7 +15,7 @@ use nodeless_model::{
     StringMap, labels,
 };
 use nodeless_operations::interrupt::InterruptError;
-use nodeless_operations::{CatalogCache, PlanError, Refresher};
+use nodeless_operations::{CapacitySettings, CatalogCache, PlanError, Refresher};
 use nodeless_ports::cluster::InvalidObject;
 use nodeless_ports::{CatalogSource, Claims, Clock, ErrorKind, PortError};
 use std::collections::BTreeMap;
@@ -573,6 +573,38 @@ impl CatalogSource for TestSource {
 }
 
 #[tokio::test]
+async fn what_the_deployment_says_of_capacity_is_kept_with_the_catalog() {
+    let town = Town::new().await;
+    let capacity = CapacitySettings { reserved_enis: 1, memory_overhead: "0.1".parse().unwrap() };
+    let refresher = Refresher {
+        context: town.context(),
+        claims: Arc::new(town.claims.clone()),
+        queue: Arc::new(town.queue.clone()),
+        cluster: Arc::new(town.cluster.clone()),
+        source: Arc::new(TestSource::default()),
+        catalog: CatalogCache::default(),
+        capacity,
+        dry_runs: true,
+    };
+    town.queue.clear();
+    assert!(refresher.run().await.unwrap().catalog_changed);
+    assert!(town.queue.take_plan().is_some());
+    let catalog = Catalog::decode(&town.claims.catalog().await.unwrap().unwrap().1).unwrap();
+    let class = town.cluster.lock().classes["default"].clone();
+    let settings = nodeless_operations::node_class::settings_with(&class, &catalog).unwrap();
+    assert_eq!(settings.reserved_enis, 1);
+    assert!((settings.vm_memory_overhead_percent - 0.1).abs() < 1e-12);
+    let least = |settings| catalog.instance_types(settings, &nodeless_catalog::UnavailableOfferings::default());
+    let plain = nodeless_operations::node_class::settings(&class).unwrap();
+    for (given, default) in least(&settings).iter().zip(&least(&plain)) {
+        for resource in ["memory", "pods"] {
+            assert!(given.capacity.get(resource) < default.capacity.get(resource), "{resource} of {}", given.name);
+        }
+    }
+    assert!(!refresher.run().await.unwrap().catalog_changed, "and then it is the same");
+}
+
+#[tokio::test]
 async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
     let town = running_town(1).await;
     let source = Arc::new(TestSource::default());
@@ -583,6 +615,8 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
         cluster: Arc::new(town.cluster.clone()),
         source: source.clone(),
         catalog: CatalogCache::default(),
+        capacity: CapacitySettings::default(),
+        dry_runs: true,
     };
     town.queue.clear();
     let first = refresher.run().await.unwrap();

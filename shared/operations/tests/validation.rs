@@ -11,7 +11,7 @@ use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus}
 use nodeless_catalog::Catalog;
 use nodeless_launch::node_class::conditions;
 use nodeless_model::{Requirement, labels};
-use nodeless_operations::{CatalogCache, Refresher, Validator};
+use nodeless_operations::{CapacitySettings, CatalogCache, Refresher, Validator};
 use nodeless_ports::{CatalogSource, ErrorKind, PortError, Refusal};
 use std::sync::Arc;
 
@@ -46,6 +46,11 @@ struct Functions {
 }
 
 fn functions(town: &Town) -> Functions {
+    functions_that(town, true)
+}
+
+/// The functions that ask, or do not.
+fn functions_that(town: &Town, dry_runs: bool) -> Functions {
     Functions {
         refresher: Refresher {
             context: town.context(),
@@ -54,6 +59,8 @@ fn functions(town: &Town) -> Functions {
             cluster: Arc::new(town.cluster.clone()),
             source: Arc::new(Source(town.clock.time())),
             catalog: CatalogCache::default(),
+            capacity: CapacitySettings::default(),
+            dry_runs,
         },
         validator: Validator {
             context: town.context(),
@@ -62,6 +69,7 @@ fn functions(town: &Town) -> Functions {
             cluster: Arc::new(town.cluster.clone()),
             cloud: Arc::new(town.cloud.clone()),
             catalog: CatalogCache::default(),
+            dry_runs,
         },
     }
 }
@@ -118,6 +126,20 @@ async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_an
     functions.refresher.run().await.unwrap();
     assert_eq!(town.queue.take_node_classes(), ["default"]);
     functions.validator.run("default").await.unwrap();
+    assert_eq!(told(&town).0, ConditionStatus::True);
+}
+
+#[tokio::test]
+async fn without_dry_runs_a_class_is_ready_and_ec2_is_not_asked() {
+    let town = Town::new().await;
+    let functions = functions_that(&town, false);
+    town.cloud.refuse_dry_runs(Some(Refusal { reason: "RequestRefused".into(), message: "no".into() }));
+    town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
+    functions.refresher.run().await.unwrap();
+    assert_eq!(told(&town), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
+    assert!(town.queue.take_node_classes().is_empty());
+    // A launch that was refused asks for one.
+    assert!(!functions.validator.run("default").await.unwrap());
     assert_eq!(told(&town).0, ConditionStatus::True);
 }
 

@@ -1,6 +1,8 @@
 //! Environment variables: what Terraform tells a function.
 
+use nodeless_model::duration::{format_go_duration, parse_go_duration};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A variable that is missing or cannot be used. Terraform sets all of them; whoever runs a function by hand does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +86,47 @@ impl<'a> Environment<'a> {
         })
     }
 
+    /// A duration as Karpenter writes them, such as `10s`, with a default and a bound.
+    ///
+    /// # Errors
+    /// When it is set to something that cannot be read, or to more than the bound.
+    pub fn duration_or(
+        &self,
+        name: &'static str,
+        meaning: &'static str,
+        default: Duration,
+        most: Duration,
+    ) -> Result<Duration, EnvironmentError> {
+        let Some(value) = self.optional(name) else { return Ok(default) };
+        let invalid = |why: String| EnvironmentError::Invalid { name, value: value.clone(), why, meaning };
+        let duration = parse_go_duration(&value).map_err(|error| invalid(error.to_string()))?;
+        if duration > most {
+            return Err(invalid(format!("it is more than {}", format_go_duration(most))));
+        }
+        Ok(duration)
+    }
+
+    /// A switch that is off where nothing is said.
+    fn switch(&self, name: &'static str, meaning: &'static str) -> Result<bool, EnvironmentError> {
+        self.parsed_or(name, meaning, false)
+    }
+
+    /// Karpenter's `ISOLATED_VPC`: whether only services with a VPC endpoint are called.
+    ///
+    /// # Errors
+    /// When it is neither `true` nor `false`.
+    pub fn isolated_vpc(&self) -> Result<bool, EnvironmentError> {
+        self.switch("NODELESS_ISOLATED_VPC", "whether only AWS services with a VPC endpoint are called, true or false")
+    }
+
+    /// Karpenter's `DISABLE_DRY_RUN`: whether EC2NodeClasses are ready without asking EC2 by dry runs.
+    ///
+    /// # Errors
+    /// When it is neither `true` nor `false`.
+    pub fn disable_dry_run(&self) -> Result<bool, EnvironmentError> {
+        self.switch("NODELESS_DISABLE_DRY_RUN", "whether EC2NodeClasses are ready without dry runs, true or false")
+    }
+
     /// The name of the cluster in EKS.
     ///
     /// # Errors
@@ -140,5 +183,35 @@ mod tests {
         assert!(invalid.starts_with("the environment variable SIZE is \"many\": invalid digit"), "{invalid}");
         assert_eq!(environment.parsed_or("OTHER", "how many", 3_u32), Ok(3));
         assert_eq!(environment.zonal_shift(), Ok(false));
+        assert_eq!((environment.isolated_vpc(), environment.disable_dry_run()), (Ok(false), Ok(false)));
+    }
+
+    #[test]
+    fn durations_are_read_strictly_and_bounded() {
+        let read = |value: &str| {
+            let value = value.to_owned();
+            let environment = Environment::from_fn(move |_| Some(value.clone()));
+            environment.duration_or("WINDOW", "how long", Duration::from_secs(10), Duration::from_secs(30))
+        };
+        for (text, expected) in [("", 10_000), ("1s", 1000), ("250ms", 250), ("0s", 0), ("30s", 30_000)] {
+            assert_eq!(read(text), Ok(Duration::from_millis(expected)), "{text}");
+        }
+        for (text, why) in [
+            ("10", "a number lacks its unit"),
+            ("-1s", "it is negative"),
+            ("Never", "is not a duration"),
+            ("31s", "it is more than 30s"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains("WINDOW"), "{error}");
+        }
+    }
+
+    #[test]
+    fn switches_are_true_or_false() {
+        let environment = Environment::from_fn(|_| Some("yes".to_owned()));
+        for error in [environment.isolated_vpc(), environment.disable_dry_run()].map(Result::unwrap_err) {
+            assert!(error.to_string().contains("true or false"), "{error}");
+        }
     }
 }

@@ -28,7 +28,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::facts::{Answer, Facts, FactsError, InstanceTypeInfo, Zone};
-use crate::stored::{Catalog, CatalogType, OnDemandPriceSource, SpotPriceSource};
+use crate::stored::{CapacitySettings, Catalog, CatalogType, OnDemandPriceSource, SpotPriceSource};
 use crate::type_facts::TypeFacts;
 
 pub use write::write;
@@ -280,6 +280,7 @@ fn assemble(parts: Parts, mut notes: Vec<Note>) -> Result<CatalogFile, CatalogFi
         spot_price_source: SpotPriceSource::File,
         reservations: BTreeMap::new(),
         placement_groups: Vec::new(),
+        capacity: CapacitySettings::default(),
         types: Vec::new(),
     };
     catalog.types = offerings::attach(types, &left_out, &catalog.zones, parts.offerings, &mut notes);

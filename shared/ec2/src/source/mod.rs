@@ -42,16 +42,17 @@ pub struct NodeProfile {
 struct Market {
     region: String,
     ec2: aws_sdk_ec2::Client,
-    /// `None` in regions that no Price List covers.
+    /// `None` in regions that no Price List covers, and where it cannot be reached.
     prices: Option<aws_sdk_pricing::Client>,
 }
 
 impl Market {
-    fn new(config: &SdkConfig) -> Result<Self, PortError> {
+    /// `isolated` where only services with a VPC endpoint can be reached: the Price List is none of them.
+    fn new(config: &SdkConfig, isolated: bool) -> Result<Self, PortError> {
         let region = config.region().map(ToString::to_string).ok_or_else(|| {
             PortError::new(ErrorKind::Invalid, "AWS configuration", "no region is configured; set AWS_REGION")
         })?;
-        let prices = prices::price_list_region(&region).map(|list| {
+        let prices = prices::price_list_region(&region).filter(|_| !isolated).map(|list| {
             let config = aws_sdk_pricing::config::Builder::from(config).region(Region::new(list)).build();
             aws_sdk_pricing::Client::from_conf(config)
         });
@@ -145,7 +146,7 @@ impl Market {
 /// When no region is configured, or EC2 cannot be read. Prices that cannot be read are no error: the catalog says where
 /// its prices come from.
 pub async fn read_region(config: &SdkConfig) -> Result<(Facts, Catalog), PortError> {
-    let (facts, catalog) = Market::new(config)?.catalog(None).await?;
+    let (facts, catalog) = Market::new(config, false)?.catalog(None).await?;
     let facts = facts.ok_or_else(|| {
         PortError::new(ErrorKind::Invalid, "EC2 catalog", "nothing was read although nothing was known")
     })?;
@@ -160,7 +161,8 @@ pub struct AwsCatalogSource {
     version: Version,
     node_profile: Option<NodeProfile>,
     ec2: aws_sdk_ec2::Client,
-    iam: aws_sdk_iam::Client,
+    /// `None` where IAM cannot be reached.
+    iam: Option<aws_sdk_iam::Client>,
     ssm: aws_sdk_ssm::Client,
     market: Market,
     parameters: Arc<images::Parameters>,
@@ -170,21 +172,24 @@ impl AwsCatalogSource {
     /// The source for the nodes of this cluster. `node_profile` is the instance profile that was made for the nodes' own
     /// role; other roles get profiles made here.
     ///
+    /// `isolated` is Karpenter's `ISOLATED_VPC`: services without a VPC endpoint, IAM and the Price List, are not called.
+    ///
     /// # Errors
     /// When the configuration names no region.
     pub fn new(
         config: &SdkConfig,
         cluster: ClusterDetails,
         node_profile: Option<NodeProfile>,
+        isolated: bool,
     ) -> Result<Self, PortError> {
-        let market = Market::new(config)?;
+        let market = Market::new(config, isolated)?;
         Ok(Self {
             region: market.region.clone(),
             version: Version::new(&cluster.version, None),
             cluster,
             node_profile,
             ec2: market.ec2.clone(),
-            iam: aws_sdk_iam::Client::new(config),
+            iam: (!isolated).then(|| aws_sdk_iam::Client::new(config)),
             ssm: aws_sdk_ssm::Client::new(config),
             market,
             parameters: Arc::default(),

@@ -67,8 +67,18 @@ impl AwsCatalogSource {
         if let Some(made) = self.node_profile.as_ref().filter(|made| made.role == role) {
             return Ok(Section::ready(Some(made.name.clone())));
         }
+        let Some(iam) = &self.iam else {
+            let made = self.node_profile.as_ref().map_or("none was made beforehand".to_owned(), |made| {
+                format!("the one that was made beforehand is for the role {}", made.role)
+            });
+            let message = format!(
+                "an instance profile for the role {role} cannot be made, since IAM is not called from an isolated VPC, and \
+                 {made}; name a profile in spec.instanceProfile, or that role"
+            );
+            return Err(PortError::new(ErrorKind::Invalid, "IAM instance profile", message));
+        };
         let owner = Owner::new(&self.region, &self.cluster.name, class)?;
-        profiles::ensure(&self.iam, &owner, role, &class.spec.tags, in_use).await
+        profiles::ensure(iam, &owner, role, &class.spec.tags, in_use).await
     }
 
     /// Removes profiles and launch templates of the class.
@@ -82,7 +92,10 @@ impl AwsCatalogSource {
         let named = class.spec.instance_profile.as_deref();
         let made = self.node_profile.as_ref().map(|made| made.name.as_str());
         let in_use = in_use.filter(|profile| Some(*profile) != named && Some(*profile) != made);
-        profiles::release(&self.iam, &owner, in_use).await?;
+        // Where IAM is not called no profile was made.
+        if let Some(iam) = &self.iam {
+            profiles::release(iam, &owner, in_use).await?;
+        }
         // Karpenter's among them: nothing launches from them any more.
         let found = templates::list(&self.ec2, &self.cluster.name, Some(&owner.class)).await?;
         templates::delete(&self.ec2, found.iter()).await.map(drop)

@@ -79,7 +79,7 @@ impl World {
 
     pub(crate) fn source(&self) -> AwsCatalogSource {
         let made = NodeProfile { role: format!("{CLUSTER}-node"), name: format!("{CLUSTER}-node") };
-        AwsCatalogSource::new(&self.config, details(), Some(made)).unwrap()
+        AwsCatalogSource::new(&self.config, details(), Some(made), false).unwrap()
     }
 
     /// The class of these fields, resolved.

@@ -120,6 +120,60 @@ fn the_list_is_cut_to_the_cheapest_types() {
     assert_eq!(kept[0], "m79.large/a/subnet-a2");
 }
 
+/// A claim that has to be able to choose from so many values of a label.
+fn choosy(key: &str, least: u32) -> NodeClaim {
+    let mut claim = claim(&[]);
+    claim.spec.requirements.add(key, nodeless_model::Requirement::exists().with_min_values(Some(least)));
+    claim
+}
+
+#[test]
+fn min_values_keep_what_is_special_or_dear_in_the_choice() {
+    let candidates = [
+        candidate("m5.large", "a", CapacityType::Spot, 0.05),
+        candidate("m5.metal", "a", CapacityType::Spot, 4.0),
+        candidate("c5.large", "a", CapacityType::OnDemand, 0.1),
+    ];
+    let all = plan(&class(&images()), &choosy(labels::INSTANCE_TYPE, 2), &candidates).unwrap();
+    assert_eq!(all.capacity_type, CapacityType::Spot);
+    assert_eq!(names(&all), ["m5.large/a/subnet-a2", "m5.metal/a/subnet-a2"]);
+    let cheap = plan(&class(&images()), &claim(&[]), &candidates).unwrap();
+    assert_eq!(names(&cheap), ["m5.large/a/subnet-a2"]);
+}
+
+#[test]
+fn the_list_is_as_long_as_min_values_ask_for() {
+    let candidates: Vec<LaunchCandidate> = (0..80)
+        .map(|number| candidate(&format!("m5.{number}xlarge"), "a", CapacityType::OnDemand, f64::from(number + 1)))
+        .collect();
+    for (least, kept) in [(2, 60), (70, 70), (80, 80)] {
+        let plan = plan(&class(&images()), &choosy(labels::INSTANCE_TYPE, least), &candidates).unwrap();
+        assert_eq!(plan.groups.values().map(Vec::len).sum::<usize>(), kept, "{least}");
+    }
+}
+
+#[test]
+fn says_when_what_is_to_be_had_is_too_little_for_min_values() {
+    let candidates =
+        [candidate("m5.large", "a", CapacityType::Spot, 0.05), candidate("m5.large", "b", CapacityType::OnDemand, 0.1)];
+    for (key, least, missed) in [
+        (labels::INSTANCE_TYPE, 1, false),
+        (labels::INSTANCE_TYPE, 2, true),
+        (labels::ZONE, 2, false),
+        (labels::ZONE, 3, true),
+        (labels::CAPACITY_TYPE, 2, false),
+        (labels::INSTANCE_FAMILY, 1, true),
+    ] {
+        assert_eq!(min_values_missed(&choosy(key, least), &candidates).is_some(), missed, "{key} {least}");
+    }
+    assert_eq!(min_values_missed(&claim(&[]), &[]), None);
+    let mut relaxed = choosy(labels::INSTANCE_TYPE, 2);
+    let told = min_values_missed(&relaxed, &candidates).unwrap();
+    assert!(told.contains("asks for 2 values of node.kubernetes.io/instance-type") && told.contains("has 1"), "{told}");
+    relaxed.spec.annotations.insert(labels::MIN_VALUES_RELAXED.into(), "true".into());
+    assert_eq!(min_values_missed(&relaxed, &candidates), None);
+}
+
 #[test]
 fn says_what_the_class_lacks() {
     let only = [candidate("m5.large", "c", CapacityType::OnDemand, 0.1)];

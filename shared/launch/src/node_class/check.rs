@@ -243,14 +243,30 @@ fn verdict<'a>(class: &'a EC2NodeClass, check: Option<&'a LaunchCheck>, key: &st
 #[must_use]
 pub fn apply(
     class: &EC2NodeClass,
-    mut status: EC2NodeClassStatus,
+    status: EC2NodeClassStatus,
     check: Option<&LaunchCheck>,
     now: Timestamp,
 ) -> EC2NodeClassStatus {
     if !can_be_asked(&status) {
         return status;
     }
-    let (known, reason, message) = match verdict(class, check, &key(class, &status)) {
+    let verdict = verdict(class, check, &key(class, &status));
+    with_verdict(class, status, verdict, now)
+}
+
+/// The same where EC2 is not asked by dry runs: a class with which nothing else is wrong is ready.
+#[must_use]
+pub fn unasked(class: &EC2NodeClass, status: EC2NodeClassStatus, now: Timestamp) -> EC2NodeClassStatus {
+    if can_be_asked(&status) { with_verdict(class, status, Verdict::Launchable, now) } else { status }
+}
+
+fn with_verdict(
+    class: &EC2NodeClass,
+    mut status: EC2NodeClassStatus,
+    verdict: Verdict<'_>,
+    now: Timestamp,
+) -> EC2NodeClassStatus {
+    let (known, reason, message) = match verdict {
         Verdict::Launchable => (ConditionStatus::True, VALIDATION.to_owned(), String::new()),
         Verdict::Refused(refusal) => (ConditionStatus::False, refusal.reason.clone(), refusal.message.clone()),
         Verdict::AsBefore(condition) => (condition.status, condition.reason.clone(), condition.message.clone()),

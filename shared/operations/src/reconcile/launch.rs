@@ -8,7 +8,7 @@ use crate::{node_class, reported_memory, zonal_shift};
 use nodeless_api::{Condition, ConditionStatus, NodeOverlayStatus};
 use nodeless_catalog::ReportedMemory;
 use nodeless_catalog::overlay::{self, Plain};
-use nodeless_launch::budget;
+use nodeless_launch::{budget, fleet};
 use nodeless_lifecycle::{LaunchResult, absorb, result_for};
 use nodeless_model::instance::LaunchOutcome;
 use nodeless_model::{Instance, InstanceType, InstanceTypes, NodeClaim, Phase, labels};
@@ -33,6 +33,9 @@ impl Reconciler {
         let candidates = candidates(claim, &offer.types);
         if candidates.is_empty() {
             let message = "none of its offerings is available now".to_owned();
+            return self.settle(claim, &LaunchResult::NoOffering { message }, metrics).await;
+        }
+        if let Some(message) = fleet::min_values_missed(claim, &candidates).filter(|_| self.min_values_strict) {
             return self.settle(claim, &LaunchResult::NoOffering { message }, metrics).await;
         }
         let request = LaunchRequest { claim, node_class: &offer.node_class, candidates: &candidates };

@@ -42,6 +42,8 @@ pub struct Reconciler {
     pub settings: Settings,
     /// Whether zonal shifts are heeded.
     pub zonal_shift: bool,
+    /// Whether a claim whose `minValues` cannot be reached by what is to be had is not launched (Karpenter's policy Strict).
+    pub min_values_strict: bool,
 }
 
 /// What came of a run.

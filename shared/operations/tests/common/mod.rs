@@ -240,6 +240,7 @@ fn reconciler(
         catalog: CatalogCache::default(),
         settings: Settings::new(CLUSTER),
         zonal_shift: true,
+        min_values_strict: true,
     }
 }
 
