@@ -123,14 +123,10 @@ def interruption(hour: Hour, step: Step) -> None:
     how = place.interrupt(node, instance)
     step.seen.append(f"interrupted by {how}")
     hour.experiment_minutes += 3 if place.is_aws else 0
-
-    def claim_leaves() -> bool:
-        claims = [c for c in place.items("nodeclaims") if c.get("status", {}).get("providerID", "").endswith(f"/{instance}")]
-        return all(c["metadata"].get("deletionTimestamp") for c in claims)
-
-    hour.wait("the NodeClaim to be told to leave", claim_leaves, 5)
+    name = node["metadata"]["name"]
+    hour.wait("the node to be tainted", lambda: all(map(leaves, [n for n in place.items("nodes") if n["metadata"]["name"] == name])), 5)
     state = {i["InstanceId"]: i["State"]["Name"] for i in place.instances()}.get(instance, "gone")
-    told = f"{(datetime.now(timezone.utc) - asked).total_seconds():.0f} s after it was asked for, the NodeClaim is told to leave, and the instance is {state}"
+    told = f"{(datetime.now(timezone.utc) - asked).total_seconds():.0f} s after it was asked for, the node is tainted and drained, and the instance is {state}"
     step.seen.append(told)
     # Gone already, it says nothing: nodeless drains fast, and may have terminated the instance itself.
     hour.observe("events-spot-warning", True if state == "running" else None, f"{told} ({how})")
@@ -205,11 +201,16 @@ def settle(hour: Hour, replicas: int) -> None:
 def calm(hour: Hour) -> bool:
     """Whether every instance is an initialized claim and a node, and none is leaving."""
     place = hour.place
-    claims, instances = place.items("nodeclaims"), {i["InstanceId"] for i in place.instances()}
-    if any(c["metadata"].get("deletionTimestamp") for c in claims) or not all_have(claims, "Initialized", none=True):
+    claims, nodes, instances = place.items("nodeclaims"), place.items("nodes"), {i["InstanceId"] for i in place.instances()}
+    if any(map(leaves, nodes)) or not all_have(claims, "Initialized", none=True):
         return False
     claimed = [c["status"].get("providerID", "").rsplit("/", 1)[-1] for c in claims]
-    return len(claimed) == len(set(claimed)) and set(claimed) == instances == {instance_of(n) for n in place.items("nodes")}
+    return len(claimed) == len(set(claimed)) and set(claimed) == instances == {instance_of(n) for n in nodes}
+
+
+def leaves(node: dict[str, Any]) -> bool:
+    """Whether a node is on its way out. The claim's object is deleted only at the end."""
+    return bool(node["metadata"].get("deletionTimestamp")) or any(t["key"] == "karpenter.sh/disrupted" for t in node["spec"].get("taints", []))
 
 
 def scale(hour: Hour, deployment: str, replicas: int) -> None:

@@ -86,6 +86,10 @@ pub fn kind_of(code: &str, status: u16) -> ErrorKind {
     if not_found {
         return ErrorKind::NotFound;
     }
+    // The same transaction is under way, by a try whose answer is not there yet.
+    if code == "TransactionInProgressException" {
+        return ErrorKind::Unavailable;
+    }
     if status >= 500 || status == 0 { ErrorKind::Unavailable } else { ErrorKind::Invalid }
 }
 
@@ -104,6 +108,7 @@ mod tests {
             ("ConditionalCheckFailedException", 400, ErrorKind::Conflict),
             ("InvalidParameterValue", 400, ErrorKind::Invalid),
             ("InternalError", 500, ErrorKind::Unavailable),
+            ("TransactionInProgressException", 400, ErrorKind::Unavailable),
             ("", 502, ErrorKind::Unavailable),
         ] {
             assert_eq!(kind_of(code, status), kind, "{code} {status}");

@@ -251,7 +251,9 @@ impl DynamoClaims {
             if reasons.iter().any(|reason| reason.code() == Some("ConditionalCheckFailed")) {
                 return Ok(Outcome::Refused(reasons.iter().map(refusal).collect()));
             }
-            let passing = |code| matches!(code, "None" | "TransactionConflict" | "ThrottlingError");
+            let passing = |code| {
+                matches!(code, "None" | "TransactionConflict" | "ThrottlingError" | "ProvisionedThroughputExceeded")
+            };
             if let Some(reason) = reasons.iter().find(|reason| !passing(reason.code().unwrap_or("None"))) {
                 let message = reason.message().unwrap_or("the transaction was cancelled without a message");
                 return Err(
