@@ -233,12 +233,15 @@ def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, re
 
 def records(ministack: Ministack) -> list[dict]:
     """The records of all claims in the state table."""
-    answer = ministack.client("dynamodb").query(
-        TableName=f"nodeless-{CLUSTER}",
-        KeyConditionExpression="pk = :cluster and begins_with(sk, :kind)",
-        ExpressionAttributeValues={":cluster": {"S": CLUSTER}, ":kind": {"S": "nodeclaim#"}},
-    )
-    return answer["Items"]
+    found: list[dict] = []
+    for shard in range(8):
+        answer = ministack.client("dynamodb").query(
+            TableName=f"nodeless-{CLUSTER}",
+            KeyConditionExpression="pk = :shard and begins_with(sk, :kind)",
+            ExpressionAttributeValues={":shard": {"S": f"{CLUSTER}#{shard}"}, ":kind": {"S": "nodeclaim#"}},
+        )
+        found += answer["Items"]
+    return found
 
 
 def all_initialized(world: World) -> bool:

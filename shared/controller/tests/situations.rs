@@ -329,10 +329,10 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
         ),
         (
             "pods",
-            json!({ "kubelet": { "maxPods": -1 } }),
+            json!({ "kubelet": { "maxPodz": 20 } }),
             "ValidationSucceeded",
             "InvalidKubeletConfiguration",
-            "spec.kubelet.maxPods",
+            "maxPodz",
         ),
     ];
     // Its NodePool allows one architecture, its AMI is for the other.

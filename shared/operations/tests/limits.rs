@@ -35,12 +35,15 @@ async fn a_limit_that_cannot_be_read_is_said_in_the_condition_and_an_event() {
     let report = town.planner().run().await.unwrap();
     assert!(report.created.is_empty());
     let state = town.cluster.lock();
-    for kind in ["ValidationSucceeded", "Ready"] {
+    let condition = |kind: &str| {
         let conditions = &state.pool_statuses["default"].conditions;
-        let condition = conditions.iter().find(|condition| condition.type_ == kind).unwrap();
-        assert_eq!((condition.status, condition.reason.as_str()), (ConditionStatus::False, "NodePoolValidationFailed"));
-        assert!(condition.message.contains("spec.limits[nodeless.sh/dollars-per-hour]"), "{}", condition.message);
-    }
+        conditions.iter().find(|condition| condition.type_ == kind).unwrap()
+    };
+    let (validation, ready) = (condition("ValidationSucceeded"), condition("Ready"));
+    assert_eq!((validation.status, validation.reason.as_str()), (ConditionStatus::False, "NodePoolValidationFailed"));
+    assert!(validation.message.contains("spec.limits[nodeless.sh/dollars-per-hour]"), "{}", validation.message);
+    assert_eq!((ready.status, ready.reason.as_str()), (ConditionStatus::False, "UnhealthyDependents"));
+    assert!(ready.message.contains("ValidationSucceeded=False"), "{}", ready.message);
     let told =
         state.events.iter().find(|event| event.object.kind == "NodePool" && event.reason == "ValidationSucceeded");
     assert!(told.unwrap().message.contains("\"-1\" is no amount of money"), "{told:?}");

@@ -54,8 +54,9 @@ fn in_two_zones(town: &Town) {
 #[tokio::test]
 async fn pods_wait_for_a_zone_and_hear_why_until_the_shift_is_over() {
     let town = Town::new().await;
+    let sweeper = town.sweeper();
     town.zonal_shifts.start(ZONE, Some(after(&town, 60)));
-    town.sweeper().run().await.unwrap();
+    sweeper.run().await.unwrap();
     assert!(town.queue.take_plan().is_some(), "a plan follows at once");
     let active = told(&town, "ZonalShiftActive");
     assert!(active.len() == 1 && active[0].contains("us-east-1a (use1-az6)"), "{active:?}");
@@ -67,12 +68,12 @@ async fn pods_wait_for_a_zone_and_hear_why_until_the_shift_is_over() {
 
     // Nothing changed, so nothing is said or written.
     town.faults.revive();
-    town.sweeper().run().await.unwrap();
+    sweeper.run().await.unwrap();
     assert_eq!((town.faults.revive().0, told(&town, "ZonalShiftActive").len()), (0, 0));
 
     town.zonal_shifts.cancel(ZONE);
     town.clock.advance_to(after(&town, 1));
-    town.sweeper().run().await.unwrap();
+    sweeper.run().await.unwrap();
     assert!(town.queue.take_plan().is_some());
     assert_eq!(told(&town, "ZonalShiftCleared").len(), 1);
     assert_eq!(town.planner().run().await.unwrap().created.len(), 1);
