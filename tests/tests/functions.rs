@@ -150,6 +150,7 @@ async fn terraform_destroys_and_no_launch_template_is_left() {
     let templates = || ec2.describe_launch_templates(&Describe::default()).unwrap().0.len();
     let made = templates();
     assert!(made > 0);
+    stage.forget_calls();
     let mut catalog = stage.function(&binary("catalog")).await;
     let mut event = sample("catalog.leave.json");
     event["tf"]["action"] = json!("update");
