@@ -11,7 +11,7 @@ use nodeless_ports::Claims;
 use serde_json::json;
 
 /// A NodePool for spot and on-demand nodes with these limits, as the API server would show it.
-fn limited(limits: serde_json::Value) -> NodePool {
+fn limited(limits: &serde_json::Value) -> NodePool {
     let object: nodeless_api::NodePool = serde_json::from_value(json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default", "uid": "uid-default" },
         "spec": {
@@ -30,7 +30,7 @@ fn limited(limits: serde_json::Value) -> NodePool {
 #[tokio::test]
 async fn a_limit_that_cannot_be_read_is_said_in_the_condition_and_an_event() {
     let town = Town::new().await;
-    town.cluster.lock().pools = vec![limited(json!({ "nodeless.sh/dollars-per-hour": "-1" }))];
+    town.cluster.lock().pools = vec![limited(&json!({ "nodeless.sh/dollars-per-hour": "-1" }))];
     town.cluster.add_pods([pod("web", 1000)]);
     let report = town.planner().run().await.unwrap();
     assert!(report.created.is_empty());
@@ -55,7 +55,7 @@ async fn a_limit_that_cannot_be_read_is_said_in_the_condition_and_an_event() {
 async fn spot_nodes_fill_a_limit_in_dollars_by_what_they_cost() {
     let mut town = Town::new().await;
     // What three on-demand nodes of the cheapest kind cost, about.
-    town.cluster.lock().pools = vec![limited(json!({ "nodeless.sh/dollars-per-hour": "0.30" }))];
+    town.cluster.lock().pools = vec![limited(&json!({ "nodeless.sh/dollars-per-hour": "0.30" }))];
     town.cluster.add_pods((0..12).map(|number| pod(&format!("web-{number}"), 1500)));
     town.queue_wake().await;
     for _ in 0..60 {

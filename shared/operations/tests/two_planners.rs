@@ -19,7 +19,7 @@ async fn both(town: &Town) -> [PlanReport; 2] {
         town.clock.advance_to(town.clock.time().checked_add(Duration::from_secs(1)).unwrap());
         second.run().await
     };
-    let (one, other) = futures::join!(town.planner().run(), later);
+    let (one, other) = futures::join!(Box::pin(town.planner().run()), Box::pin(later));
     town.cluster.lock().readers = None;
     [one.unwrap(), other.unwrap()]
 }
