@@ -124,7 +124,7 @@ def check_interruption(ministack: Ministack, records: Records) -> None:
 
 
 def check_wake(ministack: Ministack, records: Records) -> None:
-    url = [r["event"] for r in records.of("installer")][-1]["wakeUrl"]
+    url = [r["event"]["wakeUrl"] for r in records.of("installer") if r["event"]["action"] == "install"][-1]
     status, _ = ministack.call_function_url(url, {"kind": "AdmissionReview"})
     assert status == 200
     call = wait_for("the call in wake", lambda: records.of("wake"), 10)[-1]
