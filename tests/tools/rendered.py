@@ -24,6 +24,9 @@ QUEUES = ("plan", "plan_dead_letters", "claims", "claims_dead_letters", "interru
 
 MOCKS = f"""
 mock_provider "aws" {{
+  mock_data "aws_eks_cluster" {{
+    defaults = {{ vpc_config = [{{ endpoint_public_access = true, public_access_cidrs = ["0.0.0.0/0"] }}] }}
+  }}
   override_data {{
     target = data.aws_caller_identity.current
     values = {{ account_id = "{ACCOUNT}" }}
