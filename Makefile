@@ -40,8 +40,8 @@ test: test-rust test-terraform ## Run every test
 	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-deployed
 
 .PHONY: test-fast
-test-fast: ## Run the tests of the pure rooms: seconds, no emulator
-	cargo test -p nodeless-model -p nodeless-catalog -p nodeless-scheduling -p nodeless-disruption -p nodeless-lifecycle
+test-fast: ## Run the tests of the pure crates (shared/core): no emulator
+	cargo test $(addprefix -p nodeless-,model catalog scheduling disruption lifecycle launch snapshot)
 
 .PHONY: simulate
 simulate: ## Run 200 seeds of a world in which everything goes wrong

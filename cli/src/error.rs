@@ -156,10 +156,10 @@ pub(crate) enum CliError {
     },
     /// A scenario could not be used.
     #[error(transparent)]
-    ScenarioForm(#[from] nodeless_controller::simulate::ScenarioError),
+    ScenarioForm(#[from] nodeless_driver::simulate::ScenarioError),
     /// A run failed.
     #[error(transparent)]
-    Simulation(#[from] nodeless_controller::simulate::SimulationError),
+    Simulation(#[from] nodeless_driver::simulate::SimulationError),
     /// What went wrong has been told already.
     #[error("")]
     Told,

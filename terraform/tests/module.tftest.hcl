@@ -556,7 +556,7 @@ run "metrics_and_alarms" {
       "Interruptions", "Heartbeat", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
       "RegistrationLatencyMilliseconds",
     ])
-    error_message = "The metric names are a contract with shared/telemetry."
+    error_message = "The metric names are a contract with shared/adapters/telemetry."
   }
 
   assert {

@@ -96,10 +96,10 @@ def check_samples() -> None:
 
 def check_metrics() -> None:
     """The dashboard shows every metric that the functions publish, and none that they do not."""
-    block = re.search(r"^metrics! \{\n(.*?)^\}", (ROOT / "shared/telemetry/src/metric.rs").read_text(), re.S | re.M)
-    assert block, "shared/telemetry/src/metric.rs no longer lists its metrics in metrics! { }"
+    block = re.search(r"^metrics! \{\n(.*?)^\}", (ROOT / "shared/adapters/telemetry/src/metric.rs").read_text(), re.S | re.M)
+    assert block, "shared/adapters/telemetry/src/metric.rs no longer lists its metrics in metrics! { }"
     published = set(re.findall(r"^ +([A-Z]\w+): \w+, \w+;", block[1], re.M))
-    assert published, "no metric was found in shared/telemetry/src/metric.rs"
+    assert published, "no metric was found in shared/adapters/telemetry/src/metric.rs"
     dashboard = re.search(r"^  metrics = \{\n(.*?)^  \}", (ROOT / "terraform/observability.tf").read_text(), re.S | re.M)
     assert dashboard, "terraform/observability.tf no longer lists its metrics in local.metrics"
     shown = set(re.findall(r"^      (\w+) += ", dashboard[1], re.M))

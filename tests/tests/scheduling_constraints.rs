@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 /// So many constraints the table had when this was written: fewer mean that it is not read any more.
 const FEWEST_ROWS: usize = 30;
 
-const CRATES: [&str; 5] = ["api", "catalog", "disruption", "model", "operations"];
+const CRATES: [&str; 6] = ["api", "catalog", "disruption", "driver", "model", "operations"];
+
+/// The folders of `shared` that hold crates: itself, and those of the layers.
+const LAYERS: [&str; 5] = ["", "core", "adapters", "sim", "testing"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -57,8 +60,9 @@ fn named(cell: &str, usual: &str) -> Vec<Named> {
 
 /// The text of a file of tests, or of a module with tests of its own.
 fn source(krate: &str, file: &str) -> Option<String> {
-    let folder = root().join("shared").join(krate);
-    let mut places = ["tests", "src"].into_iter().map(|place| folder.join(place).join(format!("{file}.rs")));
+    let folders = LAYERS.map(|layer| root().join("shared").join(layer).join(krate));
+    let mut places =
+        folders.iter().flat_map(|folder| ["tests", "src"].map(|place| folder.join(place).join(format!("{file}.rs"))));
     places.find_map(|path| fs::read_to_string(path).ok()).filter(|source| source.contains("test]"))
 }
 

@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use crate::simulate::{html, text};
 use clap::Args;
-use nodeless_controller::simulate::{BUILT_IN, Run, Scenario};
+use nodeless_driver::simulate::{BUILT_IN, Run, Scenario};
 use nodeless_operations::gates::{FeatureGates, FeatureGatesError};
 use nodeless_telemetry::{Human, Level, Null, Sink};
 use std::path::{Path, PathBuf};

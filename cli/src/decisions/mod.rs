@@ -191,7 +191,7 @@ impl Decision {
 mod tests {
     use super::*;
     use crate::table;
-    use nodeless_controller::simulate::{Run, Scenario};
+    use nodeless_driver::simulate::{Run, Scenario};
     use nodeless_ports::Claims as _;
     use nodeless_telemetry::Null;
     use serde_json::json;

@@ -4,7 +4,7 @@ use super::log::{LocalFailure, LocalMishap};
 use super::mishaps::Mishaps;
 use crate::error::CliError;
 use jiff::Timestamp;
-use nodeless_controller::{Controller, ControllerError};
+use nodeless_driver::{Controller, ControllerError};
 use nodeless_simulation::world::World;
 use nodeless_telemetry::{Sink, emit};
 use std::sync::Arc;

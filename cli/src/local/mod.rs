@@ -10,7 +10,7 @@ use crate::error::CliError;
 use drive::{Pace, Worker};
 use jiff::{SignedDuration, Timestamp};
 use listen::Port;
-use nodeless_controller::{Controller, Schedule};
+use nodeless_driver::{Controller, Schedule};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_simulation::ec2::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_simulation::kubernetes::resource::{NODES, PODS};

@@ -2,7 +2,7 @@
 
 use super::text::summary;
 use jiff::Timestamp;
-use nodeless_controller::simulate::{Report, Sample};
+use nodeless_driver::simulate::{Report, Sample};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("page.css");

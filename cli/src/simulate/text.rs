@@ -1,7 +1,7 @@
 //! As text.
 
 use crate::local::counted;
-use nodeless_controller::simulate::{Report, Sample};
+use nodeless_driver::simulate::{Report, Sample};
 use std::fmt::Write as _;
 
 /// The greatest number of lines of figures over time.

@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! cargo run -p nodeless-catalog --example embed_published -- \
-//!     published-instance-types.json shared/catalog/tests/data/published.json.zz
+//!     published-instance-types.json shared/core/catalog/tests/data/published.json.zz
 //! ```
 //!
 //! The input: `{type: {"labels": {key: value}, "resources": {name: quantity}}}`, as in the tables of Karpenter's

@@ -4,8 +4,8 @@
 mod support;
 
 use futures::FutureExt as _;
-use nodeless_controller::Controller;
-use nodeless_controller::simulate::{Run, Scenario};
+use nodeless_driver::Controller;
+use nodeless_driver::simulate::{Run, Scenario};
 use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::Claims as _;

@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo run -p nodeless-catalog --example embed_facts -- \
 //!     instance-types.json offerings.json on-demand-prices.json vpc-limits.json network-bandwidth.json \
-//!     shared/catalog/data/us-east-1.json.zz
+//!     shared/core/catalog/data/us-east-1.json.zz
 //! ```
 //!
 //! The inputs: a DescribeInstanceTypes answer; `{type: [zone]}`; `{type: dollars an hour}`; `{type: VpcLimits}`;

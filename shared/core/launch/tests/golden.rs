@@ -199,7 +199,7 @@ fn the_files_cover_every_field_of_an_ec2nodeclass() {
 
 /// The names of `spec` in the CustomResourceDefinition that is generated from the types.
 fn fields_of_the_definition() -> BTreeSet<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../infra/crds/karpenter.k8s.aws_ec2nodeclasses.yaml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../infra/crds/karpenter.k8s.aws_ec2nodeclasses.yaml");
     let text = fs::read_to_string(&path).unwrap();
     let definition: Value = serde_saphyr::from_str(&text).unwrap();
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];

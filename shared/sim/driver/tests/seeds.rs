@@ -3,7 +3,7 @@
 //! `NODELESS_SEEDS=FROM..TO` runs others than a few: `make test` runs 200.
 #![allow(clippy::unwrap_used)]
 
-use nodeless_controller::simulate::{Report, Run, Scenario};
+use nodeless_driver::simulate::{Report, Run, Scenario};
 use nodeless_telemetry::Null;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -3,7 +3,7 @@
 
 mod support;
 
-use nodeless_controller::Controller;
+use nodeless_driver::Controller;
 use nodeless_ports::Claims as _;
 use nodeless_simulation::ec2::InstanceState;
 use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};

@@ -3,7 +3,7 @@
 
 mod support;
 
-use nodeless_controller::Controller;
+use nodeless_driver::Controller;
 use nodeless_simulation::ec2::{LaunchFault, OfferingPattern};
 use nodeless_simulation::kubernetes::resource::DEPLOYMENTS;
 use nodeless_simulation::kubernetes::{PatchOptions, PatchType};

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use jiff::{SignedDuration, Timestamp};
-use nodeless_controller::{Controller, Outcome, Schedule};
+use nodeless_driver::{Controller, Outcome, Schedule};
 use nodeless_ports::Claims as _;
 use nodeless_simulation::kubernetes::resource::{NODES, PODS};
 use nodeless_simulation::kubernetes::{CreateOptions, ListOptions, Resource};

@@ -5,9 +5,9 @@ mod support;
 
 use futures::FutureExt as _;
 use jiff::SignedDuration;
-use nodeless_controller::Controller;
-use nodeless_controller::simulate::{Action, Deed, Run, Scenario, Shift};
 use nodeless_disruption::command::CommandPhase;
+use nodeless_driver::Controller;
+use nodeless_driver::simulate::{Action, Deed, Run, Scenario, Shift};
 use nodeless_operations::plan::decode_command;
 use nodeless_ports::Claims as _;
 use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};

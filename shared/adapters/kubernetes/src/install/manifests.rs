@@ -5,16 +5,16 @@ use serde_json::Value;
 
 /// The installer's own role and binding come first, so that they are removed last.
 const RBAC: [(&str, &str); 6] = [
-    ("infra/rbac/installer.yaml", include_str!("../../../../infra/rbac/installer.yaml")),
-    ("infra/rbac/admin.yaml", include_str!("../../../../infra/rbac/admin.yaml")),
-    ("infra/rbac/controllers.yaml", include_str!("../../../../infra/rbac/controllers.yaml")),
-    ("infra/rbac/planner.yaml", include_str!("../../../../infra/rbac/planner.yaml")),
-    ("infra/rbac/lifecycle.yaml", include_str!("../../../../infra/rbac/lifecycle.yaml")),
-    ("infra/rbac/catalog.yaml", include_str!("../../../../infra/rbac/catalog.yaml")),
+    ("infra/rbac/installer.yaml", include_str!("../../../../../infra/rbac/installer.yaml")),
+    ("infra/rbac/admin.yaml", include_str!("../../../../../infra/rbac/admin.yaml")),
+    ("infra/rbac/controllers.yaml", include_str!("../../../../../infra/rbac/controllers.yaml")),
+    ("infra/rbac/planner.yaml", include_str!("../../../../../infra/rbac/planner.yaml")),
+    ("infra/rbac/lifecycle.yaml", include_str!("../../../../../infra/rbac/lifecycle.yaml")),
+    ("infra/rbac/catalog.yaml", include_str!("../../../../../infra/rbac/catalog.yaml")),
 ];
 const WEBHOOK: (&str, &str) = (
     "infra/webhook/validatingwebhookconfiguration.yaml",
-    include_str!("../../../../infra/webhook/validatingwebhookconfiguration.yaml"),
+    include_str!("../../../../../infra/webhook/validatingwebhookconfiguration.yaml"),
 );
 /// What stands for the URL in the webhook's manifest.
 const URL_PLACEHOLDER: &str = "WAKE_URL";
