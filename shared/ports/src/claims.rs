@@ -23,7 +23,7 @@ pub struct PoolLimits {
 /// How many claims may be written together: three less than the writes of a DynamoDB transaction, since the charge to the
 /// NodePool, the record of the launch group and the plan revision are among them. So it is the greatest size of a launch group,
 /// too.
-pub const MOST_TOGETHER: usize = 97;
+pub const MAX_TOGETHER: usize = 97;
 
 /// For how long the record of a launch group is kept after its last write: far longer than any of its claims can be without an
 /// instance.
@@ -46,15 +46,15 @@ pub enum Created {
 /// The NodePool of claims that are to be written together.
 ///
 /// # Errors
-/// `Invalid` for no claims, more than [`MOST_TOGETHER`], or claims of several NodePools.
+/// `Invalid` for no claims, more than [`MAX_TOGETHER`], or claims of several NodePools.
 pub fn node_pool_of<'a>(
     operation: &str,
     claims: impl ExactSizeIterator<Item = &'a NodeClaim>,
 ) -> Result<&'a str, PortError> {
     let invalid = |message: String| PortError::new(ErrorKind::Invalid, operation, message);
     let (count, mut rest) = (claims.len(), claims);
-    let Some(first) = rest.next().filter(|_| count <= MOST_TOGETHER) else {
-        return Err(invalid(format!("{count} claims cannot be written together, but 1 to {MOST_TOGETHER}")));
+    let Some(first) = rest.next().filter(|_| count <= MAX_TOGETHER) else {
+        return Err(invalid(format!("{count} claims cannot be written together, but 1 to {MAX_TOGETHER}")));
     };
     match rest.find(|claim| claim.node_pool != first.node_pool) {
         Some(other) => {
@@ -223,7 +223,7 @@ pub struct Leaving {
 pub enum Commit<'a> {
     /// New claims of one NodePool, as [`Claims::create_together`] writes them.
     Launch(&'a [NodeClaim], &'a PoolLimits),
-    /// Claims of one NodePool that are told to leave, at most [`MOST_TOGETHER`], each as [`Claims::update`] writes it; all or none.
+    /// Claims of one NodePool that are told to leave, at most [`MAX_TOGETHER`], each as [`Claims::update`] writes it; all or none.
     Leave(&'a [Leaving]),
     /// A command, as [`Claims::put_command`] writes it.
     Command(&'a StoredCommand),
@@ -317,7 +317,7 @@ pub trait Claims: Send + Sync {
     /// When the table cannot be read.
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError>;
 
-    /// Writes new claims of one NodePool, at most [`MOST_TOGETHER`], and charges it, all or nothing: in one transaction that
+    /// Writes new claims of one NodePool, at most [`MAX_TOGETHER`], and charges it, all or nothing: in one transaction that
     /// fails when a limit would be passed. A launch group of several gets its record in the same transaction. With `limits` of
     /// `None` the charge is made regardless: adoption must not lose a
     /// node that exists.
@@ -354,13 +354,13 @@ pub trait Claims: Send + Sync {
     ///
     /// # Errors
     /// When the table cannot be read.
-    async fn backlog(&self) -> Result<BTreeSet<String>, PortError>;
+    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, PortError>;
 
     /// Writes these names in place of those that were there. They may be forgotten from `until` on.
     ///
     /// # Errors
     /// When the table cannot be written.
-    async fn put_backlog(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError>;
+    async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError>;
 
     /// The plan that was begun last, unless it has ended.
     ///

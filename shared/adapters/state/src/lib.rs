@@ -21,7 +21,7 @@
 //! | `churn#NODEPOOL` | `record` (JSON), `version`, `expires` |
 //! | `registrations#NODEPOOL` | `record` (JSON), `version`, `expires` |
 //! | `memory` | `record` (JSON: memory that nodes reported, by image and instance type), `version`, `expires` |
-//! | `backlog` | `record` (deflated JSON: names of nodes), `expires` |
+//! | `not-yet-evaluated` | `record` (deflated JSON: names of nodes), `expires` |
 //! | `plan` | `record` (JSON: a plan that was begun and has not ended), `id`, `expires` |
 //! | `snapshot#ID#NNN` | `chunk` (bytes), `expires`; only where an operator asks for it |
 //! | `decision#ID` | `record` (JSON), `expires` |
@@ -30,7 +30,6 @@
 //! | `zonalshifts` | `record` (JSON), `version` |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod backlog;
 mod budgets;
 mod catalog;
 mod claims;
@@ -40,6 +39,7 @@ mod decisions;
 mod items;
 mod launch_checks;
 mod launch_groups;
+mod not_yet_evaluated;
 mod plans;
 mod pool_records;
 mod queue;

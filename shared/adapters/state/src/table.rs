@@ -275,12 +275,12 @@ impl Claims for DynamoClaims {
         self.write_snapshot(id, encoded, until).await
     }
 
-    async fn backlog(&self) -> Result<BTreeSet<String>, PortError> {
-        self.read_backlog().await
+    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, PortError> {
+        self.read_not_yet_evaluated().await
     }
 
-    async fn put_backlog(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError> {
-        self.write_backlog(nodes, until).await
+    async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError> {
+        self.write_not_yet_evaluated(nodes, until).await
     }
 
     async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {

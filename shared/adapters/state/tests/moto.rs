@@ -15,7 +15,7 @@ use nodeless_model::claim::{Charge, LaunchGroup, LaunchedInstance};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
 use nodeless_ports::claims::{
-    Commit, Committed, Created, Decision, LaunchBudget, Leaving, MOST_TOGETHER, PoolLimits, StoredChurn, StoredCommand,
+    Commit, Committed, Created, Decision, LaunchBudget, Leaving, MAX_TOGETHER, PoolLimits, StoredChurn, StoredCommand,
     StoredLaunchGroup, StoredMemory, StoredRegistrations, UnavailableOffering, UnfinishedPlan,
 };
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
@@ -153,7 +153,7 @@ async fn claims_of_a_group_are_written_all_or_none() {
     let claims = table(&config(&moto.url).await).await;
     let limits =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(118))]), dollars_per_hour: None };
-    let group: Vec<NodeClaim> = (0..MOST_TOGETHER).map(|index| claim(&format!("g-{index:02}"), 1, 0.1)).collect();
+    let group: Vec<NodeClaim> = (0..MAX_TOGETHER).map(|index| claim(&format!("g-{index:02}"), 1, 0.1)).collect();
     assert_eq!(claims.create_together(&group, Some(&limits)).await.unwrap(), Created::Written);
     assert_eq!(claims.create_together(&group, Some(&limits)).await.unwrap(), Created::AlreadyThere);
 
@@ -169,7 +169,7 @@ async fn claims_of_a_group_are_written_all_or_none() {
     assert_eq!(claims.create_together(&strange, None).await.unwrap_err().kind, ErrorKind::Invalid);
     assert_eq!(claims.create_together(&[], None).await.unwrap_err().kind, ErrorKind::Invalid);
 
-    assert_eq!(claims.list().await.unwrap().len(), MOST_TOGETHER);
+    assert_eq!(claims.list().await.unwrap().len(), MAX_TOGETHER);
     let usage = claims.usage().await.unwrap().remove("default").unwrap();
     assert_eq!(usage.resources.get("cpu"), Quantity::from_units(97));
     assert_eq!(claims.create_together(&more[..21], Some(&limits)).await.unwrap(), Created::Written);
@@ -181,20 +181,20 @@ async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
     let claims = table(&config(&moto.url).await).await;
     let member = |index: u32| {
         let mut member = claim(&format!("g-{index:02}"), 1, 0.1);
-        let size = u32::try_from(MOST_TOGETHER).unwrap();
+        let size = u32::try_from(MAX_TOGETHER).unwrap();
         member.spec.launch_group = Some(LaunchGroup { id: "group".into(), index, size });
         member
     };
     // In whatever order they come.
-    let group: Vec<NodeClaim> = (0..u32::try_from(MOST_TOGETHER).unwrap()).rev().map(member).collect();
+    let group: Vec<NodeClaim> = (0..u32::try_from(MAX_TOGETHER).unwrap()).rev().map(member).collect();
     assert!(claims.launch_group("group").await.unwrap().is_none());
     assert_eq!(claims.create_together(&group, None).await.unwrap(), Created::Written);
     let mut stored = claims.launch_group("group").await.unwrap().unwrap();
-    assert_eq!((stored.version, stored.members.len(), stored.owners.len()), (1, MOST_TOGETHER, 0));
+    assert_eq!((stored.version, stored.members.len(), stored.owners.len()), (1, MAX_TOGETHER, 0));
     assert!(stored.members.is_sorted());
     let mut listed = claims.get_all(&stored.members).await.unwrap();
     assert_eq!(listed, claims.list().await.unwrap());
-    assert!(listed.len() == MOST_TOGETHER && listed.is_sorted_by_key(|claim| claim.name.clone()));
+    assert!(listed.len() == MAX_TOGETHER && listed.is_sorted_by_key(|claim| claim.name.clone()));
 
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     stored.owners.insert("i-1".into(), "g-00".into());
@@ -270,14 +270,14 @@ async fn usage_is_corrected_only_if_nobody_changed_it() {
 }
 
 #[tokio::test]
-async fn the_backlog_is_replaced_as_a_whole() {
+async fn nodes_not_yet_evaluated_are_replaced_as_a_whole() {
     let Some(moto) = nodeless_tests::moto() else { return };
     let claims = table(&config(&moto.url).await).await;
-    assert!(claims.backlog().await.unwrap().is_empty());
+    assert!(claims.not_yet_evaluated().await.unwrap().is_empty());
     for names in [vec!["a", "b"], vec!["c"], vec![]] {
         let names = names.into_iter().map(str::to_owned).collect();
-        claims.put_backlog(&names, Timestamp::MAX).await.unwrap();
-        assert_eq!(claims.backlog().await.unwrap(), names);
+        claims.put_not_yet_evaluated(&names, Timestamp::MAX).await.unwrap();
+        assert_eq!(claims.not_yet_evaluated().await.unwrap(), names);
     }
 }
 
@@ -535,7 +535,7 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     let limits =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(1_000))]), dollars_per_hour: None };
     let group = |letter: &str| -> Vec<NodeClaim> {
-        (0..MOST_TOGETHER).map(|index| claim(&format!("{letter}-{index:02}"), 1, 0.1)).collect()
+        (0..MAX_TOGETHER).map(|index| claim(&format!("{letter}-{index:02}"), 1, 0.1)).collect()
     };
     assert_eq!(claims.plan_revision().await.unwrap(), 0);
     // As large as a transaction gets.
@@ -545,7 +545,7 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     let refused = claims.commit(Commit::Launch(&[claim("c", 2_000, 0.1)], &limits), 1).await.unwrap();
     assert_eq!(refused, Committed::LimitReached { resource: "cpu".into() });
     let written = claims.list().await.unwrap();
-    assert_eq!((written.len(), claims.plan_revision().await.unwrap()), (MOST_TOGETHER, 1));
+    assert_eq!((written.len(), claims.plan_revision().await.unwrap()), (MAX_TOGETHER, 1));
 
     let less = |claim: &NodeClaim| Some(charge(0, 0.0)).filter(|_| claim.name.ends_with("00"));
     let leaving: Vec<Leaving> =

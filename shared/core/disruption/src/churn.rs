@@ -5,11 +5,11 @@ use nodeless_model::{Pod, StringMap, resources};
 use serde::{Deserialize, Serialize};
 
 /// The annotation of a NodePool: how many pods voluntary disruption may evict within an hour before a falling price has to
-/// justify it. [`MOST_EVICTIONS`] where it is not set; `0` switches the breaker off.
+/// justify it. [`MAX_EVICTIONS`] where it is not set; `0` switches the breaker off.
 pub const EVICTIONS: &str = "nodeless.sh/churn-evictions-per-hour";
 
 /// How many evictions per hour and node need no justification, where nothing else is said.
-pub const MOST_EVICTIONS: u32 = 30;
+pub const MAX_EVICTIONS: u32 = 30;
 
 /// What voluntary disruption did to a NodePool within the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,7 +29,7 @@ pub struct LastHour {
 const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 
 /// How many entries are kept of a NodePool. Beyond that the oldest are put together.
-const MOST_ENTRIES: usize = 200;
+const MAX_ENTRIES: usize = 200;
 
 /// What voluntary disruption did to a NodePool lately, command by command, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl Churn {
         if self.entries.iter().all(|old| old.command != entry.command) {
             self.entries.push(entry);
         }
-        while self.entries.len() > MOST_ENTRIES {
+        while self.entries.len() > MAX_ENTRIES {
             // The older one says what nodes cost before; the younger one, until when both count.
             let older = self.entries.remove(0);
             if let Some(younger) = self.entries.first_mut() {
@@ -108,7 +108,7 @@ pub fn load<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
 }
 
 /// By how much the price has to have fallen to justify many evictions: one per cent.
-const LEAST_FALL: f64 = 0.01;
+const MIN_FALL: f64 = 0.01;
 
 /// The most evictions per hour that a NodePool's annotation allows; `None` where the breaker is switched off.
 ///
@@ -131,7 +131,7 @@ pub fn threshold(annotations: &StringMap, nodes: u32) -> Option<u32> {
         Ok(Some(0)) => None,
         Ok(Some(most)) => Some(most),
         // At least as many as one node may hold, so that a small NodePool can be consolidated at all.
-        Ok(None) | Err(_) => Some(MOST_EVICTIONS.saturating_mul(nodes.max(4))),
+        Ok(None) | Err(_) => Some(MAX_EVICTIONS.saturating_mul(nodes.max(4))),
     }
 }
 
@@ -147,7 +147,7 @@ pub fn price_per_load(price: f64, load: f64) -> f64 {
 #[must_use]
 pub fn stopped(node_pool: &str, annotations: &StringMap, hour: &LastHour) -> Option<String> {
     let most = threshold(annotations, hour.nodes)?;
-    let fell = hour.price_before > 0.0 && hour.price_now <= hour.price_before * (1.0 - LEAST_FALL);
+    let fell = hour.price_before > 0.0 && hour.price_now <= hour.price_before * (1.0 - MIN_FALL);
     (hour.evictions > most && !fell).then(|| {
         format!(
             "disruption of NodePool {node_pool} evicted {} pods within an hour, more than {most}, and its nodes cost no less for \
@@ -184,7 +184,7 @@ mod tests {
         for number in 0..500 {
             churn.note(entry(1000 + number, 3751, 1), at(3751));
         }
-        assert_eq!(churn.entries.len(), MOST_ENTRIES);
+        assert_eq!(churn.entries.len(), MAX_ENTRIES);
         let hour = churn.last_hour(at(3751), 3, 0.5);
         assert_eq!((hour.evictions, hour.price_before), (506, 2.0), "nothing is lost of what is put together");
     }

@@ -110,7 +110,7 @@ pub struct Options {
 }
 
 /// [`Options::least_saving`] unless somebody says otherwise.
-pub(crate) const LEAST_SAVING: f64 = 0.1;
+pub(crate) const MIN_SAVING: f64 = 0.1;
 
 impl Default for Options {
     fn default() -> Self {
@@ -120,7 +120,7 @@ impl Default for Options {
             spot_to_spot: false,
             trust_conditions: false,
             explain: false,
-            least_saving: LEAST_SAVING,
+            least_saving: MIN_SAVING,
             most_work: 100_000_000,
         }
     }

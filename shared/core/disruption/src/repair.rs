@@ -32,7 +32,7 @@ const POLICIES: [Policy; 7] = [
 
 /// No node is repaired while more than this share of a NodePool's nodes, rounded up, is unhealthy: then something else is
 /// wrong, and replacing nodes does not help.
-const MOST_UNHEALTHY_PERCENT: usize = 20;
+const MAX_UNHEALTHY_PERCENT: usize = 20;
 
 /// A node that is not healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ fn one(
     let (node, claim) = (of.node?, of.claim?);
     let (due, message) = worst(node)?;
     let (total, bad) = counts.get(of.node_pool()?).copied().unwrap_or_default();
-    let most = (total * MOST_UNHEALTHY_PERCENT).div_ceil(100);
+    let most = (total * MAX_UNHEALTHY_PERCENT).div_ceil(100);
     let verdict = if due > now {
         Verdict::Wait
     } else if let Some((zone, until)) = cluster.shifted(of) {
@@ -102,7 +102,7 @@ fn one(
         Verdict::Blocked(format!("{}: no node there is repaired", zonal_shift(zone, until)))
     } else if bad > most {
         Verdict::Blocked(format!(
-            "{bad} of {total} nodes of NodePool {} are unhealthy, more than {MOST_UNHEALTHY_PERCENT}%: none is repaired",
+            "{bad} of {total} nodes of NodePool {} are unhealthy, more than {MAX_UNHEALTHY_PERCENT}%: none is repaired",
             claim.node_pool
         ))
     } else {

@@ -1,7 +1,7 @@
 //! The order in which things are tried.
 
 mod binding;
-mod lesson;
+mod learned;
 mod nodes;
 mod outcome;
 
@@ -15,7 +15,7 @@ use crate::reservations::Reservations;
 use crate::solution::Solution;
 use crate::topology::{Standing, Target, Topology};
 use crate::work::Work;
-use lesson::Known;
+use learned::Known;
 use nodeless_model::{DaemonSet, ResourceIndex, ResourceList, Taint, TaintEffect};
 use nodes::Node;
 use std::collections::HashMap;
@@ -119,7 +119,7 @@ fn settle(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -
     loop {
         let mut engine = Engine::new(prepared, input, groups, by_priority, &known);
         engine.run();
-        match engine.lesson() {
+        match engine.learned() {
             Some(more) => {
                 spent = spent.saturating_add(engine.work());
                 let pools = std::mem::take(&mut engine.pools);
@@ -141,7 +141,7 @@ fn settle(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -
 const CAREFUL: usize = usize::MAX;
 
 /// How many rounds are spent on what is left, so that the effort stays bounded.
-const MOST_CAREFUL: u32 = 64;
+const MAX_CAREFUL: u32 = 64;
 
 /// What it takes to read a problem: for each pod that waits, each that runs, and each node.
 const WORK_PER_POD: usize = 20;
@@ -263,7 +263,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         }
         // What was taken back may leave room for pods elsewhere.
         if self.known.attempts > 0 || self.outcomes.values().any(|outcome| outcome.failed) {
-            for _ in 0..MOST_CAREFUL {
+            for _ in 0..MAX_CAREFUL {
                 if self.is_out_of_work() || !self.round(CAREFUL, false) {
                     break;
                 }

@@ -35,10 +35,10 @@ const STEPS: f64 = 2.0;
 const MAX_PAIRS: usize = 200_000;
 
 /// Smaller shares do not matter.
-const LEAST_SHARE: f64 = 0.02;
+const MIN_SHARE: f64 = 0.02;
 
 /// With at most so many sets, the pods of each are laid out apart.
-const MOST_SETS: usize = 32;
+const MAX_SETS: usize = 32;
 
 /// Of pods alike, at most this part of the room is taken at once, so that the room's proportions can be looked at again.
 const PART: u32 = 4;
@@ -109,7 +109,7 @@ impl Stock {
             let next = signatures.len();
             let signature = *signatures.entry((&class.selected_hosts, level, demand.alternative)).or_insert(next);
             let rank = if classes.by_priority { class.example.priority } else { 0 };
-            let set = if sets.len() <= MOST_SETS { demand.set } else { BASE };
+            let set = if sets.len() <= MAX_SETS { demand.set } else { BASE };
             let key = (Reverse(rank), set, proportions(demand, &class.requests, &values, steps));
             let ports = *port_lists.entry(class.host_ports).or_insert_with(|| {
                 ports.push(Some(demand.class));
@@ -207,7 +207,7 @@ impl Stock {
 fn proportions(demand: &Demand, requests: &[i64], values: &[f64], steps: f64) -> Vec<i32> {
     let share = |(asked, value): (&i64, &f64)| {
         let share = *asked as f64 * value / demand.worth.max(f64::MIN_POSITIVE);
-        (share.max(LEAST_SHARE).log2() * steps).round() as i32
+        (share.max(MIN_SHARE).log2() * steps).round() as i32
     };
     requests.iter().zip(values).map(share).collect()
 }

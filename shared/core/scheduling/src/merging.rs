@@ -13,7 +13,7 @@ use crate::topology::Topology;
 const FULL: f64 = 0.8;
 
 /// How many nodes that are not full are looked at, so that the effort stays bounded; the smallest come first.
-const MOST_TRIED: usize = 64;
+const MAX_TRIED: usize = 64;
 
 /// What it takes to see what two nodes cost as one.
 const WORK_OF_PAIR: usize = 10;
@@ -30,7 +30,7 @@ pub(crate) fn merge(
 ) -> bool {
     let mut given_up: Vec<usize> = Vec::new();
     let mut any = false;
-    for _ in 0..MOST_TRIED {
+    for _ in 0..MAX_TRIED {
         if pool.work.is_used_up() {
             break;
         }

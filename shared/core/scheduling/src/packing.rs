@@ -75,7 +75,7 @@ pub(crate) const NODE: f64 = 0.002;
 const FLEXIBLE: usize = 15;
 
 /// After so many shapes that are no better than the best so far, no more are filled.
-const MOST_IN_VAIN: u32 = 10;
+const MAX_IN_VAIN: u32 = 10;
 
 /// Values are worked out again each time that what waits has shrunk to this share.
 const REVALUED: f64 = 0.7;
@@ -310,7 +310,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         for shape in tries.iter().filter(|shape| shape.worth <= largest) {
             let hopeless = |best: &Filled| {
                 let no_better = shape.bound * best.worth >= best.price + NODE && !best.inflexible;
-                no_better || in_vain > MOST_IN_VAIN
+                no_better || in_vain > MAX_IN_VAIN
             };
             if !gathers && best.as_ref().is_some_and(hopeless) {
                 break;

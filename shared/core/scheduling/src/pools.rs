@@ -64,7 +64,7 @@ const WORK_OF_ADMISSION: usize = 50;
 const WORK_PER_TYPE: usize = 100;
 
 /// With how many NodePools that launch different things each other one is compared.
-const MOST_COMPARED: usize = 32;
+const MAX_COMPARED: usize = 32;
 
 /// How many sets are kept from one plan to the next: each knows the prices of all instance types.
 const MAX_KEPT_SETS: usize = 256;
@@ -152,7 +152,7 @@ pub(crate) fn ready<'a>(
             None => {
                 let requirements = launching.requirements.clone();
                 let made = Pool::new(offer, requirements, &launching.on_board, resources, options);
-                known.extend((known.len() < MOST_COMPARED).then_some(launching));
+                known.extend((known.len() < MAX_COMPARED).then_some(launching));
                 made
             }
         });

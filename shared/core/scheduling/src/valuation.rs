@@ -17,7 +17,7 @@ use std::collections::HashMap;
 const FEW: u32 = 8;
 
 /// Beside nodes that are forced, none is larger than this share of what waits, for the same reason.
-const MOST_OF_ALL: f64 = 0.25;
+const MAX_OF_ALL: f64 = 0.25;
 
 /// A shape to try.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ pub(crate) fn valued(
     // Types that are larger than what the pods may fill do not say what resources are worth. Where nodes that are forced cost
     // something beside what they have, they hold as little as they can, and larger nodes the rest.
     let fills: f64 = total.iter().zip(&first.resources).map(|(total, value)| total * value).sum();
-    let of_rest = if first.node > 0.0 { fills * MOST_OF_ALL } else { 0.0 };
+    let of_rest = if first.node > 0.0 { fills * MAX_OF_ALL } else { 0.0 };
     let largest = forced.largest(fills).max(of_rest);
     let usable = |room: &[i64]| sum(room, &first.resources) <= largest;
     let common = SetValues::of(pool, BASE, &total, nodes, usable).values;

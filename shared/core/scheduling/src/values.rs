@@ -83,7 +83,7 @@ struct Simplex {
 }
 
 /// So many steps are never needed for a handful of rows; they bound the effort should rounding lead in circles.
-const MOST_STEPS: usize = 400;
+const MAX_STEPS: usize = 400;
 
 const TINY: f64 = 1e-10;
 
@@ -132,7 +132,7 @@ impl Simplex {
 
     /// The prices of the resources when nothing is to be gained any more.
     fn duals(mut self) -> Vec<f64> {
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             let prices = self.prices();
             let gain = |column: usize| {
                 let entries = &self.entries[column * self.rows..(column + 1) * self.rows];

@@ -48,7 +48,7 @@ pub enum Action {
     /// Write what a command is about to do to a NodePool.
     PutChurn(StoredChurn),
     /// Write which nodes a decision had no time for, and until when that is worth knowing.
-    PutBacklog(BTreeSet<String>, Timestamp),
+    PutNotYetEvaluated(BTreeSet<String>, Timestamp),
     /// Write down why something was decided.
     Record(Decision),
     /// Have these claims looked after.

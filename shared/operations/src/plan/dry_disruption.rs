@@ -158,7 +158,7 @@ struct Rounds {
     judged: Vec<Judged>,
     commands: Commands,
     churn: Vec<StoredChurn>,
-    backlog: BTreeSet<String>,
+    not_yet_evaluated: BTreeSet<String>,
     names: Names,
     /// Why nodes stay by the first decision, and by the last.
     first: Vec<Kept>,
@@ -172,7 +172,7 @@ impl Rounds {
             judged: offered.judged.clone(),
             commands: Commands::default(),
             churn: snapshot.churn.clone().and_then(Result::ok).unwrap_or_default(),
-            backlog: BTreeSet::new(),
+            not_yet_evaluated: BTreeSet::new(),
             names: pipeline::names(snapshot),
             first: Vec::new(),
             last: Vec::new(),
@@ -197,7 +197,7 @@ impl Rounds {
     fn next(&mut self, run: &DryRun, found: &mut Disruption) -> bool {
         let facts = Facts { judged: &self.judged, commands: &self.commands, ..run.facts() };
         let situation = run.found(facts);
-        let deciding = Deciding::of(facts, &situation, run.options(), std::mem::take(&mut self.backlog));
+        let deciding = Deciding::of(facts, &situation, run.options(), std::mem::take(&mut self.not_yet_evaluated));
         let (Deciding { decision, .. }, breaker) = deciding.given(Some(Ok(&self.churn)));
         if found.decisions == 0 {
             found.churn = breaker.pools(facts.snapshot.now);
@@ -216,7 +216,7 @@ impl Rounds {
         let stopped = breaker.events(facts.judged);
         let news: Vec<ObjectEvent> = stopped.into_iter().filter(|event| !found.events.contains(event)).collect();
         found.events.extend(news);
-        self.backlog = decision.not_looked_at;
+        self.not_yet_evaluated = decision.not_looked_at;
         self.last = decision.kept.into_iter().chain(stays).collect();
         let replacements = confirmed.iter().flat_map(|record: &CommandRecord| &record.command.replacements);
         let charges: Vec<(String, Charge)> =

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_lifecycle::charge_when_written;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::{Commit, Committed, Created, Leaving, MOST_TOGETHER, PoolLimits, StoredCommand};
+use nodeless_ports::claims::{Commit, Committed, Created, Leaving, MAX_TOGETHER, PoolLimits, StoredCommand};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ impl Execute for Live<'_> {
         };
         for alike in batch.actions.chunk_by(alike) {
             let leaving: Vec<&NodeClaim> = alike.iter().filter_map(retired).collect();
-            for together in leaving.chunks(MOST_TOGETHER) {
+            for together in leaving.chunks(MAX_TOGETHER) {
                 written.extend(self.retire_together(together).await);
             }
             if leaving.is_empty() {
@@ -178,10 +178,10 @@ impl Live<'_> {
                 Err(error) => Written::Failed(error.to_string()),
             },
             Action::PutChurn(stored) => version(claims.put_churn(stored).await),
-            Action::PutBacklog(nodes, until) => {
-                let result = claims.put_backlog(nodes, *until).await;
+            Action::PutNotYetEvaluated(nodes, until) => {
+                let result = claims.put_not_yet_evaluated(nodes, *until).await;
                 // Where it is not known whether it was written, the next plan reads it again.
-                self.planner.remember_backlog(result.is_ok().then(|| nodes.clone()));
+                self.planner.remember_not_yet_evaluated(result.is_ok().then(|| nodes.clone()));
                 done(result)
             }
             Action::Record(decision) => {

@@ -11,7 +11,7 @@ use nodeless_api::EC2NodeClass;
 use nodeless_disruption::Replacement;
 use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::{InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels};
-use nodeless_ports::claims::{MOST_TOGETHER, PoolLimits};
+use nodeless_ports::claims::{MAX_TOGETHER, PoolLimits};
 use nodeless_scheduling::Launch;
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub(super) fn groups(wanted: Vec<Wanted<'_>>, facts: Facts<'_>, names: &mut Name
     for one in wanted {
         alike.entry(one.key()).or_default().push(one);
     }
-    let size = usize::try_from(facts.snapshot.settings.group_size).unwrap_or(MOST_TOGETHER).clamp(1, MOST_TOGETHER);
+    let size = usize::try_from(facts.snapshot.settings.group_size).unwrap_or(MAX_TOGETHER).clamp(1, MAX_TOGETHER);
     let mut groups = Vec::new();
     for group in alike.values().flat_map(|members| members.chunks(size)) {
         let pool = group.first().and_then(|one| facts.pool(&one.launch.node_pool));

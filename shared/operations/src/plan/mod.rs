@@ -44,7 +44,7 @@ use execute::{Live, Recorded};
 use futures::future::{self, Either};
 use jiff::Timestamp;
 use nodeless_model::object::ObjectEvent;
-use nodeless_ports::claims::MOST_TOGETHER;
+use nodeless_ports::claims::MAX_TOGETHER;
 use nodeless_ports::{Claims, Cluster, PortError, Queue};
 use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
@@ -75,7 +75,7 @@ pub struct PlanSettings {
     pub batch_idle: Duration,
     /// How long a plan waits for further pods at most.
     pub batch_max: Duration,
-    /// The greatest number of claims in one launch group; at most [`MOST_TOGETHER`], since they are written together.
+    /// The greatest number of claims in one launch group; at most [`MAX_TOGETHER`], since they are written together.
     pub group_size: u32,
     /// For how long it is remembered why something was decided.
     pub keep_decisions: Duration,
@@ -98,7 +98,7 @@ impl Default for PlanSettings {
         Self {
             batch_idle: Duration::from_secs(1),
             batch_max: Duration::from_secs(10),
-            group_size: u32::try_from(MOST_TOGETHER).unwrap_or(u32::MAX),
+            group_size: u32::try_from(MAX_TOGETHER).unwrap_or(u32::MAX),
             keep_decisions: Duration::from_hours(7 * 24),
             scheduling: nodeless_scheduling::Options::default(),
             gates: FeatureGates::default(),
@@ -136,7 +136,7 @@ pub struct Planner {
     /// What was published lately. Losing it does no harm.
     told: Mutex<Recent>,
     /// The nodes that the last decision had no time for, as the table has them; `None` while that was not read.
-    backlog: Mutex<Option<BTreeSet<String>>>,
+    not_yet_evaluated: Mutex<Option<BTreeSet<String>>>,
     /// How many plans in a row could not be made.
     failures: AtomicU32,
     /// When the plan comes that was asked for last. Each plan of a chain asks for the next, so without this every heartbeat would
@@ -171,8 +171,8 @@ impl Planner {
         settings: PlanSettings,
     ) -> Self {
         let (catalog, offers, told) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
-        let (backlog, awaited, failures) = (Mutex::default(), Mutex::default(), AtomicU32::default());
-        Self { context, claims, queue, cluster, catalog, settings, offers, told, backlog, failures, awaited }
+        let (not_yet_evaluated, awaited, failures) = (Mutex::default(), Mutex::default(), AtomicU32::default());
+        Self { context, claims, queue, cluster, catalog, settings, offers, told, not_yet_evaluated, failures, awaited }
     }
 
     /// Waits until pods have stopped becoming pending, then plans once.
@@ -280,13 +280,13 @@ impl Planner {
     }
 
     /// The nodes that the last decision had no time for, if that is known.
-    fn known_backlog(&self) -> Option<BTreeSet<String>> {
-        self.backlog.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn known_not_yet_evaluated(&self) -> Option<BTreeSet<String>> {
+        self.not_yet_evaluated.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Remembers what the table says of them; nothing where that is not known.
-    fn remember_backlog(&self, nodes: Option<BTreeSet<String>>) {
-        *self.backlog.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
+    fn remember_not_yet_evaluated(&self, nodes: Option<BTreeSet<String>>) {
+        *self.not_yet_evaluated.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
     /// Publishes what was not published a short while ago. Nothing depends on events.

@@ -25,7 +25,17 @@ impl Planner {
         let standing = Standing::at(claims.plan_revision().await?);
         let catalog = self.catalog.current(claims).await?;
         // Claims before the cluster: a node that joins in between is then known by its claim.
-        let (records, usage, unavailable, launch_budgets, shifted, registrations, memory, unfinished, backlog) = futures::try_join!(
+        let (
+            records,
+            usage,
+            unavailable,
+            launch_budgets,
+            shifted,
+            registrations,
+            memory,
+            unfinished,
+            not_yet_evaluated,
+        ) = futures::try_join!(
             claims.list(),
             claims.usage(),
             claims.unavailable(now),
@@ -35,7 +45,7 @@ impl Planner {
             async { Ok(claims.registrations().await.map_err(|error| error.to_string())) },
             async { Ok(claims.reported_memory().await.map_err(|error| error.to_string())) },
             async { Ok(self.unfinished(claims.unfinished_plan().await)) },
-            async { Ok(self.backlog().await) },
+            async { Ok(self.not_yet_evaluated().await) },
         )?;
         // Commands after claims: one that a claim says has taken it, and that is not there now, has ended.
         let (view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
@@ -60,7 +70,7 @@ impl Planner {
             reported_memory: memory,
             commands: Commands::decode(commands),
             churn,
-            backlog,
+            not_yet_evaluated,
             unfinished,
             catalog,
         };
@@ -76,12 +86,12 @@ impl Planner {
     }
 
     /// The nodes that the last decision had no time for, or why nobody knows now: only the order of looking depends on it.
-    async fn backlog(&self) -> Result<BTreeSet<String>, String> {
-        if let Some(known) = self.known_backlog() {
+    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, String> {
+        if let Some(known) = self.known_not_yet_evaluated() {
             return Ok(known);
         }
-        let read = self.claims.backlog().await.map_err(|error| error.to_string())?;
-        self.remember_backlog(Some(read.clone()));
+        let read = self.claims.not_yet_evaluated().await.map_err(|error| error.to_string())?;
+        self.remember_not_yet_evaluated(Some(read.clone()));
         Ok(read)
     }
 

@@ -17,7 +17,7 @@ use std::io::{Read as _, Write as _};
 /// Longer texts are packed: each kilobyte that is written costs, and most of them is the same sentence again.
 const PLAIN_BYTES: usize = 16 * 1024;
 /// The most that an item of the table may hold, less what else is in it.
-const MOST_BYTES: usize = 300_000;
+const MAX_BYTES: usize = 300_000;
 
 /// The commands and why each other node stays, as JSON in the words of `nodeless plan --disruption`. What is long is packed
 /// (`{"gzip": base64}`); where that is too long too, the nodes that stay are left out, which `keptLeftOut` says.
@@ -132,7 +132,7 @@ fn fitting(value: &Value) -> Option<String> {
         return Some(text);
     }
     let packed = packed(&text).ok().map(|packed| json!({ "gzip": packed }).to_string());
-    packed.filter(|packed| packed.len() <= MOST_BYTES)
+    packed.filter(|packed| packed.len() <= MAX_BYTES)
 }
 
 fn packed(text: &str) -> std::io::Result<String> {
@@ -160,7 +160,7 @@ mod tests {
         for (count, plain) in [(3, true), (5_000, false)] {
             let detail = detail(&[], &nodes(count), &BTreeSet::new());
             assert_eq!(detail.starts_with("{\"commands\""), plain, "{count}");
-            assert!(detail.len() <= MOST_BYTES, "{count}: {} bytes", detail.len());
+            assert!(detail.len() <= MAX_BYTES, "{count}: {} bytes", detail.len());
             let kept = unpacked(&detail).unwrap()["kept"].clone();
             assert_eq!(kept.as_array().unwrap().len(), count);
             assert_eq!(kept[2]["node"], "ip-2");
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_left_out_and_said() {
         let detail = detail(&[], &nodes(60_000), &BTreeSet::new());
-        assert!(detail.len() <= MOST_BYTES);
+        assert!(detail.len() <= MAX_BYTES);
         assert!(unpacked(&detail).unwrap()["keptLeftOut"].as_str().unwrap().starts_with("60000 nodes"), "{detail}");
     }
 }

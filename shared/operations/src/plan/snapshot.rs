@@ -50,7 +50,7 @@ pub struct Snapshot {
     /// only where something is to be disrupted.
     pub churn: Option<Result<Vec<StoredChurn>, String>>,
     /// The nodes that the last decision had no time for, or why nobody knows.
-    pub backlog: Result<BTreeSet<String>, String>,
+    pub not_yet_evaluated: Result<BTreeSet<String>, String>,
     /// An earlier plan that was begun and has not ended.
     pub unfinished: Option<UnfinishedPlan>,
     /// What can be launched.
@@ -77,7 +77,7 @@ impl Snapshot {
             reported_memory: Ok(StoredMemory::default()),
             commands: Commands::default(),
             churn: None,
-            backlog: Ok(BTreeSet::new()),
+            not_yet_evaluated: Ok(BTreeSet::new()),
             unfinished: None,
             catalog,
         }

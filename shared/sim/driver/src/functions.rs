@@ -9,8 +9,8 @@ use nodeless_operations::{
     Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
 };
 use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, PortError, Queue, ZonalShifts};
-use nodeless_simulation::chaos::{
-    Chaos, ChaoticCatalogSource, ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue, ChaoticZonalShifts,
+use nodeless_simulation::fault_injection::{
+    ChaoticCatalogSource, ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue, ChaoticZonalShifts, FaultInjection,
 };
 use nodeless_simulation::memory::{MemoryClaims, MemoryQueue};
 use nodeless_simulation::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
@@ -82,7 +82,7 @@ impl Functions {
         claims: MemoryClaims,
         queue: MemoryQueue,
         sink: Arc<dyn Sink>,
-        chaos: Option<&Chaos>,
+        fault_injection: Option<&FaultInjection>,
         gates: FeatureGates,
     ) -> Self {
         let options = world.options();
@@ -95,15 +95,16 @@ impl Functions {
         let source: Arc<dyn CatalogSource> =
             Arc::new(MemoryCatalogSource::new(world.ec2().clone(), catalog, name.clone(), options.version.clone()));
         let arc: Arc<dyn ZonalShifts> = Arc::new(world.zonal_shifts().clone());
-        let (claims, queue, cluster, cloud, source, arc) = match chaos.cloned() {
+        let (claims, queue, cluster, cloud, source, arc) = match fault_injection.cloned() {
             None => (claims, queue, cluster, cloud, source, arc),
-            Some(chaos) => (
-                Arc::new(ChaoticClaims { inner: claims, chaos: chaos.clone() }) as Arc<dyn Claims>,
-                Arc::new(ChaoticQueue { inner: queue, chaos: chaos.clone() }) as Arc<dyn Queue>,
-                Arc::new(ChaoticCluster::new(cluster, chaos.clone())) as Arc<dyn Cluster>,
-                Arc::new(ChaoticCloud::new(cloud, chaos.clone())) as Arc<dyn Cloud>,
-                Arc::new(ChaoticCatalogSource { inner: source, chaos: chaos.clone() }) as Arc<dyn CatalogSource>,
-                Arc::new(ChaoticZonalShifts { inner: arc, chaos }) as Arc<dyn ZonalShifts>,
+            Some(fault_injection) => (
+                Arc::new(ChaoticClaims { inner: claims, fault_injection: fault_injection.clone() }) as Arc<dyn Claims>,
+                Arc::new(ChaoticQueue { inner: queue, fault_injection: fault_injection.clone() }) as Arc<dyn Queue>,
+                Arc::new(ChaoticCluster::new(cluster, fault_injection.clone())) as Arc<dyn Cluster>,
+                Arc::new(ChaoticCloud::new(cloud, fault_injection.clone())) as Arc<dyn Cloud>,
+                Arc::new(ChaoticCatalogSource { inner: source, fault_injection: fault_injection.clone() })
+                    as Arc<dyn CatalogSource>,
+                Arc::new(ChaoticZonalShifts { inner: arc, fault_injection }) as Arc<dyn ZonalShifts>,
             ),
         };
         let context = Context { cluster_name: name.clone(), clock: Arc::new(world.clock().clone()), sink };

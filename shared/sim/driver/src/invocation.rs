@@ -2,7 +2,7 @@
 
 use super::{Functions, Outcome, Work};
 use futures::future::BoxFuture;
-use nodeless_simulation::chaos::Chaos;
+use nodeless_simulation::fault_injection::FaultInjection;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use std::task::{Context, Poll};
 
 pub(crate) struct Invocation {
     work: Work,
-    chaos: Option<Chaos>,
+    fault_injection: Option<FaultInjection>,
     future: BoxFuture<'static, Outcome>,
 }
 
 impl Invocation {
-    pub(crate) fn new(functions: Arc<Functions>, work: Work, chaos: Option<Chaos>) -> Self {
+    pub(crate) fn new(functions: Arc<Functions>, work: Work, fault_injection: Option<FaultInjection>) -> Self {
         let own = work.clone();
         let future = Box::pin(async move {
             match &own {
@@ -27,7 +27,7 @@ impl Invocation {
                 Work::Interrupt(event) => functions.interrupt(event).await,
             }
         });
-        Self { work, chaos, future }
+        Self { work, fault_injection, future }
     }
 }
 
@@ -35,11 +35,11 @@ impl Future for Invocation {
     type Output = (Work, Outcome);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(chaos) = &self.chaos {
-            chaos.enter();
+        if let Some(fault_injection) = &self.fault_injection {
+            fault_injection.enter();
         }
         let polled = self.future.as_mut().poll(context);
-        if self.chaos.as_ref().is_some_and(Chaos::leave) {
+        if self.fault_injection.as_ref().is_some_and(FaultInjection::leave) {
             return Poll::Ready((self.work.clone(), Outcome::Ended(self.work.name())));
         }
         polled.map(|outcome| (self.work.clone(), outcome))

@@ -21,7 +21,7 @@ use futures::stream::{FuturesUnordered, Stream as _};
 use invocation::Invocation;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_operations::gates::FeatureGates;
-use nodeless_simulation::chaos::{Chaos, Fate};
+use nodeless_simulation::fault_injection::{Fate, FaultInjection};
 use nodeless_simulation::kubernetes::resource::EVENTS;
 use nodeless_simulation::kubernetes::{ChangeKind, Resource};
 use nodeless_simulation::memory::{Faults, MemoryClaims, MemoryQueue};
@@ -80,7 +80,7 @@ pub struct Controller {
     queue: MemoryQueue,
     schedule: Schedule,
     sink: Arc<dyn Sink>,
-    chaos: Option<Chaos>,
+    fault_injection: Option<FaultInjection>,
     running: FuturesUnordered<Invocation>,
     busy: BTreeSet<Work>,
     /// Work that is to be done, once it is not being done already.
@@ -121,14 +121,14 @@ impl Controller {
     }
 
     /// Puts nodeless to work in a world where things go wrong: calls fail, processes end, messages get lost.
-    pub fn with_chaos(
+    pub fn with_fault_injection(
         world: World,
         schedule: Schedule,
         sink: Arc<dyn Sink>,
-        chaos: Chaos,
+        fault_injection: FaultInjection,
         gates: FeatureGates,
     ) -> Self {
-        Self::set_up(world, schedule, sink, Faults::default(), Some(chaos), gates)
+        Self::set_up(world, schedule, sink, Faults::default(), Some(fault_injection), gates)
     }
 
     /// The same, with what is behind feature gates switched on or off.
@@ -144,12 +144,13 @@ impl Controller {
         schedule: Schedule,
         sink: Arc<dyn Sink>,
         faults: Faults,
-        chaos: Option<Chaos>,
+        fault_injection: Option<FaultInjection>,
         gates: FeatureGates,
     ) -> Self {
         let claims = MemoryClaims::new(faults.clone());
         let queue = MemoryQueue::new(Arc::new(world.clock().clone()), faults);
-        let functions = Functions::new(&world, claims.clone(), queue.clone(), sink.clone(), chaos.as_ref(), gates);
+        let functions =
+            Functions::new(&world, claims.clone(), queue.clone(), sink.clone(), fault_injection.as_ref(), gates);
         let now = world.now();
         Self {
             seen: world.api().revision(),
@@ -160,7 +161,7 @@ impl Controller {
             queue,
             schedule: schedule.starting(now),
             sink,
-            chaos,
+            fault_injection,
             running: FuturesUnordered::new(),
             busy: BTreeSet::new(),
             wanted: BTreeSet::new(),
@@ -187,8 +188,8 @@ impl Controller {
     }
 
     /// What goes wrong, if anything is to.
-    pub fn chaos(&self) -> Option<&Chaos> {
-        self.chaos.as_ref()
+    pub fn fault_injection(&self) -> Option<&FaultInjection> {
+        self.fault_injection.as_ref()
     }
 
     /// The queues.
@@ -310,7 +311,7 @@ impl Controller {
 
     /// Hands over a message that comes from outside, once unless chance has it otherwise.
     fn deliver(&mut self, work: &Work, now: Timestamp) {
-        let Fate(copies) = self.chaos.as_ref().map_or_else(Fate::default, Chaos::fate);
+        let Fate(copies) = self.fault_injection.as_ref().map_or_else(Fate::default, FaultInjection::fate);
         for delay in copies {
             match now.checked_add(delay) {
                 Ok(at) if at > now => drop(self.later.insert(work.clone(), at)),
@@ -363,7 +364,7 @@ impl Controller {
                 self.busy.insert(work.clone());
             }
             let (functions, work) = (self.functions.clone(), work.clone());
-            self.running.push(Invocation::new(functions, work, self.chaos.clone()));
+            self.running.push(Invocation::new(functions, work, self.fault_injection.clone()));
         }
         !ready.is_empty()
     }
@@ -372,13 +373,14 @@ impl Controller {
     /// two messages about the same claim to two processes, and a sweep may take longer than the minute until the next one. Only
     /// plans come one after the other, by their FIFO queue, and refreshes, since there is one process for them.
     fn may_overlap(&self, work: &Work) -> bool {
-        self.chaos.is_some() && !matches!(work, Work::Plan | Work::Refresh)
+        self.fault_injection.is_some() && !matches!(work, Work::Plan | Work::Refresh)
     }
 
     /// The processes that come next remember nothing. Those that run already keep what they have.
     fn forget(&mut self) {
         let (claims, queue, sink) = (self.claims.clone(), self.queue.clone(), self.sink.clone());
-        self.functions = Arc::new(Functions::new(&self.world, claims, queue, sink, self.chaos.as_ref(), self.gates));
+        self.functions =
+            Arc::new(Functions::new(&self.world, claims, queue, sink, self.fault_injection.as_ref(), self.gates));
     }
 
     /// Lets the operations go on until all of them wait. Returns whether any ended.
@@ -399,7 +401,7 @@ impl Controller {
                 self.later.insert(work, at);
             }
             if let Some(why) = outcome.failure() {
-                if self.chaos.is_some() {
+                if self.fault_injection.is_some() {
                     tracing::debug!(why, "an operation failed");
                 } else {
                     emit(self.sink.as_ref(), now, &OperationFailed { why: &why });

@@ -8,7 +8,7 @@ use nodeless_model::{ConsolidationPolicy, NodePool};
 use std::collections::BTreeMap;
 
 /// The least score that is worth it.
-pub(crate) const LEAST_SCORE: f64 = 0.5;
+pub(crate) const MIN_SCORE: f64 = 0.5;
 
 /// What every NodePool's nodes cost, and what it would cost to move all their pods.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ impl Totals {
         };
         let refused = |node_pool: &str, score| Err(KeptReason::Balanced { node_pool: node_pool.to_owned(), score });
         let Some(scores) = self.scores(candidates, savings) else { return refused(&first.name, 0.0) };
-        match scores.into_iter().find(|(pool, score)| balanced(pool) && *score < LEAST_SCORE) {
+        match scores.into_iter().find(|(pool, score)| balanced(pool) && *score < MIN_SCORE) {
             Some((pool, score)) => refused(&pool.name, score),
             None => Ok(()),
         }

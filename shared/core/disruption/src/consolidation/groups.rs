@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// How many nodes are replaced at once at the most. All replacements of a command have to be ready before any of its
 /// nodes goes, and one that fails calls all of it off; so no more than a packing needs to be tight.
-const MOST_NODES: usize = 24;
+const MAX_NODES: usize = 24;
 
 /// Replaces groups of nodes whose pods are worth much less than they cost.
 pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
@@ -28,7 +28,7 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
         for place in &within {
             round.close(*place);
         }
-        for chunk in within.chunks(MOST_NODES) {
+        for chunk in within.chunks(MAX_NODES) {
             replace(round, chunk, budgets);
         }
         for place in within {

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 const JUST_LAUNCHED: SignedDuration = SignedDuration::from_hours(1);
 
 /// The least saving, as a share of what all just launched nodes of the NodePool cost.
-const LEAST_SHARE: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 
 /// What the just launched nodes of each NodePool cost together, in dollars per hour.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl JustLaunched {
             let (Some(until), Some(launched)) = (until(one.one.of, now), self.0.get(&one.one.claim.node_pool)) else {
                 continue;
             };
-            let least = launched * LEAST_SHARE;
+            let least = launched * MIN_SHARE;
             if saving < least {
                 return Err(KeptReason::JustLaunched { saving, least, until });
             }

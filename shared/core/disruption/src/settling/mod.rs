@@ -12,7 +12,7 @@ mod fixed;
 mod hypothesis;
 mod relaunch;
 
-use crate::cluster::{LEAST_SAVING, Options};
+use crate::cluster::{MIN_SAVING, Options};
 use crate::consolidation;
 use crate::decision::Command;
 use fixed::Fixed;
@@ -40,7 +40,7 @@ const WORK_OF_PREPARATION: u64 = 60;
 
 /// What a group of nodes must save, as a share of what it costs. First less than consolidation asks for, since other groups
 /// of the same nodes must not save that much either; then as much, since it makes other groups of them.
-const LEAST_SAVINGS: [f64; 2] = [0.05, LEAST_SAVING];
+const MIN_SAVINGS: [f64; 2] = [0.05, MIN_SAVING];
 
 /// Makes a plan: [`nodeless_scheduling::solve`], and a second look at what it launches.
 ///
@@ -85,7 +85,7 @@ fn settle(
     let tight = |budget: &u32| *budget == u32::MAX || u64::from(*budget) < launches;
     let budgets: Vec<u32> = budgets.iter().copied().filter(tight).collect();
     let mut ways =
-        LEAST_SAVINGS.into_iter().flat_map(|least| budgets.iter().map(move |budget| (*budget, least))).peekable();
+        MIN_SAVINGS.into_iter().flat_map(|least| budgets.iter().map(move |budget| (*budget, least))).peekable();
     for _ in 0..MAX_LOOKS {
         let Some(&(budget, least_saving)) = ways.peek() else { break };
         let Some(left) = work_left.checked_sub(pods.saturating_add(launches).saturating_mul(WORK_OF_PREPARATION))

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// For how long it is remembered which nodes a decision had no time for.
-const KEEP_BACKLOG: Duration = Duration::from_hours(24);
+const KEEP_NOT_YET_EVALUATED: Duration = Duration::from_hours(24);
 /// How many claims are told of together that they were changed: as many messages as one call to SQS takes.
 pub(in crate::plan) const TOGETHER: usize = 10;
 
@@ -71,8 +71,8 @@ pub(in crate::plan) fn begin<'a>(
         };
     }
     let options = Options { most_work: work, ..facts.disruption_options() };
-    let backlog = facts.snapshot.backlog.clone().unwrap_or_default();
-    Begun::Decided(Box::new(Deciding::of(facts, situation, options, backlog)))
+    let not_yet_evaluated = facts.snapshot.not_yet_evaluated.clone().unwrap_or_default();
+    Begun::Decided(Box::new(Deciding::of(facts, situation, options, not_yet_evaluated)))
 }
 
 /// What is written of a decision.
@@ -90,15 +90,15 @@ pub(in crate::plan) struct Decided<'a> {
 }
 
 impl<'a> Deciding<'a> {
-    /// Decides which nodes go. `backlog` names those that an earlier decision had no time for.
+    /// Decides which nodes go. `not-yet-evaluated` names those that an earlier decision had no time for.
     pub(in crate::plan) fn of(
         facts: Facts<'a>,
         situation: &'a Situation<'a>,
         options: Options,
-        backlog: BTreeSet<String>,
+        not_yet_evaluated: BTreeSet<String>,
     ) -> Self {
         let mut cluster = input(situation, facts.judged, &facts.commands.records, None);
-        cluster.not_looked_at = backlog;
+        cluster.not_looked_at = not_yet_evaluated;
         let decision = decide(&cluster, facts.snapshot.now, &options);
         Self { facts, situation, options, cluster, decision }
     }
@@ -129,7 +129,8 @@ impl<'a> Deciding<'a> {
         let (Self { facts, situation, options, cluster, decision }, breaker) = self.given(churn);
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
         let mut outcome = told(&decision, facts, situation);
-        let mut actions: Vec<Action> = backlog(&decision.not_looked_at, facts, &mut outcome).into_iter().collect();
+        let mut actions: Vec<Action> =
+            not_yet_evaluated(&decision.not_looked_at, facts, &mut outcome).into_iter().collect();
         if !decision.commands.is_empty() {
             actions.push(story(&decision, &cluster, &options, now));
         }
@@ -166,11 +167,11 @@ fn told(decision: &Decision, facts: Facts<'_>, situation: &Situation<'_>) -> Out
 
 /// Which nodes a decision had no time for, where that has changed. Where it is not known what was there before, that stays: its
 /// nodes have waited longer.
-fn backlog(after: &BTreeSet<String>, facts: Facts<'_>, outcome: &mut Outcome) -> Option<Action> {
-    match &facts.snapshot.backlog {
+fn not_yet_evaluated(after: &BTreeSet<String>, facts: Facts<'_>, outcome: &mut Outcome) -> Option<Action> {
+    match &facts.snapshot.not_yet_evaluated {
         Ok(before) => {
-            let until = facts.snapshot.now.saturating_add(KEEP_BACKLOG).unwrap_or(Timestamp::MAX);
-            (before != after).then(|| Action::PutBacklog(after.clone(), until))
+            let until = facts.snapshot.now.saturating_add(KEEP_NOT_YET_EVALUATED).unwrap_or(Timestamp::MAX);
+            (before != after).then(|| Action::PutNotYetEvaluated(after.clone(), until))
         }
         Err(error) => {
             let problem = format!("which nodes were not looked at last time is not known: {error}");
@@ -209,7 +210,7 @@ impl<'a> Decided<'a> {
         let Self { facts, situation, options, proposed, released, mut now, before, mut outcome, .. } = self;
         let mut actions = Vec::new();
         for (action, answer) in self.batch.actions.iter().zip(written).take(before) {
-            if let (Action::PutBacklog(..), Some(why)) = (action, answer.problem()) {
+            if let (Action::PutNotYetEvaluated(..), Some(why)) = (action, answer.problem()) {
                 let problem = format!("which nodes were not looked at was not written down: {why}");
                 outcome.report.problems.push(problem);
             }

@@ -239,8 +239,8 @@ fn do_it(
             Ok(format!("the cluster is shifted away from {} for {:#}", shift.zone, shift.lasts))
         }
         Deed::Outage(outage) => {
-            if let Some(chaos) = controller.chaos() {
-                chaos.break_down(&outage.of, after(now, outage.lasts), ErrorKind::Unavailable);
+            if let Some(fault_injection) = controller.fault_injection() {
+                fault_injection.break_down(&outage.of, after(now, outage.lasts), ErrorKind::Unavailable);
             }
             Ok(format!("{} fails for {:#}", outage.of, outage.lasts))
         }

@@ -28,7 +28,7 @@ use checks::Checker;
 use deeds::Ends;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_operations::gates::FeatureGatesError;
-use nodeless_simulation::chaos::{Chaos, Rates};
+use nodeless_simulation::fault_injection::{FaultInjection, Rates};
 use nodeless_simulation::random::Random;
 use nodeless_simulation::world::{JoinTiming, World, WorldError, WorldOptions};
 use nodeless_telemetry::Sink;
@@ -81,7 +81,7 @@ pub struct Run {
     seed: u64,
     hours: u32,
     controller: Controller,
-    chaos: Chaos,
+    fault_injection: FaultInjection,
     watch: Arc<Watch>,
     checker: Checker,
     timeline: Timeline,
@@ -130,14 +130,15 @@ impl Run {
             account.timing.visibility_spread = machines.visibility_spread;
             account.timing.tags_delay = machines.tags_delay;
         });
-        let chaos = Chaos::new(world.clock().clone(), seed, scenario.faults.calls.rates());
+        let fault_injection = FaultInjection::new(world.clock().clone(), seed, scenario.faults.calls.rates());
         let gates = scenario.feature_gates.parse().map_err(|error: FeatureGatesError| ScenarioError::Value {
             field: "featureGates".to_owned(),
             why: error.to_string(),
         })?;
-        let controller = Controller::with_chaos(world, Schedule::default(), sink, chaos.clone(), gates);
+        let controller =
+            Controller::with_fault_injection(world, Schedule::default(), sink, fault_injection.clone(), gates);
         let watch = Arc::new(Watch::new(controller.world().api().clone(), controller.claims().clone()));
-        chaos.set_witness(watch.clone());
+        fault_injection.set_observer(watch.clone());
         deeds::check(&controller, &scenario)?;
         let has_class = scenario.objects.iter().any(|object| object["kind"] == "EC2NodeClass");
         if !has_class {
@@ -154,7 +155,7 @@ impl Run {
             seed,
             hours,
             controller,
-            chaos,
+            fault_injection,
             watch,
             checker,
             timeline,
@@ -174,7 +175,7 @@ impl Run {
         self.sample();
         self.advance(end)?;
         self.report.dollars = self.controller.world().ec2().spent();
-        let (mishaps, deaths) = self.chaos.mishaps();
+        let (mishaps, deaths) = self.fault_injection.mishaps();
         (self.report.mishaps, self.report.deaths) = (mishaps, deaths);
         if self.report.violations.len() < ENOUGH {
             self.rest(end)?;
@@ -231,8 +232,8 @@ impl Run {
     fn rest(&mut self, end: Timestamp) -> Result<(), SimulationError> {
         self.timeline = Timeline::default();
         self.ends.take(&mut self.controller, end, true);
-        self.chaos.set_rates(Rates::default());
-        self.chaos.mend();
+        self.fault_injection.set_rates(Rates::default());
+        self.fault_injection.mend();
         self.report.note(end, "from here on nothing goes wrong and nobody changes anything".to_owned());
         let mut quiet = SignedDuration::ZERO;
         let mut last = None;
@@ -311,7 +312,7 @@ impl Run {
         report.forced = seen.forced;
         report.launched = self.checker.launched();
         report.calls = self.controller.world().ec2().call_counts();
-        report.writes = self.chaos.writes();
+        report.writes = self.fault_injection.writes();
         report.violations.sort_by_key(|violation| violation.at);
         report.replay = replay(&self.scenario.name, self.seed, self.hours);
     }

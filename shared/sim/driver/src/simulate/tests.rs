@@ -10,7 +10,7 @@ use nodeless_model::{ConditionStatus, NodeClaim, Phase, labels};
 use nodeless_operations::PlanReport;
 use nodeless_operations::plan::encode_command;
 use nodeless_ports::Claims as _;
-use nodeless_simulation::chaos::{Effect, Witness as _};
+use nodeless_simulation::fault_injection::{Effect, Observer as _};
 use nodeless_simulation::kubernetes::resource::{NODES, PODS};
 use nodeless_simulation::kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
 use nodeless_telemetry::Null;
@@ -207,7 +207,7 @@ fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
     assert_eq!(broken(&mut run), only("nothing is disrupted that asks not to be"), "a pod");
     run.checker.violations.clear();
     let key = format!("default/{}", pods(&run)[0]["metadata"]["name"].as_str().unwrap());
-    run.watch.witness(&effect(&run, "cluster evict", key));
+    run.watch.observer(&effect(&run, "cluster evict", key));
     assert!(broken(&mut run).contains("nothing is disrupted that asks not to be"), "an eviction");
 }
 
@@ -227,7 +227,7 @@ fn evict(run: &Run, pod: &Value, done: impl FnOnce()) {
     let key = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
     run.watch.about("cluster evict", &key);
     done();
-    run.watch.witness(&effect(run, "cluster evict", key));
+    run.watch.observer(&effect(run, "cluster evict", key));
 }
 
 fn effect(run: &Run, operation: &'static str, subject: String) -> Effect {
@@ -257,12 +257,12 @@ fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
     assert_eq!(broken(&mut run), only(BUDGET), "an eviction");
 
     let mut run = calm();
-    run.watch.witness(&effect(&run, "cluster delete pod", key(&pods(&run)[0])));
+    run.watch.observer(&effect(&run, "cluster delete pod", key(&pods(&run)[0])));
     assert_eq!(broken(&mut run), only(BUDGET), "a deletion");
 
     let mut run = calm();
     let id = claims(&run)[0].status.instance.as_ref().unwrap().id.clone();
-    run.watch.witness(&effect(&run, "cloud terminate", id));
+    run.watch.observer(&effect(&run, "cloud terminate", id));
     assert_eq!(broken(&mut run), only(BUDGET), "the end of its machine");
 }
 
@@ -401,15 +401,15 @@ fn noting_that_a_claim_is_looked_after_is_no_effect() {
     let run = calm();
     let mut claim = claims(&run).remove(0);
     let update = effect(&run, "claims update", claim.name.clone());
-    run.watch.witness(&update);
+    run.watch.observer(&update);
     run.watch.seen().effects.clear();
     claim.status.looked_after = Some(run.controller.world().now());
     write(&run, &claim);
-    run.watch.witness(&update);
+    run.watch.observer(&update);
     assert_eq!(run.watch.seen().effects, []);
     let mut claim = claims(&run).remove(0);
     leave(&run, &mut claim, TerminationReason::Drifted);
-    run.watch.witness(&update);
+    run.watch.observer(&update);
     assert_eq!(run.watch.seen().effects, [update]);
 }
 

@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodeless_model::{NodeClaim, claim::TerminationReason, labels};
 use nodeless_ports::Claims as _;
-use nodeless_simulation::chaos::{Effect, Witness};
+use nodeless_simulation::fault_injection::{Effect, Observer};
 use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
 use nodeless_simulation::kubernetes::{ApiServer, ListOptions, Resource};
 use nodeless_simulation::memory::MemoryClaims;
@@ -211,7 +211,7 @@ impl Watch {
     }
 }
 
-impl Witness for Watch {
+impl Observer for Watch {
     fn about(&self, operation: &'static str, subject: &str) {
         if operation == "cluster evict" {
             let pod = self.pod(subject);
@@ -219,7 +219,7 @@ impl Witness for Watch {
         }
     }
 
-    fn witness(&self, effect: &Effect) {
+    fn observer(&self, effect: &Effect) {
         match effect.operation {
             "cluster evict" if effect.accepted => self.evicted(effect),
             "cluster delete pod" => self.deleted(effect),

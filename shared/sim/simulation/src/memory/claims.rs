@@ -30,7 +30,7 @@ struct Table {
     zonal_shifts: StoredZonalShifts,
     budgets: BTreeMap<OfferingKey, LaunchBudget>,
     launch_checks: BTreeMap<String, LaunchCheck>,
-    backlog: BTreeSet<String>,
+    not_yet_evaluated: BTreeSet<String>,
     unfinished_plan: Option<UnfinishedPlan>,
     snapshots: BTreeMap<String, Vec<u8>>,
     catalog: Option<(String, Vec<u8>)>,
@@ -407,13 +407,13 @@ impl Claims for MemoryClaims {
         })
     }
 
-    async fn backlog(&self) -> Result<BTreeSet<String>, PortError> {
-        self.faults.read("claims backlog", || Ok(self.lock().backlog.clone()))
+    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, PortError> {
+        self.faults.read("claims not yet evaluated", || Ok(self.lock().not_yet_evaluated.clone()))
     }
 
-    async fn put_backlog(&self, nodes: &BTreeSet<String>, _until: Timestamp) -> Result<(), PortError> {
-        self.faults.write("claims put backlog", || {
-            self.lock().backlog.clone_from(nodes);
+    async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, _until: Timestamp) -> Result<(), PortError> {
+        self.faults.write("claims put not yet evaluated", || {
+            self.lock().not_yet_evaluated.clone_from(nodes);
             Ok(())
         })
     }

@@ -1,6 +1,6 @@
 //! The cluster with mishaps.
 
-use super::Chaos;
+use super::FaultInjection;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The Cluster port with mishaps in its way.
 pub struct ChaoticCluster {
     inner: Arc<dyn Cluster>,
-    chaos: Chaos,
+    fault_injection: FaultInjection,
     /// The last view, and when each part of it was true.
     last: Mutex<Option<(Read, ClusterView)>>,
 }
@@ -79,8 +79,8 @@ impl Part {
 impl ChaoticCluster {
     /// This port, with these mishaps in its way.
     #[must_use]
-    pub fn new(inner: Arc<dyn Cluster>, chaos: Chaos) -> Self {
-        Self { inner, chaos, last: Mutex::default() }
+    pub fn new(inner: Arc<dyn Cluster>, fault_injection: FaultInjection) -> Self {
+        Self { inner, fault_injection, last: Mutex::default() }
     }
 }
 
@@ -90,15 +90,17 @@ impl Cluster for ChaoticCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (read, view) = match last {
-            Some((read, view)) if read.iter().all(|at| self.chaos.recent(*at)) && self.chaos.repeats(read[0]) => {
+            Some((read, view))
+                if read.iter().all(|at| self.fault_injection.recent(*at)) && self.fault_injection.repeats(read[0]) =>
+            {
                 (read, view)
             }
             last => {
-                let mut view = self.chaos.read("cluster view", self.inner.view()).await?;
-                let mut read = [self.chaos.clock().time(); PARTS.len()];
+                let mut view = self.fault_injection.read("cluster view", self.inner.view()).await?;
+                let mut read = [self.fault_injection.clock().time(); PARTS.len()];
                 if let Some((before, old)) = last {
                     for (index, part) in PARTS.iter().enumerate() {
-                        if self.chaos.repeats(before[index]) {
+                        if self.fault_injection.repeats(before[index]) {
                             part.put(old.clone(), &mut view);
                             read[index] = before[index];
                         }
@@ -107,103 +109,103 @@ impl Cluster for ChaoticCluster {
                 (read, view)
             }
         };
-        if self.chaos.rates().stale > 0.0 {
+        if self.fault_injection.rates().stale > 0.0 {
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((read, view.clone()));
         }
         Ok(view)
     }
 
     async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
-        self.chaos.read("cluster settle", self.inner.settle(idle, max)).await
+        self.fault_injection.read("cluster settle", self.inner.settle(idle, max)).await
     }
 
     async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
-        self.chaos.read("cluster nodes of", self.inner.nodes_of(provider_id, name_hint)).await
+        self.fault_injection.read("cluster nodes of", self.inner.nodes_of(provider_id, name_hint)).await
     }
 
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
-        self.chaos.read("cluster our nodes", self.inner.our_nodes()).await
+        self.fault_injection.read("cluster our nodes", self.inner.our_nodes()).await
     }
 
     async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
-        self.chaos.read("cluster pods on", self.inner.pods_on(node)).await
+        self.fault_injection.read("cluster pods on", self.inner.pods_on(node)).await
     }
 
     async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
-        self.chaos.read("cluster volume attachments", self.inner.volume_attachments(node)).await
+        self.fault_injection.read("cluster volume attachments", self.inner.volume_attachments(node)).await
     }
 
     async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
-        self.chaos.read("cluster node class", self.inner.node_class(name)).await
+        self.fault_injection.read("cluster node class", self.inner.node_class(name)).await
     }
 
     async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
-        self.chaos.read("cluster node classes", self.inner.node_classes()).await
+        self.fault_injection.read("cluster node classes", self.inner.node_classes()).await
     }
 
     async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
-        self.chaos.read("cluster node pool", self.inner.node_pool(name)).await
+        self.fault_injection.read("cluster node pool", self.inner.node_pool(name)).await
     }
 
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        self.chaos.read("cluster mirrored claim", self.inner.mirrored_claim(name)).await
+        self.fault_injection.read("cluster mirrored claim", self.inner.mirrored_claim(name)).await
     }
 
     async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
-        self.chaos.read("cluster node overlays", self.inner.node_overlays()).await
+        self.fault_injection.read("cluster node overlays", self.inner.node_overlays()).await
     }
 
     async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
-        self.chaos.read("cluster node pools", self.inner.node_pools()).await
+        self.fault_injection.read("cluster node pools", self.inner.node_pools()).await
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
         let call = self.inner.patch_node(name, uid, patch);
-        self.chaos.write("cluster patch node", name.to_owned(), |()| true, call).await
+        self.fault_injection.write("cluster patch node", name.to_owned(), |()| true, call).await
     }
 
     async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
         let call = self.inner.delete_node(name, uid);
-        self.chaos.write("cluster delete node", name.to_owned(), |()| true, call).await
+        self.fault_injection.write("cluster delete node", name.to_owned(), |()| true, call).await
     }
 
     async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
         let accepted = |answer: &Eviction| *answer == Eviction::Accepted;
-        self.chaos.write("cluster evict", key(pod), accepted, self.inner.evict(pod)).await
+        self.fault_injection.write("cluster evict", key(pod), accepted, self.inner.evict(pod)).await
     }
 
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
         let call = self.inner.delete_pod(pod, grace_seconds);
-        self.chaos.write("cluster delete pod", key(pod), |()| true, call).await
+        self.fault_injection.write("cluster delete pod", key(pod), |()| true, call).await
     }
 
     async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
         let subject = format!("{} events", events.len());
-        self.chaos.write("cluster publish", subject, |()| true, self.inner.publish(events)).await
+        self.fault_injection.write("cluster publish", subject, |()| true, self.inner.publish(events)).await
     }
 
     async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
-        self.chaos.read("cluster mirrored claims", self.inner.mirrored_claims()).await
+        self.fault_injection.read("cluster mirrored claims", self.inner.mirrored_claims()).await
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
         let call = self.inner.mirror_claim(claim);
-        self.chaos.write("cluster mirror claim", claim.name.clone(), |_| true, call).await
+        self.fault_injection.write("cluster mirror claim", claim.name.clone(), |_| true, call).await
     }
 
     async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
         let call = self.inner.remove_claim(name);
-        self.chaos.write("cluster remove claim", name.to_owned(), |()| true, call).await
+        self.fault_injection.write("cluster remove claim", name.to_owned(), |()| true, call).await
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
         let call = self.inner.write_node_pool_status(name, status);
-        self.chaos.write("cluster node pool status", name.to_owned(), |()| true, call).await
+        self.fault_injection.write("cluster node pool status", name.to_owned(), |()| true, call).await
     }
 
     async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError> {
         let call = self.inner.write_node_overlay_status(name, status);
-        self.chaos.write("cluster node overlay status", name.to_owned(), |()| true, call).await
+        self.fault_injection.write("cluster node overlay status", name.to_owned(), |()| true, call).await
     }
 
     async fn write_capacity_buffer_status(
@@ -213,17 +215,19 @@ impl Cluster for ChaoticCluster {
         status: &CapacityBufferStatus,
     ) -> Result<(), PortError> {
         let call = self.inner.write_capacity_buffer_status(namespace, name, status);
-        self.chaos.write("cluster capacity buffer status", format!("{namespace}/{name}"), |()| true, call).await
+        self.fault_injection
+            .write("cluster capacity buffer status", format!("{namespace}/{name}"), |()| true, call)
+            .await
     }
 
     async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
         let call = self.inner.write_node_class_status(name, status);
-        self.chaos.write("cluster node class status", name.to_owned(), |()| true, call).await
+        self.fault_injection.write("cluster node class status", name.to_owned(), |()| true, call).await
     }
 
     async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
         let call = self.inner.release_node_class(name);
-        self.chaos.write("cluster release node class", name.to_owned(), |()| true, call).await
+        self.fault_injection.write("cluster release node class", name.to_owned(), |()| true, call).await
     }
 }
 

@@ -1,9 +1,9 @@
 //! What goes wrong between a function and the services that it calls, by chance or at one chosen point.
 //!
-//! Each port gets a wrapper that lets [`Chaos`] decide about every call: it may be slow, fail before or after it had its
+//! Each port gets a wrapper that lets [`FaultInjection`] decide about every call: it may be slow, fail before or after it had its
 //! effect, meet a newer version, or be the last thing that its process does. A process that ends is a future that is never
 //! polled again: the wrapper marks the present invocation as ended and waits for ever, and whoever polls invocations (see
-//! [`Chaos::enter`]) drops it. What the process had in memory is gone, what it wrote stays.
+//! [`FaultInjection::enter`]) drops it. What the process had in memory is gone, what it wrote stays.
 //!
 //! Everything is drawn from one seed in the order of the calls, so a run repeats itself exactly.
 
@@ -73,17 +73,17 @@ pub struct Effect {
 }
 
 /// Told of each effect right before and right after it happens, with nothing else in between.
-pub trait Witness: Send + Sync {
+pub trait Observer: Send + Sync {
     /// Something is about to be done, by what is called and about what. It may turn out to do nothing.
     fn about(&self, _operation: &'static str, _subject: &str) {}
 
     /// Something was done.
-    fn witness(&self, effect: &Effect);
+    fn observer(&self, effect: &Effect);
 }
 
 /// Decides what goes wrong. Clones share one state.
 #[derive(Clone)]
-pub struct Chaos {
+pub struct FaultInjection {
     clock: WorldClock,
     state: Arc<Mutex<State>>,
 }
@@ -97,7 +97,7 @@ struct State {
     /// The process ends at the write of this number: before it, or right after.
     death: Option<(u64, bool)>,
     current: Option<Invocation>,
-    witness: Option<Arc<dyn Witness>>,
+    observer: Option<Arc<dyn Observer>>,
     mishaps: u64,
     deaths: u64,
 }
@@ -122,29 +122,29 @@ enum After {
     Die,
 }
 
-impl std::fmt::Debug for Chaos {
+impl std::fmt::Debug for FaultInjection {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = self.lock();
         formatter
-            .debug_struct("Chaos")
+            .debug_struct("FaultInjection")
             .field("rates", &state.rates)
             .field("writes", &state.writes)
             .finish_non_exhaustive()
     }
 }
 
-impl Chaos {
+impl FaultInjection {
     /// Mishaps at these rates, drawn from a seed.
     #[must_use]
     pub fn new(clock: WorldClock, seed: u64, rates: Rates) -> Self {
         let state = State {
-            random: Random::of(seed, "chaos"),
+            random: Random::of(seed, "fault_injection"),
             rates,
             outages: Vec::new(),
             writes: 0,
             death: None,
             current: None,
-            witness: None,
+            observer: None,
             mishaps: 0,
             deaths: 0,
         };
@@ -188,8 +188,8 @@ impl Chaos {
     }
 
     /// Who is told of effects.
-    pub fn set_witness(&self, witness: Arc<dyn Witness>) {
-        self.lock().witness = Some(witness);
+    pub fn set_observer(&self, observer: Arc<dyn Observer>) {
+        self.lock().observer = Some(observer);
     }
 
     /// How many writes were begun.
@@ -321,14 +321,14 @@ impl Chaos {
             Before::Fail(kind, why) => return Err(PortError::new(kind, operation, why)),
             Before::Die => return self.die().await,
         }
-        let witness = self.lock().witness.clone();
-        if let Some(witness) = &witness {
-            witness.about(operation, &subject);
+        let observer = self.lock().observer.clone();
+        if let Some(observer) = &observer {
+            observer.about(operation, &subject);
         }
         let result = call.await;
-        if let (Ok(done), Some(witness)) = (&result, witness) {
+        if let (Ok(done), Some(observer)) = (&result, observer) {
             let effect = Effect { at: self.clock.time(), operation, subject, accepted: accepted(done) };
-            witness.witness(&effect);
+            observer.observer(&effect);
         }
         match self.after(Some(number)) {
             After::Return => result,

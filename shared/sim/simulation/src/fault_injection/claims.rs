@@ -1,6 +1,6 @@
 //! The claims table, the source of the catalog and ARC, with mishaps.
 
-use super::Chaos;
+use super::FaultInjection;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
@@ -23,92 +23,100 @@ pub struct ChaoticClaims {
     /// The port itself.
     pub inner: Arc<dyn Claims>,
     /// What goes wrong.
-    pub chaos: Chaos,
+    pub fault_injection: FaultInjection,
 }
 
 #[async_trait]
 impl Claims for ChaoticClaims {
     async fn list(&self) -> Result<Vec<NodeClaim>, PortError> {
-        self.chaos.read("claims list", self.inner.list()).await
+        self.fault_injection.read("claims list", self.inner.list()).await
     }
 
     async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
-        self.chaos.read("claims get", self.inner.get(name)).await
+        self.fault_injection.read("claims get", self.inner.get(name)).await
     }
 
     async fn get_all(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
-        self.chaos.read("claims get all", self.inner.get_all(names)).await
+        self.fault_injection.read("claims get all", self.inner.get_all(names)).await
     }
 
     async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
-        self.chaos.read("claims launch group", self.inner.launch_group(id)).await
+        self.fault_injection.read("claims launch group", self.inner.launch_group(id)).await
     }
 
     async fn put_launch_group(&self, group: &StoredLaunchGroup, now: Timestamp) -> Result<u64, PortError> {
         let call = self.inner.put_launch_group(group, now);
-        self.chaos.write("claims put launch group", group.id.clone(), |_| true, call).await
+        self.fault_injection.write("claims put launch group", group.id.clone(), |_| true, call).await
     }
 
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
-        self.chaos.read("claims find by instance", self.inner.find_by_instance(instance_id)).await
+        self.fault_injection.read("claims find by instance", self.inner.find_by_instance(instance_id)).await
     }
 
     async fn create_together(&self, claims: &[NodeClaim], limits: Option<&PoolLimits>) -> Result<Created, PortError> {
         let accepted = |created: &Created| *created == Created::Written;
         let call = self.inner.create_together(claims, limits);
-        self.chaos.write("claims create", names(claims), accepted, call).await
+        self.fault_injection.write("claims create", names(claims), accepted, call).await
     }
 
     async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
-        self.chaos.write("claims update", claim.name.clone(), |_| true, self.inner.update(claim, charge)).await
+        self.fault_injection
+            .write("claims update", claim.name.clone(), |_| true, self.inner.update(claim, charge))
+            .await
     }
 
     async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
-        self.chaos.write("claims delete", claim.name.clone(), |()| true, self.inner.delete(claim)).await
+        self.fault_injection.write("claims delete", claim.name.clone(), |()| true, self.inner.delete(claim)).await
     }
 
     async fn commands(&self) -> Result<Vec<StoredCommand>, PortError> {
-        self.chaos.read("claims commands", self.inner.commands()).await
+        self.fault_injection.read("claims commands", self.inner.commands()).await
     }
 
     async fn put_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
-        self.chaos.write("claims put command", command.id.clone(), |_| true, self.inner.put_command(command)).await
+        self.fault_injection
+            .write("claims put command", command.id.clone(), |_| true, self.inner.put_command(command))
+            .await
     }
 
     async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError> {
         let call = self.inner.delete_command(command);
-        self.chaos.write("claims delete command", command.id.clone(), |()| true, call).await
+        self.fault_injection.write("claims delete command", command.id.clone(), |()| true, call).await
     }
 
     async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {
-        self.chaos.read("claims usage", self.inner.usage()).await
+        self.fault_injection.read("claims usage", self.inner.usage()).await
     }
 
     async fn correct_usage(&self, node_pool: &str, read: &PoolUsage, counted: &PoolUsage) -> Result<(), PortError> {
         let call = self.inner.correct_usage(node_pool, read, counted);
-        self.chaos.write("claims correct usage", node_pool.to_owned(), |()| true, call).await
+        self.fault_injection.write("claims correct usage", node_pool.to_owned(), |()| true, call).await
     }
 
     async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
         let subject = format!("{} offerings", offerings.len());
-        self.chaos.write("claims mark unavailable", subject, |()| true, self.inner.mark_unavailable(offerings)).await
+        self.fault_injection
+            .write("claims mark unavailable", subject, |()| true, self.inner.mark_unavailable(offerings))
+            .await
     }
 
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
-        self.chaos.read("claims unavailable", self.inner.unavailable(now)).await
+        self.fault_injection.read("claims unavailable", self.inner.unavailable(now)).await
     }
 
     async fn zonal_shifts(&self) -> Result<StoredZonalShifts, PortError> {
-        self.chaos.read("claims zonal shifts", self.inner.zonal_shifts()).await
+        self.fault_injection.read("claims zonal shifts", self.inner.zonal_shifts()).await
     }
 
     async fn put_zonal_shifts(&self, shifts: &StoredZonalShifts) -> Result<u64, PortError> {
         let subject = format!("{} zones", shifts.zones.len());
-        self.chaos.write("claims put zonal shifts", subject, |_| true, self.inner.put_zonal_shifts(shifts)).await
+        self.fault_injection
+            .write("claims put zonal shifts", subject, |_| true, self.inner.put_zonal_shifts(shifts))
+            .await
     }
 
     async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
-        self.chaos.read("claims launch budgets", self.inner.launch_budgets(now)).await
+        self.fault_injection.read("claims launch budgets", self.inner.launch_budgets(now)).await
     }
 
     async fn raise_launch_budgets(
@@ -119,107 +127,109 @@ impl Claims for ChaoticClaims {
     ) -> Result<(), PortError> {
         let subject = format!("{} offerings", budgets.len());
         let call = self.inner.raise_launch_budgets(budgets, initial, now);
-        self.chaos.write("claims raise launch budgets", subject, |()| true, call).await
+        self.fault_injection.write("claims raise launch budgets", subject, |()| true, call).await
     }
 
     async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError> {
         let subject = format!("{} offerings", budgets.len());
-        self.chaos
+        self.fault_injection
             .write("claims reset launch budgets", subject, |()| true, self.inner.reset_launch_budgets(budgets))
             .await
     }
 
     async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError> {
-        self.chaos.read("claims unfinished plan", self.inner.unfinished_plan()).await
+        self.fault_injection.read("claims unfinished plan", self.inner.unfinished_plan()).await
     }
 
     async fn begin_plan(&self, plan: &UnfinishedPlan, until: Timestamp) -> Result<(), PortError> {
         let call = self.inner.begin_plan(plan, until);
-        self.chaos.write("claims begin plan", plan.id.clone(), |()| true, call).await
+        self.fault_injection.write("claims begin plan", plan.id.clone(), |()| true, call).await
     }
 
     async fn end_plan(&self, id: &str) -> Result<(), PortError> {
-        self.chaos.write("claims end plan", id.to_owned(), |()| true, self.inner.end_plan(id)).await
+        self.fault_injection.write("claims end plan", id.to_owned(), |()| true, self.inner.end_plan(id)).await
     }
 
     async fn put_snapshot(&self, id: &str, encoded: &[u8], until: Timestamp) -> Result<(), PortError> {
         let call = self.inner.put_snapshot(id, encoded, until);
-        self.chaos.write("claims put snapshot", id.to_owned(), |()| true, call).await
+        self.fault_injection.write("claims put snapshot", id.to_owned(), |()| true, call).await
     }
 
-    async fn backlog(&self) -> Result<BTreeSet<String>, PortError> {
-        self.chaos.read("claims backlog", self.inner.backlog()).await
+    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, PortError> {
+        self.fault_injection.read("claims not yet evaluated", self.inner.not_yet_evaluated()).await
     }
 
-    async fn put_backlog(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError> {
-        let call = self.inner.put_backlog(nodes, until);
-        self.chaos.write("claims put backlog", String::new(), |()| true, call).await
+    async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError> {
+        let call = self.inner.put_not_yet_evaluated(nodes, until);
+        self.fault_injection.write("claims put not yet evaluated", String::new(), |()| true, call).await
     }
 
     async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {
-        self.chaos.read("claims launch check", self.inner.launch_check(node_class)).await
+        self.fault_injection.read("claims launch check", self.inner.launch_check(node_class)).await
     }
 
     async fn put_launch_check(&self, check: &LaunchCheck, keep: Duration) -> Result<(), PortError> {
         let call = self.inner.put_launch_check(check, keep);
-        self.chaos.write("claims put launch check", check.node_class.clone(), |()| true, call).await
+        self.fault_injection.write("claims put launch check", check.node_class.clone(), |()| true, call).await
     }
 
     async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
         let call = self.inner.put_catalog(version, encoded);
-        self.chaos.write("claims put catalog", version.to_owned(), |()| true, call).await
+        self.fault_injection.write("claims put catalog", version.to_owned(), |()| true, call).await
     }
 
     async fn catalog_version(&self) -> Result<Option<String>, PortError> {
-        self.chaos.read("claims catalog version", self.inner.catalog_version()).await
+        self.fault_injection.read("claims catalog version", self.inner.catalog_version()).await
     }
 
     async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
-        self.chaos.read("claims catalog", self.inner.catalog()).await
+        self.fault_injection.read("claims catalog", self.inner.catalog()).await
     }
 
     async fn churn(&self) -> Result<Vec<StoredChurn>, PortError> {
-        self.chaos.read("claims churn", self.inner.churn()).await
+        self.fault_injection.read("claims churn", self.inner.churn()).await
     }
 
     async fn put_churn(&self, churn: &StoredChurn) -> Result<u64, PortError> {
-        self.chaos.write("claims put churn", churn.node_pool.clone(), |_| true, self.inner.put_churn(churn)).await
+        self.fault_injection
+            .write("claims put churn", churn.node_pool.clone(), |_| true, self.inner.put_churn(churn))
+            .await
     }
 
     async fn registrations(&self) -> Result<Vec<StoredRegistrations>, PortError> {
-        self.chaos.read("claims registrations", self.inner.registrations()).await
+        self.fault_injection.read("claims registrations", self.inner.registrations()).await
     }
 
     async fn registrations_of(&self, node_pool: &str) -> Result<Option<StoredRegistrations>, PortError> {
-        self.chaos.read("claims registrations", self.inner.registrations_of(node_pool)).await
+        self.fault_injection.read("claims registrations", self.inner.registrations_of(node_pool)).await
     }
 
     async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError> {
         let call = self.inner.put_registrations(registrations);
-        self.chaos.write("claims put registrations", registrations.node_pool.clone(), |_| true, call).await
+        self.fault_injection.write("claims put registrations", registrations.node_pool.clone(), |_| true, call).await
     }
 
     async fn reported_memory(&self) -> Result<StoredMemory, PortError> {
-        self.chaos.read("claims reported memory", self.inner.reported_memory()).await
+        self.fault_injection.read("claims reported memory", self.inner.reported_memory()).await
     }
 
     async fn put_reported_memory(&self, memory: &StoredMemory) -> Result<u64, PortError> {
         let call = self.inner.put_reported_memory(memory);
-        self.chaos.write("claims put reported memory", "memory".to_owned(), |_| true, call).await
+        self.fault_injection.write("claims put reported memory", "memory".to_owned(), |_| true, call).await
     }
 
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
         let subject = decisions.first().map(|decision| decision.summary.clone()).unwrap_or_default();
         let call = self.inner.record_decisions(decisions, keep);
-        self.chaos.write("claims record decisions", subject, |()| true, call).await
+        self.fault_injection.write("claims record decisions", subject, |()| true, call).await
     }
 
     async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
-        self.chaos.read("claims decisions", self.inner.decisions(limit)).await
+        self.fault_injection.read("claims decisions", self.inner.decisions(limit)).await
     }
 
     async fn plan_revision(&self) -> Result<u64, PortError> {
-        self.chaos.read("claims plan revision", self.inner.plan_revision()).await
+        self.fault_injection.read("claims plan revision", self.inner.plan_revision()).await
     }
 
     async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
@@ -229,7 +239,7 @@ impl Claims for ChaoticClaims {
             Commit::Command(command) => ("claims put command", command.id.clone()),
         };
         let accepted = |committed: &Committed| *committed == Committed::Written;
-        self.chaos.write(operation, subject, accepted, self.inner.commit(commit, revision)).await
+        self.fault_injection.write(operation, subject, accepted, self.inner.commit(commit, revision)).await
     }
 }
 
@@ -244,22 +254,22 @@ pub struct ChaoticCatalogSource {
     /// The port itself.
     pub inner: Arc<dyn CatalogSource>,
     /// What goes wrong.
-    pub chaos: Chaos,
+    pub fault_injection: FaultInjection,
 }
 
 #[async_trait]
 impl CatalogSource for ChaoticCatalogSource {
     async fn catalog(&self, previous: Option<&Catalog>) -> Result<Catalog, PortError> {
-        self.chaos.read("source catalog", self.inner.catalog(previous)).await
+        self.fault_injection.read("source catalog", self.inner.catalog(previous)).await
     }
 
     async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
-        self.chaos.read("source resolve", self.inner.resolve(node_class)).await
+        self.fault_injection.read("source resolve", self.inner.resolve(node_class)).await
     }
 
     async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
         let subject = node_class.metadata.name.clone().unwrap_or_default();
-        self.chaos.write("source release", subject, |()| true, self.inner.release(node_class)).await
+        self.fault_injection.write("source release", subject, |()| true, self.inner.release(node_class)).await
     }
 }
 
@@ -269,12 +279,12 @@ pub struct ChaoticZonalShifts {
     /// The port itself.
     pub inner: Arc<dyn ZonalShifts>,
     /// What goes wrong.
-    pub chaos: Chaos,
+    pub fault_injection: FaultInjection,
 }
 
 #[async_trait]
 impl ZonalShifts for ChaoticZonalShifts {
     async fn applied(&self) -> Result<Vec<ZonalShift>, PortError> {
-        self.chaos.read("arc zonal shifts", self.inner.applied()).await
+        self.fault_injection.read("arc zonal shifts", self.inner.applied()).await
     }
 }

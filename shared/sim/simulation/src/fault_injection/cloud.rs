@@ -1,6 +1,6 @@
 //! EC2 with mishaps.
 
-use super::Chaos;
+use super::FaultInjection;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_model::StringMap;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The Cloud port with mishaps in its way.
 pub struct ChaoticCloud {
     inner: Arc<dyn Cloud>,
-    chaos: Chaos,
+    fault_injection: FaultInjection,
     /// The last list of all instances, and when it was true.
     last: Mutex<Option<(Timestamp, Vec<Instance>)>>,
     /// What was last said of instances that were asked for by their ids, and when that was true.
@@ -23,8 +23,8 @@ pub struct ChaoticCloud {
 impl ChaoticCloud {
     /// This port, with these mishaps in its way.
     #[must_use]
-    pub fn new(inner: Arc<dyn Cloud>, chaos: Chaos) -> Self {
-        Self { inner, chaos, last: Mutex::default(), known: Mutex::default() }
+    pub fn new(inner: Arc<dyn Cloud>, fault_injection: FaultInjection) -> Self {
+        Self { inner, fault_injection, last: Mutex::default(), known: Mutex::default() }
     }
 }
 
@@ -33,22 +33,23 @@ impl Cloud for ChaoticCloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
         let subject = request.claim.name.clone();
         let accepted = |outcome: &LaunchOutcome| !outcome.instances.is_empty();
-        self.chaos.write("cloud launch", subject, accepted, self.inner.launch(request)).await
+        self.fault_injection.write("cloud launch", subject, accepted, self.inner.launch(request)).await
     }
 
     async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
-        self.chaos.read("cloud dry run", self.inner.dry_run(request)).await
+        self.fault_injection.read("cloud dry run", self.inner.dry_run(request)).await
     }
 
     /// What EC2 says of an instance may be what it said before, even when that is gone by now.
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
-        let fresh = self.chaos.read("cloud instances", self.inner.instances(ids)).await?;
-        let now = self.chaos.clock().time();
+        let fresh = self.fault_injection.read("cloud instances", self.inner.instances(ids)).await?;
+        let now = self.fault_injection.clock().time();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, (at, _)| self.chaos.recent(*at));
+        known.retain(|_, (at, _)| self.fault_injection.recent(*at));
         let mut answer = Vec::new();
         for id in ids {
-            let old = known.get(id).filter(|(at, _)| self.chaos.repeats(*at)).map(|(_, instance)| instance.clone());
+            let old =
+                known.get(id).filter(|(at, _)| self.fault_injection.repeats(*at)).map(|(_, instance)| instance.clone());
             if let Some(instance) = old {
                 answer.push(instance);
             } else if let Some(instance) = fresh.iter().find(|instance| instance.id == *id) {
@@ -62,37 +63,40 @@ impl Cloud for ChaoticCloud {
     async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((at, instances)) = last
-            && self.chaos.repeats(at)
+            && self.fault_injection.repeats(at)
         {
             return Ok(instances);
         }
-        let instances = self.chaos.read("cloud all instances", self.inner.all_instances()).await?;
-        let read = (self.chaos.clock().time(), instances.clone());
+        let instances = self.fault_injection.read("cloud all instances", self.inner.all_instances()).await?;
+        let read = (self.fault_injection.clock().time(), instances.clone());
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
         Ok(instances)
     }
 
     /// Those that were launched lately may be missing, each by itself, as long as what is read may be stale.
     async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
-        let mut instances = self.chaos.read("cloud group instances", self.inner.group_instances(group)).await?;
-        instances.retain(|instance| !self.chaos.repeats(instance.launched));
+        let mut instances =
+            self.fault_injection.read("cloud group instances", self.inner.group_instances(group)).await?;
+        instances.retain(|instance| !self.fault_injection.repeats(instance.launched));
         Ok(instances)
     }
 
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
-        self.chaos.read("cloud instance faults", self.inner.instance_faults()).await
+        self.fault_injection.read("cloud instance faults", self.inner.instance_faults()).await
     }
 
     async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {
-        self.chaos.write("cloud terminate", ids.join(" "), |()| true, self.inner.terminate(ids)).await
+        self.fault_injection.write("cloud terminate", ids.join(" "), |()| true, self.inner.terminate(ids)).await
     }
 
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
-        self.chaos.write("cloud tag", id.to_owned(), |()| true, self.inner.tag(id, tags)).await
+        self.fault_injection.write("cloud tag", id.to_owned(), |()| true, self.inner.tag(id, tags)).await
     }
 
     async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
         let call = self.inner.delete_unused_launch_templates(since, most);
-        self.chaos.write("cloud delete launch templates", String::new(), |names| !names.is_empty(), call).await
+        self.fault_injection
+            .write("cloud delete launch templates", String::new(), |names| !names.is_empty(), call)
+            .await
     }
 }

@@ -17,11 +17,11 @@ pub(super) struct Known {
 }
 
 /// After so many attempts, what still relies on something that did not come about is left out.
-const MOST_ATTEMPTS: u32 = 6;
+const MAX_ATTEMPTS: u32 = 6;
 
 impl Engine<'_, '_, '_> {
     /// What another attempt has to know, if pods rely on others that found no room in the end.
-    pub(super) fn lesson(&mut self) -> Option<Known> {
+    pub(super) fn learned(&mut self) -> Option<Known> {
         let failed: Vec<(Binding, u32)> = self
             .outcomes
             .iter()
@@ -53,7 +53,7 @@ impl Engine<'_, '_, '_> {
             let most = known.most.entry(binding).or_insert(placed);
             *most = placed.min(*most);
         }
-        if known.attempts > MOST_ATTEMPTS || self.is_out_of_work() {
+        if known.attempts > MAX_ATTEMPTS || self.is_out_of_work() {
             known.left_out.extend(adrift);
         }
         Some(known)

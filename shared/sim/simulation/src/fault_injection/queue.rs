@@ -1,6 +1,6 @@
 //! Queues that lose, delay and double messages.
 
-use super::Chaos;
+use super::FaultInjection;
 use crate::random::Random;
 use async_trait::async_trait;
 use nodeless_ports::queue::WakeSource;
@@ -14,7 +14,7 @@ pub struct ChaoticQueue {
     /// The port itself.
     pub inner: Arc<dyn Queue>,
     /// What goes wrong.
-    pub chaos: Chaos,
+    pub fault_injection: FaultInjection,
 }
 
 /// What becomes of a message: how late each of its copies comes. Usually there is one, at once.
@@ -28,7 +28,7 @@ impl Default for Fate {
     }
 }
 
-impl Chaos {
+impl FaultInjection {
     /// Decides what becomes of a message.
     #[must_use]
     pub fn fate(&self) -> Fate {
@@ -56,7 +56,7 @@ impl Chaos {
 #[async_trait]
 impl Queue for ChaoticQueue {
     async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
-        let Fate(copies) = self.chaos.fate();
+        let Fate(copies) = self.fault_injection.fate();
         let send = async {
             for delay in copies {
                 if delay.is_zero() {
@@ -67,38 +67,38 @@ impl Queue for ChaoticQueue {
             }
             Ok(())
         };
-        self.chaos.write("queue wake planner", format!("{source:?}"), |()| true, send).await
+        self.fault_injection.write("queue wake planner", format!("{source:?}"), |()| true, send).await
     }
 
     async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
-        let Fate(copies) = self.chaos.fate();
+        let Fate(copies) = self.fault_injection.fate();
         let send = async {
             for late in copies {
                 self.inner.wake_planner_after(delay + late).await?;
             }
             Ok(())
         };
-        self.chaos.write("queue wake planner later", String::new(), |()| true, send).await
+        self.fault_injection.write("queue wake planner later", String::new(), |()| true, send).await
     }
 
     async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError> {
-        let Fate(copies) = self.chaos.fate();
+        let Fate(copies) = self.fault_injection.fate();
         let send = async {
             for late in copies {
                 self.inner.check_node_class(name, delay + late).await?;
             }
             Ok(())
         };
-        self.chaos.write("queue check node class", name.to_owned(), |()| true, send).await
+        self.fault_injection.write("queue check node class", name.to_owned(), |()| true, send).await
     }
 
     async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
         let mut messages = Vec::new();
         for (name, delay) in claims {
-            let Fate(copies) = self.chaos.fate();
+            let Fate(copies) = self.fault_injection.fate();
             messages.extend(copies.into_iter().map(|late| (name.clone(), *delay + late)));
         }
         let subject = claims.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
-        self.chaos.write("queue wake claims", subject, |()| true, self.inner.wake_claims(&messages)).await
+        self.fault_injection.write("queue wake claims", subject, |()| true, self.inner.wake_claims(&messages)).await
     }
 }

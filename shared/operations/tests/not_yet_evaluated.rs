@@ -10,13 +10,13 @@ use std::time::Duration;
 #[tokio::test]
 async fn which_nodes_were_not_looked_at_is_read_and_written_as_soon_as_that_can_be_done() {
     let town = common::running_town(1).await;
-    let stored = async || town.claims.backlog().await.unwrap();
+    let stored = async || town.claims.not_yet_evaluated().await.unwrap();
     let waiting = BTreeSet::from(["ip-i-0001.ec2.internal".to_owned()]);
     let until = town.clock.time().checked_add(Duration::from_secs(3600)).unwrap();
     // Another process left it behind; this one has all the time that it needs.
-    town.claims.put_backlog(&waiting, until).await.unwrap();
+    town.claims.put_not_yet_evaluated(&waiting, until).await.unwrap();
     let planner = town.cold_planner();
-    for broken in ["claims backlog", "claims put backlog"] {
+    for broken in ["claims not yet evaluated", "claims put not yet evaluated"] {
         town.faults.break_down(broken, ErrorKind::Unavailable);
         let report = planner.run().await.unwrap();
         assert!(report.problems.iter().any(|why| why.contains("not looked at")), "{broken}: {:?}", report.problems);
