@@ -7,6 +7,7 @@
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
 //! - `schema` (feature `validation`): defaulting, pruning and validation of objects against a definition.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
+//! - [`view`]: a cluster at one moment, decoded, as a plan reads it.
 //! - [`hash`]: the hashes by which static drift is found.
 //!
 //! # Decoding lists
@@ -31,6 +32,7 @@ mod rules;
 #[cfg(feature = "validation")]
 pub mod schema;
 pub mod slim;
+pub mod view;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use common::{
