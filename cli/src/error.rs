@@ -150,7 +150,7 @@ pub(crate) enum CliError {
     Thread(#[source] std::io::Error),
     /// The world could not be made.
     #[error(transparent)]
-    World(#[from] nodeless_simulation::world::WorldError),
+    World(#[from] nodeless_world::WorldError),
     /// A scenario could not be read.
     #[error(
         "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day, harbour, shifts, storm or turmoil"

@@ -5,7 +5,6 @@
 //! - [`NodeOverlay`] (`karpenter.sh/v1alpha1`) and [`CapacityBuffer`] (`autoscaling.x-k8s.io/v1beta1`).
 //! - [`crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
-//! - `schema` (feature `validation`): defaulting, pruning and validation of objects against a definition.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
 //! - [`view`]: a cluster at one moment, decoded, as a plan reads it.
 //! - [`hash`]: the hashes by which static drift is found.
@@ -29,8 +28,6 @@ pub mod nodeclass;
 pub mod nodeoverlay;
 pub mod nodepool;
 mod rules;
-#[cfg(feature = "validation")]
-pub mod schema;
 pub mod slim;
 pub mod view;
 

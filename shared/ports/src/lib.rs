@@ -1,6 +1,6 @@
 //! What operations need of the world: a cluster, a cloud, a store of claims, queues, a clock.
 //!
-//! Each port has an adapter for AWS or Kubernetes, and one in memory in `nodeless-simulation`. The traits are used as
+//! Each port has an adapter for AWS or Kubernetes, and one in memory in `nodeless-world`. The traits are used as
 //! `Arc<dyn …>`: calls cross a network, so dynamic dispatch costs nothing that counts and keeps operations readable.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

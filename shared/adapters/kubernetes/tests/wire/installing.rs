@@ -1,10 +1,10 @@
 //! Installation, and what a wrong address or identity looks like.
 
 use super::{Stopped, World, connect, node_class, node_classes, node_pool, node_pools, serve};
+use nodeless_fake_kubernetes::ListOptions;
 use nodeless_kubernetes::KubeCluster;
 use nodeless_kubernetes::install::{InstallError, Outcome, Wake, install, remove_nodes, uninstall};
 use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::ListOptions;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

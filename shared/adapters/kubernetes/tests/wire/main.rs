@@ -11,10 +11,10 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::IntoResponse as _;
+use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Resource};
 use nodeless_kubernetes::install::{self, Wake};
 use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
 use nodeless_ports::Clock;
-use nodeless_simulation::kubernetes::{ApiServer, CreateOptions, Options, Resource};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 

@@ -1,13 +1,11 @@
 //! Nodes and pods that are changed, moved and deleted.
 
 use super::{Stopped, World, node, pod};
+use nodeless_fake_kubernetes::resource::{EVENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS};
+use nodeless_fake_kubernetes::{ListOptions, PatchOptions, PatchType};
 use nodeless_model::{StringMap, Taint};
 use nodeless_ports::cluster::{Eviction, NodePatch, ObjectEvent, ObjectRef, PodRef};
 use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::resource::{
-    EVENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS,
-};
-use nodeless_simulation::kubernetes::{ListOptions, PatchOptions, PatchType};
 use serde_json::{Value, json};
 
 fn uid(object: &Value) -> String {
