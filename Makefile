@@ -86,8 +86,8 @@ release: venv ## Make the archives of a release from the commit, into target/rel
 	$(PYTHON) scripts/release.py
 
 .PHONY: demo
-demo: ## Show the whole thing in a local world
-	cargo run --release -p nodeless -- demo
+demo: ## Scale a Deployment up and down in a simulated cluster
+	cargo demo
 
 .PHONY: bench
 bench: ## Run the benchmarks
