@@ -122,7 +122,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     }
     let live = arguments.cluster.is_empty();
     let reader = if live {
-        plan::live::read(&arguments.live.connect().await?).await?
+        arguments.live.read().await?
     } else {
         plan::files::read(&arguments.cluster)?
     };
