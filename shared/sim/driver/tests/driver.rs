@@ -8,10 +8,11 @@ use nodeless_fake_aws::InstanceState;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_ports::Claims as _;
+use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use support::{create, custom, list, picture, running, start, within};
+use support::{create, list, picture, running, start, within};
 
 fn deploy(driver: &Driver, replicas: i64) {
     let requests = json!({ "cpu": "1", "memory": "1Gi" });
@@ -56,7 +57,7 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
     let nodes = list(&driver, &NODES);
     assert!(!nodes.is_empty() && nodes.len() <= 5);
     assert!(nodes.iter().all(|node| node["metadata"]["labels"]["karpenter.sh/nodepool"] == "default"));
-    let mirrors = list(&driver, &custom("nodeclaims"));
+    let mirrors = list(&driver, &NODE_CLAIMS);
     let names = |objects: &[Arc<Value>], at: &str| -> BTreeSet<String> {
         objects.iter().map(|object| object.pointer(at).unwrap().to_string()).collect()
     };
@@ -93,10 +94,7 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
     let limit = within(&driver, 400);
     let gone = driver
         .advance_until(limit, |it| {
-            alive(it) == 0
-                && list(it, &NODES).is_empty()
-                && list(it, &custom("nodeclaims")).is_empty()
-                && records(it) == 0
+            alive(it) == 0 && list(it, &NODES).is_empty() && list(it, &NODE_CLAIMS).is_empty() && records(it) == 0
         })
         .unwrap();
     assert!(gone, "{}", picture(&mut driver));
@@ -133,13 +131,13 @@ fn a_deleted_nodeclaim_is_drained_and_replaced() {
     deploy(&driver, 1);
     let limit = within(&driver, 180);
     assert!(driver.advance_until(limit, |it| running(it) == 1).unwrap(), "{}", picture(&mut driver));
-    let name = list(&driver, &custom("nodeclaims"))[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let name = list(&driver, &NODE_CLAIMS)[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let options = DeleteOptions::default();
-    driver.world().api().delete(&custom("nodeclaims"), "", &name, &options).unwrap();
+    driver.world().api().delete(&NODE_CLAIMS, "", &name, &options).unwrap();
     let limit = within(&driver, 300);
     let replaced = driver
         .advance_until(limit, |it| {
-            let claims = list(it, &custom("nodeclaims"));
+            let claims = list(it, &NODE_CLAIMS);
             running(it) == 1 && claims.len() == 1 && claims[0]["metadata"]["name"] != name.as_str()
         })
         .unwrap();

@@ -16,9 +16,10 @@ use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::Claims as _;
 use nodeless_telemetry::Null;
+use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use support::{create, custom, list, picture, running, start, within};
+use support::{create, list, picture, running, start, within};
 
 fn container(cpu: &str) -> Value {
     json!({ "name": "main", "image": "registry.k8s.io/pause:3.9",
@@ -85,10 +86,10 @@ fn a_stateful_set_gets_its_nodes_in_the_zone_of_its_volume() {
     let options = DeleteOptions::default();
     let api = driver.world().api();
     api.delete(&STORAGE_CLASSES, "", "gp3", &options).unwrap();
-    let claim = list(&driver, &custom("nodeclaims"))[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    api.delete(&custom("nodeclaims"), "", &claim, &options).unwrap();
+    let claim = list(&driver, &NODE_CLAIMS)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    api.delete(&NODE_CLAIMS, "", &claim, &options).unwrap();
     wait(&mut driver, 400, "it runs again elsewhere", |it| {
-        let claims = list(it, &custom("nodeclaims"));
+        let claims = list(it, &NODE_CLAIMS);
         running(it) == 1 && claims.len() == 1 && claims[0]["metadata"]["name"] != claim.as_str()
     });
     assert_eq!(zone(&driver), "us-east-1b");
@@ -106,7 +107,7 @@ fn a_buffer_keeps_a_node_that_real_pods_take_and_that_is_made_up_for() {
     );
     create(
         &driver,
-        &custom("capacitybuffers"),
+        &CAPACITY_BUFFERS,
         json!({
             "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
             "metadata": { "name": "spare", "namespace": "default" },
@@ -115,7 +116,7 @@ fn a_buffer_keeps_a_node_that_real_pods_take_and_that_is_made_up_for() {
     );
     wait(&mut driver, 240, "a node is there", |it| !list(it, &NODES).is_empty());
     let fits = |it: &Driver| {
-        let buffer = &list(it, &custom("capacitybuffers"))[0];
+        let buffer = &list(it, &CAPACITY_BUFFERS)[0];
         (buffer["status"]["replicas"].clone(), buffer["status"]["conditions"][1]["reason"].clone())
     };
     wait(&mut driver, 240, "the buffer says so", |it| fits(it) == (json!(1), json!("FitsExistingCapacity")));
@@ -132,7 +133,7 @@ fn a_buffer_keeps_a_node_that_real_pods_take_and_that_is_made_up_for() {
     assert!(list(&driver, &NODES).iter().any(|node| node["metadata"]["name"] == first));
 
     let options = DeleteOptions::default();
-    driver.world().api().delete(&custom("capacitybuffers"), "default", "spare", &options).unwrap();
+    driver.world().api().delete(&CAPACITY_BUFFERS, "default", "spare", &options).unwrap();
     wait(&mut driver, 600, "what nobody needs goes", |it| alive(it).len() == 1 && running(it) == 1);
 }
 
@@ -144,7 +145,7 @@ fn make_buffer(driver: &Driver, replicas: u32) {
     );
     create(
         driver,
-        &custom("capacitybuffers"),
+        &CAPACITY_BUFFERS,
         json!({
             "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
             "metadata": { "name": "spare", "namespace": "default" },
@@ -160,7 +161,7 @@ fn nodes_that_hold_room_for_a_buffer_are_consolidated_and_the_room_stays() {
     make_buffer(&driver, 2);
     create(&driver, &DEPLOYMENTS, deployment("web", 12, "1500m"));
     let fits = |it: &Driver| {
-        let buffers = list(it, &custom("capacitybuffers"));
+        let buffers = list(it, &CAPACITY_BUFFERS);
         buffers[0]["status"]["conditions"][1]["reason"] == "FitsExistingCapacity"
     };
     wait(&mut driver, 600, "all of it runs", |it| running(it) == 12 && fits(it));
@@ -198,7 +199,7 @@ fn an_instance_that_leaves_its_reservation_is_shown_and_charged_on_demand() {
     let merge = |it: &Driver, resource: &Resource, name: &str, to: &Value| {
         it.world().api().patch(resource, "", name, None, PatchType::Merge, to, &PatchOptions::default()).unwrap();
     };
-    merge(&driver, &custom("nodepools"), "default", &on_demand);
+    merge(&driver, &NODE_POOLS, "default", &on_demand);
     create(&driver, &DEPLOYMENTS, deployment("web", 1, "1"));
     wait(&mut driver, 300, "it runs", |it| running(it) == 1);
     driver.advance_to(within(&driver, 90)).unwrap();
@@ -222,14 +223,14 @@ fn an_instance_that_leaves_its_reservation_is_shown_and_charged_on_demand() {
     let marked = json!({ "metadata": { "labels": marks } });
     let node = claim.status.node_name.clone().unwrap();
     merge(&driver, &NODES, &node, &marked);
-    merge(&driver, &custom("nodeclaims"), &claim.name, &marked);
+    merge(&driver, &NODE_CLAIMS, &claim.name, &marked);
 
     driver.advance_to(within(&driver, 180)).unwrap();
     let after = only(&driver);
     let launched = after.status.instance.as_ref().unwrap();
     assert_eq!((launched.capacity_type, launched.reservation_id.as_deref()), (CapacityType::OnDemand, None));
     assert!((launched.price - price).abs() < 1e-9 && (after.spec.charge.dollars_per_hour - price).abs() < 1e-9);
-    for resource in [NODES, custom("nodeclaims")] {
+    for resource in [NODES, NODE_CLAIMS] {
         let shown = list(&driver, &resource)[0]["metadata"]["labels"].clone();
         assert_eq!(shown[labels::CAPACITY_TYPE], "on-demand", "{}", resource.kind);
         assert!(labels::OF_A_RESERVATION.iter().all(|key| shown.get(*key).is_none()), "{}: {shown}", resource.kind);
@@ -249,13 +250,13 @@ fn an_overlay_changes_which_type_is_launched() {
         ] } } } });
         let api = driver.world().api();
         let options = PatchOptions::default();
-        api.patch(&custom("nodepools"), "", "default", None, PatchType::Merge, &only, &options).unwrap();
+        api.patch(&NODE_POOLS, "", "default", None, PatchType::Merge, &only, &options).unwrap();
         if let Some(overlay) = overlay {
-            create(&driver, &custom("nodeoverlays"), overlay);
+            create(&driver, &NODE_OVERLAYS, overlay);
         }
         create(&driver, &DEPLOYMENTS, deployment("web", 1, "500m"));
         wait(&mut driver, 180, "it runs", |it| running(it) == 1);
-        let told = list(&driver, &custom("nodeoverlays"));
+        let told = list(&driver, &NODE_OVERLAYS);
         (alive(&driver), told.first().map(|overlay| overlay["status"]["conditions"].clone()))
     };
     assert_eq!(launched(None).0, ["c5.large"], "the cheapest");
@@ -335,7 +336,7 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
     // Its NodePool allows one architecture, its AMI is for the other.
     create(
         &driver,
-        &custom("nodepools"),
+        &NODE_POOLS,
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "arm" },
             "spec": { "template": { "spec": {
@@ -347,7 +348,7 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
     // One instance type of the default NodePool is none that EC2 lists any more; that is no class's fault.
     create(
         &driver,
-        &custom("nodepools"),
+        &NODE_POOLS,
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "gone" },
             "spec": { "weight": 90, "template": { "spec": {
@@ -357,11 +358,11 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
         }),
     );
     for (name, fields, ..) in &wrong {
-        create(&driver, &custom("ec2nodeclasses"), faulty_class(name, fields.clone()));
+        create(&driver, &NODE_CLASSES, faulty_class(name, fields.clone()));
     }
     create(&driver, &DEPLOYMENTS, deployment("web", 1, "1"));
     wait(&mut driver, 600, "the pod runs", |driver| running(driver) == 1);
-    let classes = list(&driver, &custom("ec2nodeclasses"));
+    let classes = list(&driver, &NODE_CLASSES);
     for (name, _, kind, reason, said) in &wrong {
         let class = classes.iter().find(|class| class["metadata"]["name"] == *name).unwrap();
         let conditions = class["status"]["conditions"].as_array().unwrap();

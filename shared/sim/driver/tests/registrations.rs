@@ -6,14 +6,15 @@ mod support;
 use nodeless_driver::Driver;
 use nodeless_fake_aws::{LaunchFault, OfferingPattern};
 use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
-use nodeless_fake_kubernetes::{PatchOptions, PatchType};
+use nodeless_fake_kubernetes::{PatchOptions, PatchType, Resource};
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
-use support::{create, custom, list, picture, running, start, within};
+use support::{create, list, picture, running, start, within};
 
 /// Status and reason of NodeRegistrationHealthy, once it is about the NodePool and the class as they are.
 fn health(driver: &Driver) -> Option<(String, String)> {
-    let pool = list(driver, &custom("nodepools")).remove(0);
-    let class = list(driver, &custom("ec2nodeclasses")).remove(0);
+    let pool = list(driver, &NODE_POOLS).remove(0);
+    let class = list(driver, &NODE_CLASSES).remove(0);
     let conditions = pool["status"]["conditions"].as_array()?;
     let found = conditions.iter().find(|condition| condition["type"] == "NodeRegistrationHealthy")?;
     let of_now = found["observedGeneration"] == pool["metadata"]["generation"]
@@ -32,9 +33,9 @@ fn is(driver: &Driver, status: &str, reason: &str) -> bool {
     health(driver) == Some((status.to_owned(), reason.to_owned()))
 }
 
-fn change(driver: &Driver, kind: &str, spec: &Value) {
+fn change(driver: &Driver, resource: &Resource, spec: &Value) {
     let (api, options) = (driver.world().api(), PatchOptions::default());
-    api.patch(&custom(kind), "", "default", None, PatchType::Merge, &json!({ "spec": spec }), &options).unwrap();
+    api.patch(resource, "", "default", None, PatchType::Merge, &json!({ "spec": spec }), &options).unwrap();
 }
 
 #[test]
@@ -65,10 +66,10 @@ fn a_nodepool_says_whether_its_machines_join() {
     assert!(is(&driver, "False", "RegistrationFailed"), "half of the last ones failed: {:?}", health(&driver));
 
     // Whatever was wrong may be mended by a change of either: the judgement begins anew, and what joins then decides.
-    change(&driver, "ec2nodeclasses", &json!({ "tags": { "mended": "true" } }));
+    change(&driver, &NODE_CLASSES, &json!({ "tags": { "fixed": "true" } }));
     wait(&mut driver, 300, "it begins anew", |it| is(it, "Unknown", "AwaitingReconciliation"));
     wait(&mut driver, 1200, "a machine of the new class joins", |it| is(it, "True", "NodeRegistrationHealthy"));
-    change(&driver, "nodepools", &json!({ "template": { "metadata": { "labels": { "team": "a" } } } }));
+    change(&driver, &NODE_POOLS, &json!({ "template": { "metadata": { "labels": { "team": "a" } } } }));
     wait(&mut driver, 120, "it begins anew", |it| is(it, "Unknown", "AwaitingReconciliation"));
     wait(&mut driver, 1800, "a machine of the new template joins", |it| is(it, "True", "NodeRegistrationHealthy"));
 }

@@ -15,10 +15,11 @@ use nodeless_operations::plan::decode_command;
 use nodeless_ports::Claims as _;
 use nodeless_telemetry::Null;
 use nodeless_world::WorldOptions;
+use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use support::{create, custom, list, picture, running, start_in, within};
+use support::{create, list, picture, running, start_in, within};
 
 fn deployment(name: &str, replicas: usize, node_selector: &Value) -> Value {
     json!({
@@ -101,13 +102,12 @@ fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
     assert_eq!(nodes_in(&driver, &away), before, "{}", picture(&mut driver));
 
     // One that is deleted by hand keeps its instance, and its claim is not lost.
-    let claim = list(&driver, &custom("nodeclaims"))[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let claim = list(&driver, &NODE_CLAIMS)[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let options = nodeless_fake_kubernetes::DeleteOptions::default();
-    driver.world().api().delete(&custom("nodeclaims"), "", &claim, &options).unwrap();
+    driver.world().api().delete(&NODE_CLAIMS, "", &claim, &options).unwrap();
     let margin = until.saturating_sub(SignedDuration::from_secs(1)).unwrap();
     driver.advance_to(margin).unwrap();
-    let is_there =
-        |it: &Driver| list(it, &custom("nodeclaims")).iter().any(|found| found["metadata"]["name"] == claim.as_str());
+    let is_there = |it: &Driver| list(it, &NODE_CLAIMS).iter().any(|found| found["metadata"]["name"] == claim.as_str());
     assert!(is_there(&driver) && nodes_in(&driver, &away) == before, "{}", picture(&mut driver));
 
     // The shift ends by itself, which nobody tells: the next sweep sees it.
@@ -173,7 +173,7 @@ fn commands_under_way_launch_nothing_into_a_zone_once_it_is_shifted_away_from() 
         } });
         let change = |it: &Driver, to: &Value| {
             let options = PatchOptions::default();
-            it.world().api().patch(&custom("nodepools"), "", "default", None, PatchType::Merge, to, &options).unwrap();
+            it.world().api().patch(&NODE_POOLS, "", "default", None, PatchType::Merge, to, &options).unwrap();
         };
         change(&driver, &small);
         create(&driver, &DEPLOYMENTS, deployment("web", 3, &json!({})));

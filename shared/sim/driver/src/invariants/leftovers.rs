@@ -7,6 +7,7 @@ use nodeless_fake_kubernetes::ListOptions;
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{NodeClaim, Phase, ResourceList, labels};
 use nodeless_ports::Claims as _;
+use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,8 +50,7 @@ fn taints(driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
 
 /// NodeClaim objects without a claim in the table, and the other way round.
 fn mirrors(driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
-    let Ok(resource) = crate::scenarios::actions::resource("NodeClaim") else { return Vec::new() };
-    let objects = driver.world().api().list(&resource, &ListOptions::default()).map(|list| list.items);
+    let objects = driver.world().api().list(&NODE_CLAIMS, &ListOptions::default()).map(|list| list.items);
     let objects = objects.unwrap_or_default();
     let shown: BTreeSet<&str> = objects.iter().map(|object| text(object, "/metadata/name")).collect();
     let kept: BTreeSet<&str> =

@@ -10,6 +10,7 @@ use nodeless_fake_kubernetes::resource as known;
 use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource, Status};
 use nodeless_ports::ErrorKind;
 use nodeless_world::random::Random;
+use nodeless_world::resources;
 use serde_json::{Value, json};
 
 /// Shortages and zonal shifts that are in effect.
@@ -38,14 +39,10 @@ impl ActiveFaults {
 
 /// The resource of a kind.
 pub(crate) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
+    if let Some(custom) = resources::ALL.into_iter().find(|resource| resource.kind == kind) {
+        return Ok(custom);
+    }
     Ok(match kind {
-        "NodePool" => Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false),
-        "NodeClaim" => Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false),
-        "NodeOverlay" => Resource::custom("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", false),
-        "CapacityBuffer" => {
-            Resource::custom("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", true)
-        }
-        "EC2NodeClass" => Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false),
         "Deployment" => known::DEPLOYMENTS,
         "StatefulSet" => known::STATEFUL_SETS,
         "DaemonSet" => known::DAEMON_SETS,

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::Outcome;
-use crate::scenarios::actions::resource;
 use futures::FutureExt as _;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
@@ -15,6 +14,7 @@ use nodeless_operations::plan::encode_command;
 use nodeless_ports::Claims as _;
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};
+use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};
 use std::collections::BTreeSet;
 
 const CALM: &str = r#"
@@ -132,9 +132,8 @@ fn what_ec2_runs_may_not_pass_a_limit() {
         (json!({ "nodeless.sh/dollars-per-hour": "0.2" }), Value::Null),
     ] {
         let mut run = calm();
-        let pool = resource("NodePool").unwrap();
         let change = json!({ "metadata": { "annotations": annotation }, "spec": { "limits": limits } });
-        patch(&run, &pool, "", "general", &change);
+        patch(&run, &NODE_POOLS, "", "general", &change);
         let mut claim = claims(&run).remove(0);
         claim.status.looked_after = Some(run.driver.world().now());
         write(&run, &claim);
@@ -147,9 +146,8 @@ fn what_leaves_by_force_does_not_count_against_a_limit() {
     for (reason, counts) in [(TerminationReason::Interrupted, false), (TerminationReason::Drifted, true)] {
         let mut run = calm();
         let all = claims(&run);
-        let pool = resource("NodePool").unwrap();
         let change = json!({ "spec": { "limits": { "nodes": (all.len() - 1).to_string() } } });
-        patch(&run, &pool, "", "general", &change);
+        patch(&run, &NODE_POOLS, "", "general", &change);
         let mut claim = all[0].clone();
         leave(&run, &mut claim, reason);
         assert_eq!(broken(&mut run).contains("the limits of NodePools hold"), counts, "{reason:?}");
@@ -173,7 +171,7 @@ fn a_budget_whose_window_begins_after_the_decision_does_not_hold_it_up() {
     // What a command says of when it was validated, how long it was there when its node left, and whether that is wrong.
     for (validated, seen, wrong) in [(-1, 5, false), (1, 5, true), (-1, 120, true), (-3_600, 5, false)] {
         let mut run = calm();
-        patch(&run, &resource("NodePool").unwrap(), "", "general", &change);
+        patch(&run, &NODE_POOLS, "", "general", &change);
         let mut claim = claims(&run).remove(0);
         let since = after(run.driver.world().now(), SignedDuration::from_secs(validated));
         command_of(&run, "first", &[&claim], Vec::new(), CommandPhase::Draining, since);
@@ -517,10 +515,9 @@ fn what_is_left_over_in_a_world_at_rest_is_told() {
     assert!(gone.contains("no claim in the table is that of NodeClaim general-"), "{gone}");
     let unseen = told(&|run| {
         let name = claims(run).remove(0).name;
-        let resource = resource("NodeClaim").unwrap();
         let finalizers = json!({ "metadata": { "finalizers": null } });
-        patch(run, &resource, "", &name, &finalizers);
-        run.driver.world().api().delete(&resource, "", &name, &DeleteOptions::default()).unwrap();
+        patch(run, &NODE_CLAIMS, "", &name, &finalizers);
+        run.driver.world().api().delete(&NODE_CLAIMS, "", &name, &DeleteOptions::default()).unwrap();
     });
     assert!(unseen.contains("nobody sees claim general-"), "{unseen}");
 }

@@ -8,21 +8,10 @@ use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
 use nodeless_ports::Claims as _;
 use nodeless_telemetry::Null;
 use nodeless_world::memory::Faults;
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use nodeless_world::{World, WorldOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-pub fn custom(plural: &str) -> Resource {
-    match plural {
-        "nodepools" => Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false),
-        "nodeclaims" => Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false),
-        "nodeoverlays" => Resource::custom("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", false),
-        "capacitybuffers" => {
-            Resource::custom("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", true)
-        }
-        _ => Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false),
-    }
-}
 
 pub fn start() -> Driver {
     start_in(WorldOptions::default())
@@ -33,7 +22,7 @@ pub fn start_in(options: WorldOptions) -> Driver {
     let driver = Driver::new(world, Schedule::default(), Arc::new(Null), Faults::default());
     create(
         &driver,
-        &custom("ec2nodeclasses"),
+        &NODE_CLASSES,
         json!({
             "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
             "spec": {
@@ -45,7 +34,7 @@ pub fn start_in(options: WorldOptions) -> Driver {
     );
     create(
         &driver,
-        &custom("nodepools"),
+        &NODE_POOLS,
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
             "spec": {

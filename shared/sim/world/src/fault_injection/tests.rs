@@ -36,7 +36,7 @@ fn claim(name: &str) -> NodeClaim {
 struct Notes(Mutex<Vec<String>>);
 
 impl Observer for Notes {
-    fn observer(&self, effect: &Effect) {
+    fn after(&self, effect: &Effect) {
         self.0.lock().unwrap().push(format!("{} {} {}", effect.operation, effect.subject, effect.accepted));
     }
 }
