@@ -70,6 +70,15 @@ fn fakes_link_no_sdk_and_nothing_that_decides() {
 }
 
 #[test]
+fn core_links_nothing_above_it() {
+    for package in PURE {
+        for other in linked(package).iter().filter(|other| other.starts_with("nodeless-")) {
+            assert!(PURE.contains(&other.as_str()) || other == "nodeless-api", "{package} links {other}");
+        }
+    }
+}
+
+#[test]
 fn the_ec2_sdk_is_linked_by_those_who_call_ec2() {
     for package in FUNCTIONS {
         let calls_ec2 = ["lifecycle", "catalog"].contains(&package);

@@ -6,6 +6,7 @@
 //! - [`crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
+//! - [`view`]: a cluster at one moment, decoded, as a plan reads it.
 //! - [`hash`]: the hashes by which static drift is found.
 //!
 //! # Decoding lists
@@ -28,6 +29,7 @@ pub mod nodeoverlay;
 pub mod nodepool;
 mod rules;
 pub mod slim;
+pub mod view;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use common::{

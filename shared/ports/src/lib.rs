@@ -9,8 +9,6 @@ pub mod claims;
 pub mod clock;
 pub mod cloud;
 pub mod cluster;
-pub mod error;
-pub mod launch_check;
 pub mod queue;
 pub mod zonal_shift;
 
@@ -19,7 +17,7 @@ pub use claims::Claims;
 pub use clock::Clock;
 pub use cloud::Cloud;
 pub use cluster::Cluster;
-pub use error::{ErrorKind, PortError};
-pub use launch_check::{LaunchAnswer, LaunchCheck, Refusal};
+pub use nodeless_model::error::{ErrorKind, PortError};
+pub use nodeless_model::launch_check::{LaunchAnswer, LaunchCheck, Refusal};
 pub use queue::Queue;
 pub use zonal_shift::{ShiftedZone, StoredZonalShifts, ZonalShift, ZonalShifts};

@@ -1,16 +1,13 @@
 //! Moving pods, and the volumes that a node waits for.
 
 use super::objects::{self, failed, get, read, refuse_doubt};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use nodeless_fake_kubernetes::resource::{PERSISTENT_VOLUME_CLAIMS, PODS};
 use nodeless_fake_kubernetes::{ApiServer, DeleteOptions};
-use nodeless_model::{Pod, Taint};
+use nodeless_model::Pod;
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
 use std::collections::BTreeSet;
-
-/// A pod that is still there so long after its grace period has no kubelet any more.
-const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// Asks for an eviction.
 pub(super) fn evict(api: &ApiServer, pod: &PodRef) -> Result<Eviction, PortError> {
@@ -44,7 +41,7 @@ pub(super) fn volume_attachments(
     let (all, invalid) = read(api, &objects::ALL_VOLUME_ATTACHMENTS)?;
     refuse_doubt(true, &invalid)?;
     let mut staying = BTreeSet::new();
-    for pod in pods.iter().filter(|pod| !is_drained(pod, now)) {
+    for pod in pods.iter().filter(|pod| !pod.holds_drain(now)) {
         for claim in &pod.volume_claims {
             let operation = "Kubernetes get PersistentVolumeClaim";
             let object = get(api, operation, &PERSISTENT_VOLUME_CLAIMS, &pod.namespace, &claim.claim_name)?;
@@ -62,12 +59,4 @@ pub(super) fn volume_attachments(
         .collect();
     attached.retain(|attachment| attachment.persistent_volume.as_ref().is_none_or(|volume| !staying.contains(volume)));
     Ok(attached)
-}
-
-/// Whether a drain waits for the pod to go.
-fn is_drained(pod: &Pod, now: Timestamp) -> bool {
-    let disrupted = Taint::disrupted();
-    let tolerates = pod.tolerations.iter().any(|toleration| toleration.tolerates(&disrupted));
-    let is_stuck = pod.deletion_timestamp.is_some_and(|end| now.duration_since(end) > STUCK_AFTER);
-    !(tolerates || is_stuck || pod.is_owned_by_node() || pod.is_terminal())
 }
