@@ -1,4 +1,4 @@
-//! The claims table, the source of the catalog and ARC, with mishaps.
+//! The claims table, the source of the catalog and ARC, with faults.
 
 use super::FaultInjection;
 use async_trait::async_trait;
@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The Claims port with mishaps in its way.
+/// The Claims port with faults in its way.
 #[derive(Clone)]
-pub struct ChaoticClaims {
+pub struct FaultyClaims {
     /// The port itself.
     pub inner: Arc<dyn Claims>,
     /// What goes wrong.
@@ -27,7 +27,7 @@ pub struct ChaoticClaims {
 }
 
 #[async_trait]
-impl Claims for ChaoticClaims {
+impl Claims for FaultyClaims {
     async fn list(&self) -> Result<Vec<NodeClaim>, PortError> {
         self.fault_injection.read("claims list", self.inner.list()).await
     }
@@ -248,9 +248,9 @@ fn names<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>) -> String {
     names.join(" ")
 }
 
-/// The CatalogSource port with mishaps in its way.
+/// The CatalogSource port with faults in its way.
 #[derive(Clone)]
-pub struct ChaoticCatalogSource {
+pub struct FaultyCatalogSource {
     /// The port itself.
     pub inner: Arc<dyn CatalogSource>,
     /// What goes wrong.
@@ -258,7 +258,7 @@ pub struct ChaoticCatalogSource {
 }
 
 #[async_trait]
-impl CatalogSource for ChaoticCatalogSource {
+impl CatalogSource for FaultyCatalogSource {
     async fn catalog(&self, previous: Option<&Catalog>) -> Result<Catalog, PortError> {
         self.fault_injection.read("source catalog", self.inner.catalog(previous)).await
     }
@@ -273,9 +273,9 @@ impl CatalogSource for ChaoticCatalogSource {
     }
 }
 
-/// The ZonalShifts port with mishaps in its way.
+/// The ZonalShifts port with faults in its way.
 #[derive(Clone)]
-pub struct ChaoticZonalShifts {
+pub struct FaultyZonalShifts {
     /// The port itself.
     pub inner: Arc<dyn ZonalShifts>,
     /// What goes wrong.
@@ -283,7 +283,7 @@ pub struct ChaoticZonalShifts {
 }
 
 #[async_trait]
-impl ZonalShifts for ChaoticZonalShifts {
+impl ZonalShifts for FaultyZonalShifts {
     async fn applied(&self) -> Result<Vec<ZonalShift>, PortError> {
         self.fault_injection.read("arc zonal shifts", self.inner.applied()).await
     }

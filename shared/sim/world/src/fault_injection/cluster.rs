@@ -1,4 +1,4 @@
-//! The cluster with mishaps.
+//! The cluster with faults.
 
 use super::FaultInjection;
 use async_trait::async_trait;
@@ -12,8 +12,8 @@ use nodeless_ports::{Cluster, PortError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The Cluster port with mishaps in its way.
-pub struct ChaoticCluster {
+/// The Cluster port with faults in its way.
+pub struct FaultyCluster {
     inner: Arc<dyn Cluster>,
     fault_injection: FaultInjection,
     /// The last view, and when each part of it was true.
@@ -76,8 +76,8 @@ impl Part {
     }
 }
 
-impl ChaoticCluster {
-    /// This port, with these mishaps in its way.
+impl FaultyCluster {
+    /// This port, with these faults in its way.
     #[must_use]
     pub fn new(inner: Arc<dyn Cluster>, fault_injection: FaultInjection) -> Self {
         Self { inner, fault_injection, last: Mutex::default() }
@@ -85,7 +85,7 @@ impl ChaoticCluster {
 }
 
 #[async_trait]
-impl Cluster for ChaoticCluster {
+impl Cluster for FaultyCluster {
     /// Watches may lag, all of them or each by itself: so what the view has of a kind may be what it had before.
     async fn view(&self) -> Result<ClusterView, PortError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,26 +1,25 @@
-//! What happens from outside, and when: drawn before the run begins, so that nothing in the run changes it.
+//! When what happens: drawn from the seed before the run begins, so that nothing in the run changes it.
 
-use super::durations;
-use super::scenario::{BadMachines, Deed, Outage, Scale, Scenario, ScenarioError, Shortage};
+use super::{Action, BadMachines, Outage, Scale, Scenario, ScenarioError, Shortage, durations};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_world::random::Random;
 use std::collections::BTreeMap;
 
-/// Something that happens from outside.
+/// A change from outside.
 #[derive(Clone, Debug)]
-pub(super) enum Happening {
+pub(crate) enum Entry {
     Scale { kind: String, namespace: String, name: String, replicas: u32 },
-    Deed(Deed),
+    Action(Action),
 }
 
-/// Happenings by their time, and by their number where the time is the same.
+/// Entries by time, and by number where the time is the same.
 #[derive(Debug, Default)]
-pub(super) struct Timeline {
-    entries: BTreeMap<(Timestamp, usize), Happening>,
+pub(crate) struct Timeline {
+    entries: BTreeMap<(Timestamp, usize), Entry>,
 }
 
 impl Timeline {
-    pub(super) fn new(scenario: &Scenario, seed: u64, hours: u32) -> Result<Self, ScenarioError> {
+    pub(crate) fn new(scenario: &Scenario, seed: u64, hours: u32) -> Result<Self, ScenarioError> {
         let mut timeline = Self::default();
         let end = after(scenario.start, SignedDuration::from_hours(i64::from(hours)));
         let shares = scenario.scale.iter().map(|scale| ("scale", &scale.name, scale.jitter));
@@ -47,28 +46,28 @@ impl Timeline {
                 if at >= end {
                     break;
                 }
-                timeline.add(at, Happening::Deed(Deed::Apply(jobs.object(number))));
+                timeline.add(at, Entry::Action(Action::Apply(jobs.object(number))));
             }
         }
         for action in &scenario.actions {
-            timeline.add(after(scenario.start, action.after), Happening::Deed(action.what.clone()));
+            timeline.add(after(scenario.start, action.after), Entry::Action(action.action.clone()));
         }
         timeline.add_faults(scenario, seed, hours);
         timeline.entries.retain(|(at, _), _| *at < end);
         Ok(timeline)
     }
 
-    fn add(&mut self, at: Timestamp, what: Happening) {
+    fn add(&mut self, at: Timestamp, what: Entry) {
         self.entries.insert((at, self.entries.len()), what);
     }
 
-    /// When something happens next.
-    pub(super) fn next(&self) -> Option<Timestamp> {
+    /// When the next entry is due.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
         self.entries.keys().next().map(|(at, _)| *at)
     }
 
-    /// Takes what happens until now.
-    pub(super) fn take(&mut self, now: Timestamp) -> Vec<Happening> {
+    /// Takes the entries that are due.
+    pub(crate) fn take(&mut self, now: Timestamp) -> Vec<Entry> {
         let mut due = Vec::new();
         while let Some(first) = self.entries.first_entry().filter(|first| first.key().0 <= now) {
             due.push(first.remove());
@@ -88,14 +87,14 @@ impl Timeline {
         }
         let add = |timeline: &mut Self, at: Timestamp, replicas: u32, random: &mut Random| {
             let late = spread(SignedDuration::from_hours(1), scale.jitter, random) - SignedDuration::from_hours(1);
-            let happening = Happening::Scale {
+            let entry = Entry::Scale {
                 kind: scale.kind.clone(),
                 namespace: scale.namespace.clone(),
                 name: scale.name.clone(),
                 replicas: jittered(replicas, scale.jitter, random),
             };
             let at = if scale.jitter > 0.0 && !scale.daily.is_empty() { after(at, late) } else { at };
-            timeline.add(at.max(scenario.start), happening);
+            timeline.add(at.max(scenario.start), entry);
         };
         for (text, replicas) in &scale.daily {
             let of_day = time_of_day(text).ok_or_else(|| {
@@ -121,37 +120,37 @@ impl Timeline {
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
         let rates: [(&str, f64, Draw); 11] = [
-            ("spot", faults.spot_interruptions_per_hour, |_, _| Deed::InterruptSpot(1)),
-            ("rebalance", faults.rebalances_per_hour, |_, _| Deed::RebalanceSpot(1)),
+            ("spot", faults.spot_interruptions_per_hour, |_, _| Action::InterruptSpot(1)),
+            ("rebalance", faults.rebalances_per_hour, |_, _| Action::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
             ("outage", faults.outages_per_hour, outage),
-            ("machine", faults.machine_failures_per_hour, |_, _| Deed::KillMachines(1)),
-            ("silent machine", faults.silent_machines_per_hour, |_, _| Deed::SilenceMachines(1)),
-            ("impaired machine", faults.impaired_machines_per_hour, |_, _| Deed::ImpairMachines(1)),
+            ("machine", faults.machine_failures_per_hour, |_, _| Action::KillMachines(1)),
+            ("silent machine", faults.silent_machines_per_hour, |_, _| Action::SilenceMachines(1)),
+            ("impaired machine", faults.impaired_machines_per_hour, |_, _| Action::ImpairMachines(1)),
             ("bad machine", faults.bad_machines_per_hour, bad_machines),
-            ("claim", faults.deleted_claims_per_hour, |_, _| Deed::DeleteNodeClaims(1)),
-            ("node", faults.deleted_nodes_per_hour, |_, _| Deed::DeleteNodes(1)),
-            ("image", faults.new_images_per_day / 24.0, |_, _| Deed::NewImages(1)),
+            ("claim", faults.deleted_claims_per_hour, |_, _| Action::DeleteNodeClaims(1)),
+            ("node", faults.deleted_nodes_per_hour, |_, _| Action::DeleteNodes(1)),
+            ("image", faults.new_images_per_day / 24.0, |_, _| Action::NewImages(1)),
         ];
-        for (purpose, per_hour, deed) in rates {
+        for (purpose, per_hour, action) in rates {
             let mut random = Random::of(seed, purpose);
             for minute in 0..i64::from(hours) * 60 {
                 // More than one a minute is a certainty each minute: no rate here is as high.
                 if random.happens(per_hour / 60.0) {
                     let seconds = i64::try_from(random.below(60)).unwrap_or(0);
                     let at = after(scenario.start, SignedDuration::from_secs(minute * 60 + seconds));
-                    let what = deed(scenario, &mut random);
-                    self.add(at, Happening::Deed(what));
+                    let what = action(scenario, &mut random);
+                    self.add(at, Entry::Action(what));
                 }
             }
         }
     }
 }
 
-/// Draws what exactly happens.
-type Draw = fn(&Scenario, &mut Random) -> Deed;
+/// Draws the details of an action.
+type Draw = fn(&Scenario, &mut Random) -> Action;
 
-fn shortage(scenario: &Scenario, random: &mut Random) -> Deed {
+fn shortage(scenario: &Scenario, random: &mut Random) -> Action {
     const SIZES: [&str; 4] = ["large", "xlarge", "2xlarge", "4xlarge"];
     const FAMILIES: [&str; 6] = ["m6i", "c6i", "r6i", "m7i", "c7i", "m7g"];
     let families: Vec<String> = if scenario.instance_families.is_empty() {
@@ -168,31 +167,38 @@ fn shortage(scenario: &Scenario, random: &mut Random) -> Deed {
     // Nothing at all, or one or two machines more: then a launch of several gets fewer than it asked for.
     let left = u64::try_from(lasts.as_secs() % 3).unwrap_or(0);
     match random.below(3) {
-        0 => Deed::Shortage(Shortage { instance_type, zone, capacity_type: None, left, lasts }),
-        1 => {
-            Deed::Shortage(Shortage { instance_type: None, zone, capacity_type: Some("spot".to_owned()), left, lasts })
-        }
-        _ => Deed::Shortage(Shortage { instance_type, zone: None, capacity_type: None, left, lasts }),
+        0 => Action::Shortage(Shortage { instance_type, zone, capacity_type: None, left, lasts }),
+        1 => Action::Shortage(Shortage {
+            instance_type: None,
+            zone,
+            capacity_type: Some("spot".to_owned()),
+            left,
+            lasts,
+        }),
+        _ => Action::Shortage(Shortage { instance_type, zone: None, capacity_type: None, left, lasts }),
     }
 }
 
-fn outage(_: &Scenario, random: &mut Random) -> Deed {
+fn outage(_: &Scenario, random: &mut Random) -> Action {
     const SERVICES: [&str; 6] = ["claims", "cluster", "cloud", "cloud launch", "cluster evict", "queue"];
     let of = random.pick(&SERVICES).copied().unwrap_or("cloud").to_owned();
     let lasts = SignedDuration::from_secs(i64::try_from(20 + random.below(160)).unwrap_or(20));
-    Deed::Outage(Outage { of, lasts })
+    Action::Outage(Outage { of, lasts })
 }
 
-fn bad_machines(_: &Scenario, random: &mut Random) -> Deed {
+fn bad_machines(_: &Scenario, random: &mut Random) -> Action {
     const FAULTS: [&str; 3] = ["neverStarts", "neverJoins", "failsToStart"];
-    Deed::BadMachines(BadMachines { fault: random.pick(&FAULTS).copied().unwrap_or("neverJoins").to_owned(), count: 1 })
+    Action::BadMachines(BadMachines {
+        fault: random.pick(&FAULTS).copied().unwrap_or("neverJoins").to_owned(),
+        count: 1,
+    })
 }
 
 fn value(field: &str, why: &str) -> ScenarioError {
     ScenarioError::Value { field: field.to_owned(), why: why.to_owned() }
 }
 
-pub(super) fn after(at: Timestamp, duration: SignedDuration) -> Timestamp {
+pub(crate) fn after(at: Timestamp, duration: SignedDuration) -> Timestamp {
     at.saturating_add(duration).unwrap_or(Timestamp::MAX)
 }
 
@@ -232,8 +238,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_draws_the_same_happenings() {
-        let scenario = Scenario::built_in("storm").unwrap();
+    fn the_same_seed_draws_the_same_entries() {
+        let scenario = Scenario::built_in("faults").unwrap();
         let text = |seed| format!("{:?}", Timeline::new(&scenario, seed, 3).unwrap());
         assert_eq!(text(1), text(1));
         assert_ne!(text(1), text(2));

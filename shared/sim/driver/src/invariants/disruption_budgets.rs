@@ -1,6 +1,6 @@
-//! What disruption budgets allow, reckoned from a NodePool's JSON by nothing that decides.
+//! What disruption budgets allow, computed from the JSON of a NodePool.
 
-use super::durations;
+use crate::scenarios::durations;
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(super) fn allowed(pool: &Value, reason: &str, nodes: usize, times: &[Timesta
 }
 
 /// Whether a budget holds at a time: always without a schedule, and for its duration after each minute of its schedule.
-/// One whose schedule is not understood here counts as not in force, so that it is never wrongly held against anybody.
+/// One whose schedule is not understood here counts as not in force, so that no violation is reported in error.
 fn is_in_force(budget: &Value, at: Timestamp) -> bool {
     let Some(schedule) = budget.get("schedule").and_then(Value::as_str) else { return true };
     let duration = budget.get("duration").and_then(Value::as_str).map(durations::parse);

@@ -1,12 +1,13 @@
 //! What must not be left over once a world has come to rest: traces of work that nobody goes on with.
 
-use super::watch::text;
-use crate::Controller;
+use super::text;
+use crate::Driver;
 use futures::FutureExt as _;
 use nodeless_fake_kubernetes::ListOptions;
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{NodeClaim, Phase, ResourceList, labels};
 use nodeless_ports::Claims as _;
+use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,26 +15,26 @@ use std::collections::{BTreeMap, BTreeSet};
 const CENT_FRACTION: f64 = 1e-4;
 
 /// Everything that is left over, in words.
-pub(super) fn leftovers(controller: &Controller) -> Vec<String> {
-    let claims = controller.claims().snapshot();
-    let mut found = commands(controller, &claims);
-    found.extend(taints(controller, &claims));
-    found.extend(mirrors(controller, &claims));
-    found.extend(usage(controller, &claims));
+pub(crate) fn leftovers(driver: &Driver) -> Vec<String> {
+    let claims = driver.claims().snapshot();
+    let mut found = commands(driver, &claims);
+    found.extend(taints(driver, &claims));
+    found.extend(mirrors(driver, &claims));
+    found.extend(usage(driver, &claims));
     found
 }
 
 /// Commands that neither end nor go on, and claims that one of them has taken.
-fn commands(controller: &Controller, claims: &[NodeClaim]) -> Vec<String> {
-    let stored = controller.claims().commands_now();
+fn commands(driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
+    let stored = driver.claims().commands_now();
     let held = claims.iter().filter(|claim| !claim.phase.is_leaving() && claim.status.command.is_some());
     let held = held.map(|claim| format!("claim {} is held by command {:?}", claim.name, claim.status.command));
     stored.iter().map(|command| format!("command {} is there: {}", command.id, command.summary)).chain(held).collect()
 }
 
 /// Nodes that no pod may come to although nobody takes them away.
-fn taints(controller: &Controller, claims: &[NodeClaim]) -> Vec<String> {
-    let nodes = controller.world().api().list(&NODES, &ListOptions::default()).map(|list| list.items);
+fn taints(driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
+    let nodes = driver.world().api().list(&NODES, &ListOptions::default()).map(|list| list.items);
     let tainted = |node: &&std::sync::Arc<Value>| {
         let taints = node.pointer("/spec/taints").and_then(Value::as_array);
         taints.into_iter().flatten().any(|taint| taint["key"] == labels::DISRUPTED_TAINT)
@@ -48,9 +49,8 @@ fn taints(controller: &Controller, claims: &[NodeClaim]) -> Vec<String> {
 }
 
 /// NodeClaim objects without a claim in the table, and the other way round.
-fn mirrors(controller: &Controller, claims: &[NodeClaim]) -> Vec<String> {
-    let Ok(resource) = super::deeds::resource("NodeClaim") else { return Vec::new() };
-    let objects = controller.world().api().list(&resource, &ListOptions::default()).map(|list| list.items);
+fn mirrors(driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
+    let objects = driver.world().api().list(&NODE_CLAIMS, &ListOptions::default()).map(|list| list.items);
     let objects = objects.unwrap_or_default();
     let shown: BTreeSet<&str> = objects.iter().map(|object| text(object, "/metadata/name")).collect();
     let kept: BTreeSet<&str> =
@@ -63,8 +63,8 @@ fn mirrors(controller: &Controller, claims: &[NodeClaim]) -> Vec<String> {
 }
 
 /// NodePools whose counters are not the sum of their claims: the limits would hold too early, or too late.
-fn usage(controller: &Controller, claims: &[NodeClaim]) -> Vec<String> {
-    let counted = controller.claims().usage().now_or_never().and_then(Result::ok).unwrap_or_default();
+fn usage(driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
+    let counted = driver.claims().usage().now_or_never().and_then(Result::ok).unwrap_or_default();
     let mut sums: BTreeMap<&str, (ResourceList, f64)> = BTreeMap::new();
     for claim in claims {
         let sum = sums.entry(&claim.node_pool).or_default();

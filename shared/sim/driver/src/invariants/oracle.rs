@@ -1,10 +1,12 @@
 //! What must hold after every step.
 
-use super::order::Order;
-use super::scenario::Scenario;
-use super::watch::{condition as condition_of, text};
-use super::{Violation, budgets};
-use crate::{Controller, Outcome};
+use super::commands::CommandChecks;
+use super::{
+    DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPLAINED, LIMITS, NO_ORPHANS, ONE_INSTANCE, PODS_RUN, Violation,
+    condition as condition_of, disruption_budgets, text,
+};
+use crate::scenarios::Scenario;
+use crate::{Driver, Outcome};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{Change, ChangeKind, ListOptions};
@@ -19,10 +21,10 @@ const UNOWNED: SignedDuration = SignedDuration::from_mins(10);
 /// A plan has seen a pod that was pending for so long when the plan ended: batching, slow calls and stale views included.
 const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// How long a pod may wait for a place that it has.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(45);
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(45);
 /// How much longer it may for each machine of its own that never joins: until its claim gives it up, as in Karpenter, and the
 /// next one is planned.
-const GIVEN_UP: SignedDuration = SignedDuration::from_mins(16);
+const WAIT_PER_FAILURE: SignedDuration = SignedDuration::from_mins(16);
 /// How long back the greatest number of nodes of a pool counts for its budgets: a plan works on what was true when it began.
 const BUDGET_WINDOW: SignedDuration = SignedDuration::from_mins(5);
 
@@ -43,7 +45,7 @@ struct Pending {
 
 /// What EC2 runs for a NodePool.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sold {
+struct Running {
     cpus: f64,
     nodes: f64,
     dollars: f64,
@@ -51,12 +53,12 @@ struct Sold {
 
 /// Looks at a world from outside.
 #[derive(Debug)]
-pub(super) struct Checker {
+pub(crate) struct Oracle {
     seen: u64,
     claims_seen: u64,
     pending: BTreeMap<String, Pending>,
     /// How long pods waited for their node, in milliseconds.
-    pub(super) waits: Vec<i64>,
+    pub(crate) waits: Vec<i64>,
     /// Instances by the uid of the claim that they were written on.
     instances: BTreeMap<String, String>,
     /// The name of the claim that an instance was written on, by the instance's id.
@@ -68,18 +70,18 @@ pub(super) struct Checker {
     sizes: BTreeMap<String, Vec<(Timestamp, usize)>>,
     pools: BTreeMap<String, Value>,
     launched: BTreeSet<String>,
-    order: Order,
+    commands: CommandChecks,
     /// The pods that claims were made for. What a plan says is looked at a little later, when a claim of it may have gone again.
     nominated: BTreeMap<String, Vec<String>>,
     looked: Timestamp,
-    pub(super) violations: Vec<Violation>,
+    pub(crate) violations: Vec<Violation>,
 }
 
-impl Checker {
-    pub(super) fn new(scenario: &Scenario, controller: &Controller) -> Self {
+impl Oracle {
+    pub(crate) fn new(scenario: &Scenario, driver: &Driver) -> Self {
         let pools = scenario.objects.iter().filter(|object| object["kind"] == "NodePool");
         Self {
-            seen: controller.world().api().revision(),
+            seen: driver.world().api().revision(),
             claims_seen: 0,
             pending: BTreeMap::new(),
             waits: Vec::new(),
@@ -90,15 +92,15 @@ impl Checker {
             sizes: BTreeMap::new(),
             pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
             launched: BTreeSet::new(),
-            order: Order::default(),
+            commands: CommandChecks::default(),
             nominated: BTreeMap::new(),
-            looked: controller.world().now(),
+            looked: driver.world().now(),
             violations: Vec::new(),
         }
     }
 
     /// Number of instances that were ever launched, as far as was seen.
-    pub(super) fn launched(&self) -> usize {
+    pub(crate) fn launched(&self) -> usize {
         self.launched.len()
     }
 
@@ -107,9 +109,9 @@ impl Checker {
     }
 
     /// Looks at what changed since the last look.
-    pub(super) fn look(&mut self, controller: &Controller) {
-        let now = controller.world().now();
-        let api = controller.world().api();
+    pub(crate) fn check(&mut self, driver: &Driver) {
+        let now = driver.world().now();
+        let api = driver.world().api();
         if api.revision() != self.seen {
             let changes = api.watch_since(None, self.seen).unwrap_or_default();
             self.seen = api.revision();
@@ -119,18 +121,18 @@ impl Checker {
                 .filter(|change| change.resource.kind == "NodePool")
                 .for_each(|change| self.pool_changed(change));
         }
-        let revision = controller.claims().revision();
+        let revision = driver.claims().revision();
         let due = now.duration_since(self.looked) >= SignedDuration::from_secs(30);
         if revision != self.claims_seen || due {
             self.claims_seen = revision;
             self.looked = now;
-            let claims = controller.claims().snapshot();
+            let claims = driver.claims().snapshot();
             for claim in claims.iter().filter(|claim| !claim.spec.nominated_pods.is_empty()) {
                 self.nominated.entry(claim.name.clone()).or_insert_with(|| claim.spec.nominated_pods.clone());
             }
-            self.violations.extend(self.order.look(&controller.claims().commands_now(), &claims, now));
-            self.check_instances(controller, &claims, now);
-            self.check_choices(controller, &claims, now);
+            self.violations.extend(self.commands.check(&driver.claims().commands_now(), &claims, now));
+            self.check_instances(driver, &claims, now);
+            self.check_voluntary_disruption(driver, &claims, now);
         }
     }
 
@@ -177,23 +179,23 @@ impl Checker {
     }
 
     /// Looks at what operations said of themselves.
-    pub(super) fn take_outcomes(&mut self, outcomes: &[(Timestamp, Outcome)], controller: &Controller) {
+    pub(crate) fn take_outcomes(&mut self, outcomes: &[(Timestamp, Outcome)], driver: &Driver) {
         for (at, outcome) in outcomes {
             if let Outcome::Planned(Ok(report)) = outcome
                 && report.problems.is_empty()
             {
-                self.planned(*at, report, controller);
+                self.planned(*at, report, driver);
             }
         }
-        let now = controller.world().now();
+        let now = driver.world().now();
         let waited = |pod: &Pending| {
             let since = pod.last_refused.max(pod.marked).filter(|_| !pod.refused && pod.marked.is_some());
             since.map_or(SignedDuration::ZERO, |since| now.duration_since(since))
         };
-        let stuck = self.pending.values().filter(|pod| waited(pod) > PATIENCE);
+        let stuck = self.pending.values().filter(|pod| waited(pod) > LONGEST_WAIT);
         let stuck: Vec<String> = stuck
-            .map(|pod| (pod, self.dead_machines(&pod.key, controller)))
-            .filter(|(pod, dead)| waited(pod) > PATIENCE + GIVEN_UP * *dead)
+            .map(|pod| (pod, self.failed_instances(&pod.key, driver)))
+            .filter(|(pod, dead)| waited(pod) > LONGEST_WAIT + WAIT_PER_FAILURE * *dead)
             .map(|(pod, dead)| {
                 let waited = waited(pod).as_mins();
                 format!(
@@ -204,25 +206,25 @@ impl Checker {
             })
             .collect();
         for detail in stuck {
-            self.violated(now, "a pod that has a place comes to run", detail);
+            self.violated(now, PODS_RUN, detail);
         }
     }
 
     /// How many of the machines that were launched for a pod never join.
-    fn dead_machines(&self, pod: &str, controller: &Controller) -> i32 {
+    fn failed_instances(&self, pod: &str, driver: &Driver) -> i32 {
         let pods_of = |id: &str| self.nominated.get(self.machines.get(id)?);
-        let dead = controller.world().ec2().instances().into_iter().filter(|instance| !instance.joins);
-        let of_pod = dead.filter(|dead| pods_of(&dead.id).is_some_and(|pods| pods.iter().any(|it| it == pod)));
+        let dead = driver.world().ec2().instances().into_iter().filter(|instance| !instance.joins);
+        let of_pod = dead.filter(|instance| pods_of(&instance.id).is_some_and(|pods| pods.iter().any(|it| it == pod)));
         i32::try_from(of_pod.count()).unwrap_or(i32::MAX)
     }
 
-    fn planned(&mut self, at: Timestamp, report: &PlanReport, controller: &Controller) {
+    fn planned(&mut self, at: Timestamp, report: &PlanReport, driver: &Driver) {
         if self.pending.is_empty() {
             return;
         }
         let refused: BTreeSet<&str> = report.unschedulable.iter().map(|(pod, _)| pod.as_str()).collect();
         let placed: BTreeSet<&str> = report.placements.iter().map(|(pod, _)| pod.as_str()).collect();
-        let claims = controller.claims().snapshot();
+        let claims = driver.claims().snapshot();
         let names = claims.iter().map(|claim| &claim.name).chain(&report.created);
         let nominated: BTreeSet<&str> =
             names.filter_map(|name| self.nominated.get(name)).flatten().map(String::as_str).collect();
@@ -245,30 +247,30 @@ impl Checker {
             }
         }
         for detail in forgotten {
-            self.violated(at, "each pending pod has a claim or a reason within two plans", detail);
+            self.violated(at, EXPLAINED, detail);
         }
     }
 
-    fn check_instances(&mut self, controller: &Controller, claims: &[NodeClaim], now: Timestamp) {
+    fn check_instances(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
         let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
         for claim in claims {
             let Some(instance) = &claim.status.instance else { continue };
             if let Some(other) = owners.insert(&instance.id, &claim.name) {
                 let detail = format!("claims {other} and {} both have instance {}", claim.name, instance.id);
-                self.violated(now, "at most one instance a claim", detail);
+                self.violated(now, ONE_INSTANCE, detail);
             }
             self.machines.insert(instance.id.clone(), claim.name.clone());
             let known = self.instances.entry(claim.uid.clone()).or_insert_with(|| instance.id.clone());
             if *known != instance.id {
                 let detail = format!("claim {} had instance {known} and now has {}", claim.name, instance.id);
-                self.violated(now, "at most one instance a claim", detail);
+                self.violated(now, ONE_INSTANCE, detail);
             }
         }
-        let mut sold: BTreeMap<String, Sold> = BTreeMap::new();
+        let mut running: BTreeMap<String, Running> = BTreeMap::new();
         let mut unowned = BTreeMap::new();
         let mut groups: BTreeMap<String, u32> = BTreeMap::new();
-        let facts = controller.world().ec2().account().facts;
-        for instance in controller.world().ec2().instances() {
+        let facts = driver.world().ec2().account().facts;
+        for instance in driver.world().ec2().instances() {
             if let Some(group) = instance.tags.get(labels::LAUNCH_GROUP_TAG) {
                 *groups.entry(group.clone()).or_default() += 1;
             }
@@ -279,8 +281,8 @@ impl Checker {
             let cpus = facts.types.get(&instance.offering.instance_type).map_or(0, |facts| facts.vcpus());
             let owner =
                 claims.iter().find(|claim| Some(claim.name.as_str()) == owners.get(instance.id.as_str()).copied());
-            let counted = owner.is_none_or(|claim| !is_taken(claim));
-            let entry = sold.entry(pool.clone()).or_default();
+            let counted = owner.is_none_or(|claim| !leaves_involuntarily(claim));
+            let entry = running.entry(pool.clone()).or_default();
             #[expect(clippy::cast_precision_loss, reason = "numbers of CPUs are small")]
             let cpus = cpus as f64;
             if counted {
@@ -290,11 +292,11 @@ impl Checker {
             }
             if !owners.contains_key(instance.id.as_str()) {
                 // EC2 is asked for nothing in a zone that is shifted away from.
-                let waits = controller.world().is_shifted(&instance.offering.zone);
+                let waits = driver.world().is_shifted(&instance.offering.zone);
                 let since = self.unowned.get(&instance.id).copied().filter(|_| !waits).unwrap_or(now);
                 if now.duration_since(since) > UNOWNED {
                     let detail = format!("instance {} has no claim since {since}", instance.id);
-                    self.violated(now, "no instance is without a claim for more than ten minutes", detail);
+                    self.violated(now, NO_ORPHANS, detail);
                 }
                 unowned.insert(instance.id, since);
             }
@@ -305,16 +307,16 @@ impl Checker {
             let launched = groups.get(&group.id).copied().unwrap_or(0);
             if launched > group.size {
                 let detail = format!("{launched} instances were launched for group {} of {}", group.id, group.size);
-                self.violated(now, "at most one instance a claim", detail);
+                self.violated(now, ONE_INSTANCE, detail);
             }
         }
-        self.check_limits(&sold, now);
+        self.check_limits(&running, now);
     }
 
     /// What EC2 runs for a NodePool, less what leaves by force, against its limits of cpu, nodes and dollars per hour.
-    fn check_limits(&mut self, sold: &BTreeMap<String, Sold>, now: Timestamp) {
+    fn check_limits(&mut self, running: &BTreeMap<String, Running>, now: Timestamp) {
         let mut passed = Vec::new();
-        for (pool, sold) in sold {
+        for (pool, running) in running {
             let Some(object) = self.pools.get(pool) else { continue };
             let limits = &object["spec"]["limits"];
             let annotated = &object["metadata"]["annotations"]["nodeless.sh/dollars-per-hour"];
@@ -323,10 +325,10 @@ impl Checker {
                 other => other.as_f64(),
             };
             for (what, used, limit) in [
-                ("CPUs", sold.cpus, &limits["cpu"]),
-                ("nodes", sold.nodes, &limits["nodes"]),
-                ("dollars per hour", sold.dollars, &limits["nodeless.sh/dollars-per-hour"]),
-                ("dollars per hour", sold.dollars, annotated),
+                ("CPUs", running.cpus, &limits["cpu"]),
+                ("nodes", running.nodes, &limits["nodes"]),
+                ("dollars per hour", running.dollars, &limits["nodeless.sh/dollars-per-hour"]),
+                ("dollars per hour", running.dollars, annotated),
             ] {
                 // Prices are added up in another order than where they are counted.
                 if let Some(limit) = number(limit).filter(|limit| used > limit + 1e-6) {
@@ -334,12 +336,12 @@ impl Checker {
                 }
             }
         }
-        passed.into_iter().for_each(|detail| self.violated(now, "the limits of NodePools hold", detail));
+        passed.into_iter().for_each(|detail| self.violated(now, LIMITS, detail));
     }
 
     /// Each time that a claim begins to leave by choice, those that leave for the reason are counted against the budgets,
     /// and its pods are asked whether they forbade it.
-    fn check_choices(&mut self, controller: &Controller, claims: &[NodeClaim], now: Timestamp) {
+    fn check_voluntary_disruption(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
         let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
         for claim in claims.iter().filter(|claim| claim.status.node_name.is_some()) {
             *sizes.entry(&claim.node_pool).or_default() += 1;
@@ -350,29 +352,29 @@ impl Checker {
             history.push((now, *size));
         }
         let leaving: Vec<(&NodeClaim, &'static str)> =
-            claims.iter().filter_map(|claim| Some((claim, chosen(claim)?))).collect();
+            claims.iter().filter_map(|claim| Some((claim, voluntary_reason(claim)?))).collect();
         let mut wrong = Vec::new();
         for (claim, reason) in leaving.iter().filter(|(claim, _)| !self.leaving.contains(&claim.name)) {
             // A plan works on what was true when it was made.
             let taken = claim.condition(condition::DISRUPTION_REASON).map_or(now, |it| it.last_transition_time);
-            let decided = self.order.decided(claim, now).map_or(taken, |validated| validated.min(taken));
-            if let Some(violation) = self.order.leaves(claim, now) {
+            let decided = self.commands.decided(claim, now).map_or(taken, |validated| validated.min(taken));
+            if let Some(violation) = self.commands.leaves(claim, now) {
                 wrong.push((violation.invariant, violation.detail));
             }
-            if let Some(what) = forbidden(controller, claim, decided) {
+            if let Some(what) = do_not_disrupt_on(driver, claim, decided) {
                 let detail = format!("node of claim {} leaves for {reason}, and {what}", claim.name);
-                wrong.push(("nothing is disrupted that asks not to be", detail));
+                wrong.push((DO_NOT_DISRUPT, detail));
             }
             let pool = &claim.node_pool;
             let Some(object) = self.pools.get(pool) else { continue };
             let most = self.sizes.get(pool).and_then(|sizes| sizes.iter().map(|(_, size)| *size).max()).unwrap_or(0);
-            let allowed = budgets::allowed(object, reason, most, &[decided, now]);
+            let allowed = disruption_budgets::allowed(object, reason, most, &[decided, now]);
             let count = leaving.iter().filter(|(other, why)| other.node_pool == *pool && why == reason).count();
             if count > allowed {
                 let detail = format!(
                     "{count} nodes of NodePool {pool} leave for {reason}, and its budgets allow {allowed} of {most}"
                 );
-                wrong.push(("disruption budgets hold", detail));
+                wrong.push((DISRUPTION_BUDGETS, detail));
             }
         }
         self.leaving = leaving.iter().map(|(claim, _)| claim.name.clone()).collect();
@@ -380,20 +382,20 @@ impl Checker {
     }
 
     /// What still waits at the end of a time of rest although no plan gave a reason.
-    pub(super) fn unexplained(&self) -> Vec<String> {
+    pub(crate) fn unexplained(&self) -> Vec<String> {
         self.pending.values().filter(|pod| pod.marked.is_some() && !pod.refused).map(|pod| pod.key.clone()).collect()
     }
 
     /// How many pods have no node, and how many run.
-    pub(super) fn pods(&self, controller: &Controller) -> (usize, usize) {
-        let pods = controller.world().api().list(&PODS, &ListOptions::default());
+    pub(crate) fn pods(&self, driver: &Driver) -> (usize, usize) {
+        let pods = driver.world().api().list(&PODS, &ListOptions::default());
         let pods = pods.map(|list| list.items).unwrap_or_default();
         (self.pending.len(), pods.iter().filter(|pod| text(pod, "/status/phase") == "Running").count())
     }
 }
 
 /// Whether a node leaves although nobody here chose that: its NodePool may have another one from then on.
-fn is_taken(claim: &NodeClaim) -> bool {
+fn leaves_involuntarily(claim: &NodeClaim) -> bool {
     let reason = claim.status.termination.as_ref().filter(|_| claim.status.node_name.is_some()).map(|end| end.reason);
     let taken = ["expired", "interrupted", "unhealthy", "deleted", "garbage_collected"];
     claim.phase >= Phase::Draining && reason.is_some_and(|reason| taken.contains(&reason.as_str()))
@@ -401,7 +403,7 @@ fn is_taken(claim: &NodeClaim) -> bool {
 
 /// The reason, in the words of budgets, of a claim that leaves by choice. Karpenter no longer counts a node whose instance
 /// is being terminated: it has no pods any more.
-fn chosen(claim: &NodeClaim) -> Option<&'static str> {
+fn voluntary_reason(claim: &NodeClaim) -> Option<&'static str> {
     let end = claim.status.termination.as_ref().filter(|_| claim.phase == Phase::Draining)?;
     match end.reason {
         TerminationReason::Empty => Some("Empty"),
@@ -416,9 +418,9 @@ const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// What on a node asked that it should not be disrupted, when that was decided. Drift may take nodes whose pods have a time
 /// by which they must go.
-fn forbidden(controller: &Controller, claim: &NodeClaim, decided: Timestamp) -> Option<String> {
+fn do_not_disrupt_on(driver: &Driver, claim: &NodeClaim, decided: Timestamp) -> Option<String> {
     let name = claim.status.node_name.as_deref()?;
-    let api = controller.world().api();
+    let api = driver.world().api();
     let asks = |object: &Value| object["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true";
     if api.get(&NODES, "", name).is_ok_and(|node| asks(&node)) {
         return Some("the node asks not to be disrupted".to_owned());

@@ -1,7 +1,9 @@
 //! What came of a run.
 
-use super::{NOTES, Scenario, Violation};
+use super::MAX_NOTES;
 use crate::Outcome;
+use crate::invariants::Violation;
+use crate::scenarios::Scenario;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,7 +18,7 @@ pub struct Report {
     pub description: String,
     /// The seed.
     pub seed: u64,
-    /// How many hours it lasted; the time of rest at the end is not among them.
+    /// How many hours it lasted, without the time at the end in which it becomes quiescent.
     pub hours: u32,
     /// Dollars spent on instances in these hours.
     pub dollars: f64,
@@ -31,9 +33,9 @@ pub struct Report {
     /// How many plans were made, and how many failed.
     pub plans: (u64, u64),
     /// How many calls and messages did not go as they should.
-    pub mishaps: u64,
+    pub faults: u64,
     /// How many processes ended in the middle of their work.
-    pub deaths: u64,
+    pub killed: u64,
     /// How many writes the operations made.
     pub writes: u64,
     /// How often each API of AWS was called.
@@ -114,7 +116,7 @@ impl Report {
     }
 
     pub(super) fn note(&mut self, at: Timestamp, what: String) {
-        if self.notes.len() < NOTES {
+        if self.notes.len() < MAX_NOTES {
             self.notes.push(Note { at, what });
         }
     }

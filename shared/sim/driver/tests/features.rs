@@ -4,8 +4,9 @@
 mod support;
 
 use futures::FutureExt as _;
-use nodeless_driver::Controller;
-use nodeless_driver::simulate::{Run, Scenario};
+use nodeless_driver::Driver;
+use nodeless_driver::scenarios::Scenario;
+use nodeless_driver::simulation::Run;
 use nodeless_fake_aws::InstanceState;
 use nodeless_fake_kubernetes::resource::{
     DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_TEMPLATES, STATEFUL_SETS, STORAGE_CLASSES,
@@ -15,17 +16,18 @@ use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::Claims as _;
 use nodeless_telemetry::Null;
+use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use support::{create, custom, list, picture, running, start, within};
+use support::{create, list, picture, running, start, within};
 
 fn container(cpu: &str) -> Value {
     json!({ "name": "main", "image": "registry.k8s.io/pause:3.9",
         "resources": { "requests": { "cpu": cpu, "memory": "256Mi" } } })
 }
 
-fn alive(controller: &Controller) -> Vec<String> {
-    let instances = controller.world().ec2().instances();
+fn alive(driver: &Driver) -> Vec<String> {
+    let instances = driver.world().ec2().instances();
     let alive =
         instances.into_iter().filter(|it| !matches!(it.state, InstanceState::Terminated | InstanceState::ShuttingDown));
     alive.map(|it| it.offering.instance_type).collect()
@@ -42,19 +44,19 @@ fn deployment(name: &str, replicas: i64, cpu: &str) -> Value {
 }
 
 /// Waits for something, and says what stands where when it does not come.
-fn wait(controller: &mut Controller, seconds: i64, what: &str, holds: impl Fn(&Controller) -> bool) {
-    let limit = within(controller, seconds);
-    let came = controller.advance_until(limit, holds).unwrap();
-    assert!(came, "{what}: {}", picture(controller));
+fn wait(driver: &mut Driver, seconds: i64, what: &str, holds: impl Fn(&Driver) -> bool) {
+    let limit = within(driver, seconds);
+    let came = driver.advance_until(limit, holds).unwrap();
+    assert!(came, "{what}: {}", picture(driver));
 }
 
 #[test]
 fn a_stateful_set_gets_its_nodes_in_the_zone_of_its_volume() {
-    let mut controller = start();
-    controller.advance_to(within(&controller, 5)).unwrap();
+    let mut driver = start();
+    driver.advance_to(within(&driver, 5)).unwrap();
     // Of all zones the class allows one, so that chance cannot pass this test.
     create(
-        &controller,
+        &driver,
         &STORAGE_CLASSES,
         json!({ "metadata": { "name": "gp3" }, "provisioner": "ebs.csi.aws.com",
             "volumeBindingMode": "WaitForFirstConsumer",
@@ -62,7 +64,7 @@ fn a_stateful_set_gets_its_nodes_in_the_zone_of_its_volume() {
                 { "key": "topology.ebs.csi.aws.com/zone", "values": ["us-east-1b"] } ] }] }),
     );
     create(
-        &controller,
+        &driver,
         &STATEFUL_SETS,
         json!({
             "metadata": { "name": "db" },
@@ -75,75 +77,75 @@ fn a_stateful_set_gets_its_nodes_in_the_zone_of_its_volume() {
             },
         }),
     );
-    wait(&mut controller, 180, "it runs", |it| running(it) == 1);
-    let zone = |it: &Controller| list(it, &NODES)[0]["metadata"]["labels"]["topology.kubernetes.io/zone"].clone();
-    assert_eq!(zone(&controller), "us-east-1b");
-    assert_eq!(list(&controller, &PERSISTENT_VOLUME_CLAIMS)[0]["status"]["phase"], "Bound");
+    wait(&mut driver, 180, "it runs", |it| running(it) == 1);
+    let zone = |it: &Driver| list(it, &NODES)[0]["metadata"]["labels"]["topology.kubernetes.io/zone"].clone();
+    assert_eq!(zone(&driver), "us-east-1b");
+    assert_eq!(list(&driver, &PERSISTENT_VOLUME_CLAIMS)[0]["status"]["phase"], "Bound");
 
     // The class no longer says where; now the volume does. Its node goes, and the next one is in the same zone.
     let options = DeleteOptions::default();
-    let api = controller.world().api();
+    let api = driver.world().api();
     api.delete(&STORAGE_CLASSES, "", "gp3", &options).unwrap();
-    let claim = list(&controller, &custom("nodeclaims"))[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    api.delete(&custom("nodeclaims"), "", &claim, &options).unwrap();
-    wait(&mut controller, 400, "it runs again elsewhere", |it| {
-        let claims = list(it, &custom("nodeclaims"));
+    let claim = list(&driver, &NODE_CLAIMS)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    api.delete(&NODE_CLAIMS, "", &claim, &options).unwrap();
+    wait(&mut driver, 400, "it runs again elsewhere", |it| {
+        let claims = list(it, &NODE_CLAIMS);
         running(it) == 1 && claims.len() == 1 && claims[0]["metadata"]["name"] != claim.as_str()
     });
-    assert_eq!(zone(&controller), "us-east-1b");
-    assert_eq!(list(&controller, &PERSISTENT_VOLUMES).len(), 1, "the same volume");
+    assert_eq!(zone(&driver), "us-east-1b");
+    assert_eq!(list(&driver, &PERSISTENT_VOLUMES).len(), 1, "the same volume");
 }
 
 #[test]
 fn a_buffer_keeps_a_node_that_real_pods_take_and_that_is_made_up_for() {
-    let mut controller = start();
-    controller.advance_to(within(&controller, 5)).unwrap();
+    let mut driver = start();
+    driver.advance_to(within(&driver, 5)).unwrap();
     create(
-        &controller,
+        &driver,
         &POD_TEMPLATES,
         json!({ "metadata": { "name": "chunk" }, "template": { "spec": { "containers": [container("1")] } } }),
     );
     create(
-        &controller,
-        &custom("capacitybuffers"),
+        &driver,
+        &CAPACITY_BUFFERS,
         json!({
             "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
             "metadata": { "name": "spare", "namespace": "default" },
             "spec": { "podTemplateRef": { "name": "chunk" }, "replicas": 1 },
         }),
     );
-    wait(&mut controller, 240, "a node is there", |it| !list(it, &NODES).is_empty());
-    let fits = |it: &Controller| {
-        let buffer = &list(it, &custom("capacitybuffers"))[0];
+    wait(&mut driver, 240, "a node is there", |it| !list(it, &NODES).is_empty());
+    let fits = |it: &Driver| {
+        let buffer = &list(it, &CAPACITY_BUFFERS)[0];
         (buffer["status"]["replicas"].clone(), buffer["status"]["conditions"][1]["reason"].clone())
     };
-    wait(&mut controller, 240, "the buffer says so", |it| fits(it) == (json!(1), json!("FitsExistingCapacity")));
-    controller.advance_to(within(&controller, 900)).unwrap();
-    assert_eq!(list(&controller, &NODES).len(), 1, "it stays: {}", picture(&mut controller));
-    let first = list(&controller, &NODES)[0]["metadata"]["name"].clone();
+    wait(&mut driver, 240, "the buffer says so", |it| fits(it) == (json!(1), json!("FitsExistingCapacity")));
+    driver.advance_to(within(&driver, 900)).unwrap();
+    assert_eq!(list(&driver, &NODES).len(), 1, "it stays: {}", picture(&mut driver));
+    let first = list(&driver, &NODES)[0]["metadata"]["name"].clone();
 
     // A real pod needs no wait: the room is there.
-    create(&controller, &DEPLOYMENTS, deployment("web", 1, "1"));
-    wait(&mut controller, 15, "the pod runs at once", |it| running(it) == 1);
-    wait(&mut controller, 300, "the buffer is filled again", |it| {
+    create(&driver, &DEPLOYMENTS, deployment("web", 1, "1"));
+    wait(&mut driver, 15, "the pod runs at once", |it| running(it) == 1);
+    wait(&mut driver, 300, "the buffer is filled again", |it| {
         list(it, &NODES).len() == 2 && fits(it).1 == "FitsExistingCapacity"
     });
-    assert!(list(&controller, &NODES).iter().any(|node| node["metadata"]["name"] == first));
+    assert!(list(&driver, &NODES).iter().any(|node| node["metadata"]["name"] == first));
 
     let options = DeleteOptions::default();
-    controller.world().api().delete(&custom("capacitybuffers"), "default", "spare", &options).unwrap();
-    wait(&mut controller, 600, "what nobody needs goes", |it| alive(it).len() == 1 && running(it) == 1);
+    driver.world().api().delete(&CAPACITY_BUFFERS, "default", "spare", &options).unwrap();
+    wait(&mut driver, 600, "what nobody needs goes", |it| alive(it).len() == 1 && running(it) == 1);
 }
 
-fn make_buffer(controller: &Controller, replicas: u32) {
+fn make_buffer(driver: &Driver, replicas: u32) {
     create(
-        controller,
+        driver,
         &POD_TEMPLATES,
         json!({ "metadata": { "name": "chunk" }, "template": { "spec": { "containers": [container("1")] } } }),
     );
     create(
-        controller,
-        &custom("capacitybuffers"),
+        driver,
+        &CAPACITY_BUFFERS,
         json!({
             "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
             "metadata": { "name": "spare", "namespace": "default" },
@@ -154,59 +156,55 @@ fn make_buffer(controller: &Controller, replicas: u32) {
 
 #[test]
 fn nodes_that_hold_room_for_a_buffer_are_consolidated_and_the_room_stays() {
-    let mut controller = start();
-    controller.advance_to(within(&controller, 5)).unwrap();
-    make_buffer(&controller, 2);
-    create(&controller, &DEPLOYMENTS, deployment("web", 12, "1500m"));
-    let fits = |it: &Controller| {
-        let buffers = list(it, &custom("capacitybuffers"));
+    let mut driver = start();
+    driver.advance_to(within(&driver, 5)).unwrap();
+    make_buffer(&driver, 2);
+    create(&driver, &DEPLOYMENTS, deployment("web", 12, "1500m"));
+    let fits = |it: &Driver| {
+        let buffers = list(it, &CAPACITY_BUFFERS);
         buffers[0]["status"]["conditions"][1]["reason"] == "FitsExistingCapacity"
     };
-    wait(&mut controller, 600, "all of it runs", |it| running(it) == 12 && fits(it));
-    let cpus = |it: &Controller| {
+    wait(&mut driver, 600, "all of it runs", |it| running(it) == 12 && fits(it));
+    let cpus = |it: &Driver| {
         let nodes = list(it, &NODES);
         let of = |node: &Value| node["status"]["capacity"]["cpu"].as_str().unwrap().parse::<u32>().unwrap();
         nodes.iter().map(|node| of(node)).sum::<u32>()
     };
-    let (before, launched) = (cpus(&controller), controller.world().ec2().instances().len());
+    let (before, launched) = (cpus(&driver), driver.world().ec2().instances().len());
     assert!(before >= 20, "{before}");
 
     let patch = json!({ "spec": { "replicas": 2 } });
-    let api = controller.world().api();
+    let api = driver.world().api();
     api.patch(&DEPLOYMENTS, "default", "web", None, PatchType::Merge, &patch, &PatchOptions::default()).unwrap();
     // Two pods of 1.5 and two chunks of 1: 8 cpus hold all of that with what the system takes.
-    wait(&mut controller, 3600, "what is left over goes", |it| {
+    wait(&mut driver, 3600, "what is left over goes", |it| {
         cpus(it) <= 8 && alive(it).len() == list(it, &NODES).len() && running(it) == 2 && fits(it)
     });
-    controller.advance_to(within(&controller, 600)).unwrap();
-    let (nodes, instances) = (list(&controller, &NODES).len(), controller.world().ec2().instances().len());
-    controller.advance_to(within(&controller, 1800)).unwrap();
-    assert!(fits(&controller) && running(&controller) == 2, "{}", picture(&mut controller));
-    assert_eq!(list(&controller, &NODES).len(), nodes, "it is at rest: {}", picture(&mut controller));
-    assert_eq!(
-        controller.world().ec2().instances().len(),
-        instances,
-        "nothing is launched for the room again and again"
-    );
+    driver.advance_to(within(&driver, 600)).unwrap();
+    let (nodes, instances) = (list(&driver, &NODES).len(), driver.world().ec2().instances().len());
+    driver.advance_to(within(&driver, 1800)).unwrap();
+    assert!(fits(&driver) && running(&driver) == 2, "{}", picture(&mut driver));
+    assert_eq!(list(&driver, &NODES).len(), nodes, "it is at rest: {}", picture(&mut driver));
+    assert_eq!(driver.world().ec2().instances().len(), instances, "nothing is launched for the room again and again");
     assert!(instances - launched <= 4, "{} launches for that", instances - launched);
 }
 
 #[test]
 fn an_instance_that_leaves_its_reservation_is_shown_and_charged_on_demand() {
-    let mut controller = start();
-    controller.advance_to(within(&controller, 5)).unwrap();
+    let mut driver = start();
+    driver.advance_to(within(&driver, 5)).unwrap();
     let on_demand = json!({ "spec": { "template": { "spec": { "requirements": [
         { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "reserved"] },
     ] } } } });
-    let merge = |it: &Controller, resource: &Resource, name: &str, to: &Value| {
+    let merge = |it: &Driver, resource: &Resource, name: &str, to: &Value| {
         it.world().api().patch(resource, "", name, None, PatchType::Merge, to, &PatchOptions::default()).unwrap();
     };
-    merge(&controller, &custom("nodepools"), "default", &on_demand);
-    create(&controller, &DEPLOYMENTS, deployment("web", 1, "1"));
-    wait(&mut controller, 300, "it runs", |it| running(it) == 1);
-    controller.advance_to(within(&controller, 90)).unwrap();
-    let only = |it: &Controller| it.claims().list().now_or_never().unwrap().unwrap().remove(0);
-    let mut claim = only(&controller);
+    merge(&driver, &NODE_POOLS, "default", &on_demand);
+    create(&driver, &DEPLOYMENTS, deployment("web", 1, "1"));
+    wait(&mut driver, 300, "it runs", |it| running(it) == 1);
+    driver.advance_to(within(&driver, 90)).unwrap();
+    let only = |it: &Driver| it.claims().list().now_or_never().unwrap().unwrap().remove(0);
+    let mut claim = only(&driver);
     let price = claim.status.instance.as_ref().unwrap().price;
     assert!(price > 0.0);
 
@@ -221,45 +219,45 @@ fn an_instance_that_leaves_its_reservation_is_shown_and_charged_on_demand() {
     let texts: StringMap = serde_json::from_value(marks.clone()).unwrap();
     claim.status.labels.extend(texts);
     let charge = Charge { dollars_per_hour: 0.0, ..claim.spec.charge.clone() };
-    controller.claims().update(&claim, Some(&charge)).now_or_never().unwrap().unwrap();
+    driver.claims().update(&claim, Some(&charge)).now_or_never().unwrap().unwrap();
     let marked = json!({ "metadata": { "labels": marks } });
     let node = claim.status.node_name.clone().unwrap();
-    merge(&controller, &NODES, &node, &marked);
-    merge(&controller, &custom("nodeclaims"), &claim.name, &marked);
+    merge(&driver, &NODES, &node, &marked);
+    merge(&driver, &NODE_CLAIMS, &claim.name, &marked);
 
-    controller.advance_to(within(&controller, 180)).unwrap();
-    let after = only(&controller);
+    driver.advance_to(within(&driver, 180)).unwrap();
+    let after = only(&driver);
     let launched = after.status.instance.as_ref().unwrap();
     assert_eq!((launched.capacity_type, launched.reservation_id.as_deref()), (CapacityType::OnDemand, None));
     assert!((launched.price - price).abs() < 1e-9 && (after.spec.charge.dollars_per_hour - price).abs() < 1e-9);
-    for resource in [NODES, custom("nodeclaims")] {
-        let shown = list(&controller, &resource)[0]["metadata"]["labels"].clone();
+    for resource in [NODES, NODE_CLAIMS] {
+        let shown = list(&driver, &resource)[0]["metadata"]["labels"].clone();
         assert_eq!(shown[labels::CAPACITY_TYPE], "on-demand", "{}", resource.kind);
         assert!(labels::OF_A_RESERVATION.iter().all(|key| shown.get(*key).is_none()), "{}: {shown}", resource.kind);
     }
-    assert_eq!(alive(&controller).len(), 1, "and the machine runs on");
+    assert_eq!(alive(&driver).len(), 1, "and the machine runs on");
 }
 
 #[test]
 fn an_overlay_changes_which_type_is_launched() {
     let launched = |overlay: Option<Value>| {
-        let mut controller = start();
-        controller.advance_to(within(&controller, 5)).unwrap();
+        let mut driver = start();
+        driver.advance_to(within(&driver, 5)).unwrap();
         // Without spot, whose prices are the market's.
         let only = json!({ "spec": { "template": { "spec": { "requirements": [
             { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] },
             { "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m6i.large", "c5.large"] },
         ] } } } });
-        let api = controller.world().api();
+        let api = driver.world().api();
         let options = PatchOptions::default();
-        api.patch(&custom("nodepools"), "", "default", None, PatchType::Merge, &only, &options).unwrap();
+        api.patch(&NODE_POOLS, "", "default", None, PatchType::Merge, &only, &options).unwrap();
         if let Some(overlay) = overlay {
-            create(&controller, &custom("nodeoverlays"), overlay);
+            create(&driver, &NODE_OVERLAYS, overlay);
         }
-        create(&controller, &DEPLOYMENTS, deployment("web", 1, "500m"));
-        wait(&mut controller, 180, "it runs", |it| running(it) == 1);
-        let told = list(&controller, &custom("nodeoverlays"));
-        (alive(&controller), told.first().map(|overlay| overlay["status"]["conditions"].clone()))
+        create(&driver, &DEPLOYMENTS, deployment("web", 1, "500m"));
+        wait(&mut driver, 180, "it runs", |it| running(it) == 1);
+        let told = list(&driver, &NODE_OVERLAYS);
+        (alive(&driver), told.first().map(|overlay| overlay["status"]["conditions"].clone()))
     };
     assert_eq!(launched(None).0, ["c5.large"], "the cheapest");
     let (types, conditions) = launched(Some(json!({
@@ -288,8 +286,8 @@ fn faulty_class(name: &str, fields: Value) -> Value {
 
 #[test]
 fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
-    let mut controller = start();
-    let images = controller.world().ec2().account().images;
+    let mut driver = start();
+    let images = driver.world().ec2().account().images;
     let arm = images.iter().find(|image| image.architecture == "arm64").unwrap().id.clone();
     let wrong = [
         (
@@ -337,8 +335,8 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
     ];
     // Its NodePool allows one architecture, its AMI is for the other.
     create(
-        &controller,
-        &custom("nodepools"),
+        &driver,
+        &NODE_POOLS,
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "arm" },
             "spec": { "template": { "spec": {
@@ -349,8 +347,8 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
     );
     // One instance type of the default NodePool is none that EC2 lists any more; that is no class's fault.
     create(
-        &controller,
-        &custom("nodepools"),
+        &driver,
+        &NODE_POOLS,
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "gone" },
             "spec": { "weight": 90, "template": { "spec": {
@@ -360,11 +358,11 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
         }),
     );
     for (name, fields, ..) in &wrong {
-        create(&controller, &custom("ec2nodeclasses"), faulty_class(name, fields.clone()));
+        create(&driver, &NODE_CLASSES, faulty_class(name, fields.clone()));
     }
-    create(&controller, &DEPLOYMENTS, deployment("web", 1, "1"));
-    wait(&mut controller, 600, "the pod runs", |controller| running(controller) == 1);
-    let classes = list(&controller, &custom("ec2nodeclasses"));
+    create(&driver, &DEPLOYMENTS, deployment("web", 1, "1"));
+    wait(&mut driver, 600, "the pod runs", |driver| running(driver) == 1);
+    let classes = list(&driver, &NODE_CLASSES);
     for (name, _, kind, reason, said) in &wrong {
         let class = classes.iter().find(|class| class["metadata"]["name"] == *name).unwrap();
         let conditions = class["status"]["conditions"].as_array().unwrap();
@@ -380,7 +378,7 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
 /// at the end all is at rest.
 #[test]
 fn nothing_is_lost_when_all_else_goes_wrong_beside_a_buffer() {
-    for (name, seed) in [("storm", 1), ("turmoil", 2)] {
+    for (name, seed) in [("faults", 1), ("faults-all-features", 2)] {
         let mut scenario = Scenario::built_in(name).unwrap();
         scenario.objects.extend([
             json!({

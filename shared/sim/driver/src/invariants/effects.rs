@@ -1,7 +1,7 @@
 //! What is looked at while it happens: evictions, deletions of pods, and the end of instances, against
 //! PodDisruptionBudgets, by a reckoning of its own.
 
-use super::Violation;
+use super::{DO_NOT_DISRUPT, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, Violation, condition, text};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What was seen so far.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) violations: Vec<Violation>,
+pub(crate) struct Observed {
+    pub(crate) violations: Vec<Violation>,
     /// Evictions that were accepted, by the reason of the claim that left.
-    pub(super) evictions: BTreeMap<String, u64>,
+    pub(crate) evictions: BTreeMap<String, u64>,
     /// Pods deleted by force, because their node's time was up.
-    pub(super) forced: u64,
+    pub(crate) forced: u64,
     /// The latest effects on the world, without those that change nothing there.
-    pub(super) effects: Vec<Effect>,
+    pub(crate) effects: Vec<Effect>,
     /// Claims as they were last written, without what is only noted about looking after them.
     records: BTreeMap<String, NodeClaim>,
     /// The pod that is about to be evicted, as it is before.
@@ -31,15 +31,15 @@ pub(super) struct Seen {
 }
 
 /// Sees each effect right after it happened.
-pub(super) struct Watch {
+pub(crate) struct EffectChecks {
     api: ApiServer,
     claims: MemoryClaims,
-    seen: Mutex<Seen>,
+    observed: Mutex<Observed>,
 }
 
 /// Writing these changes nothing in the world: messages, events, explanations. Nor does a status that is as it was; when it
 /// is not, the object changes, which is looked at too.
-const QUIET: [&str; 8] = [
+const WITHOUT_EFFECT: [&str; 8] = [
     "queue ",
     "cluster publish",
     "cluster node class status",
@@ -53,21 +53,17 @@ const QUIET: [&str; 8] = [
 /// How many effects are kept. Only those of a time of rest are looked at, and there should be none.
 const KEPT: usize = 10_000;
 
-impl Watch {
-    pub(super) fn new(api: ApiServer, claims: MemoryClaims) -> Self {
-        Self { api, claims, seen: Mutex::default() }
+impl EffectChecks {
+    pub(crate) fn new(api: ApiServer, claims: MemoryClaims) -> Self {
+        Self { api, claims, observed: Mutex::default() }
     }
 
-    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn observed(&self) -> MutexGuard<'_, Observed> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn violated(&self, at: Timestamp, detail: String) {
-        self.seen().violations.push(Violation {
-            at,
-            invariant: "no pod is evicted against its PodDisruptionBudget",
-            detail,
-        });
+        self.observed().violations.push(Violation { at, invariant: PDB_INVARIANT, detail });
     }
 
     fn list(&self, resource: &Resource, options: &ListOptions) -> Vec<Arc<Value>> {
@@ -76,11 +72,11 @@ impl Watch {
 
     /// Whether the last write of a claim changed nothing but when it was looked after. A node that fell silent before it was
     /// ready, and that must not be repaired because too many others are as sick, is waited for like that for ever.
-    fn is_only_noted(&self, name: &str) -> bool {
+    fn changes_bookkeeping_only(&self, name: &str) -> bool {
         let Some(Ok(Some(mut claim))) = self.claims.get(name).now_or_never() else { return false };
         claim.version = 0;
         claim.status.looked_after = None;
-        let mut seen = self.seen();
+        let mut seen = self.observed();
         if seen.records.get(name) == Some(&claim) {
             return true;
         }
@@ -98,21 +94,17 @@ impl Watch {
         let pod = self.pod(&effect.subject);
         let reason = pod.as_deref().and_then(|pod| self.claim_of(pod)).and_then(|claim| claim.status.termination);
         let reason = reason.map_or("unknown", |end| end.reason.as_str());
-        *self.seen().evictions.entry(reason.to_owned()).or_default() += 1;
+        *self.observed().evictions.entry(reason.to_owned()).or_default() += 1;
         if pod.as_deref().is_some_and(|pod| pod["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true") {
             let detail = format!("pod {} was evicted", effect.subject);
-            self.seen().violations.push(Violation {
-                at: effect.at,
-                invariant: "nothing is disrupted that asks not to be",
-                detail,
-            });
+            self.observed().violations.push(Violation { at: effect.at, invariant: DO_NOT_DISRUPT, detail });
         }
         // What was leaving already is not missed: the API lets it go, whatever its budget says. Its machine may have fallen
         // silent, so that it seems to be there for a long time.
-        let before = self.seen().about.take();
+        let before = self.observed().about.take();
         let Some(pod) = before.filter(|pod| is_ready(pod) && !is_leaving(pod)) else { return };
         for budget in self.budgets_of(&pod) {
-            let (healthy, desired) = self.reckon(&budget);
+            let (healthy, desired) = self.healthy_and_desired(&budget);
             if healthy < desired {
                 self.violated(effect.at, format!(
                     "pod {} was evicted, and PodDisruptionBudget {} then had {healthy} healthy pods of {desired} that it wants",
@@ -124,7 +116,7 @@ impl Watch {
     }
 
     fn deleted(&self, effect: &Effect) {
-        self.seen().forced += 1;
+        self.observed().forced += 1;
         let Some(pod) = self.pod(&effect.subject) else { return };
         let allowed =
             self.claim_of(&pod).is_some_and(|claim| claim.status.termination.is_some_and(|end| end.deadline.is_some()));
@@ -183,7 +175,7 @@ impl Watch {
     }
 
     /// How many healthy pods a budget has, and how many it wants.
-    fn reckon(&self, budget: &Value) -> (i64, i64) {
+    fn healthy_and_desired(&self, budget: &Value) -> (i64, i64) {
         let here = ListOptions::namespace(text(budget, "/metadata/namespace"));
         let pods = self.list(&PODS, &here).into_iter();
         let pods: Vec<Arc<Value>> = pods.filter(|pod| selects(budget, pod)).collect();
@@ -211,35 +203,31 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
-    fn about(&self, operation: &'static str, subject: &str) {
+impl Observer for EffectChecks {
+    fn before(&self, operation: &'static str, subject: &str) {
         if operation == "cluster evict" {
             let pod = self.pod(subject);
-            self.seen().about = pod;
+            self.observed().about = pod;
         }
     }
 
-    fn observer(&self, effect: &Effect) {
+    fn after(&self, effect: &Effect) {
         match effect.operation {
             "cluster evict" if effect.accepted => self.evicted(effect),
             "cluster delete pod" => self.deleted(effect),
             "cloud terminate" => self.terminated(effect),
             _ => {}
         }
-        if effect.operation == "claims update" && self.is_only_noted(&effect.subject) {
+        if effect.operation == "claims update" && self.changes_bookkeeping_only(&effect.subject) {
             return;
         }
-        if effect.accepted && !QUIET.iter().any(|quiet| effect.operation.starts_with(quiet)) {
-            let mut seen = self.seen();
+        if effect.accepted && !WITHOUT_EFFECT.iter().any(|prefix| effect.operation.starts_with(prefix)) {
+            let mut seen = self.observed();
             if seen.effects.len() < KEPT {
                 seen.effects.push(effect.clone());
             }
         }
     }
-}
-
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether a budget's selector takes in a pod. An empty selector takes in all, none at all takes in none.
@@ -259,10 +247,6 @@ fn selects(budget: &Value, pod: &Value) -> bool {
             _ => value.is_none(),
         }
     })
-}
-
-pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    object.pointer("/status/conditions").and_then(Value::as_array)?.iter().find(|it| it["type"] == kind)
 }
 
 fn is_ready(object: &Value) -> bool {

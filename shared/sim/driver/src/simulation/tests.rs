@@ -14,6 +14,7 @@ use nodeless_operations::plan::encode_command;
 use nodeless_ports::Claims as _;
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};
+use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};
 use std::collections::BTreeSet;
 
 const CALM: &str = r#"
@@ -67,18 +68,18 @@ fn calm() -> Run {
 }
 
 fn claims(run: &Run) -> Vec<NodeClaim> {
-    run.controller.claims().snapshot()
+    run.driver.claims().snapshot()
 }
 
 fn write(run: &Run, claim: &NodeClaim) {
-    run.controller.claims().update(claim, None).now_or_never().unwrap().unwrap();
+    run.driver.claims().update(claim, None).now_or_never().unwrap().unwrap();
 }
 
 /// Looks at the world, and gives the invariants that were found broken, with the first detail.
 fn broken(run: &mut Run) -> BTreeSet<&'static str> {
-    run.checker.look(&run.controller);
-    let seen = run.watch.seen();
-    run.checker.violations.iter().chain(&seen.violations).map(|violation| violation.invariant).collect()
+    run.oracle.check(&run.driver);
+    let seen = run.effects.observed();
+    run.oracle.violations.iter().chain(&seen.violations).map(|violation| violation.invariant).collect()
 }
 
 fn only(invariant: &'static str) -> BTreeSet<&'static str> {
@@ -86,17 +87,17 @@ fn only(invariant: &'static str) -> BTreeSet<&'static str> {
 }
 
 fn patch(run: &Run, resource: &Resource, namespace: &str, name: &str, patch: &Value) {
-    let api = run.controller.world().api();
+    let api = run.driver.world().api();
     api.patch(resource, namespace, name, None, PatchType::Merge, patch, &PatchOptions::default()).unwrap();
 }
 
 fn pods(run: &Run) -> Vec<Arc<Value>> {
-    run.controller.world().api().list(&PODS, &ListOptions::default()).unwrap().items
+    run.driver.world().api().list(&PODS, &ListOptions::default()).unwrap().items
 }
 
 /// A claim begins to leave by choice.
 fn leave(run: &Run, claim: &mut NodeClaim, reason: TerminationReason) {
-    begin_termination(claim, reason, "a test says so", run.controller.world().now());
+    begin_termination(claim, reason, "a test says so", run.driver.world().now());
     write(run, claim);
 }
 
@@ -107,7 +108,7 @@ fn two_claims_may_not_share_an_instance_and_none_may_change_it() {
     claim.status.instance = claims(&run)[1].status.instance.clone();
     write(&run, &claim);
     assert!(broken(&mut run).contains("at most one instance a claim"));
-    let told: Vec<&str> = run.checker.violations.iter().map(|violation| violation.detail.as_str()).collect();
+    let told: Vec<&str> = run.oracle.violations.iter().map(|violation| violation.detail.as_str()).collect();
     assert!(told.iter().any(|detail| detail.contains("both have instance")), "{told:?}");
     assert!(told.iter().any(|detail| detail.contains("and now has")), "{told:?}");
 }
@@ -131,11 +132,10 @@ fn what_ec2_runs_may_not_pass_a_limit() {
         (json!({ "nodeless.sh/dollars-per-hour": "0.2" }), Value::Null),
     ] {
         let mut run = calm();
-        let pool = deeds::resource("NodePool").unwrap();
         let change = json!({ "metadata": { "annotations": annotation }, "spec": { "limits": limits } });
-        patch(&run, &pool, "", "general", &change);
+        patch(&run, &NODE_POOLS, "", "general", &change);
         let mut claim = claims(&run).remove(0);
-        claim.status.looked_after = Some(run.controller.world().now());
+        claim.status.looked_after = Some(run.driver.world().now());
         write(&run, &claim);
         assert_eq!(broken(&mut run), only("the limits of NodePools hold"), "{change}");
     }
@@ -146,9 +146,8 @@ fn what_leaves_by_force_does_not_count_against_a_limit() {
     for (reason, counts) in [(TerminationReason::Interrupted, false), (TerminationReason::Drifted, true)] {
         let mut run = calm();
         let all = claims(&run);
-        let pool = deeds::resource("NodePool").unwrap();
         let change = json!({ "spec": { "limits": { "nodes": (all.len() - 1).to_string() } } });
-        patch(&run, &pool, "", "general", &change);
+        patch(&run, &NODE_POOLS, "", "general", &change);
         let mut claim = all[0].clone();
         leave(&run, &mut claim, reason);
         assert_eq!(broken(&mut run).contains("the limits of NodePools hold"), counts, "{reason:?}");
@@ -172,13 +171,13 @@ fn a_budget_whose_window_begins_after_the_decision_does_not_hold_it_up() {
     // What a command says of when it was validated, how long it was there when its node left, and whether that is wrong.
     for (validated, seen, wrong) in [(-1, 5, false), (1, 5, true), (-1, 120, true), (-3_600, 5, false)] {
         let mut run = calm();
-        patch(&run, &deeds::resource("NodePool").unwrap(), "", "general", &change);
+        patch(&run, &NODE_POOLS, "", "general", &change);
         let mut claim = claims(&run).remove(0);
-        let since = after(run.controller.world().now(), SignedDuration::from_secs(validated));
+        let since = after(run.driver.world().now(), SignedDuration::from_secs(validated));
         command_of(&run, "first", &[&claim], Vec::new(), CommandPhase::Draining, since);
-        run.checker.look(&run.controller);
-        let later = after(run.controller.world().now(), SignedDuration::from_secs(seen));
-        run.controller.world_mut().advance_to(later).unwrap();
+        run.oracle.check(&run.driver);
+        let later = after(run.driver.world().now(), SignedDuration::from_secs(seen));
+        run.driver.world_mut().advance_to(later).unwrap();
         leave(&run, &mut claim, TerminationReason::Underutilized);
         let expected = if wrong { only("disruption budgets hold") } else { BTreeSet::new() };
         assert_eq!(
@@ -205,9 +204,9 @@ fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
     let mut claim = claims(&run).remove(0);
     leave(&run, &mut claim, TerminationReason::Drifted);
     assert_eq!(broken(&mut run), only("nothing is disrupted that asks not to be"), "a pod");
-    run.checker.violations.clear();
+    run.oracle.violations.clear();
     let key = format!("default/{}", pods(&run)[0]["metadata"]["name"].as_str().unwrap());
-    run.watch.observer(&effect(&run, "cluster evict", key));
+    run.effects.after(&effect(&run, "cluster evict", key));
     assert!(broken(&mut run).contains("nothing is disrupted that asks not to be"), "an eviction");
 }
 
@@ -215,23 +214,23 @@ fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
 fn no_instance_may_be_without_a_claim_for_long() {
     let mut run = calm();
     let claim = claims(&run).remove(0);
-    run.controller.claims().delete(&claim).now_or_never().unwrap().unwrap();
+    run.driver.claims().delete(&claim).now_or_never().unwrap().unwrap();
     assert_eq!(broken(&mut run), BTreeSet::new(), "not yet");
-    let later = after(run.controller.world().now(), SignedDuration::from_mins(11));
-    run.controller.world_mut().advance_to(later).unwrap();
+    let later = after(run.driver.world().now(), SignedDuration::from_mins(11));
+    run.driver.world_mut().advance_to(later).unwrap();
     assert_eq!(broken(&mut run), only("no instance is without a claim for more than ten minutes"));
 }
 
 /// Tells of an eviction as it is told: before and after.
 fn evict(run: &Run, pod: &Value, done: impl FnOnce()) {
     let key = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
-    run.watch.about("cluster evict", &key);
+    run.effects.before("cluster evict", &key);
     done();
-    run.watch.observer(&effect(run, "cluster evict", key));
+    run.effects.after(&effect(run, "cluster evict", key));
 }
 
 fn effect(run: &Run, operation: &'static str, subject: String) -> Effect {
-    Effect { at: run.controller.world().now(), operation, subject, accepted: true }
+    Effect { at: run.driver.world().now(), operation, subject, accepted: true }
 }
 
 #[test]
@@ -243,7 +242,7 @@ fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
     evict(&run, &all[0], || ());
     assert_eq!(broken(&mut run), BTreeSet::new(), "all three are healthy");
     // One pod is gone, and the next one may not follow.
-    let api = run.controller.world().api().clone();
+    let api = run.driver.world().api().clone();
     let options = DeleteOptions::default();
     for pod in &all[..2] {
         api.delete(&PODS, "default", pod["metadata"]["name"].as_str().unwrap(), &options).unwrap();
@@ -257,12 +256,12 @@ fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
     assert_eq!(broken(&mut run), only(BUDGET), "an eviction");
 
     let mut run = calm();
-    run.watch.observer(&effect(&run, "cluster delete pod", key(&pods(&run)[0])));
+    run.effects.after(&effect(&run, "cluster delete pod", key(&pods(&run)[0])));
     assert_eq!(broken(&mut run), only(BUDGET), "a deletion");
 
     let mut run = calm();
     let id = claims(&run)[0].status.instance.as_ref().unwrap().id.clone();
-    run.watch.observer(&effect(&run, "cloud terminate", id));
+    run.effects.after(&effect(&run, "cloud terminate", id));
     assert_eq!(broken(&mut run), only(BUDGET), "the end of its machine");
 }
 
@@ -276,14 +275,14 @@ fn with_a_pod_that_waits_for(reports: &[&PlanReport]) -> BTreeSet<&'static str> 
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "giant" }, "spec": { "containers": [
         { "name": "main", "image": "registry.k8s.io/pause:3.9", "resources": { "requests": { "cpu": "500" } } },
     ] } });
-    deeds::apply(&run.controller, &pod).unwrap();
+    actions::apply(&run.driver, &pod).unwrap();
     // Time passes in the world alone: the operations are this test.
     for report in reports {
-        let later = after(run.controller.world().now(), SignedDuration::from_mins(2));
-        run.controller.world_mut().advance_to(later).unwrap();
-        run.checker.look(&run.controller);
+        let later = after(run.driver.world().now(), SignedDuration::from_mins(2));
+        run.driver.world_mut().advance_to(later).unwrap();
+        run.oracle.check(&run.driver);
         let outcome = Outcome::Planned(Ok((*report).clone()));
-        run.checker.take_outcomes(&[(later, outcome)], &run.controller);
+        run.oracle.take_outcomes(&[(later, outcome)], &run.driver);
     }
     broken(&mut run)
 }
@@ -301,7 +300,7 @@ fn a_pod_that_waits_may_not_be_forgotten() {
     assert_eq!(with_a_pod_that_waits(&promises, 10), BTreeSet::new());
     let fleeting = PlanReport { created: vec!["general-gone".to_owned()], ..PlanReport::default() };
     assert!(!with_a_pod_that_waits(&fleeting, 3).is_empty(), "a claim that nobody saw with the pod");
-    assert_eq!(with_a_pod_that_waits(&promises, 40), only("a pod that has a place comes to run"));
+    assert_eq!(with_a_pod_that_waits(&promises, 40), only("a pod that can be placed runs"));
 }
 
 #[test]
@@ -321,14 +320,14 @@ fn a_pod_may_wait_for_as_long_as_plans_say_why_it_fits_nowhere_and_then_some() {
     // Every plan is two minutes after the one before.
     for (promised, wrong) in [(22, false), (24, true)] {
         let reports: Vec<&PlanReport> = [vec![&refuses; 10], vec![&promises; promised]].concat();
-        let expected = if wrong { only("a pod that has a place comes to run") } else { BTreeSet::new() };
+        let expected = if wrong { only("a pod that can be placed runs") } else { BTreeSet::new() };
         assert_eq!(with_a_pod_that_waits_for(&reports), expected, "promised {promised} times");
     }
 }
 
 /// A command that has taken these claims, and its replacements, is stored.
 fn command(run: &Run, id: &str, taken: &[&NodeClaim], replacements: Vec<NodeClaim>) {
-    command_of(run, id, taken, replacements, CommandPhase::Waiting, run.controller.world().now());
+    command_of(run, id, taken, replacements, CommandPhase::Waiting, run.driver.world().now());
 }
 
 /// A command in this phase since a time.
@@ -344,7 +343,7 @@ fn command_of(
         .iter()
         .map(|claim| json!({ "node": claim.status.node_name, "nodeClaim": claim.name, "nodePool": claim.node_pool }))
         .collect();
-    let now = run.controller.world().now();
+    let now = run.driver.world().now();
     let command = json!({
         "id": id, "method": "Drift", "reason": "Drifted", "candidates": candidates, "replacements": [],
         "savingsPerHour": 0.0, "evictions": [], "placements": [], "score": null, "decided": now,
@@ -353,7 +352,7 @@ fn command_of(
     (record.phase, record.since) = (phase, since);
     record.replacements = replacements;
     let stored = encode_command(&record).unwrap();
-    run.controller.claims().put_command(&stored).now_or_never().unwrap().unwrap();
+    run.driver.claims().put_command(&stored).now_or_never().unwrap().unwrap();
 }
 
 #[test]
@@ -385,14 +384,14 @@ fn no_node_may_drain_before_its_replacement_is_ready() {
         let id = if ready { "first" } else { "first-2" };
         all[0].status.command = Some(id.to_owned());
         write(&run, &all[0]);
-        run.checker.look(&run.controller);
-        run.checker.violations.clear();
+        run.oracle.check(&run.driver);
+        run.oracle.violations.clear();
         all[0] = claims(&run).remove(0);
         leave(&run, &mut all[0], TerminationReason::Drifted);
         let expected = if ready { BTreeSet::new() } else { only("no node drains before its replacements are ready") };
-        assert!(broken(&mut run).is_superset(&expected), "ready: {ready}: {:?}", run.checker.violations);
-        let told = run.checker.violations.iter().any(|it| it.invariant.starts_with("no node drains"));
-        assert_eq!(told, !ready, "{:?}", run.checker.violations);
+        assert!(broken(&mut run).is_superset(&expected), "ready: {ready}: {:?}", run.oracle.violations);
+        let told = run.oracle.violations.iter().any(|it| it.invariant.starts_with("no node drains"));
+        assert_eq!(told, !ready, "{:?}", run.oracle.violations);
     }
 }
 
@@ -401,16 +400,16 @@ fn noting_that_a_claim_is_looked_after_is_no_effect() {
     let run = calm();
     let mut claim = claims(&run).remove(0);
     let update = effect(&run, "claims update", claim.name.clone());
-    run.watch.observer(&update);
-    run.watch.seen().effects.clear();
-    claim.status.looked_after = Some(run.controller.world().now());
+    run.effects.after(&update);
+    run.effects.observed().effects.clear();
+    claim.status.looked_after = Some(run.driver.world().now());
     write(&run, &claim);
-    run.watch.observer(&update);
-    assert_eq!(run.watch.seen().effects, []);
+    run.effects.after(&update);
+    assert_eq!(run.effects.observed().effects, []);
     let mut claim = claims(&run).remove(0);
     leave(&run, &mut claim, TerminationReason::Drifted);
-    run.watch.observer(&update);
-    assert_eq!(run.watch.seen().effects, [update]);
+    run.effects.after(&update);
+    assert_eq!(run.effects.observed().effects, [update]);
 }
 
 #[test]
@@ -421,7 +420,7 @@ fn a_world_that_never_rests_is_told() {
     let scenario = Scenario::parse(&yaml).unwrap();
     let report = Run::new(scenario, 1, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
     let told: BTreeSet<&str> = report.violations.iter().map(|violation| violation.invariant).collect();
-    assert!(told.contains("a quiescent world comes to rest"), "{told:?}");
+    assert!(told.contains("the cluster becomes quiescent"), "{told:?}");
 }
 
 #[test]
@@ -488,9 +487,9 @@ fn a_scenario_with_a_field_that_its_kind_does_not_have_is_refused_before_it_begi
 fn what_is_left_over_in_a_world_at_rest_is_told() {
     let told = |damage: &dyn Fn(&Run)| {
         let run = calm();
-        assert_eq!(leftovers::leftovers(&run.controller), Vec::<String>::new());
+        assert_eq!(leftovers(&run.driver), Vec::<String>::new());
         damage(&run);
-        leftovers::leftovers(&run.controller).join("; ")
+        leftovers(&run.driver).join("; ")
     };
     let taint = told(&|run| {
         let name = claims(run).remove(0).status.node_name.unwrap();
@@ -512,14 +511,13 @@ fn what_is_left_over_in_a_world_at_rest_is_told() {
         write(run, &claim);
     });
     assert!(counted.contains("dollars per hour, and its claims cost"), "{counted}");
-    let gone = told(&|run| run.controller.claims().delete(&claims(run)[0]).now_or_never().unwrap().unwrap());
+    let gone = told(&|run| run.driver.claims().delete(&claims(run)[0]).now_or_never().unwrap().unwrap());
     assert!(gone.contains("no claim in the table is that of NodeClaim general-"), "{gone}");
     let unseen = told(&|run| {
         let name = claims(run).remove(0).name;
-        let resource = deeds::resource("NodeClaim").unwrap();
         let finalizers = json!({ "metadata": { "finalizers": null } });
-        patch(run, &resource, "", &name, &finalizers);
-        run.controller.world().api().delete(&resource, "", &name, &DeleteOptions::default()).unwrap();
+        patch(run, &NODE_CLAIMS, "", &name, &finalizers);
+        run.driver.world().api().delete(&NODE_CLAIMS, "", &name, &DeleteOptions::default()).unwrap();
     });
     assert!(unseen.contains("nobody sees claim general-"), "{unseen}");
 }

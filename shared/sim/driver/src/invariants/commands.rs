@@ -1,6 +1,6 @@
 //! What must hold of disruption commands: no node is in two, and no node drains before what takes its place is ready.
 
-use super::Violation;
+use super::{ONE_COMMAND, REPLACEMENTS_FIRST, Violation};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::NodeClaim;
@@ -9,8 +9,6 @@ use nodeless_operations::plan::decode_command;
 use nodeless_ports::claims::StoredCommand;
 use std::collections::{BTreeMap, BTreeSet};
 
-const ALONE: &str = "no node is in two commands";
-const FIRST: &str = "no node drains before its replacements are ready";
 /// How long before it is first seen in the table a command may have been validated, whatever its record says: so long a plan
 /// takes at most.
 const PLAN: SignedDuration = SignedDuration::from_mins(1);
@@ -19,7 +17,7 @@ const LEFT: SignedDuration = SignedDuration::from_mins(1);
 
 /// The commands that were seen, and the claims whose nodes were ever ready for pods.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct CommandChecks {
     /// The names of replacements, by the id of the command. A command may have ended by the time that its nodes leave.
     replacements: BTreeMap<String, Vec<String>>,
     ready: BTreeSet<String>,
@@ -28,7 +26,7 @@ pub(super) struct Order {
     validated: [BTreeMap<String, Validated>; 2],
 }
 
-/// A command that was found right again, and is to be carried out by whoever finds its record.
+/// A command that was validated: whoever reads its record carries it out.
 #[derive(Clone, Debug)]
 struct Validated {
     command: String,
@@ -36,9 +34,9 @@ struct Validated {
     launches: bool,
 }
 
-impl Order {
+impl CommandChecks {
     /// Looks at commands and claims as they are now, and gives what is wrong with commands.
-    pub(super) fn look(&mut self, stored: &[StoredCommand], claims: &[NodeClaim], now: Timestamp) -> Vec<Violation> {
+    pub(super) fn check(&mut self, stored: &[StoredCommand], claims: &[NodeClaim], now: Timestamp) -> Vec<Violation> {
         let ready = claims.iter().filter(|claim| claim.has_condition(condition::INITIALIZED));
         self.ready.extend(ready.map(|claim| claim.name.clone()));
         let mut wrong = Vec::new();
@@ -49,7 +47,7 @@ impl Order {
                 Ok(record) => record,
                 Err(why) => {
                     let detail = format!("command {} cannot be read: {why}", command.id);
-                    wrong.push(Violation { at: now, invariant: ALONE, detail });
+                    wrong.push(Violation { at: now, invariant: ONE_COMMAND, detail });
                     continue;
                 }
             };
@@ -95,7 +93,7 @@ impl Order {
             self.replacements.get(id)?.iter().filter(|name| !self.ready.contains(*name)).collect();
         (!waits.is_empty()).then(|| {
             let detail = format!("claim {} drains by command {id}, and {waits:?} was never ready", claim.name);
-            Violation { at: now, invariant: FIRST, detail }
+            Violation { at: now, invariant: REPLACEMENTS_FIRST, detail }
         })
     }
 }
@@ -106,7 +104,7 @@ fn taken_twice(record: &CommandRecord, taken: &mut BTreeMap<String, String>, now
         let id = &record.command.id;
         if let Some(other) = taken.insert(candidate.node_claim.clone(), id.clone()) {
             let detail = format!("claim {} is in the commands {other} and {id}", candidate.node_claim);
-            wrong.push(Violation { at: now, invariant: ALONE, detail });
+            wrong.push(Violation { at: now, invariant: ONE_COMMAND, detail });
         }
     }
     wrong

@@ -1,6 +1,11 @@
-//! What happens in a simulated run: the form of scenario files.
+//! What happens in a run: the form of scenario files, and the built-in scenarios.
 
-use super::durations;
+pub(crate) mod actions;
+pub(crate) mod durations;
+mod timeline;
+
+pub(crate) use timeline::{Timeline, after};
+
 use jiff::{SignedDuration, Timestamp};
 use nodeless_world::fault_injection::Rates;
 use serde::Deserialize;
@@ -46,7 +51,7 @@ pub struct Scenario {
     pub jobs: Vec<Jobs>,
     /// What somebody does at a time.
     #[serde(default)]
-    pub actions: Vec<Action>,
+    pub actions: Vec<TimedAction>,
     /// What goes wrong by chance.
     #[serde(default)]
     pub faults: FaultRates,
@@ -151,7 +156,7 @@ pub struct Jobs {
 
 impl Jobs {
     /// The Job object of one of its runs.
-    pub(super) fn object(&self, number: u64) -> Value {
+    pub(crate) fn object(&self, number: u64) -> Value {
         let name = format!("{}-{number}", self.name);
         json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name }, "spec": self.spec })
     }
@@ -160,14 +165,14 @@ impl Jobs {
 /// What somebody does at a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "BTreeMap<String, Value>")]
-pub struct Action {
+pub struct TimedAction {
     /// How long after the beginning.
     pub after: SignedDuration,
-    /// What is done.
-    pub what: Deed,
+    /// The action.
+    pub action: Action,
 }
 
-impl TryFrom<BTreeMap<String, Value>> for Action {
+impl TryFrom<BTreeMap<String, Value>> for TimedAction {
     type Error = String;
 
     fn try_from(mut fields: BTreeMap<String, Value>) -> Result<Self, String> {
@@ -177,15 +182,15 @@ impl TryFrom<BTreeMap<String, Value>> for Action {
             let given: Vec<&str> = fields.keys().map(String::as_str).collect();
             return Err(format!("an action is one thing that happens, beside after; these are {given:?}"));
         }
-        let deed = Value::Object(fields.into_iter().collect());
-        Ok(Self { after, what: serde_json::from_value(deed).map_err(|error| error.to_string())? })
+        let rest = Value::Object(fields.into_iter().collect());
+        Ok(Self { after, action: serde_json::from_value(rest).map_err(|error| error.to_string())? })
     }
 }
 
 /// What somebody, or EC2, does.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Deed {
+pub enum Action {
     /// Creates or replaces an object.
     Apply(Value),
     /// Deletes an object.
@@ -209,7 +214,7 @@ pub enum Deed {
     /// EC2 lacks capacity of offerings for a time.
     Shortage(Shortage),
     /// Somebody shifts the cluster away from a zone for a time.
-    ZonalShift(Shift),
+    ZonalShift(ZonalShift),
     /// A service fails for a time.
     Outage(Outage),
     /// Something is wrong with the next machines.
@@ -253,7 +258,7 @@ pub struct Shortage {
 /// A zone that the cluster is shifted away from for a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Shift {
+pub struct ZonalShift {
     /// The zone, by name.
     pub zone: String,
     /// For how long.
@@ -312,7 +317,7 @@ pub struct FaultRates {
     pub calls: CallRates,
 }
 
-/// How likely each mishap is for one call or one message, from 0 to 1.
+/// How likely each fault is for one call or one message, from 0 to 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each is documented where it is used, in Rates")]
@@ -395,14 +400,18 @@ pub enum ScenarioError {
     },
 }
 
-/// The scenarios that are built in, by name.
-pub const BUILT_IN: [(&str, &str); 5] = [
-    ("day", include_str!("scenarios/day.yaml")),
-    ("harbour", include_str!("scenarios/harbour.yaml")),
-    ("shifts", include_str!("scenarios/shifts.yaml")),
-    ("storm", include_str!("scenarios/storm.yaml")),
-    ("turmoil", include_str!("scenarios/turmoil.yaml")),
+/// The built-in scenarios, by name.
+const BUILT_IN: [(&str, &str); 5] = [
+    ("day", include_str!("built-in/day.yaml")),
+    ("faults", include_str!("built-in/faults.yaml")),
+    ("faults-all-features", include_str!("built-in/faults-all-features.yaml")),
+    ("schedules", include_str!("built-in/schedules.yaml")),
+    ("stateful", include_str!("built-in/stateful.yaml")),
 ];
+
+/// Former names of built-in scenarios, and their names now.
+const FORMER_NAMES: [(&str, &str); 4] =
+    [("storm", "faults"), ("turmoil", "faults-all-features"), ("shifts", "schedules"), ("harbour", "stateful")];
 
 impl Scenario {
     /// Reads a scenario file.
@@ -413,18 +422,30 @@ impl Scenario {
         serde_saphyr::from_str(yaml).map_err(|error| ScenarioError::Form(error.to_string()))
     }
 
-    /// One of the built-in scenarios: `day`, `harbour`, `shifts`, `storm` or `turmoil`.
+    /// The names of the built-in scenarios.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.into_iter().map(|(name, _)| name)
+    }
+
+    /// The present name of a built-in scenario that was called so before.
+    #[must_use]
+    pub fn renamed(name: &str) -> Option<&'static str> {
+        FORMER_NAMES.into_iter().find(|(former, _)| *former == name).map(|(_, present)| present)
+    }
+
+    /// A built-in scenario, by its name or a former one.
     ///
     /// # Errors
     /// When there is none of this name.
     pub fn built_in(name: &str) -> Result<Self, ScenarioError> {
-        match BUILT_IN.iter().find(|(known, _)| *known == name) {
+        let present = Self::renamed(name).unwrap_or(name);
+        match BUILT_IN.iter().find(|(known, _)| *known == present) {
             Some((_, yaml)) => Self::parse(yaml),
             None => Err(ScenarioError::Value {
                 field: "scenario".to_owned(),
                 why: format!(
-                    "there is no built-in scenario {name}; there are {}",
-                    BUILT_IN.map(|(name, _)| name).join(", ")
+                    "there is no built-in scenario {name}; use one of {}",
+                    Self::built_in_names().collect::<Vec<_>>().join(", ")
                 ),
             }),
         }
@@ -442,6 +463,9 @@ mod tests {
             assert_eq!(scenario.name, name);
             assert!(!scenario.objects.is_empty() && !scenario.scale.is_empty());
         }
+        for (former, name) in FORMER_NAMES {
+            assert_eq!(Scenario::built_in(former).unwrap().name, name);
+        }
     }
 
     #[test]
@@ -451,8 +475,8 @@ mod tests {
         let error = Scenario::parse("name: a\njobs: [{name: b, every: soon, spec: {}}]\n").unwrap_err().to_string();
         assert!(error.contains("soon"), "{error}");
         let error = Scenario::built_in("night").unwrap_err().to_string();
-        assert!(error.contains("day, harbour, shifts, storm"), "{error}");
-        for (actions, told) in [
+        assert!(error.contains("day, faults, faults-all-features, schedules, stateful"), "{error}");
+        for (actions, expected) in [
             ("{after: 1h, interruptSpots: 2}", "unknown variant `interruptSpots`, expected one of `apply`"),
             ("{after: 1h}", "an action is one thing"),
             ("{interruptSpot: 2}", "an action says with after"),
@@ -460,12 +484,12 @@ mod tests {
             ("{after: 1h, shortage: {zoned: a, for: 1h}}", "unknown field `zoned`"),
         ] {
             let error = Scenario::parse(&format!("name: a\nactions: [{actions}]\n")).unwrap_err().to_string();
-            assert!(error.contains(told), "{told}: {error}");
+            assert!(error.contains(expected), "{expected}: {error}");
         }
         let action = "name: a\nactions: [{after: 1h, interruptSpot: 2}, {after: 90m, outage: {of: cloud, for: 3m}}, {after: 2h, zonalShift: {zone: us-east-1b, for: 30m}}]\n";
         let actions = Scenario::parse(action).unwrap().actions;
-        assert!(matches!(actions[0].what, Deed::InterruptSpot(2)));
+        assert!(matches!(actions[0].action, Action::InterruptSpot(2)));
         assert_eq!(actions[1].after, SignedDuration::from_mins(90));
-        assert!(matches!(&actions[2].what, Deed::ZonalShift(shift) if shift.zone == "us-east-1b"));
+        assert!(matches!(&actions[2].action, Action::ZonalShift(shift) if shift.zone == "us-east-1b"));
     }
 }

@@ -12,7 +12,7 @@ use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, PortError, Queue, Zo
 use nodeless_telemetry::Sink;
 use nodeless_world::World;
 use nodeless_world::fault_injection::{
-    ChaoticCatalogSource, ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue, ChaoticZonalShifts, FaultInjection,
+    FaultInjection, FaultyCatalogSource, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, FaultyZonalShifts,
 };
 use nodeless_world::memory::{MemoryClaims, MemoryQueue};
 use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
@@ -75,7 +75,7 @@ impl Outcome {
 }
 
 impl Functions {
-    /// The operations over the world's ports, with the settings that the functions have by default, and with mishaps in
+    /// The operations over the world's ports, with the settings that the functions have by default, and with faults in
     /// the way of every call when there are to be any. Nothing is remembered of any that were there before.
     pub fn new(
         world: &World,
@@ -98,13 +98,13 @@ impl Functions {
         let (claims, queue, cluster, cloud, source, arc) = match fault_injection.cloned() {
             None => (claims, queue, cluster, cloud, source, arc),
             Some(fault_injection) => (
-                Arc::new(ChaoticClaims { inner: claims, fault_injection: fault_injection.clone() }) as Arc<dyn Claims>,
-                Arc::new(ChaoticQueue { inner: queue, fault_injection: fault_injection.clone() }) as Arc<dyn Queue>,
-                Arc::new(ChaoticCluster::new(cluster, fault_injection.clone())) as Arc<dyn Cluster>,
-                Arc::new(ChaoticCloud::new(cloud, fault_injection.clone())) as Arc<dyn Cloud>,
-                Arc::new(ChaoticCatalogSource { inner: source, fault_injection: fault_injection.clone() })
+                Arc::new(FaultyClaims { inner: claims, fault_injection: fault_injection.clone() }) as Arc<dyn Claims>,
+                Arc::new(FaultyQueue { inner: queue, fault_injection: fault_injection.clone() }) as Arc<dyn Queue>,
+                Arc::new(FaultyCluster::new(cluster, fault_injection.clone())) as Arc<dyn Cluster>,
+                Arc::new(FaultyCloud::new(cloud, fault_injection.clone())) as Arc<dyn Cloud>,
+                Arc::new(FaultyCatalogSource { inner: source, fault_injection: fault_injection.clone() })
                     as Arc<dyn CatalogSource>,
-                Arc::new(ChaoticZonalShifts { inner: arc, fault_injection }) as Arc<dyn ZonalShifts>,
+                Arc::new(FaultyZonalShifts { inner: arc, fault_injection }) as Arc<dyn ZonalShifts>,
             ),
         };
         let context = Context { cluster_name: name.clone(), clock: Arc::new(world.clock().clone()), sink };
