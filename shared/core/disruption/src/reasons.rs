@@ -1,6 +1,6 @@
 //! Why nodes stay, in words.
 
-use crate::drift::Drift;
+use crate::drift_reason::Drift;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 use nodeless_model::duration::format_go_duration;

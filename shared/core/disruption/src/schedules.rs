@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::cron::Cron;
-use crate::decision::Candidate;
+use crate::output::Candidate;
 use crate::pause;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::duration::parse_go_duration;

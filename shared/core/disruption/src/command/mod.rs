@@ -21,7 +21,7 @@ mod tests;
 pub use step::{CommandEffect, CommandStep, Outcome, Surroundings, step};
 
 use crate::VALIDATION_DELAY;
-use crate::decision::{Candidate, Command};
+use crate::output::{Candidate, Command};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::{NodeClaim, Phase};
 use serde::{Deserialize, Serialize};

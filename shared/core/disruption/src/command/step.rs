@@ -1,7 +1,7 @@
 //! The step of a command: the record and what is seen in, the next record and effects out.
 
 use super::{CommandPhase, CommandRecord, events};
-use crate::decision::Candidate;
+use crate::output::Candidate;
 use jiff::Timestamp;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, Phase};

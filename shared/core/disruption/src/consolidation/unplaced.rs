@@ -6,22 +6,40 @@ use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::packed::Obstacle;
 use crate::reasons::zonal_shift;
 use crate::simulation::Expected;
-use crate::story::{Elsewhere, OtherNode};
 use jiff::Timestamp;
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{NillableDuration, Quantity};
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// A pod that fits on no other node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnplacedPod {
+    /// The pod, `namespace/name`.
+    pub pod: String,
+    /// Every other node, in the order of their names.
+    pub nodes: Vec<OtherNode>,
+}
+
+/// A node that does not take a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OtherNode {
+    /// The node.
+    pub node: String,
+    /// Why.
+    pub why: String,
+}
 
 /// The first pod of a node, the largest first, that fits on no other node, and what is in its way on each of them; nothing
 /// where all find room, as far as a quick look can tell.
-pub(crate) fn elsewhere<'c, 'a>(
+pub(crate) fn unplaced<'c, 'a>(
     cluster: &'c Cluster<'a>,
     one: &Eligible<'c, 'a>,
     lookup: &Lookup<'c, 'a>,
     expected: &Expected<'a>,
     options: &Options,
     now: Timestamp,
-) -> Option<Elsewhere> {
+) -> Option<UnplacedPod> {
     let mut prepared = prepared(&[], cluster, std::slice::from_ref(one), options);
     let mut round = Round::new(cluster, std::slice::from_ref(one), lookup, expected, (options, now), &mut prepared);
     let candidate = round.candidates.first()?;
@@ -40,7 +58,7 @@ pub(crate) fn elsewhere<'c, 'a>(
         nodes.insert(node.name.clone(), in_full(round.packed.obstacle(stuck.class, leaf)));
     }
     let nodes = nodes.into_iter().map(|(node, why)| OtherNode { node, why }).collect();
-    Some(Elsewhere { pod: stuck.pod.key(), nodes })
+    Some(UnplacedPod { pod: stuck.pod.key(), nodes })
 }
 
 /// Why pods are sent to a node by nobody.
