@@ -311,7 +311,7 @@ impl Catalog {
                 SpotPriceSource::History => "spot prices are EC2's spot price history",
                 SpotPriceSource::OnDemand => "spot prices are unknown; the on-demand price stands in for each",
                 SpotPriceSource::Synthetic => {
-                    "spot prices are synthetic (25% to 45% of on demand); they say nothing about the market"
+                    "spot prices are synthetic (25% to 45% of on demand); they do not reflect the market"
                 }
                 SpotPriceSource::File => "spot prices are the catalog file's",
             },

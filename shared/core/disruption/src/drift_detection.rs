@@ -113,7 +113,7 @@ pub(crate) fn drifted_condition(claim: &NodeClaim) -> Option<Drift> {
     let said = [&condition.reason, &condition.message].map(String::as_str);
     let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
     let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(": ")) };
-    Some(Drift { reason: DriftReason::Told, message: format!("its NodeClaim says that it drifted{said}") })
+    Some(Drift { reason: DriftReason::Told, message: format!("the condition Drifted of its NodeClaim is true{said}") })
 }
 
 /// Whether the hash that a claim was made with, in the same way as the present one, differs from it.

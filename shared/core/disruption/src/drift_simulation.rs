@@ -195,7 +195,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             return Ok(moves);
         };
         let why =
-            blocked(drift, self.problem.pods[*pod], format!("it would go to {node}, which is not initialised yet"));
+            blocked(drift, self.problem.pods[*pod], format!("it would go to {node}, which is not initialized yet"));
         // Nobody knows whether that node ever joins; what is ready now and new nodes of its own are as good.
         let all = std::mem::take(&mut self.problem.nodes);
         self.problem.nodes = all.iter().filter(|node| !unready(node)).cloned().collect();

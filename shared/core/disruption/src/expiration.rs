@@ -62,7 +62,7 @@ pub(crate) fn expires_soon(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -
     (from <= now).then(|| Drift {
         reason: DriftReason::ExpiresSoon,
         message: format!(
-            "it reaches its expireAfter of {} at {end:.0}, and is replaced gently before",
+            "it reaches its expireAfter of {} at {end:.0}, and is replaced gracefully before",
             format_go_duration(age)
         ),
     })

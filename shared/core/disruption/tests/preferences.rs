@@ -188,7 +188,7 @@ fn a_node_that_stays_for_a_preference_says_so() {
     let mut world = one_in_each_zone([web("a"), web("b"), held(web("c"))]);
     world.options.explain = true;
     let said = world.kept(0);
-    let told = "what pod default/a prefers, and has where it runs, counts as required of another node";
+    let told = "the preferences of pod default/a that its node meets are required of any other node";
     assert!(said.contains(told), "{said}");
     let told = node_details(&world.cluster(), "node-00000", now(), &world.options).unwrap();
     let elsewhere = told.elsewhere.expect("the pod fits on no other node");

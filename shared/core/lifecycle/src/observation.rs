@@ -15,7 +15,7 @@ pub enum Seen<T> {
 
 impl<T> Default for Seen<T> {
     fn default() -> Self {
-        Self::Unknown("it was not looked at".to_owned())
+        Self::Unknown("it was not read".to_owned())
     }
 }
 

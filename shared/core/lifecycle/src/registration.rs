@@ -97,7 +97,7 @@ fn is_recognised(node: &Node) -> bool {
 fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
     let unregistered = Taint::unregistered();
     if !node.is_registered() && !node.has_taint(&unregistered) {
-        let message = "it joined without the taint karpenter.sh/unregistered, so pods may have come too early";
+        let message = "it joined without the taint karpenter.sh/unregistered, so pods may have been scheduled before it was registered";
         step.events.push(node_event(node, true, "UnregisteredTaintMissing", message));
     }
     let claim = &step.claim;

@@ -70,7 +70,7 @@ fn reason_to_leave(
     match seen.instance.known()? {
         Some(instance) => match instance.state {
             InstanceState::ShuttingDown | InstanceState::Terminated => {
-                Some((InstanceMissing, format!("the instance {} was terminated by somebody else", instance.id)))
+                Some((InstanceMissing, format!("the instance {} was terminated by another party", instance.id)))
             }
             InstanceState::Stopping | InstanceState::Stopped => {
                 Some((Interrupted, format!("the instance {} is stopping", instance.id)))
@@ -82,7 +82,7 @@ fn reason_to_leave(
             let joined = claim.phase >= Phase::Registered;
             let no_node_answers = seen.nodes.known().is_some_and(|nodes| !nodes.iter().any(Node::is_ready));
             (unseen_too_long && joined && no_node_answers)
-                .then(|| (InstanceMissing, format!("EC2 does not know the instance {} any more", launched.id)))
+                .then(|| (InstanceMissing, format!("EC2 no longer knows the instance {}", launched.id)))
         }
     }
 }

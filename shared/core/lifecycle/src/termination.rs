@@ -203,7 +203,7 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
         return without_instance::terminating(claim, seen, now, settings);
     };
     if let Some(shift) = &seen.zonal_shift {
-        return step.hold(format!("the instance {} is not terminated now: {shift}", launched.id), SHIFTED_POLL);
+        return step.hold(format!("the instance {} is not terminated while {shift}", launched.id), SHIFTED_POLL);
     }
     // The node matters too: an instance may only be terminated under a node that could be looked at.
     if let Seen::Unknown(why) = &seen.nodes {

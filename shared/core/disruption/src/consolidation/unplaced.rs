@@ -64,10 +64,10 @@ pub(crate) fn unplaced<'c, 'a>(
 /// Why pods are sent to a node by nobody.
 fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> String {
     if node.is_leaving() {
-        return "it is going away".to_owned();
+        return "it is terminating".to_owned();
     }
     if !node.is_initialized() && node.node_pool().is_some() {
-        return "it is not initialised yet".to_owned();
+        return "it is not initialized yet".to_owned();
     }
     if node.node.is_some_and(|node| node.unschedulable) {
         return "it is cordoned".to_owned();
@@ -82,16 +82,16 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
             return format!("consolidateAfter protects it until {until:.0}");
         }
     }
-    "it takes no pods".to_owned()
+    "it accepts no pods".to_owned()
 }
 
 fn in_full(obstacle: Obstacle<'_>) -> String {
     match obstacle {
         Obstacle::Room { resource, asked, free } => {
             let shown = |milli: i64| format_quantity(resource, Quantity::from_milli(milli));
-            format!("too little {resource}: {} asked, {} free", shown(asked), shown(free.max(0)))
+            format!("insufficient {resource}: {} requested, {} free", shown(asked), shown(free.max(0)))
         }
-        Obstacle::OtherPods => "room for it alone, but not beside the other pods that have to move".to_owned(),
+        Obstacle::OtherPods => "it fits alone, but not together with the other pods that have to move".to_owned(),
         other => other.to_string(),
     }
 }
