@@ -8,6 +8,7 @@ FUNCTIONS := planner lifecycle interruption catalog wake installer
 export NODELESS_REQUIRE_TOOLS ?= 1
 # Seeds of the simulated world in which everything goes wrong: a few with a plain `cargo test`, these here and in CI.
 export NODELESS_SEEDS ?= 0..200
+DEPLOYED_TESTS_AT_ONCE ?= 4
 
 .PHONY: help
 help: ## List the targets
@@ -35,6 +36,18 @@ fmt-check: ## Check the formatting
 lint: ## Clippy over everything, warnings denied
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 
+.PHONY: doc
+doc: ## Build the documentation of all crates, warnings denied
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+
+.PHONY: shipped
+shipped: ## Check each function and the command line with the features that they ship with
+	for package in $(FUNCTIONS) nodeless; do cargo check --locked --package $$package || exit 1; done
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for a minute (needs a nightly compiler)
+	scripts/fuzz.sh
+
 .PHONY: test
 test: test-rust test-terraform ## Run every test
 	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-deployed
@@ -56,8 +69,9 @@ test-terraform: venv ## Check the Terraform module: fmt, validate, test, checkov
 	$(PYTHON) tests/terraform/run.py
 
 .PHONY: test-deployed
+# These tests wait for schedules and queues most of the time, so several run at once.
 test-deployed: venv ## Apply the module on ministack with the real functions and let them work
-	$(PYTHON) -m pytest tests/deployed -v
+	$(PYTHON) -m pytest tests/deployed -v --numprocesses $(DEPLOYED_TESTS_AT_ONCE) --dist worksteal
 
 .PHONY: crds
 crds: ## Write the CustomResourceDefinitions into infra/crds
@@ -66,6 +80,10 @@ crds: ## Write the CustomResourceDefinitions into infra/crds
 .PHONY: zips
 zips: venv ## Build the functions for arm64 as Terraform deploys them, into target/lambda
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cargo lambda build --release --arm64 --output-format zip $(addprefix -p ,$(FUNCTIONS))
+
+.PHONY: release
+release: venv ## Make the archives of a release from the commit, into target/release-archives
+	$(PYTHON) scripts/release.py
 
 .PHONY: demo
 demo: ## Show the whole thing in a local world
@@ -84,3 +102,4 @@ bench-plan: ## Time nodeless plan as a process, on exports of several workloads
 .PHONY: deny
 deny: ## Check licences, advisories and duplicate crates (needs cargo-deny and the network)
 	cargo deny check
+

@@ -7,7 +7,7 @@
 //! ```
 #![allow(clippy::unwrap_used)]
 
-use nodeless_simulation::kubernetes::resource;
+use nodeless_fake_kubernetes::resource;
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::proxy::Counts;
 use nodeless_tests::stage::{Stage, inflate, node_class, node_classes, node_pool, node_pools};

@@ -13,9 +13,9 @@ use aws_sdk_dynamodb::types::{
 use aws_sdk_sqs::types::QueueAttributeName;
 use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_simulation::ec2::aws_router_with_clock;
-use nodeless_simulation::kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, resource};
-use nodeless_simulation::world::{JoinTiming, World, WorldOptions};
+use nodeless_fake_aws::aws_router_with_clock;
+use nodeless_fake_kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, resource};
+use nodeless_world::{JoinTiming, World, WorldOptions};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

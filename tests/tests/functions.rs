@@ -4,8 +4,8 @@
 
 use axum::http::StatusCode;
 use jiff::SignedDuration;
-use nodeless_simulation::ec2::requests::Describe;
-use nodeless_simulation::kubernetes::{PatchOptions, PatchType, resource};
+use nodeless_fake_aws::requests::Describe;
+use nodeless_fake_kubernetes::{PatchOptions, PatchType, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::stage::{Service, Stage, node_claims, node_classes};
 use serde_json::{Value, json};

@@ -52,6 +52,32 @@ fn pure_crates_link_no_runtime_and_no_client() {
     }
 }
 
+/// The product's crates that a package links, itself left out.
+fn linked_of_nodeless(package: &str) -> BTreeSet<String> {
+    linked(package).into_iter().filter(|other| other.starts_with("nodeless-") && other != package).collect()
+}
+
+#[test]
+fn fakes_link_no_sdk_and_nothing_that_decides() {
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+    for package in ["nodeless-fake-kubernetes", "nodeless-fake-aws", "nodeless-world", "nodeless-driver"] {
+        let linked = linked(package);
+        assert!(!linked.iter().any(|name| name.starts_with("aws-")), "{package} links an SDK");
+        assert!(!linked.contains("kube-client"), "{package} links the Kubernetes client");
+    }
+    assert_eq!(linked_of_nodeless("nodeless-fake-kubernetes"), set(&["nodeless-model"]));
+    assert_eq!(linked_of_nodeless("nodeless-fake-aws"), set(&["nodeless-catalog", "nodeless-model"]));
+}
+
+#[test]
+fn core_links_nothing_above_it() {
+    for package in PURE {
+        for other in linked(package).iter().filter(|other| other.starts_with("nodeless-")) {
+            assert!(PURE.contains(&other.as_str()) || other == "nodeless-api", "{package} links {other}");
+        }
+    }
+}
+
 #[test]
 fn the_ec2_sdk_is_linked_by_those_who_call_ec2() {
     for package in FUNCTIONS {

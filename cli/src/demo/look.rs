@@ -1,8 +1,8 @@
 //! What there is in a world, as the demo looks at it.
 
 use crate::local::LocalWorld;
-use nodeless_simulation::kubernetes::ListOptions;
-use nodeless_simulation::kubernetes::resource::{NODES, PODS, Resource};
+use nodeless_fake_kubernetes::ListOptions;
+use nodeless_fake_kubernetes::resource::{NODES, PODS, Resource};
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -5,11 +5,11 @@ use super::look::{condition, is_true, length, name, node_claims, node_classes, n
 use super::progress::{Progress, Took};
 use crate::local::{LocalWorld, counted, spoken};
 use jiff::Timestamp;
+use nodeless_fake_aws::{Instance, InstanceState};
+use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
+use nodeless_fake_kubernetes::{CreateOptions, PatchOptions, PatchType, Status};
 use nodeless_ports::claims::Decision;
 use nodeless_ports::{Claims as _, PortError};
-use nodeless_simulation::ec2::{Instance, InstanceState};
-use nodeless_simulation::kubernetes::resource::DEPLOYMENTS;
-use nodeless_simulation::kubernetes::{CreateOptions, PatchOptions, PatchType, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

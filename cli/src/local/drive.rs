@@ -5,8 +5,8 @@ use super::mishaps::Mishaps;
 use crate::error::CliError;
 use jiff::Timestamp;
 use nodeless_driver::{Controller, ControllerError};
-use nodeless_simulation::world::World;
 use nodeless_telemetry::{Sink, emit};
+use nodeless_world::World;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

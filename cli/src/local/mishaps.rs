@@ -1,9 +1,9 @@
 //! What happens to machines because somebody asks for it: an annotation on the Node, as nothing else in a cluster can say it.
 
-use nodeless_simulation::ec2::requests::TerminateInstances;
-use nodeless_simulation::kubernetes::resource::NODES;
-use nodeless_simulation::kubernetes::{ListOptions, PatchOptions, PatchType};
-use nodeless_simulation::world::World;
+use nodeless_fake_aws::requests::TerminateInstances;
+use nodeless_fake_kubernetes::resource::NODES;
+use nodeless_fake_kubernetes::{ListOptions, PatchOptions, PatchType};
+use nodeless_world::World;
 use serde_json::{Value, json};
 
 /// The annotation: what is to happen to the Node's machine. It goes when that has happened.
@@ -83,8 +83,8 @@ fn one(world: &mut World, node: &str, provider: &str, what: &str) -> Result<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_simulation::kubernetes::CreateOptions;
-    use nodeless_simulation::world::WorldOptions;
+    use nodeless_fake_kubernetes::CreateOptions;
+    use nodeless_world::WorldOptions;
 
     #[test]
     fn what_cannot_happen_is_told_once_and_forgotten() {

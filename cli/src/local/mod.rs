@@ -11,13 +11,13 @@ use drive::{Pace, Worker};
 use jiff::{SignedDuration, Timestamp};
 use listen::Port;
 use nodeless_driver::{Controller, Schedule};
+use nodeless_fake_aws::{Ec2, InstanceState, aws_router_with_clock};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
 use nodeless_operations::gates::FeatureGates;
-use nodeless_simulation::ec2::{Ec2, InstanceState, aws_router_with_clock};
-use nodeless_simulation::kubernetes::resource::{NODES, PODS};
-use nodeless_simulation::kubernetes::{ApiServer, ListOptions, Resource};
-use nodeless_simulation::memory::{Faults, MemoryClaims};
-use nodeless_simulation::world::{World, WorldClock, WorldOptions};
 use nodeless_telemetry::Sink;
+use nodeless_world::memory::{Faults, MemoryClaims};
+use nodeless_world::{World, WorldClock, WorldOptions};
 use std::sync::Arc;
 use std::time::Duration;
 

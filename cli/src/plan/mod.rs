@@ -5,6 +5,7 @@ mod disruption;
 pub(crate) mod disruption_text;
 mod explain;
 pub(crate) mod files;
+#[cfg(feature = "kubernetes")]
 pub(crate) mod live;
 mod memory;
 pub(crate) mod replay;

@@ -30,10 +30,10 @@ use nodeless_model::{
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, Interrupter, PlanReport, Planner, Reconciler};
 use nodeless_ports::{Claims, Cloud, Cluster, Queue};
-use nodeless_simulation::fault_injection::{
+use nodeless_world::WorldClock;
+use nodeless_world::fault_injection::{
     ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue, FaultInjection, Rates,
 };
-use nodeless_simulation::world::WorldClock;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

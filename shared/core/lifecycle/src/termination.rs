@@ -92,7 +92,7 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         Seen::Known(pods) => pods,
         Seen::Unknown(why) => return step.wait_for("the pods of its node", why, TERMINATION_POLL),
     };
-    let plan = drain(pods, deadline, now, settings);
+    let plan = drain(pods, deadline, now);
     let going_on_for = elapsed(started, now);
     if plan.waiting > 0 || going_on_for < settings.minimum_drain {
         move_pods(&mut step, nodes, pods, plan);

@@ -9,13 +9,13 @@ use nodeless_operations::{
     Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
 };
 use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, PortError, Queue, ZonalShifts};
-use nodeless_simulation::fault_injection::{
+use nodeless_telemetry::Sink;
+use nodeless_world::World;
+use nodeless_world::fault_injection::{
     ChaoticCatalogSource, ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue, ChaoticZonalShifts, FaultInjection,
 };
-use nodeless_simulation::memory::{MemoryClaims, MemoryQueue};
-use nodeless_simulation::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
-use nodeless_simulation::world::World;
-use nodeless_telemetry::Sink;
+use nodeless_world::memory::{MemoryClaims, MemoryQueue};
+use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
 use std::sync::Arc;
 
 /// All operations over one world.

@@ -2,7 +2,7 @@
 
 use super::{Functions, Outcome, Work};
 use futures::future::BoxFuture;
-use nodeless_simulation::fault_injection::FaultInjection;
+use nodeless_world::fault_injection::FaultInjection;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -4,10 +4,10 @@
 mod support;
 
 use nodeless_driver::Controller;
+use nodeless_fake_aws::InstanceState;
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
+use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_ports::Claims as _;
-use nodeless_simulation::ec2::InstanceState;
-use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
-use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -4,10 +4,10 @@
 mod support;
 
 use nodeless_driver::Controller;
-use nodeless_simulation::ec2::InstanceState;
-use nodeless_simulation::kubernetes::DeleteOptions;
-use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, NODES};
-use nodeless_simulation::world::{RealMemory, WorldOptions};
+use nodeless_fake_aws::InstanceState;
+use nodeless_fake_kubernetes::DeleteOptions;
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES};
+use nodeless_world::{RealMemory, WorldOptions};
 use serde_json::json;
 use std::collections::BTreeMap;
 use support::{create, list, picture, running, start_in, within};

@@ -4,9 +4,9 @@
 mod support;
 
 use nodeless_driver::Controller;
-use nodeless_simulation::ec2::{LaunchFault, OfferingPattern};
-use nodeless_simulation::kubernetes::resource::DEPLOYMENTS;
-use nodeless_simulation::kubernetes::{PatchOptions, PatchType};
+use nodeless_fake_aws::{LaunchFault, OfferingPattern};
+use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
+use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use serde_json::{Value, json};
 use support::{create, custom, list, picture, running, start, within};
 

@@ -6,14 +6,14 @@ mod support;
 use futures::FutureExt as _;
 use nodeless_driver::Controller;
 use nodeless_driver::simulate::{Run, Scenario};
+use nodeless_fake_aws::InstanceState;
+use nodeless_fake_kubernetes::resource::{
+    DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_TEMPLATES, STATEFUL_SETS, STORAGE_CLASSES,
+};
+use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType, Resource};
 use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::Claims as _;
-use nodeless_simulation::ec2::InstanceState;
-use nodeless_simulation::kubernetes::resource::{
-    DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_TEMPLATES, STATEFUL_SETS, STORAGE_CLASSES,
-};
-use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType, Resource};
 use nodeless_telemetry::Null;
 use serde_json::{Value, json};
 use std::sync::Arc;

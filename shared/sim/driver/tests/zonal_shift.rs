@@ -8,12 +8,12 @@ use jiff::SignedDuration;
 use nodeless_disruption::command::CommandPhase;
 use nodeless_driver::Controller;
 use nodeless_driver::simulate::{Action, Deed, Run, Scenario, Shift};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
+use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_operations::plan::decode_command;
 use nodeless_ports::Claims as _;
-use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
-use nodeless_simulation::kubernetes::{PatchOptions, PatchType};
-use nodeless_simulation::world::WorldOptions;
 use nodeless_telemetry::Null;
+use nodeless_world::WorldOptions;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
 
     // One that is deleted by hand keeps its instance, and its claim is not lost.
     let claim = list(&controller, &custom("nodeclaims"))[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    let options = nodeless_simulation::kubernetes::DeleteOptions::default();
+    let options = nodeless_fake_kubernetes::DeleteOptions::default();
     controller.world().api().delete(&custom("nodeclaims"), "", &claim, &options).unwrap();
     let margin = until.saturating_sub(SignedDuration::from_secs(1)).unwrap();
     controller.advance_to(margin).unwrap();

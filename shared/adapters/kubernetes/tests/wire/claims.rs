@@ -3,10 +3,10 @@
 use super::{World, node_claims, node_class, node_classes, node_pool, node_pools};
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClassStatus, NodePoolStatus};
+use nodeless_fake_kubernetes::DeleteOptions;
 use nodeless_model::claim::{ConditionStatus, condition};
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
 use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::DeleteOptions;
 use serde_json::Value;
 
 fn claim() -> NodeClaim {

@@ -1,11 +1,12 @@
 //! Installation, and what a wrong address or identity looks like.
 
-use super::{World, connect, node_class, node_classes, node_pool, node_pools, serve};
+use super::{Stopped, World, connect, node_class, node_classes, node_pool, node_pools, serve};
+use nodeless_fake_kubernetes::ListOptions;
 use nodeless_kubernetes::KubeCluster;
 use nodeless_kubernetes::install::{InstallError, Outcome, Wake, install, remove_nodes, uninstall};
 use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::ListOptions;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 const URL: &str = "https://abc.lambda-url.us-east-1.on.aws/secret";
@@ -78,13 +79,13 @@ async fn a_cluster_without_definitions_says_what_to_do() {
 async fn a_wrong_token_is_denied_and_a_closed_port_unavailable() {
     let world = World::bare().await;
     let stranger = connect(&serve(&world.server).await.0, "wrong").await;
-    let error = KubeCluster::new(stranger).our_nodes().await.unwrap_err();
+    let error = KubeCluster::new(stranger, Arc::new(Stopped)).our_nodes().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
     assert!(error.message.contains("access entry"), "{error}");
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let error = KubeCluster::new(connect(&url, "right").await).view().await.unwrap_err();
+    let error = KubeCluster::new(connect(&url, "right").await, Arc::new(Stopped)).view().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
 }

@@ -11,9 +11,10 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::IntoResponse as _;
+use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Resource};
 use nodeless_kubernetes::install::{self, Wake};
 use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
-use nodeless_simulation::kubernetes::{ApiServer, CreateOptions, Options, Resource};
+use nodeless_ports::Clock;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -27,6 +28,22 @@ pub(crate) struct World {
 
 /// The requests that an API server got: method, path and query.
 type Requests = Arc<Mutex<Vec<String>>>;
+
+/// A clock that stands at [`Stopped::TIME`].
+pub(crate) struct Stopped;
+
+impl Stopped {
+    pub(crate) const TIME: jiff::Timestamp = jiff::Timestamp::constant(1_800_000_000, 0);
+}
+
+#[async_trait::async_trait]
+impl Clock for Stopped {
+    fn now(&self) -> jiff::Timestamp {
+        Self::TIME
+    }
+
+    async fn sleep(&self, _duration: std::time::Duration) {}
+}
 
 /// What requests are answered instead of by the API server: how one begins, and the code and the body of its answer.
 type Faults = Arc<Mutex<Vec<(&'static str, u16, String)>>>;
@@ -50,7 +67,7 @@ impl World {
     }
 
     pub(crate) fn cluster(&self) -> KubeCluster {
-        KubeCluster::new(self.connection.clone())
+        KubeCluster::new(self.connection.clone(), Arc::new(Stopped))
     }
 
     /// The requests since the last call of this.

@@ -1,13 +1,13 @@
 //! Volumes, namespaces, overlays and buffers: read only where they matter, and their status.
 
 use super::{World, node, pod};
-use nodeless_model::{PriceChange, labels};
-use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::Resource;
-use nodeless_simulation::kubernetes::resource::{
+use nodeless_fake_kubernetes::Resource;
+use nodeless_fake_kubernetes::resource::{
     CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS,
     STORAGE_CLASSES,
 };
+use nodeless_model::{PriceChange, labels};
+use nodeless_ports::{Cluster as _, ErrorKind};
 use serde_json::json;
 
 fn overlays() -> Resource {

@@ -1,10 +1,10 @@
 //! Views: complete, warm, and honest about what cannot be read.
 
 use super::{World, node, node_class, node_classes, node_pool, node_pools, pod};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_kubernetes::KubeCluster;
 use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::resource::{NODES, PODS};
-use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use serde_json::json;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass};
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_model::{ErrorKind, PortError};
 
 /// Why something that an EC2NodeClass names does not stand.
 #[derive(Clone, Debug, PartialEq, Eq)]

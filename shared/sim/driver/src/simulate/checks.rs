@@ -6,11 +6,11 @@ use super::watch::{condition as condition_of, text};
 use super::{Violation, budgets};
 use crate::{Controller, Outcome};
 use jiff::{SignedDuration, Timestamp};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{Change, ChangeKind, ListOptions};
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{NodeClaim, Phase, labels};
 use nodeless_operations::PlanReport;
-use nodeless_simulation::kubernetes::resource::{NODES, PODS};
-use nodeless_simulation::kubernetes::{Change, ChangeKind, ListOptions};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

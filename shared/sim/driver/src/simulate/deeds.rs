@@ -4,14 +4,12 @@ use super::scenario::{BadMachines, Deed, Named, Scenario, ScenarioError, Shortag
 use super::timeline::{Happening, after};
 use crate::Controller;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_fake_aws::requests::TerminateInstances;
+use nodeless_fake_aws::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern};
+use nodeless_fake_kubernetes::resource as known;
+use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource, Status};
 use nodeless_ports::ErrorKind;
-use nodeless_simulation::ec2::requests::TerminateInstances;
-use nodeless_simulation::ec2::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern};
-use nodeless_simulation::kubernetes::resource as known;
-use nodeless_simulation::kubernetes::{
-    CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource, Status,
-};
-use nodeless_simulation::random::Random;
+use nodeless_world::random::Random;
 use serde_json::{Value, json};
 
 /// What ends at a time.

@@ -3,10 +3,10 @@
 use super::watch::text;
 use crate::Controller;
 use futures::FutureExt as _;
+use nodeless_fake_kubernetes::ListOptions;
+use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{NodeClaim, Phase, ResourceList, labels};
 use nodeless_ports::Claims as _;
-use nodeless_simulation::kubernetes::ListOptions;
-use nodeless_simulation::kubernetes::resource::NODES;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 
 use super::durations;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_simulation::fault_injection::Rates;
+use nodeless_world::fault_injection::Rates;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -4,16 +4,16 @@ use super::*;
 use crate::Outcome;
 use futures::FutureExt as _;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{ConditionStatus, NodeClaim, Phase, labels};
 use nodeless_operations::PlanReport;
 use nodeless_operations::plan::encode_command;
 use nodeless_ports::Claims as _;
-use nodeless_simulation::fault_injection::{Effect, Observer as _};
-use nodeless_simulation::kubernetes::resource::{NODES, PODS};
-use nodeless_simulation::kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
 use nodeless_telemetry::Null;
+use nodeless_world::fault_injection::{Effect, Observer as _};
 use std::collections::BTreeSet;
 
 const CALM: &str = r#"

@@ -3,7 +3,7 @@
 use super::durations;
 use super::scenario::{BadMachines, Deed, Outage, Scale, Scenario, ScenarioError, Shortage};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_simulation::random::Random;
+use nodeless_world::random::Random;
 use std::collections::BTreeMap;
 
 /// Something that happens from outside.

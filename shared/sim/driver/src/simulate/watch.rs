@@ -4,12 +4,12 @@
 use super::Violation;
 use futures::FutureExt as _;
 use jiff::Timestamp;
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
+use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
 use nodeless_model::{NodeClaim, claim::TerminationReason, labels};
 use nodeless_ports::Claims as _;
-use nodeless_simulation::fault_injection::{Effect, Observer};
-use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
-use nodeless_simulation::kubernetes::{ApiServer, ListOptions, Resource};
-use nodeless_simulation::memory::MemoryClaims;
+use nodeless_world::fault_injection::{Effect, Observer};
+use nodeless_world::memory::MemoryClaims;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,12 +3,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_driver::{Controller, Outcome, Schedule};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
 use nodeless_ports::Claims as _;
-use nodeless_simulation::kubernetes::resource::{NODES, PODS};
-use nodeless_simulation::kubernetes::{CreateOptions, ListOptions, Resource};
-use nodeless_simulation::memory::Faults;
-use nodeless_simulation::world::{World, WorldOptions};
 use nodeless_telemetry::Null;
+use nodeless_world::memory::Faults;
+use nodeless_world::{World, WorldOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
