@@ -1,15 +1,15 @@
 //! What it takes to let nodes go whatever that costs, one after another: where their pods fit, and what has to be launched for
 //! the others.
 
-use crate::candidates::Eligible;
+use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
-use crate::decision::{Command, Method, PodPlacement, Replacement};
-use crate::drift::Drift;
+use crate::drift_reason::Drift;
 use crate::market::Reserved;
+use crate::output::{Command, Method, PodPlacement, Replacement};
+use crate::pods;
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::simulation::{self, Expected};
-use crate::{decide, pods};
 use jiff::Timestamp;
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::{DisruptionReason, Pod};
@@ -20,7 +20,7 @@ use std::collections::{BTreeSet, HashSet};
 ///
 /// Pods that leave other nodes already, or wait, have the room where they are expected: a new node is empty until the pods
 /// come that it was launched for.
-pub(crate) struct Departures<'c, 'a> {
+pub(crate) struct DriftSimulation<'c, 'a> {
     expected: &'c Expected<'a>,
     guards: &'c Guards<'a>,
     now: Timestamp,
@@ -51,7 +51,7 @@ struct Moves {
     launches: Vec<Launch>,
 }
 
-impl<'c, 'a> Departures<'c, 'a> {
+impl<'c, 'a> DriftSimulation<'c, 'a> {
     pub(crate) fn new(
         cluster: &'c Cluster<'a>,
         expected: &'c Expected<'a>,
@@ -195,7 +195,7 @@ impl<'c, 'a> Departures<'c, 'a> {
             return Ok(moves);
         };
         let why =
-            blocked(drift, self.problem.pods[*pod], format!("it would go to {node}, which is not initialised yet"));
+            blocked(drift, self.problem.pods[*pod], format!("it would go to {node}, which is not initialized yet"));
         // Nobody knows whether that node ever joins; what is ready now and new nodes of its own are as good.
         let all = std::mem::take(&mut self.problem.nodes);
         self.problem.nodes = all.iter().filter(|node| !unready(node)).cloned().collect();
@@ -251,7 +251,7 @@ impl<'c, 'a> Departures<'c, 'a> {
             Replacement { launch, pods: pods.into_iter().map(|pod| own[pod].key()).collect() }
         };
         let replacements = moves.launches.into_iter().map(replacement).collect();
-        let command = decide::command(Method::Drift, DisruptionReason::Drifted, &[*one], replacements, self.now);
+        let command = candidates::command(Method::Drift, DisruptionReason::Drifted, &[*one], replacements, self.now);
         Command { placements, ..command }
     }
 }

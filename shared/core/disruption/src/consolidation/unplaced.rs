@@ -6,22 +6,40 @@ use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::packed::Obstacle;
 use crate::reasons::zonal_shift;
 use crate::simulation::Expected;
-use crate::story::{Elsewhere, OtherNode};
 use jiff::Timestamp;
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{NillableDuration, Quantity};
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// A pod that fits on no other node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnplacedPod {
+    /// The pod, `namespace/name`.
+    pub pod: String,
+    /// Every other node, in the order of their names.
+    pub nodes: Vec<OtherNode>,
+}
+
+/// A node that does not take a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OtherNode {
+    /// The node.
+    pub node: String,
+    /// Why.
+    pub why: String,
+}
 
 /// The first pod of a node, the largest first, that fits on no other node, and what is in its way on each of them; nothing
 /// where all find room, as far as a quick look can tell.
-pub(crate) fn elsewhere<'c, 'a>(
+pub(crate) fn unplaced<'c, 'a>(
     cluster: &'c Cluster<'a>,
     one: &Eligible<'c, 'a>,
     lookup: &Lookup<'c, 'a>,
     expected: &Expected<'a>,
     options: &Options,
     now: Timestamp,
-) -> Option<Elsewhere> {
+) -> Option<UnplacedPod> {
     let mut prepared = prepared(&[], cluster, std::slice::from_ref(one), options);
     let mut round = Round::new(cluster, std::slice::from_ref(one), lookup, expected, (options, now), &mut prepared);
     let candidate = round.candidates.first()?;
@@ -40,16 +58,16 @@ pub(crate) fn elsewhere<'c, 'a>(
         nodes.insert(node.name.clone(), in_full(round.packed.obstacle(stuck.class, leaf)));
     }
     let nodes = nodes.into_iter().map(|(node, why)| OtherNode { node, why }).collect();
-    Some(Elsewhere { pod: stuck.pod.key(), nodes })
+    Some(UnplacedPod { pod: stuck.pod.key(), nodes })
 }
 
 /// Why pods are sent to a node by nobody.
 fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> String {
     if node.is_leaving() {
-        return "it is going away".to_owned();
+        return "it is terminating".to_owned();
     }
     if !node.is_initialized() && node.node_pool().is_some() {
-        return "it is not initialised yet".to_owned();
+        return "it is not initialized yet".to_owned();
     }
     if node.node.is_some_and(|node| node.unschedulable) {
         return "it is cordoned".to_owned();
@@ -64,16 +82,16 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
             return format!("consolidateAfter protects it until {until:.0}");
         }
     }
-    "it takes no pods".to_owned()
+    "it accepts no pods".to_owned()
 }
 
 fn in_full(obstacle: Obstacle<'_>) -> String {
     match obstacle {
         Obstacle::Room { resource, asked, free } => {
             let shown = |milli: i64| format_quantity(resource, Quantity::from_milli(milli));
-            format!("too little {resource}: {} asked, {} free", shown(asked), shown(free.max(0)))
+            format!("insufficient {resource}: {} requested, {} free", shown(asked), shown(free.max(0)))
         }
-        Obstacle::OtherPods => "room for it alone, but not beside the other pods that have to move".to_owned(),
+        Obstacle::OtherPods => "it fits alone, but not together with the other pods that have to move".to_owned(),
         other => other.to_string(),
     }
 }

@@ -2,20 +2,17 @@
 
 use crate::drain::{Drain, drain};
 use crate::effect::{Effect, Step};
-use crate::joining::patch_node;
+use crate::events::{claim_event, node_event};
 use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
-use crate::step::{claim_event, node_event, patience};
-use crate::time::elapsed;
-use crate::unlaunched;
+use crate::time::{TERMINATION_POLL, elapsed, poll_delay};
+use crate::without_instance;
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::object::{NodePatch, ObjectEvent};
 use nodeless_model::{ConditionStatus, InstanceState, Node, NodeClaim, Phase, StringMap, Taint, TaintEffect, labels};
 use std::time::Duration;
 
-/// How often an instance that is being terminated is looked at, as in Karpenter.
-pub(crate) const TERMINATION_POLL: Duration = Duration::from_secs(5);
 /// How often a claim is looked at whose instance has to outlast a zonal shift.
 const SHIFTED_POLL: Duration = Duration::from_mins(1);
 /// How long EC2 takes at least, as a rule, from being asked to terminate an instance until it is terminated.
@@ -100,7 +97,7 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     if plan.waiting > 0 || going_on_for < settings.minimum_drain {
         move_pods(&mut step, nodes, pods, plan);
         step.claim.set_condition(condition::DRAINED, ConditionStatus::Unknown, "Draining", "", now);
-        return step.after(patience(going_on_for, Duration::from_secs(1), Duration::from_secs(20)));
+        return step.after(poll_delay(going_on_for, Duration::from_secs(1), Duration::from_secs(20)));
     }
     step.claim.set_condition(condition::DRAINED, ConditionStatus::True, "Drained", "", now);
     detach(step, seen, nodes, overdue, going_on_for, now)
@@ -138,7 +135,7 @@ fn detach(
         }
         let kind = condition::VOLUMES_DETACHED;
         step.claim.set_condition(kind, ConditionStatus::Unknown, "AwaitingVolumeDetachment", &message, now);
-        return step.after(patience(going_on_for, Duration::from_secs(1), Duration::from_secs(20)));
+        return step.after(poll_delay(going_on_for, Duration::from_secs(1), Duration::from_secs(20)));
     }
     let (status, reason) = match (overdue, &seen.volume_attachments) {
         (true, Seen::Known(attachments)) if attachments.is_empty() => (ConditionStatus::True, "VolumesDetached"),
@@ -170,7 +167,7 @@ fn close_off(step: &mut Step, nodes: &[Node]) -> bool {
                 add_finalizer: (!held && can_be_held).then(|| labels::TERMINATION_FINALIZER.to_owned()),
                 ..NodePatch::default()
             };
-            step.effects.push(patch_node(node, patch));
+            step.effects.push(Effect::patch_node(node, patch));
         }
         if can_be_held {
             if held {
@@ -202,9 +199,11 @@ fn move_pods(step: &mut Step, nodes: &[Node], pods: &[nodeless_model::Pod], plan
 /// A claim whose instance is being terminated.
 pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
-    let Some(launched) = &claim.status.instance else { return unlaunched::terminating(claim, seen, now, settings) };
+    let Some(launched) = &claim.status.instance else {
+        return without_instance::terminating(claim, seen, now, settings);
+    };
     if let Some(shift) = &seen.zonal_shift {
-        return step.hold(format!("the instance {} is not terminated now: {shift}", launched.id), SHIFTED_POLL);
+        return step.hold(format!("the instance {} is not terminated while {shift}", launched.id), SHIFTED_POLL);
     }
     // The node matters too: an instance may only be terminated under a node that could be looked at.
     if let Seen::Unknown(why) = &seen.nodes {
@@ -255,6 +254,6 @@ pub(crate) fn forget_node(step: &mut Step, node: &Node) {
     }
     if node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER) {
         let finalizer = Some(labels::TERMINATION_FINALIZER.to_owned());
-        step.effects.push(patch_node(node, NodePatch { remove_finalizer: finalizer, ..NodePatch::default() }));
+        step.effects.push(Effect::patch_node(node, NodePatch { remove_finalizer: finalizer, ..NodePatch::default() }));
     }
 }

@@ -1,11 +1,12 @@
 //! From launched through registered to initialised, and what is kept up after that.
 
+use crate::begin_termination::leave;
 use crate::consistency::set_consistent;
 use crate::effect::{Effect, Step};
+use crate::events::node_event;
 use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
-use crate::step::{leave, node_event, patience};
-use crate::time::elapsed;
+use crate::time::{elapsed, poll_delay};
 use jiff::Timestamp;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::object::{MirroredClaim, NodePatch};
@@ -15,7 +16,7 @@ use std::time::Duration;
 /// How long to wait for a node that is joining: it takes half a minute or so.
 fn joining_delay(claim: &NodeClaim, now: Timestamp) -> Duration {
     let since = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
-    patience(elapsed(since, now), Duration::from_secs(3), Duration::from_mins(1))
+    poll_delay(elapsed(since, now), Duration::from_secs(3), Duration::from_mins(1))
 }
 
 /// A claim whose node has not joined yet.
@@ -96,7 +97,7 @@ fn is_recognised(node: &Node) -> bool {
 fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
     let unregistered = Taint::unregistered();
     if !node.is_registered() && !node.has_taint(&unregistered) {
-        let message = "it joined without the taint karpenter.sh/unregistered, so pods may have come too early";
+        let message = "it joined without the taint karpenter.sh/unregistered, so pods may have been scheduled before it was registered";
         step.events.push(node_event(node, true, "UnregisteredTaintMissing", message));
     }
     let claim = &step.claim;
@@ -113,7 +114,7 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
         owner: Some((mirror.name.clone(), mirror.uid.clone())),
         ..NodePatch::default()
     };
-    step.effects.push(patch_node(node, patch));
+    step.effects.push(Effect::patch_node(node, patch));
     step
 }
 
@@ -145,7 +146,7 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
         return step.after(delay);
     }
     let initialised = StringMap::from([(labels::INITIALIZED.to_owned(), "true".to_owned())]);
-    step.effects.push(patch_node(node, NodePatch { labels: initialised, ..NodePatch::default() }));
+    step.effects.push(Effect::patch_node(node, NodePatch { labels: initialised, ..NodePatch::default() }));
     step.again()
 }
 
@@ -187,14 +188,14 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
         if !annotations.is_empty() {
             // The node comes last: what it shows, its NodeClaim shows too.
             let patch = NodePatch { annotations, ..NodePatch::default() };
-            step.effects.extend([Effect::MirrorClaim, patch_node(node, patch)]);
+            step.effects.extend([Effect::MirrorClaim, Effect::patch_node(node, patch)]);
         }
         let tainted = node.has_taint(&Taint::disrupted());
         match claim.status.command {
             Some(_) if !tainted => {
                 let patch = NodePatch { add_taints: vec![Taint::disrupted()], ..NodePatch::default() };
                 // The command waits for the taint.
-                step.effects.extend([patch_node(node, patch), Effect::MirrorClaim, Effect::WakePlanner]);
+                step.effects.extend([Effect::patch_node(node, patch), Effect::MirrorClaim, Effect::WakePlanner]);
             }
             // A claim is marked as leaving, or as taken by a command, before its node is tainted. So any other taint is left
             // over from a command that was rolled back, or from a disruption that Karpenter began and nobody will finish.
@@ -204,7 +205,7 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
                     marked.then(|| labels::EXCLUDE_FROM_LOAD_BALANCERS.to_owned()).into_iter().collect();
                 let patch =
                     NodePatch { remove_taints: vec![Taint::disrupted()], remove_labels, ..NodePatch::default() };
-                step.effects.extend([patch_node(node, patch), Effect::MirrorClaim]);
+                step.effects.extend([Effect::patch_node(node, patch), Effect::MirrorClaim]);
             }
             _ => {}
         }
@@ -247,28 +248,4 @@ fn missing_tags(claim: &NodeClaim, instance: &Instance, settings: &Settings) -> 
     }
     wanted.retain(|key, value| instance.tags.get(key) != Some(value));
     wanted
-}
-
-pub(crate) fn patch_node(node: &Node, patch: NodePatch) -> Effect {
-    Effect::PatchNode { name: node.name.clone(), uid: node.uid.clone(), patch: Box::new(patch) }
-}
-
-/// Sets the Ready condition from those that it is made of.
-pub(crate) fn set_ready(claim: &mut NodeClaim, now: Timestamp) {
-    let parts = [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED];
-    let missing = parts.into_iter().find(|kind| !claim.has_condition(kind));
-    let (status, reason, message) = match missing {
-        None => (ConditionStatus::True, "Ready".to_owned(), String::new()),
-        Some(kind) => {
-            let present = claim.condition(kind);
-            let status = present.map_or(ConditionStatus::Unknown, |condition| condition.status);
-            (status, format!("Not{kind}"), present.map_or(String::new(), |condition| condition.message.clone()))
-        }
-    };
-    if claim
-        .condition(condition::READY)
-        .is_none_or(|ready| ready.status != status || ready.reason != reason || ready.message != message)
-    {
-        claim.set_condition(condition::READY, status, &reason, &message, now);
-    }
 }

@@ -4,11 +4,10 @@
 //! member of its launch group, which asks for as many instances as the group was written with. To forget such a claim would
 //! free what it is charged while its instance runs, with nobody to look after it. So it stays until EC2 can have none for it.
 
-use crate::ending::TERMINATION_POLL;
 use crate::group::{may_take, owned_by};
 use crate::observation::{Observation, Seen, SeenGroup};
 use crate::settings::Settings;
-use crate::time::elapsed;
+use crate::time::{TERMINATION_POLL, elapsed};
 use crate::{Effect, Step};
 use jiff::Timestamp;
 use nodeless_model::{Instance, InstanceState, NodeClaim, Phase};

@@ -1,17 +1,17 @@
 //! What the second look leaves as it was planned.
 
-use super::hypothesis::{nodes, of_launch};
+use super::planned_nodes::{existing, nodes, of_launch};
 use nodeless_model::{Node, NodeClaim, Pod, labels};
 use nodeless_scheduling::{Bond, BoundPods, Options, PreferencePolicy, Problem, Solution, bonds, held_preferences};
 
 /// What the second look leaves as it was planned, by the place of the pod.
-pub(super) struct Fixed {
+pub(super) struct Pinned {
     bonds: Vec<Bond>,
     /// Pods as if what they are to keep were required.
     pods: Vec<Option<Pod>>,
 }
 
-impl Fixed {
+impl Pinned {
     /// `None` where something that is launched is not known.
     pub(super) fn of(problem: &Problem<'_>, solution: &Solution, options: &Options) -> Option<Self> {
         let bonds = bonds(problem, options);
@@ -62,7 +62,7 @@ fn preferred(problem: &Problem<'_>, solution: &Solution, planned: &[(Node, NodeC
     let launched = planned.iter().zip(&solution.launches);
     let mut running: Vec<BoundPods<'_>> =
         launched.map(|((node, _), launch)| BoundPods::on(node, of_launch(problem, launch))).collect();
-    running.extend(super::hypothesis::existing(problem, solution).bound_pods);
+    running.extend(existing(problem, solution).bound_pods);
     let held = held_preferences(&running, problem.facts).into_iter();
     held.filter(|held| held.node < planned.len()).map(|held| (held.node, held.place, held.pod)).collect()
 }

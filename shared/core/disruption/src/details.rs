@@ -3,10 +3,11 @@
 use crate::budgets::Budgets;
 use crate::candidates::{Lookup, initialized_since, quiet_until};
 use crate::cluster::{Cluster, Options};
+use crate::consolidation::UnplacedPod;
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
-use crate::{buffers, consolidation, drifted, preferences};
+use crate::{buffers, consolidation, drift_replacement, preferences};
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::{CapacityType, DisruptionReason, Pod};
@@ -15,7 +16,7 @@ use serde::Serialize;
 /// All that is known about one node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Story {
+pub struct NodeDetails {
     /// The Node's name, or the NodeClaim's while there is no Node.
     pub node: String,
     /// The NodeClaim, if it is ours.
@@ -39,17 +40,17 @@ pub struct Story {
     /// How it drifted, if it did and may be disrupted by choice.
     pub drift: Option<String>,
     /// Its pods, in the order of their names.
-    pub pods: Vec<PodStory>,
+    pub pods: Vec<PodDetails>,
     /// What the budgets of its NodePool allow now.
-    pub budgets: Vec<BudgetStory>,
+    pub budgets: Vec<BudgetStatus>,
     /// Which pod fits on no other node, if one does not and the node may be consolidated.
-    pub elsewhere: Option<Elsewhere>,
+    pub elsewhere: Option<UnplacedPod>,
 }
 
 /// A pod of a node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PodStory {
+pub struct PodDetails {
     /// The pod, `namespace/name`.
     pub pod: String,
     /// What it asks for, as in `cpu 1, memory 2Gi`.
@@ -63,7 +64,7 @@ pub struct PodStory {
 /// What budgets of a NodePool allow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct BudgetStory {
+pub struct BudgetStatus {
     /// For this reason.
     pub reason: DisruptionReason,
     /// How many nodes may be disrupted at once; absent where no budget holds now.
@@ -72,42 +73,24 @@ pub struct BudgetStory {
     pub disrupting: u32,
 }
 
-/// A pod that fits on no other node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Elsewhere {
-    /// The pod, `namespace/name`.
-    pub pod: String,
-    /// Every other node, in the order of their names.
-    pub nodes: Vec<OtherNode>,
-}
-
-/// A node that does not take a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OtherNode {
-    /// The node.
-    pub node: String,
-    /// Why.
-    pub why: String,
-}
-
 /// All that is known about a node; nothing if there is none of this name, or claim of this name while it has no node.
 #[must_use]
-pub fn story(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<Story> {
+pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<NodeDetails> {
     let held = buffers::hold(cluster, options, now);
     let cluster = held.as_ref().unwrap_or(cluster);
     let of = cluster.nodes.iter().find(|node| node.name() == name)?;
     let guards = Guards::of(cluster.disruption_budgets);
-    let mut told = Story {
+    let mut told = NodeDetails {
         node: name.to_owned(),
         node_claim: of.claim.map(|claim| claim.name.clone()),
         node_pool: of.node_pool().map(str::to_owned),
         pods: pods(&of.pods, &guards, now),
-        ..Story::default()
+        ..NodeDetails::default()
     };
     let lookup = Lookup::of(cluster);
     if let Some(pool) = &told.node_pool {
         let standing = Budgets::of(cluster, now).standing(pool);
-        let budget = |(reason, allowed, disrupting)| BudgetStory {
+        let budget = |(reason, allowed, disrupting)| BudgetStatus {
             reason,
             allowed: Some(allowed).filter(|allowed| *allowed < u32::MAX),
             disrupting,
@@ -128,27 +111,27 @@ pub fn story(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Option
     told.consolidatable =
         pool.and_then(|pool| quiet_until(claim, pool.disruption.consolidate_after)).map(|(_, until)| until);
     if let Ok(one) = lookup.eligible(of, now) {
-        told.drift = drifted::drift_of(cluster, &one, options, now).map(|drift| drift.to_string());
+        told.drift = drift_replacement::drift_of(cluster, &one, options, now).map(|drift| drift.to_string());
         told.elsewhere = elsewhere(cluster, name, now, options);
     }
     Some(told)
 }
 
 /// Which other nodes would not take a pod of this one, as consolidation sees them, which keeps preferences.
-fn elsewhere(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<Elsewhere> {
+fn elsewhere(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<UnplacedPod> {
     let held = preferences::held(cluster, options);
     let keeping = preferences::with_held(cluster, &held);
     let lookup = Lookup::of(&keeping);
     let of = keeping.nodes.iter().find(|node| node.name() == name)?;
     let one = lookup.eligible(of, now).ok()?;
     let expected = Expected::of(cluster, options, now);
-    consolidation::elsewhere(&keeping, &one, &lookup, &expected, options, now)
+    consolidation::unplaced(&keeping, &one, &lookup, &expected, options, now)
 }
 
-fn pods(pods: &[&Pod], guards: &Guards<'_>, now: Timestamp) -> Vec<PodStory> {
+fn pods(pods: &[&Pod], guards: &Guards<'_>, now: Timestamp) -> Vec<PodDetails> {
     let mut pods: Vec<&Pod> = pods.to_vec();
     pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-    let one = |pod: &Pod| PodStory {
+    let one = |pod: &Pod| PodDetails {
         pod: pod.key(),
         requests: pod.requests.to_string(),
         moves: pod.is_reschedulable(),

@@ -6,13 +6,13 @@ use nodeless_model::{CapacityType, NodePool, Quantity, Requirement, Requirements
 use nodeless_scheduling::{Launch, PoolOffer, Prepared, Problem, Solution};
 
 /// Makes launches for other pods.
-pub(super) struct Relauncher<'p, 'a, 'q> {
+pub(super) struct LaunchResizer<'p, 'a, 'q> {
     pub(super) problem: &'p Problem<'a>,
     pub(super) prepared: &'p mut Prepared<'q>,
     pub(super) work_left: u64,
 }
 
-impl Relauncher<'_, '_, '_> {
+impl LaunchResizer<'_, '_, '_> {
     /// The launch with further pods: of the same NodePool, no wider than it was, and for all of them on one node. Limits are
     /// not looked at. With `in_zone` its zone is the one that was chosen for it. `None` where there is no such launch.
     pub(super) fn grown(&mut self, launch: &Launch, more: &[usize], in_zone: bool) -> Option<Launch> {

@@ -3,9 +3,10 @@
 use crate::budgets::Budgets;
 use crate::candidates::Eligible;
 use crate::cluster::{Cluster, Options};
-use crate::decision::Command;
-use crate::departures::Departures;
-use crate::drift::{self, Drift, DriftReason};
+use crate::drift_detection::{drift, drifted_condition};
+use crate::drift_reason::{Drift, DriftReason};
+use crate::drift_simulation::DriftSimulation;
+use crate::output::Command;
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::{expiration, pods, rebalance};
@@ -45,8 +46,8 @@ pub(crate) fn drift_of(
     now: Timestamp,
 ) -> Option<Drift> {
     let class = cluster.node_classes.get(&one.claim.node_class);
-    let told = || drift::told(one.claim).filter(|_| options.trust_conditions);
-    drift::drift(one.claim, one.offer, class, &options.hash_version, now)
+    let told = || drifted_condition(one.claim).filter(|_| options.trust_conditions);
+    drift(one.claim, one.offer, class, &options.hash_version, now)
         .filter(|drift| drift.reason != DriftReason::CapacityReservationDrift || is_confirmed(one.claim, drift, now))
         .or_else(told)
         .or_else(|| rebalance::recommended(one.claim, one.offer.pool))
@@ -68,7 +69,7 @@ fn is_confirmed(claim: &NodeClaim, drift: &Drift, now: Timestamp) -> bool {
 /// capacity reservations are used once.
 pub(crate) fn find<'a>(
     drifted: &[(&Eligible<'_, 'a>, Drift)],
-    departures: &mut Departures<'_, 'a>,
+    departures: &mut DriftSimulation<'_, 'a>,
     guards: &Guards<'_>,
     budgets: &mut Budgets,
     now: Timestamp,
@@ -89,7 +90,7 @@ pub(crate) fn find<'a>(
 fn replace<'a>(
     one: &Eligible<'_, 'a>,
     drift: &Drift,
-    departures: &mut Departures<'_, 'a>,
+    departures: &mut DriftSimulation<'_, 'a>,
     guards: &Guards<'_>,
     budgets: &mut Budgets,
     now: Timestamp,

@@ -8,17 +8,18 @@
 //! its own: pods to whose place others have to do stay in the zone, or on the node, for which they were planned, so an order
 //! in which the kube-scheduler can place all pods stays one; and preferences that the plan meets count as required.
 
-mod fixed;
-mod hypothesis;
-mod relaunch;
+mod pinned;
+mod planned_cluster;
+mod planned_nodes;
+mod resize;
 
 use crate::cluster::{MIN_SAVING, Options};
 use crate::consolidation;
-use crate::decision::Command;
-use fixed::Fixed;
-use hypothesis::Hypothesis;
+use crate::output::Command;
 use nodeless_scheduling::{Launch, Placement, Prepared, Problem, Solution};
-use relaunch::{Relauncher, least_charge};
+use pinned::Pinned;
+use planned_cluster::PlannedCluster;
+use resize::LaunchResizer;
 use std::collections::BTreeMap;
 
 /// Plans of more nodes are left as they are: a single look at them would be most of what their work allows, and there is little
@@ -75,7 +76,7 @@ fn settle(
     if solution.launches.is_empty() || solution.launches.len() > MAX_LAUNCHES {
         return solution;
     }
-    let Some(fixed) = Fixed::of(problem, &solution, options) else { return solution };
+    let Some(pinned) = Pinned::of(problem, &solution, options) else { return solution };
     let launches = u64::try_from(solution.launches.len()).unwrap_or(u64::MAX);
     let pods = u64::try_from(problem.pods.len() + problem.nodes.len()).unwrap_or(u64::MAX);
     let mut work_left = max_work;
@@ -93,10 +94,10 @@ fn settle(
             break;
         };
         let present = settled.as_ref().unwrap_or(&solution);
-        let Some(hypothesis) = Hypothesis::of(problem, &fixed, present) else { break };
-        let cluster = hypothesis.cluster(present);
-        let eligible = hypothesis.eligible(&cluster, present);
-        let (beside, charged) = (hypothesis.beside(present), hypothesis.charged(present));
+        let Some(planned) = PlannedCluster::of(problem, &pinned, present) else { break };
+        let cluster = planned.cluster(present);
+        let eligible = planned.eligible(&cluster, present);
+        let (beside, charged) = (planned.beside(present), planned.charged(present));
         let look = Options {
             scheduling: nodeless_scheduling::Options { max_work: None, ..*options },
             spot_to_spot: true,
@@ -106,11 +107,11 @@ fn settle(
         };
         let (commands, left) =
             consolidation::find_planned(&cluster, &eligible, (&beside, &charged), budget, &look, prepared);
-        let relauncher = Relauncher { problem, prepared: &mut *prepared, work_left: left };
-        let mut next = Plan { fixed: &fixed, solution: present.clone(), relauncher };
-        let changes = commands.iter().filter_map(|command| hypothesis.change(command));
+        let resizer = LaunchResizer { problem, prepared: &mut *prepared, work_left: left };
+        let mut next = Plan { pinned: &pinned, solution: present.clone(), resizer };
+        let changes = commands.iter().filter_map(|command| planned.change(command));
         let changed = changes.filter(|change| next.make(change)).count() > 0;
-        work_left = next.relauncher.work_left;
+        work_left = next.resizer.work_left;
         if changed {
             settled = Some(tidy(next.solution));
         } else {
@@ -118,8 +119,8 @@ fn settle(
         }
     }
     let work = solution.work.saturating_add(max_work.saturating_sub(work_left));
-    let mut relauncher = Relauncher { problem, prepared, work_left: u64::MAX };
-    let settled = settled.and_then(|settled| relauncher.within_limits(settled));
+    let mut resizer = LaunchResizer { problem, prepared, work_left: u64::MAX };
+    let settled = settled.and_then(|settled| resizer.within_limits(settled));
     Solution { work, ..settled.unwrap_or(solution) }
 }
 
@@ -136,9 +137,9 @@ struct Change {
 
 /// A solution while it changes. Launches that went are empty, so that the places of others stay.
 struct Plan<'p, 'a, 'q> {
-    fixed: &'p Fixed,
+    pinned: &'p Pinned,
     solution: Solution,
-    relauncher: Relauncher<'p, 'a, 'q>,
+    resizer: LaunchResizer<'p, 'a, 'q>,
 }
 
 impl Plan<'_, '_, '_> {
@@ -157,8 +158,8 @@ impl Plan<'_, '_, '_> {
         let mut grown = Vec::with_capacity(change.joining.len());
         for (place, pods) in &change.joining {
             let launch = &self.solution.launches[*place];
-            let in_zone = launch.pods.iter().chain(pods).any(|pod| self.fixed.keeps_zone(*pod));
-            grown.push((*place, self.relauncher.grown(launch, pods, in_zone)?));
+            let in_zone = launch.pods.iter().chain(pods).any(|pod| self.pinned.keeps_zone(*pod));
+            grown.push((*place, self.resizer.grown(launch, pods, in_zone)?));
         }
         Some(grown)
     }
@@ -170,7 +171,7 @@ fn tidy(mut solution: Solution) -> Solution {
     solution
 }
 
-impl Hypothesis<'_, '_> {
+impl PlannedCluster<'_, '_> {
     /// What a command does; `None` where it speaks of something else.
     fn change(&self, command: &Command) -> Option<Change> {
         let mut change = Change::default();

@@ -14,7 +14,7 @@ impl Round<'_, '_, '_> {
             let (pod, node) = (movers[*mover].pod, &self.packed.problem.nodes[*leaf]);
             let Some(taint) = repelling(&node.taints, pod) else { continue };
             if !self.runs_repelled(pod) {
-                let why = format!("{} has the taint {taint}, which only prefers to keep it away", node.name);
+                let why = format!("it does not tolerate the taint {taint} of node {}", node.name);
                 return Err(KeptReason::NoPlace { pod: pod.key(), why });
             }
         }
