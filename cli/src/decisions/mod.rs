@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::table;
     use nodeless_driver::simulate::{Run, Scenario};
-    use nodeless_ports::Claims as _;
+    use nodeless_ports::Decisions;
     use nodeless_telemetry::Null;
     use serde_json::json;
     use std::path::Path;
@@ -237,7 +237,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         let claims = run.controller().claims().clone();
         assert!(run.finish().unwrap().holds());
         let decisions = claims.decisions(1000).await.unwrap();
-        let item = |decision: &nodeless_ports::claims::Decision| {
+        let item = |decision: &nodeless_ports::decisions::Decision| {
             let record = serde_json::to_string(decision).unwrap();
             json!({ "pk": { "S": "hour" }, "sk": { "S": format!("decision#{}", decision.id) }, "record": { "S": record } })
         };

@@ -7,7 +7,7 @@ use nodeless_driver::Controller;
 use nodeless_fake_aws::InstanceState;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
-use nodeless_ports::Claims as _;
+use nodeless_ports::Claims;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use nodeless_fake_kubernetes::resource::{
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType, Resource};
 use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, StringMap, labels};
-use nodeless_ports::Claims as _;
+use nodeless_ports::Claims;
 use nodeless_telemetry::Null;
 use serde_json::{Value, json};
 use std::sync::Arc;

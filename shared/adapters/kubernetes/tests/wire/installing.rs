@@ -4,7 +4,7 @@ use super::{Stopped, World, connect, node_class, node_classes, node_pool, node_p
 use nodeless_fake_kubernetes::ListOptions;
 use nodeless_kubernetes::KubeCluster;
 use nodeless_kubernetes::install::{InstallError, Outcome, Wake, install, remove_nodes, uninstall};
-use nodeless_ports::{Cluster as _, ErrorKind};
+use nodeless_ports::{ErrorKind, NodesAndPods as _, PlanningView as _};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
