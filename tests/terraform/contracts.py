@@ -1,5 +1,5 @@
-"""Names that Terraform shares with others, checked without Terraform: metrics, environment variables, RBAC groups, the
-conditions of the webhook, sample events.
+"""Names and numbers that Terraform shares with others, checked without Terraform: metrics, environment variables, RBAC groups, the
+conditions of the webhook, sample events, how often a message is handled, what stays when a cluster moves back to Karpenter.
 """
 
 from __future__ import annotations
@@ -116,7 +116,42 @@ def check_environment() -> None:
     assert read <= given, f"the functions read {sorted(read - given)}, which terraform/locals.tf does not set"
 
 
+def check_moving_back() -> None:
+    """docs/moving.md has Terraform forget all that running nodes need, and nothing else."""
+    command = re.search(r"terraform state list \| grep -E '(.+?)'", (ROOT / "docs/moving.md").read_text())
+    assert command, "docs/moving.md no longer lists what Terraform forgets before it destroys"
+    forgotten = re.compile(command[1])
+    files = sorted((ROOT / "terraform").glob("*.tf"))
+    resources = [found for file in files for found in re.findall(r'^resource "(\w+)" "(\w+)"', file.read_text(), re.M)]
+    needed = {(kind, name) for kind, name in resources if name in {"node", "windows_node"}}
+    assert {kind for kind, _ in needed} >= {"aws_iam_role", "aws_iam_instance_profile", "aws_eks_access_entry"}, sorted(needed)
+    for kind, name in resources:
+        for instance in ("", "[0]", '["arn:aws:iam::111122223333:role/windows"]'):
+            address = f"module.nodeless.{kind}.{name}{instance}"
+            should = (kind, name) in needed
+            assert bool(forgotten.search(address)) == should, f"docs/moving.md: Terraform should {'' if should else 'not '}forget {address}"
+
+
+def check_attempts() -> None:
+    """The interruption function gives a message up before SQS makes it a dead letter, and while a spot instance may still run."""
+    attempts = re.search(r"^const ATTEMPTS: u32 = (\d+);", (ROOT / "functions/interruption/src/main.rs").read_text(), re.M)
+    queues = (ROOT / "terraform/queues.tf").read_text()
+    queue = re.search(r'^resource "aws_sqs_queue" "interruption" \{\n(.*?)^\}', queues, re.S | re.M)
+    timeout = re.search(r"interruption = optional\(.*?timeout += optional\(number, (\d+)\)", (ROOT / "terraform/variables.tf").read_text(), re.S)
+    assert attempts and queue and timeout, "the interruption function, its queue or its timeout is no longer where this check looks"
+    receives = re.search(r"maxReceiveCount += (\d+)", queue[1])
+    above = re.search(r"visibility_timeout_seconds = var\.functions\.interruption\.timeout \+ (\d+)", queue[1])
+    retention = re.search(r"message_retention_seconds = (\d+)", queue[1])
+    assert receives and above and retention, "terraform/queues.tf no longer says how often and how long the interruption queue hands out a message"
+    assert attempts[1] == receives[1], f"interruption handles a message {attempts[1]} times, and SQS gives it up after {receives[1]}"
+    visibility = int(timeout[1]) + int(above[1])
+    assert (int(attempts[1]) - 1) * visibility <= 120, f"the last attempt comes {(int(attempts[1]) - 1) * visibility} s after the first, the end of a spot instance after 120 s"
+    assert int(attempts[1]) * visibility <= int(retention[1]), "SQS drops interruption messages before they are given up"
+
+
 def check_all() -> None:
+    check_moving_back()
+    check_attempts()
     check_metrics()
     check_environment()
     check_rbac()

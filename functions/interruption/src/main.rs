@@ -8,8 +8,9 @@ use nodeless_runtime::batch::{self, Failure};
 use nodeless_runtime::{ConnectError, Connections, Environment};
 use tokio::sync::OnceCell;
 
-/// How often a message is handled at most. The queue's visibility timeout is 40 s, and what a spot interruption warning tells
-/// comes true after two minutes: from then on the sweep sees it.
+/// How often a message is handled at most: the `maxReceiveCount` of the queue. With the queue's default visibility timeout of 40 s
+/// the last attempt comes two minutes after the first. EC2 interrupts a spot instance two minutes after its warning, and from then
+/// on the sweep sees it.
 const ATTEMPTS: u32 = 4;
 
 #[tokio::main]

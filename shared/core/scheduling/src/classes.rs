@@ -195,8 +195,13 @@ impl<'a> Classes<'a> {
             let pods = oldest_first(std::mem::take(&mut members[place]), &problem.pods);
             let example = problem.pods[pods[0]];
             let owned = &topology.groups.owned[key.relations.owned];
-            let specs =
-                constraints::levels(example, &problem.volumes, options.preferences, order.some_taint_prefers, owned);
+            let specs = constraints::levels(
+                example,
+                problem.facts.volumes,
+                options.preferences,
+                order.some_taint_prefers,
+                owned,
+            );
             let mut class = Class {
                 example,
                 requests: resources.amounts(&example.requests),

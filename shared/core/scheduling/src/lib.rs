@@ -64,7 +64,7 @@ pub use existing::{Excluded, ExistingNode, existing_node};
 pub use new_nodes::NewNode;
 pub use preferences::{HeldPod, held_preferences};
 pub use problem::{
-    BoundPods, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, UnknownPolicy, VolumeTopology,
+    BoundPods, ClusterFacts, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, UnknownPolicy,
 };
 pub use reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
 pub use ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};

@@ -501,8 +501,9 @@ fn selectors_reach_into_the_namespaces_that_they_name() {
             let (namespaces, namespace_selector) = (namespaces.clone(), namespace_selector.clone());
             pod.required_pod_affinity = vec![PodAffinityTerm { namespaces, namespace_selector, ..term }];
         });
+        let namespaces = BTreeMap::from([("data".to_owned(), StringMap::from([("team".into(), "a".into())]))]);
         let mut problem = cluster(problem(&pods, &pools), &nodes);
-        problem.namespaces.insert("data".into(), StringMap::from([("team".into(), "a".into())]));
+        problem.facts.namespaces = &namespaces;
         assert_eq!(solve_checked(&problem).launches.len() == 1, found, "{what}");
     }
 }

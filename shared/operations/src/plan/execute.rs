@@ -50,21 +50,21 @@ pub(super) struct Live<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// When the process is ended, if ever.
     pub(super) deadline: Option<Timestamp>,
-    /// What this plan may still decide.
-    pub(super) standing: Standing,
+    /// Whether this plan may still decide.
+    pub(super) revision: PlanRevision,
 }
 
-/// Whether this plan may decide anything: only while no other plan does.
-pub(super) struct Standing(Mutex<Option<u64>>);
+/// The plan revision that this plan's decisions are written on. Only while no other plan decides anything may this one decide.
+pub(super) struct PlanRevision(Mutex<Option<u64>>);
 
-impl Standing {
-    /// Of a plan that read the table at this plan revision.
+impl PlanRevision {
+    /// Of a plan that read the table at this revision.
     pub(super) const fn at(revision: u64) -> Self {
         Self(Mutex::new(Some(revision)))
     }
 
-    /// The plan revision by which the next decision is written; `None` once another plan has decided something.
-    fn revision(&self) -> Option<u64> {
+    /// The revision on which the next decision is written; `None` once another plan has decided something.
+    fn current(&self) -> Option<u64> {
         *self.lock()
     }
 
@@ -217,12 +217,12 @@ impl Live<'_> {
 
     /// Writes a decision, while no other plan has decided anything.
     async fn commit(&self, commit: Commit<'_>) -> Result<Committed, PortError> {
-        let Some(revision) = self.standing.revision() else { return Ok(Committed::Overtaken) };
+        let Some(revision) = self.revision.current() else { return Ok(Committed::Overtaken) };
         let committed = self.planner.claims.commit(commit, revision).await?;
         match committed {
-            Committed::Written | Committed::AlreadyThere => *self.standing.lock() = Some(revision + 1),
+            Committed::Written | Committed::AlreadyThere => *self.revision.lock() = Some(revision + 1),
             Committed::Overtaken => {
-                *self.standing.lock() = None;
+                *self.revision.lock() = None;
                 self.planner.context.log(&Failed { what: "write what the plan decided", why: OVERTAKEN });
                 let woken = self.planner.queue.wake_planner(WakeSource::Planner).await;
                 self.told("wake the planner", woken);

@@ -234,9 +234,9 @@ impl Planner {
 
     async fn plan(&self, deadline: Option<Timestamp>, metrics: &mut Metrics) -> Result<PlanReport, PlanError> {
         self.cluster.wait_for_batch(self.settings.batch_idle, self.settings.batch_max).await?;
-        let (snapshot, standing) = self.read(deadline).await?;
+        let (snapshot, revision) = self.read(deadline).await?;
         self.keep(&snapshot).await;
-        let live = Live { planner: self, snapshot: &snapshot, deadline, standing };
+        let live = Live { planner: self, snapshot: &snapshot, deadline, revision };
         let outcome = match self.settings.keep_snapshots {
             None => pipeline::run(&snapshot, &self.offers, &live).await,
             Some(_) => self.made_on_record(&snapshot, &live).await.outcome,
@@ -258,9 +258,9 @@ impl Planner {
     /// # Errors
     /// As for [`run`](Self::run).
     pub async fn run_recorded(&self) -> Result<Replay, PlanError> {
-        let (snapshot, standing) = self.read(None).await?;
+        let (snapshot, revision) = self.read(None).await?;
         self.keep(&snapshot).await;
-        let live = Live { planner: self, snapshot: &snapshot, deadline: None, standing };
+        let live = Live { planner: self, snapshot: &snapshot, deadline: None, revision };
         let replay = self.made_on_record(&snapshot, &live).await;
         self.conclude(&snapshot, &replay.outcome, &mut Metrics::new()).await;
         Ok(replay)

@@ -1,7 +1,7 @@
 //! Reading what a plan is made from.
 
 use super::commands::Commands;
-use super::execute::{Answers, Standing};
+use super::execute::{Answers, PlanRevision};
 use super::saved::SavedError;
 use super::snapshot::{Snapshot, WorkBudget};
 use super::{PlanError, Planner};
@@ -19,10 +19,10 @@ pub const ANSWERS: &str = ".answers";
 impl Planner {
     /// Reads what a plan is made from, and the plan revision before that: what another plan decides from then on is not in the
     /// snapshot, and forbids this plan to decide anything. By `deadline` the process is ended, if ever.
-    pub(super) async fn read(&self, deadline: Option<Timestamp>) -> Result<(Snapshot, Standing), PlanError> {
+    pub(super) async fn read(&self, deadline: Option<Timestamp>) -> Result<(Snapshot, PlanRevision), PlanError> {
         let now = self.context.now();
         let claims = self.claims.as_ref();
-        let standing = Standing::at(claims.plan_revision().await?);
+        let revision = PlanRevision::at(claims.plan_revision().await?);
         let catalog = self.catalog.current(claims).await?;
         // Claims before the cluster: a node that joins in between is then known by its claim.
         let (
@@ -76,7 +76,7 @@ impl Planner {
             unfinished,
             catalog,
         };
-        Ok((snapshot, standing))
+        Ok((snapshot, revision))
     }
 
     /// Where that cannot be known, nothing is left out: the plan before most likely ended.

@@ -63,6 +63,6 @@ fn preferred(problem: &Problem<'_>, solution: &Solution, planned: &[(Node, NodeC
     let mut running: Vec<BoundPods<'_>> =
         launched.map(|((node, _), launch)| BoundPods::on(node, of_launch(problem, launch))).collect();
     running.extend(super::hypothesis::existing(problem, solution).bound_pods);
-    let held = held_preferences(&running, &problem.namespaces).into_iter();
+    let held = held_preferences(&running, problem.facts).into_iter();
     held.filter(|held| held.node < planned.len()).map(|held| (held.node, held.place, held.pod)).collect()
 }

@@ -66,10 +66,7 @@ impl<'p, 'a> Hypothesis<'p, 'a> {
             nodes: nodes.collect(),
             node_pools: self.problem.node_pools.clone(),
             daemon_sets: self.problem.daemon_sets,
-            volumes: self.problem.volumes.clone(),
-            volume_drivers: self.problem.volume_drivers.clone(),
-            volume_limits: self.problem.volume_limits.clone(),
-            namespaces: self.problem.namespaces.clone(),
+            facts: self.problem.facts,
             ..Cluster::default()
         }
     }

@@ -63,8 +63,7 @@ impl Relauncher<'_, '_, '_> {
         let alone = Problem {
             pods: pods.iter().map(|pod| self.problem.pods[*pod]).collect(),
             daemon_sets: self.problem.daemon_sets,
-            volumes: self.problem.volumes.clone(),
-            namespaces: self.problem.namespaces.clone(),
+            facts: self.problem.facts,
             ..Problem::default()
         };
         let mut work = u64::try_from(pods.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_POD);

@@ -166,7 +166,7 @@ fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>, nodes: &mut
 
 /// Counts the volumes that are attached to existing nodes with a limit.
 fn count_volumes(input: &Problem<'_>, nodes: &mut [Node<'_>]) {
-    if input.volume_limits.is_empty() {
+    if input.facts.volume_limits.is_empty() {
         return;
     }
     let pods: HashMap<&str, &[&Pod]> = input.bound_pods.iter().map(|node| (node.name, &node.pods[..])).collect();
