@@ -7,7 +7,7 @@
 use nodeless_lifecycle::charge_when_written;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
-use nodeless_ports::claims::Leaving;
+use nodeless_ports::plans::Leaving;
 use nodeless_ports::{Claims, PortError};
 
 /// The code of a transaction that met another one.

@@ -13,7 +13,7 @@ use nodeless_model::{
 };
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue, Refusal};
+use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, Refusal, State};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Validator {
     /// Time and logs.
     pub context: Context,
     /// The claims table, where the answers are kept.
-    pub claims: Arc<dyn Claims>,
+    pub claims: Arc<dyn State>,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.

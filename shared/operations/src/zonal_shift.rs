@@ -1,14 +1,16 @@
 //! Zonal shifts: the sweep reads them from ARC and writes them down; whoever launches, disrupts or terminates reads that.
 
 use crate::lines::{Failed, ZonalShiftsChanged, ZonalShiftsUnread};
+use crate::records;
 use crate::sweep::{SweepReport, Sweeper};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{NodePool, labels};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, ErrorKind, PortError, ShiftedZone, StoredZonalShifts, ZonalShift};
+use nodeless_ports::{ErrorKind, PortError, RecordKind, Records, ShiftedZone, ZonalShift};
 use nodeless_scheduling::{Cause, PodFault, Reason};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a shift holds that does not say when it ends, counted from when ARC last told of it: so long ARC may fail to
@@ -17,19 +19,49 @@ const ENDLESS: SignedDuration = SignedDuration::from_hours(1);
 /// When less than that is left of it, it is written anew.
 const RENEWED: SignedDuration = SignedDuration::from_mins(45);
 
-/// The zones that are shifted away from, if that is `heeded`.
+/// What is known of zonal shifts, as it is stored, so that a launch or a termination need not ask ARC.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StoredZonalShifts {
+    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    #[serde(skip)]
+    version: u64,
+    /// The zones, in the order of their ids.
+    zones: Vec<ShiftedZone>,
+    /// The zones of which events on NodePools last said that they are shifted away from: name by id.
+    #[serde(rename = "told")]
+    reported: BTreeMap<String, String>,
+}
+
+impl StoredZonalShifts {
+    /// What the table holds.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is nothing that this version writes.
+    async fn read(table: &dyn Records) -> Result<Self, PortError> {
+        let Some(stored) = table.record(RecordKind::ZonalShifts, "").await? else { return Ok(Self::default()) };
+        Ok(Self { version: stored.version, ..records::decode(RecordKind::ZonalShifts, &stored)? })
+    }
+
+    /// The zones that are shifted away from at this time.
+    fn in_effect(&self, now: Timestamp) -> Vec<ShiftedZone> {
+        self.zones.iter().filter(|zone| zone.until > now).cloned().collect()
+    }
+}
+
+/// The zones that are shifted away from, if zonal shifts are `honoured`.
 ///
 /// # Errors
 /// When the claims table cannot be read.
 pub(crate) async fn in_effect(
-    claims: &dyn Claims,
-    heeded: bool,
+    table: &dyn Records,
+    honoured: bool,
     now: Timestamp,
 ) -> Result<Vec<ShiftedZone>, PortError> {
-    if !heeded {
+    if !honoured {
         return Ok(Vec::new());
     }
-    Ok(claims.zonal_shifts().await?.in_effect(now))
+    Ok(StoredZonalShifts::read(table).await?.in_effect(now))
 }
 
 /// The shift away from a zone, by the zone's name.
@@ -92,7 +124,7 @@ impl Sweeper {
     pub(crate) async fn heed_zonal_shifts(&self, report: &mut SweepReport) -> Result<Vec<ShiftedZone>, PortError> {
         let Some(arc) = &self.zonal_shifts else { return Ok(Vec::new()) };
         let now = self.context.now();
-        let mut stored = self.claims.zonal_shifts().await?;
+        let mut stored = StoredZonalShifts::read(self.claims.as_ref()).await?;
         match arc.applied().await {
             Ok(applied) => {
                 let names = self.zone_names(&stored, &applied, report).await;
@@ -100,7 +132,7 @@ impl Sweeper {
                 for zone in unknown {
                     report
                         .problems
-                        .push(format!("the zonal shift away from {zone} is not heeded: no such zone is known"));
+                        .push(format!("the zonal shift away from {zone} is not honoured: no such zone is known"));
                 }
                 if stored.zones != zones {
                     stored.zones = zones;
@@ -115,9 +147,9 @@ impl Sweeper {
         }
         let shifted = stored.in_effect(now);
         let present = shifted.iter().map(|zone| (zone.zone_id.clone(), zone.zone.clone())).collect();
-        if stored.told != present {
+        if stored.reported != present {
             self.tell_zonal_shifts(&stored, &shifted, report).await;
-            stored.told = present;
+            stored.reported = present;
             self.write_zonal_shifts(&mut stored, report).await;
         }
         Ok(shifted)
@@ -144,7 +176,11 @@ impl Sweeper {
     }
 
     async fn write_zonal_shifts(&self, stored: &mut StoredZonalShifts, report: &mut SweepReport) {
-        match self.claims.put_zonal_shifts(stored).await {
+        let write = async {
+            let record = records::encode("", stored.version, stored, None)?;
+            self.claims.put_record(RecordKind::ZonalShifts, &record).await
+        };
+        match write.await {
             Ok(version) => stored.version = version,
             // Another sweep, which saw the same.
             Err(error) if error.kind == ErrorKind::Conflict => {}
@@ -162,7 +198,7 @@ impl Sweeper {
         let told = async {
             let ((pools, _), (classes, _)) =
                 futures::try_join!(self.cluster.node_pools(), self.cluster.node_classes())?;
-            crate::events::publish(self.cluster.as_ref(), &events(&pools, &classes, &stored.told, shifted)).await
+            crate::events::publish(self.cluster.as_ref(), &events(&pools, &classes, &stored.reported, shifted)).await
         };
         if let Err(error) = told.await {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
@@ -245,6 +281,20 @@ mod tests {
 
     fn known(zones: Vec<ShiftedZone>) -> StoredZonalShifts {
         StoredZonalShifts { zones, ..StoredZonalShifts::default() }
+    }
+
+    #[test]
+    fn a_shift_ends_at_its_moment() {
+        let stored = known(vec![zone("us-east-1a", "use1-az1", 100)]);
+        assert_eq!(stored.in_effect(at(99)), stored.zones);
+        assert!(stored.in_effect(at(100)).is_empty());
+    }
+
+    #[test]
+    fn what_every_version_wrote_is_read() {
+        let stored: StoredZonalShifts =
+            serde_json::from_str(r#"{"zones":[],"told":{"use1-az2":"us-east-1b"}}"#).unwrap();
+        assert_eq!(stored.reported, BTreeMap::from([("use1-az2".to_owned(), "us-east-1b".to_owned())]));
     }
 
     #[test]

@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::{Decision, PoolLimits, StoredChurn, StoredMemory, StoredRegistrations, UnfinishedPlan};
+use nodeless_ports::claims::PoolLimits;
+use nodeless_ports::decisions::Decision;
+use nodeless_ports::plans::UnfinishedPlan;
+use nodeless_ports::{RecordKind, StoredRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -22,10 +25,8 @@ pub enum Action {
     WriteNodePoolStatus(String, Box<NodePoolStatus>),
     /// Write a CapacityBuffer's status: namespace, name, status.
     WriteCapacityBufferStatus(String, String, Box<CapacityBufferStatus>),
-    /// Write what is known of a NodePool's launches.
-    PutRegistrations(StoredRegistrations),
-    /// Write how much memory nodes reported.
-    PutReportedMemory(StoredMemory),
+    /// Write a record, unless somebody else did.
+    PutRecord(RecordKind, StoredRecord),
     /// Write a claim, unless somebody else did.
     UpdateClaim(Box<NodeClaim>),
     /// The same. Where somebody else wrote it first, it is read anew.
@@ -45,8 +46,6 @@ pub enum Action {
     ReadWork,
     /// Read what voluntary disruption did within the last hour.
     ReadChurn,
-    /// Write what a command is about to do to a NodePool.
-    PutChurn(StoredChurn),
     /// Write which nodes a decision had no time for, and until when that is worth knowing.
     PutNotYetEvaluated(BTreeSet<String>, Timestamp),
     /// Write down why something was decided.
@@ -137,7 +136,7 @@ pub enum Written {
     /// So much work there is time for.
     Work(u64),
     /// What was read.
-    Churn(Vec<StoredChurn>),
+    Churn(Vec<StoredRecord>),
     /// It failed, and may be possible later.
     Failed(String),
     /// It was not tried, because what comes before it was not done.

@@ -16,9 +16,10 @@ use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_lifecycle::charge_when_written;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::{Commit, Committed, Created, Leaving, MAX_TOGETHER, PoolLimits, StoredCommand};
+use nodeless_ports::claims::{Created, MAX_TOGETHER, PoolLimits};
+use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::{ErrorKind, PortError, RecordKind};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -163,8 +164,7 @@ impl Live<'_> {
                 let result = cluster.write_capacity_buffer_status(namespace, name, status).await;
                 self.told("write the CapacityBuffer's status", result)
             }
-            Action::PutReportedMemory(stored) => version(claims.put_reported_memory(stored).await),
-            Action::PutRegistrations(stored) => version(claims.put_registrations(stored).await),
+            Action::PutRecord(kind, record) => version(claims.put_record(*kind, record).await),
             Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
             Action::RetireClaim(claim) => self.retire(claim).await,
             Action::ChangeClaim(claim) => self.change(claim).await,
@@ -173,11 +173,10 @@ impl Live<'_> {
             Action::PutCommand(record) => self.put_command(record).await,
             Action::DeleteCommand(id, version) => self.delete_command(id, *version).await,
             Action::ReadWork => Written::Work(self.work()),
-            Action::ReadChurn => match claims.churn().await {
+            Action::ReadChurn => match claims.records(RecordKind::Churn).await {
                 Ok(stored) => Written::Churn(stored),
                 Err(error) => Written::Failed(error.to_string()),
             },
-            Action::PutChurn(stored) => version(claims.put_churn(stored).await),
             Action::PutNotYetEvaluated(nodes, until) => {
                 let result = claims.put_not_yet_evaluated(nodes, *until).await;
                 // Where it is not known whether it was written, the next plan reads it again.
@@ -391,10 +390,8 @@ impl Assumed<'_> {
             Action::CreateReplacement(claim, _) => {
                 Written::There(Box::new(NodeClaim { version: 1, ..claim.as_ref().clone() }))
             }
-            Action::PutReportedMemory(stored) => Written::Version(stored.version + 1),
-            Action::PutRegistrations(stored) => Written::Version(stored.version + 1),
+            Action::PutRecord(_, record) => Written::Version(record.version + 1),
             Action::PutCommand(record) => Written::Version(record.version + 1),
-            Action::PutChurn(stored) => Written::Version(stored.version + 1),
             Action::ReadWork => Written::Work(self.snapshot.work.disruption),
             Action::ReadChurn => match &self.snapshot.churn {
                 Some(Ok(stored)) => Written::Churn(stored.clone()),

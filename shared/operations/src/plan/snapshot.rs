@@ -6,11 +6,10 @@ use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_model::NodeClaim;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::ShiftedZone;
-use nodeless_ports::claims::{
-    LaunchBudget, StoredChurn, StoredMemory, StoredRegistrations, UnavailableOffering, UnfinishedPlan,
-};
+use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
 use nodeless_ports::cluster::ClusterView;
+use nodeless_ports::plans::UnfinishedPlan;
+use nodeless_ports::{ShiftedZone, StoredRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,14 +40,14 @@ pub struct Snapshot {
     /// The zones that the cluster is shifted away from.
     pub shifted: Vec<ShiftedZone>,
     /// What came of the last launches of each NodePool, or why nobody knows.
-    pub registrations: Result<Vec<StoredRegistrations>, String>,
+    pub registrations: Result<Vec<StoredRecord>, String>,
     /// How much memory nodes reported, or why nobody knows.
-    pub reported_memory: Result<StoredMemory, String>,
+    pub reported_memory: Result<StoredRecord, String>,
     /// The disruption commands that are on their way.
     pub commands: Commands,
     /// What voluntary disruption did within the last hour, or why nobody knows. `None` where that was not read yet: it is
     /// only where something is to be disrupted.
-    pub churn: Option<Result<Vec<StoredChurn>, String>>,
+    pub churn: Option<Result<Vec<StoredRecord>, String>>,
     /// The nodes that the last decision had no time for, or why nobody knows.
     pub not_yet_evaluated: Result<BTreeSet<String>, String>,
     /// An earlier plan that was begun and has not ended.
@@ -74,7 +73,7 @@ impl Snapshot {
             launch_budgets: None,
             shifted: Vec::new(),
             registrations: Ok(Vec::new()),
-            reported_memory: Ok(StoredMemory::default()),
+            reported_memory: Ok(StoredRecord::default()),
             commands: Commands::default(),
             churn: None,
             not_yet_evaluated: Ok(BTreeSet::new()),

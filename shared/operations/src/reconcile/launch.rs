@@ -13,7 +13,7 @@ use nodeless_lifecycle::{LaunchResult, absorb, result_for};
 use nodeless_model::instance::LaunchOutcome;
 use nodeless_model::{Instance, InstanceType, InstanceTypes, NodeClaim, Phase, labels};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::{ErrorKind, PortError, RecordKind};
 use nodeless_telemetry::{Metric, Metrics};
 use std::time::Duration;
 
@@ -99,9 +99,10 @@ impl Reconciler {
     /// What nodes reported, for what the node is expected to have until it has joined. The launch is the same where that is not
     /// known.
     async fn reported_memory(&self) -> ReportedMemory {
-        let read = self.claims.reported_memory().await.map_err(|error| error.to_string());
-        read.and_then(|stored| reported_memory::decode(&stored)).unwrap_or_else(|why| {
-            self.context.log(&Failed { what: "read how much memory nodes reported", why: &why });
+        let read = self.claims.record(RecordKind::ReportedMemory, "").await;
+        let decoded = read.and_then(|stored| Ok(reported_memory::decode(&stored.unwrap_or_default())?));
+        decoded.unwrap_or_else(|why| {
+            self.context.log(&Failed { what: "read how much memory nodes reported", why: &why.to_string() });
             ReportedMemory::default()
         })
     }

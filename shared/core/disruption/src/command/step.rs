@@ -106,7 +106,10 @@ pub fn step(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
 fn tainting(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> CommandStep {
     let lost = record.candidates().iter().find(|candidate| standing(record, candidate, seen) == Standing::Lost);
     if let Some(lost) = lost {
-        let why = format!("NodeClaim {} terminated or was taken by another command before it could be replaced", lost.node_claim);
+        let why = format!(
+            "NodeClaim {} terminated or was taken by another command before it could be replaced",
+            lost.node_claim
+        );
         return to(record.roll_back(why, now));
     }
     // What it was based on was never acted on, and pods may have come to its nodes since.
@@ -251,8 +254,7 @@ fn outdated(record: &CommandRecord, now: Timestamp) -> Option<String> {
 
 fn left_too_long(record: &CommandRecord, now: Timestamp) -> Option<String> {
     let age = std::time::Duration::try_from(now.duration_since(record.since)).unwrap_or_default();
-    (age > STILL_RIGHT)
-        .then(|| format!("it made no progress for {} s and may be outdated", age.as_secs()))
+    (age > STILL_RIGHT).then(|| format!("it made no progress for {} s and may be outdated", age.as_secs()))
 }
 
 /// Why candidates that have not begun to leave are to stay, if somebody paused disruption.
