@@ -90,7 +90,7 @@ impl Reconciler {
         )?;
         let unavailable = shortages(&short, &shifted, now);
         let mut settings = node_class::settings_with(&node_class, &catalog)
-            .map_err(|problems| invalid(format!("EC2NodeClass {name}: {}", problems.join("; "))))?;
+            .map_err(|problems| invalid(format!("EC2NodeClass {name}: {problems}")))?;
         reported_memory::apply(&mut settings, &node_class, &self.reported_memory().await, now);
         let types = self.overlaid(claim, catalog.instance_types(&settings, &unavailable)).await?;
         Ok(Offer { types, node_class })
