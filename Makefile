@@ -6,7 +6,7 @@ PYTHON := $(VENV)/bin/python
 FUNCTIONS := planner lifecycle interruption catalog wake installer
 # Missing emulators fail the tests: `make test` has just installed them.
 export NODELESS_REQUIRE_TOOLS ?= 1
-# Seeds of the simulated world in which everything goes wrong: a few with a plain `cargo test`, these here and in CI.
+# Seeds of the simulation with all faults: a few with a plain `cargo test`, these here and in CI.
 export NODELESS_SEEDS ?= 0..200
 DEPLOYED_TESTS_AT_ONCE ?= 4
 
@@ -57,8 +57,8 @@ test-fast: ## Run the tests of the pure crates (shared/core): no emulator
 	cargo test $(addprefix -p nodeless-,model catalog scheduling disruption lifecycle launch snapshot)
 
 .PHONY: simulate
-simulate: ## Run 200 seeds of a world in which everything goes wrong
-	cargo run --release -p nodeless -- simulate --scenario storm --seeds 0..200
+simulate: ## Run 200 seeds of the simulation with all faults
+	cargo run --release -p nodeless -- simulate --scenario faults --seeds 0..200
 
 .PHONY: test-rust
 test-rust: venv ## Run the tests of all crates, against the emulators where they need one
@@ -86,8 +86,8 @@ release: venv ## Make the archives of a release from the commit, into target/rel
 	$(PYTHON) scripts/release.py
 
 .PHONY: demo
-demo: ## Show the whole thing in a local world
-	cargo run --release -p nodeless -- demo
+demo: ## Scale a Deployment up and down in a simulated cluster
+	cargo demo
 
 .PHONY: bench
 bench: ## Run the benchmarks

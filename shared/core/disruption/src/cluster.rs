@@ -1,6 +1,6 @@
 //! What a decision is made from.
 
-use crate::decision::Command;
+use crate::output::Command;
 use jiff::Timestamp;
 use nodeless_model::{
     DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, Requirements, StringMap, Taint, labels,

@@ -70,7 +70,7 @@ pub struct TemplateSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The class is not resolved yet.
-    #[error("EC2NodeClass {class} has no {what} in its status; `kubectl describe ec2nodeclass {class}` tells why")]
+    #[error("EC2NodeClass {class} has no {what} in its status; `kubectl describe ec2nodeclass {class}` shows why")]
     Unresolved {
         /// The class.
         class: String,

@@ -8,6 +8,9 @@ use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{Pod, Requirements, Taint, TaintEffect, Toleration};
 use std::collections::BTreeMap;
 
+/// The place of an [`Alternative`] in the table of all that occur.
+pub(crate) type AlternativeId = usize;
+
 /// One way to satisfy a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Alternative {

@@ -168,7 +168,7 @@ fn domains_that_the_pod_cannot_use_do_not_count_unless_it_says_so() {
             assert_eq!(
                 solution.unschedulable[0].reasons[0].to_string(),
                 "topology spread over topology.kubernetes.io/zone allows a skew of 1: us-east-1a has 1, us-east-1b has \
-                 1, the emptiest domain 0"
+                 1, the domain with the fewest pods has 0"
             );
         }
     }
@@ -226,7 +226,7 @@ fn zones_that_only_a_tainted_pool_offers_count_unless_the_pod_honours_taints() {
             assert_eq!(
                 left.reasons[0].to_string(),
                 "topology spread over topology.kubernetes.io/zone allows a skew of 1: us-east-1a has 1, us-east-1b has \
-                 1, the emptiest domain 0",
+                 1, the domain with the fewest pods has 0",
                 "{what}"
             );
         }
@@ -304,7 +304,7 @@ fn too_few_domains_count_as_an_empty_one() {
     assert_eq!(
         solution.unschedulable[0].reasons[0].to_string(),
         "topology spread over topology.kubernetes.io/zone allows a skew of 1: us-east-1a has 1, us-east-1b has 1, \
-         us-east-1c has 1, the emptiest domain 0"
+         us-east-1c has 1, the domain with the fewest pods has 0"
     );
 }
 
@@ -348,10 +348,7 @@ fn other_keys_are_domains_too() {
     assert_eq!(solution.launches.iter().filter(on_demand).map(|launch| launch.pods.len()).sum::<usize>(), 3);
     let pods = many(1, "web", |pod| pod.topology_spread = vec![spread("rack", "web")]);
     let problem = Problem { pods: pods.iter().collect(), ..problem };
-    assert_eq!(
-        reasons(&solve_checked(&problem)),
-        ["no node has or can get label rack, over which it has topology constraints"]
-    );
+    assert_eq!(reasons(&solve_checked(&problem)), ["no node has or can have label rack of its topology constraints"]);
 }
 
 #[test]
@@ -405,7 +402,7 @@ fn affinity_over_hosts_makes_room_for_all() {
     let alone = many(1, "web", |pod| pod.required_pod_affinity = vec![near(labels::HOSTNAME, "db")]);
     assert_eq!(
         reasons(&solve_checked(&problem(&alone, &pools))),
-        ["pod affinity over kubernetes.io/hostname: no node with room runs a pod that it selects"]
+        ["pod affinity over kubernetes.io/hostname: no node with free capacity runs a pod that it selects"]
     );
 }
 
@@ -460,7 +457,7 @@ fn others_keep_away_from_pods_that_want_to_be_alone() {
     assert_eq!(
         reasons(&solve_checked(&nowhere)),
         [
-            "pod anti-affinity over topology.kubernetes.io/zone of pods in us-east-1a, us-east-1b, us-east-1c keeps it away"
+            "pod anti-affinity over topology.kubernetes.io/zone of pods in us-east-1a, us-east-1b, us-east-1c excludes it"
         ]
     );
     // Planned in the same round, before or after the others.

@@ -1,7 +1,7 @@
 //! What the scheduler says to a removal.
 
 use super::round::Round;
-use crate::decision::Replacement;
+use crate::output::Replacement;
 use crate::packed::{Mover, Moves, Scope};
 use crate::reasons::KeptReason;
 use nodeless_model::Pod;

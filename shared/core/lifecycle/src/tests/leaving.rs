@@ -307,7 +307,7 @@ fn an_instance_outlasts_a_zonal_shift_and_its_pods_need_not() {
     let waits = step(&drained.claim, &seen(Vec::new()), at(61), &settings());
     assert_eq!((waits.claim.phase, waits.effects.len()), (Phase::Terminating, 0), "{:?}", waits.effects);
     assert_eq!(waits.claim.status.terminate_requested, None);
-    assert!(waits.blocked[0].contains("i-1 is not terminated now: a zonal shift away from us-east-1a"), "{waits:?}");
+    assert!(waits.blocked[0].contains("i-1 is not terminated while a zonal shift away from us-east-1a"), "{waits:?}");
     assert!(waits.requeue.is_some());
 
     let over = step(&waits.claim, &draining_with(Vec::new()), at(400), &settings());

@@ -1,12 +1,13 @@
 //! Nodes that exist, while they are being filled.
 
 use super::Engine;
-use crate::classes::{AlternativeId, Class, Classes};
+use crate::bin::Unit;
+use crate::classes::{Class, Classes};
 use crate::constraints;
+use crate::constraints::AlternativeId;
 use crate::dense::{self, Amounts};
-use crate::existing::ExistingNode;
 use crate::hosts::HostCounts;
-use crate::packing::Unit;
+use crate::problem::ExistingNode;
 use crate::problem::Problem;
 use crate::topology::{self, Topology};
 use crate::volumes::AttachedVolumes;

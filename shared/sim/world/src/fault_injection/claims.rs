@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// The State port with faults in its way.
 #[derive(Clone)]
-pub struct ChaoticClaims {
+pub struct FaultyClaims {
     /// The port itself.
     pub inner: Arc<dyn State>,
     /// What goes wrong.
@@ -31,7 +31,7 @@ pub struct ChaoticClaims {
 }
 
 #[async_trait]
-impl Claims for ChaoticClaims {
+impl Claims for FaultyClaims {
     async fn list(&self) -> Result<Vec<NodeClaim>, PortError> {
         self.fault_injection.read("claims list", self.inner.list()).await
     }
@@ -84,7 +84,7 @@ impl Claims for ChaoticClaims {
 }
 
 #[async_trait]
-impl Plans for ChaoticClaims {
+impl Plans for FaultyClaims {
     async fn plan_revision(&self) -> Result<u64, PortError> {
         self.fault_injection.read("claims plan revision", self.inner.plan_revision()).await
     }
@@ -143,7 +143,7 @@ impl Plans for ChaoticClaims {
 }
 
 #[async_trait]
-impl Capacity for ChaoticClaims {
+impl Capacity for FaultyClaims {
     async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
         let subject = format!("{} offerings", offerings.len());
         self.fault_injection
@@ -188,7 +188,7 @@ impl Capacity for ChaoticClaims {
 }
 
 #[async_trait]
-impl Records for ChaoticClaims {
+impl Records for FaultyClaims {
     async fn records(&self, kind: RecordKind) -> Result<Vec<StoredRecord>, PortError> {
         self.fault_injection.read(record_operations(kind).0, self.inner.records(kind)).await
     }
@@ -204,7 +204,7 @@ impl Records for ChaoticClaims {
 }
 
 #[async_trait]
-impl StoredCatalog for ChaoticClaims {
+impl StoredCatalog for FaultyClaims {
     async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
         let call = self.inner.put_catalog(version, encoded);
         self.fault_injection.write("claims put catalog", version.to_owned(), |()| true, call).await
@@ -220,7 +220,7 @@ impl StoredCatalog for ChaoticClaims {
 }
 
 #[async_trait]
-impl Decisions for ChaoticClaims {
+impl Decisions for FaultyClaims {
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
         let subject = decisions.first().map(|decision| decision.summary.clone()).unwrap_or_default();
         let call = self.inner.record_decisions(decisions, keep);
@@ -239,7 +239,7 @@ fn names<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>) -> String {
 
 /// The CatalogSource port with faults in its way.
 #[derive(Clone)]
-pub struct ChaoticCatalogSource {
+pub struct FaultyCatalogSource {
     /// The port itself.
     pub inner: Arc<dyn CatalogSource>,
     /// What goes wrong.
@@ -247,7 +247,7 @@ pub struct ChaoticCatalogSource {
 }
 
 #[async_trait]
-impl CatalogSource for ChaoticCatalogSource {
+impl CatalogSource for FaultyCatalogSource {
     async fn catalog(&self, previous: Option<&Catalog>) -> Result<Catalog, PortError> {
         self.fault_injection.read("source catalog", self.inner.catalog(previous)).await
     }
@@ -264,7 +264,7 @@ impl CatalogSource for ChaoticCatalogSource {
 
 /// The ZonalShifts port with faults in its way.
 #[derive(Clone)]
-pub struct ChaoticZonalShifts {
+pub struct FaultyZonalShifts {
     /// The port itself.
     pub inner: Arc<dyn ZonalShifts>,
     /// What goes wrong.
@@ -272,7 +272,7 @@ pub struct ChaoticZonalShifts {
 }
 
 #[async_trait]
-impl ZonalShifts for ChaoticZonalShifts {
+impl ZonalShifts for FaultyZonalShifts {
     async fn applied(&self) -> Result<Vec<ZonalShift>, PortError> {
         self.fault_injection.read("arc zonal shifts", self.inner.applied()).await
     }

@@ -1,4 +1,4 @@
-//! The cluster with mishaps.
+//! The cluster with faults.
 
 use super::FaultInjection;
 use async_trait::async_trait;
@@ -12,8 +12,8 @@ use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The Cluster port with mishaps in its way.
-pub struct ChaoticCluster {
+/// The Cluster port with faults in its way.
+pub struct FaultyCluster {
     inner: Arc<dyn Cluster>,
     fault_injection: FaultInjection,
     /// The last view, and when each part of it was true.
@@ -76,8 +76,8 @@ impl Part {
     }
 }
 
-impl ChaoticCluster {
-    /// This port, with these mishaps in its way.
+impl FaultyCluster {
+    /// This port, with these faults in its way.
     #[must_use]
     pub fn new(inner: Arc<dyn Cluster>, fault_injection: FaultInjection) -> Self {
         Self { inner, fault_injection, last: Mutex::default() }
@@ -85,7 +85,7 @@ impl ChaoticCluster {
 }
 
 #[async_trait]
-impl PlanningView for ChaoticCluster {
+impl PlanningView for FaultyCluster {
     /// Watches may lag, all of them or each by itself: so what the view has of a kind may be what it had before.
     async fn view(&self) -> Result<ClusterView, PortError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -121,7 +121,7 @@ impl PlanningView for ChaoticCluster {
 }
 
 #[async_trait]
-impl NodesAndPods for ChaoticCluster {
+impl NodesAndPods for FaultyCluster {
     async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
         self.fault_injection.read("cluster nodes of", self.inner.nodes_of(provider_id, name_hint)).await
     }
@@ -160,7 +160,7 @@ impl NodesAndPods for ChaoticCluster {
 }
 
 #[async_trait]
-impl Configuration for ChaoticCluster {
+impl Configuration for FaultyCluster {
     async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
         self.fault_injection.read("cluster node class", self.inner.node_class(name)).await
     }
@@ -215,7 +215,7 @@ impl Configuration for ChaoticCluster {
 }
 
 #[async_trait]
-impl ClaimMirror for ChaoticCluster {
+impl ClaimMirror for FaultyCluster {
     async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
         self.fault_injection.read("cluster mirrored claims", self.inner.mirrored_claims()).await
     }
@@ -236,7 +236,7 @@ impl ClaimMirror for ChaoticCluster {
 }
 
 #[async_trait]
-impl Events for ChaoticCluster {
+impl Events for FaultyCluster {
     async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
         let subject = format!("{} events", events.len());
         self.fault_injection.write("cluster publish", subject, |()| true, self.inner.publish(events)).await

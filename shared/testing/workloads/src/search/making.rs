@@ -1,7 +1,8 @@
 //! From a combination to a workload.
 
+use super::Combination;
+use super::groups::{self, TAINT};
 use super::relations::{RACK, topologies};
-use super::{Combination, groups};
 use crate::catalog::{self, ZONES};
 use crate::draw::Draw;
 use crate::pools::node_pool;
@@ -12,9 +13,6 @@ use nodeless_model::{
     TaintEffect, labels,
 };
 use std::collections::BTreeMap;
-
-/// The key of the taints of NodePools.
-pub(super) const TAINT: &str = "example.com/team";
 
 /// What runs on each node that exists.
 const KIND: &str = "m6i.4xlarge";

@@ -7,6 +7,7 @@ mod nodes;
 mod objects;
 mod pods;
 
+use crate::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS};
 use crate::world::WorldClock;
 use async_trait::async_trait;
 use nodeless_api::convert::volumes::Storage;
@@ -20,9 +21,7 @@ use nodeless_ports::cluster::{
     VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Clock, Configuration, Events, NodesAndPods, PlanningView, PortError};
-use objects::{
-    CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS, failed, get_one, read, read_if_known, refuse_doubt, select,
-};
+use objects::{failed, get_one, read, read_if_known, refuse_doubt, select};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
