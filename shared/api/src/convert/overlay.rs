@@ -36,10 +36,9 @@ fn convert(overlay: &NodeOverlay) -> Result<model::NodeOverlay, FieldError> {
 }
 
 fn absolute(text: &str) -> Result<model::PriceChange, FieldError> {
-    number(text)
-        .filter(|dollars| *dollars >= 0.0)
-        .map(model::PriceChange::Absolute)
-        .ok_or_else(|| FieldError::new("spec.price", format!("{text:?} is not a price; write dollars per hour like 0.35")))
+    number(text).filter(|dollars| *dollars >= 0.0).map(model::PriceChange::Absolute).ok_or_else(|| {
+        FieldError::new("spec.price", format!("{text:?} is not a price; write dollars per hour like 0.35"))
+    })
 }
 
 fn adjusted(text: &str) -> Result<model::PriceChange, FieldError> {

@@ -238,7 +238,7 @@ pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, option
     Some(Command { id: command.id.clone(), decided: command.decided, ..fresh? })
 }
 
-/// The nodes of a command that may be disrupted by choice now.
+/// The nodes of a command that may be disrupted voluntarily now.
 fn still_eligible<'c, 'a>(
     command: &Command,
     input: &'c Cluster<'a>,

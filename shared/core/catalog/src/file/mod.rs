@@ -342,9 +342,10 @@ fn region_of(zones: &[Zone]) -> Result<String, CatalogFileError> {
     let regions: BTreeSet<Option<String>> = zones.iter().map(of).collect();
     match regions.into_iter().collect::<Vec<_>>().as_slice() {
         [Some(region)] => Ok(region.clone()),
-        _ => {
-            Err(field("region", "missing, and the names of the zones do not contain it; expected a text such as \"us-east-1\""))
-        }
+        _ => Err(field(
+            "region",
+            "missing, and the names of the zones do not contain it; expected a text such as \"us-east-1\"",
+        )),
     }
 }
 
