@@ -6,7 +6,7 @@ PYTHON := $(VENV)/bin/python
 FUNCTIONS := planner lifecycle interruption catalog wake installer
 # Missing emulators fail the tests: `make test` has just installed them.
 export NODELESS_REQUIRE_TOOLS ?= 1
-# Seeds of the simulated world in which everything goes wrong: a few with a plain `cargo test`, these here and in CI.
+# Seeds of the simulation with all faults: a few with a plain `cargo test`, these here and in CI.
 export NODELESS_SEEDS ?= 0..200
 DEPLOYED_TESTS_AT_ONCE ?= 4
 
@@ -57,8 +57,8 @@ test-fast: ## Run the tests of the pure crates (shared/core): no emulator
 	cargo test $(addprefix -p nodeless-,model catalog scheduling disruption lifecycle launch snapshot)
 
 .PHONY: simulate
-simulate: ## Run 200 seeds of a world in which everything goes wrong
-	cargo run --release -p nodeless -- simulate --scenario storm --seeds 0..200
+simulate: ## Run 200 seeds of the simulation with all faults
+	cargo run --release -p nodeless -- simulate --scenario faults --seeds 0..200
 
 .PHONY: test-rust
 test-rust: venv ## Run the tests of all crates, against the emulators where they need one
@@ -86,8 +86,8 @@ release: venv ## Make the archives of a release from the commit, into target/rel
 	$(PYTHON) scripts/release.py
 
 .PHONY: demo
-demo: ## Show the whole thing in a local world
-	cargo run --release -p nodeless -- demo
+demo: ## Scale a Deployment up and down in a simulated cluster
+	cargo demo
 
 .PHONY: bench
 bench: ## Run the benchmarks
@@ -98,6 +98,20 @@ bench-plan: ## Time nodeless plan as a process, on exports of several workloads
 	cargo build --release -p nodeless
 	cargo build --release -p nodeless-workloads --example export
 	python3 tests/bench/plan.py $${CARGO_TARGET_DIR:-target}/release/nodeless $${CARGO_TARGET_DIR:-target}/release/examples/export
+
+# What CI runs. Tests that are deployed wait most of the time, and linting needs builds of its own, so they run beside the others.
+.PHONY: ci
+ci: fmt-check venv ## Run everything that must pass before a change lands
+	cargo test --workspace --all-features --no-run
+	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) --jobs=3 --output-sync=target test-rust test-deployed checks
+
+.PHONY: checks
+checks: lint doc shipped test-terraform deny-offline fuzz ## Run what needs no running process: lints, documentation, Terraform, fuzzing
+
+.PHONY: deny-offline
+deny-offline: ## Check licences and duplicate crates where cargo-deny is installed
+	if command -v cargo-deny >/dev/null; then cargo deny --offline check bans licenses sources; \
+	else echo "SKIPPED, not passed: there is no cargo-deny on PATH"; fi
 
 .PHONY: deny
 deny: ## Check licences, advisories and duplicate crates (needs cargo-deny and the network)

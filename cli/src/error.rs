@@ -153,7 +153,7 @@ pub(crate) enum CliError {
     World(#[from] nodeless_world::WorldError),
     /// A scenario could not be read.
     #[error(
-        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day, harbour, shifts, storm or turmoil"
+        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day, faults, faults-all-features, schedules or stateful"
     )]
     Scenario {
         /// The file.
@@ -163,10 +163,10 @@ pub(crate) enum CliError {
     },
     /// A scenario could not be used.
     #[error(transparent)]
-    ScenarioForm(#[from] nodeless_driver::simulate::ScenarioError),
+    ScenarioForm(#[from] nodeless_driver::scenarios::ScenarioError),
     /// A run failed.
     #[error(transparent)]
-    Simulation(#[from] nodeless_driver::simulate::SimulationError),
+    Simulation(#[from] nodeless_driver::simulation::SimulationError),
     /// What went wrong has been told already.
     #[error("")]
     Told,

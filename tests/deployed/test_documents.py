@@ -24,15 +24,20 @@ from tools.world import World
 CLUSTER = "nodeless"
 EXAMPLE = "terraform/examples/complete"
 README, MODULE, EXAMPLES, MOVING = "README.md", "terraform/README.md", f"{EXAMPLE}/README.md", "docs/moving.md"
+PLAN, DISRUPTION = "docs/plan.md", "docs/disruption.md"
 # Which test runs the blocks under a heading. A block that is not here fails test_every_block_is_run.
 RUN_BY = {
     (README, "Try it: two commands"): "test_try_it",
-    (README, "Look at what EC2 offers"): "test_try_it",
-    (README, "Let a day pass in minutes"): "test_try_it",
-    (README, "Plan without doing it"): "test_try_it",
+    (README, "Look at what EC2 offers"): "test_the_catalog_of_an_account",
+    (README, "Simulate a day in minutes"): "test_try_it",
+    (README, "Plan without changing anything"): "test_try_it",
     (README, "Deploy"): "test_deploy_operate_and_remove",
     (MODULE, "Operate"): "test_deploy_operate_and_remove",
     (EXAMPLES, "A whole cluster with nodeless"): "test_deploy_operate_and_remove",
+    (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
+    (PLAN, "Which nodes go"): "test_deploy_operate_and_remove",
+    (PLAN, "A plan of the planner, made again"): "test_move_back_and_remove_by_hand",
+    (DISRUPTION, "What is written down"): "test_deploy_operate_and_remove",
     (MOVING, "Move back to Karpenter"): "test_move_back_and_remove_by_hand",
     (MOVING, "Remove everything"): "test_move_back_and_remove_by_hand",
 }
@@ -45,7 +50,7 @@ def under(file: str, heading: str) -> list[Block]:
 
 
 def test_every_block_is_run() -> None:
-    for file in (README, MODULE, EXAMPLES, MOVING):
+    for file in (README, MODULE, EXAMPLES, MOVING, PLAN, DISRUPTION):
         for block in blocks(file):
             runner = RUN_BY.get((file, block.heading))
             assert runner in globals(), f"{file}, {block.heading!r}: no test runs\n{block.text}"
@@ -115,13 +120,19 @@ def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
         wait_for("a node", lambda: reader.shell("kubectl get nodes -o name\n").strip(), 60)
         reader.shell(f"{annotate}\n{last}\n")
         reader.shell("kubectl run web-0 --image=registry.k8s.io/pause\n")  # the pod that the text asks about
-        for block in under(README, "Plan without doing it"):
+        for block in under(README, "Plan without changing anything"):
             assert "default/web-0" in reader.run(block)
         assert running.ended() is None
-    for block in under(README, "Look at what EC2 offers") + under(README, "Let a day pass in minutes"):
-        # Exporting the catalog of an account is for whoever has one; the others need none.
-        lines = [line for line in block.text.splitlines() if "catalog export" not in line and "FILE" not in line]
-        reader.shell("\n".join(lines) + "\n")
+    for block in under(README, "Simulate a day in minutes"):
+        reader.run(block)
+
+
+def test_the_catalog_of_an_account(reader: Reader, world: World) -> None:
+    reader.environment |= world.endpoints()
+    (block,) = under(README, "Look at what EC2 offers")
+    reader.run(block)
+    exported = json.loads((reader.checkout / "catalog.json").read_text())
+    assert exported, "the catalog that was exported is empty"
 
 
 def running(world: World) -> int:
@@ -171,10 +182,35 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     for block in under(MODULE, "Operate"):
         reader.run(block, EXAMPLE)
 
+    look_into(reader, world)
+
     reader.run(destroy, EXAMPLE, seconds=1200)
     assert ministack.leftovers() == before
     assert not world.instances(), "terraform destroy of the example leaves no instance"
     assert not world.items("nodepools") and not world.items("nodeclaims") and not world.items("ec2nodeclasses")
+
+
+def look_into(reader: Reader, world: World) -> None:
+    """What docs/plan.md and docs/disruption.md show: plans of the live cluster and of an export, and the decisions in the table."""
+    node = world.items("nodes")[0]["metadata"]["name"]
+    pod = world.items("pods", "-l", "app=inflate")[0]["metadata"]["name"]
+    names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "ip-10-0-0-4.ec2.internal": node, "default/web-0": f"default/{pod}"}
+    reader.shell('kubectl config rename-context "$(kubectl config current-context)" production\n', EXAMPLE)
+
+    def run(file: str, heading: str) -> str:
+        (block,) = under(file, heading)
+        return reader.shell(replaced(block.text, names), EXAMPLE)
+
+    assert node in run(PLAN, "`nodeless plan`")
+    assert "provisioning" in run(DISRUPTION, "What is written down"), "the launch that the pods needed was written down"
+    run(PLAN, "Which nodes go")
+
+
+def replaced(text: str, names: dict[str, str]) -> str:
+    """The text with the reader's own names in place of those that it shows."""
+    for written, meant in names.items():
+        text = text.replace(written, meant)
+    return text
 
 
 def forget_upgrade_policy(file: Path) -> None:
@@ -196,7 +232,7 @@ def instance_profile(state: Path) -> str:
 def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, reader: Reader, zips: Path) -> None:
     root = reader.checkout / "root"
     shutil.copytree(Path(__file__).parent / "root", root)
-    variables = {"cluster_name": CLUSTER, "artifacts_directory": str(zips), "wake_enabled": "false", "extra_environment": "{}"}
+    variables = {"cluster_name": CLUSTER, "artifacts_directory": str(zips), "wake_enabled": "false", "extra_environment": "{}", "keep_snapshots": "2h"}
     reader.environment |= {f"TF_VAR_{name}": value for name, value in variables.items()}
     reader.shell("terraform init && terraform apply\n", "root")
     deployed_here.drop_doubled_mappings(root / "terraform.tfstate")
@@ -210,6 +246,10 @@ def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, re
     pods = {pod["metadata"]["uid"] for pod in world.items("pods", "-l", "app=inflate")}
     wait_for("initialized claims", lambda: all_initialized(world), 180, every=1)
     before = {i["InstanceId"]: sorted((t["Key"], t["Value"]) for t in i["Tags"]) for i in world.instances()}
+
+    (again,) = under(PLAN, "A plan of the planner, made again")
+    names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "snapshot#2026-01-31T18:0": "snapshot#"}
+    assert "default" in reader.shell(replaced(again.text, names), "root"), "a plan that was kept is made again"
 
     pause, remove, start = under(MOVING, "Move back to Karpenter")
     reader.run(pause, "root")

@@ -7,7 +7,8 @@ use jiff::SignedDuration;
 use nodeless_fake_aws::requests::Describe;
 use nodeless_fake_kubernetes::{PatchOptions, PatchType, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
-use nodeless_tests::stage::{Service, Stage, node_claims, node_classes};
+use nodeless_tests::stage::{Service, Stage};
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,9 +76,9 @@ async fn running_pods(stage: &Stage, count: u32) -> Functions {
         lifecycle: stage.function(&binary("lifecycle")).await,
     };
     // The function that launches asks EC2 whether it would, before the class is ready.
-    assert!(has_condition(&stage.list(&node_classes())[0], "ValidationSucceeded", "Unknown"));
+    assert!(has_condition(&stage.list(&NODE_CLASSES)[0], "ValidationSucceeded", "Unknown"));
     functions.claims(stage).await;
-    assert!(has_condition(&stage.list(&node_classes())[0], "Ready", "True"), "{:?}", stage.list(&node_classes()));
+    assert!(has_condition(&stage.list(&NODE_CLASSES)[0], "Ready", "True"), "{:?}", stage.list(&NODE_CLASSES));
 
     functions.plan().await;
     // A doubled wake-up launches nothing twice.
@@ -94,7 +95,7 @@ async fn from_pending_pods_to_nodes_and_back() {
     let Some(stage) = Stage::start().await else { return };
     let mut functions = running_pods(&stage, 5).await;
     let nodes = stage.list(&resource::NODES);
-    let claims = stage.list(&node_claims());
+    let claims = stage.list(&NODE_CLAIMS);
     assert_eq!(nodes.len(), claims.len(), "{claims:?}");
     assert!(nodes.len() <= 2, "five small pods do not need {} nodes", nodes.len());
 
@@ -112,7 +113,7 @@ async fn from_pending_pods_to_nodes_and_back() {
     let patch = json!({ "spec": { "replicas": 0 } });
     let options = PatchOptions::default();
     stage.api().patch(&resource::DEPLOYMENTS, "default", "inflate", None, PatchType::Merge, &patch, &options).unwrap();
-    while !(stage.list(&resource::NODES).is_empty() && stage.list(&node_claims()).is_empty()) {
+    while !(stage.list(&resource::NODES).is_empty() && stage.list(&NODE_CLAIMS).is_empty()) {
         functions.plan().await;
         functions.sweep().await;
         functions.claims(&stage).await;
@@ -170,7 +171,7 @@ async fn a_planner_without_a_catalog_does_nothing_and_is_done_with_its_message()
     planner.expect_problem("there is no catalog yet");
     let answer = planner.invoke_sample("planner.heartbeat.json").await.unwrap();
     assert!(all_failed(&answer).is_empty(), "handed back, it would hold up the next: {answer}");
-    assert!(stage.list(&node_claims()).is_empty());
+    assert!(stage.list(&NODE_CLAIMS).is_empty());
     // The next plan is asked for at once, not by the heartbeat alone.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let messages = stage.claims_messages().await;
@@ -203,7 +204,7 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
     warm[0].invoke_sample("planner.heartbeat.json").await.unwrap();
     warm[1].invoke_sample("lifecycle.sweep.json").await.unwrap();
     interruption.invoke_sample("interruption.spot-warning.json").await.unwrap();
-    let claims = stage.list(&node_claims());
+    let claims = stage.list(&NODE_CLAIMS);
 
     let outages = [
         (Service::Tables, StatusCode::SERVICE_UNAVAILABLE),
@@ -228,7 +229,7 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
         assert!(refreshed.is_ok(), "{service:?} {status}: {refreshed:?}");
         stage.fail_with(service, None);
     }
-    assert_eq!(stage.list(&node_claims()).len(), claims.len(), "nothing is decided during an outage");
+    assert_eq!(stage.list(&NODE_CLAIMS).len(), claims.len(), "nothing is decided during an outage");
 
     stage.fail_with(Service::Tables, Some(StatusCode::SERVICE_UNAVAILABLE));
     assert!(catalog.invoke(&json!({ "required": true })).await.is_err(), "Terraform waits for this one");

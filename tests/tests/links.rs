@@ -6,9 +6,15 @@ use std::process::Command;
 
 /// The names of all crates that a package links when it is shipped: with its default features, without what only its tests need.
 fn linked(package: &str) -> BTreeSet<String> {
+    linked_with(package, &[])
+}
+
+/// The same with these arguments, which choose features.
+fn linked_with(package: &str, features: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
         .args(["--package", package])
+        .args(features)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .output()
         .unwrap();
@@ -86,6 +92,14 @@ fn the_ec2_sdk_is_linked_by_those_who_call_ec2() {
     }
     let of_cli = linked("nodeless");
     assert!(!of_cli.iter().any(|name| name.starts_with("aws-sdk-")), "{of_cli:?}");
+}
+
+#[test]
+fn the_first_command_of_the_readme_compiles_no_client() {
+    let alias = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../.cargo/config.toml")).unwrap();
+    assert!(alias.contains("--no-default-features"), "{alias}");
+    let linked = linked_with("nodeless", &["--no-default-features"]);
+    assert!(!linked.iter().any(|name| name.starts_with("aws-") || ["kube-client", "rustls"].contains(&name.as_str())));
 }
 
 #[test]

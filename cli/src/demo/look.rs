@@ -6,19 +6,6 @@ use nodeless_fake_kubernetes::resource::{NODES, PODS, Resource};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The definition's resources that the demo uses.
-pub(crate) fn node_claims() -> Resource {
-    Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false)
-}
-
-pub(crate) fn node_pools() -> Resource {
-    Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false)
-}
-
-pub(crate) fn node_classes() -> Resource {
-    Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false)
-}
-
 impl LocalWorld {
     /// All objects of a kind; none while the API server does not know it.
     pub(crate) fn objects(&self, resource: &Resource) -> Vec<Arc<Value>> {

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// use nodeless_model::*;
 /// use nodeless_scheduling::PoolOffer;
 ///
-/// // A NodePool with one initialized node, on which no pod runs.
+/// // A NodePool with one initialized and ready node, on which no pod runs.
 /// let pool = NodePool {
 ///     name: "default".into(),
 ///     template: NodeTemplate { node_class: "default".into(), ..NodeTemplate::default() },
@@ -53,7 +53,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// #     status: Default::default(),
 /// };
 /// let initialized = StringMap::from([(labels::INITIALIZED.into(), "true".into())]);
-/// let node = Node { name: "ip-10-0-0-1".into(), labels: initialized, ..Node::default() };
+/// let ready = node::NodeCondition { kind: "Ready".into(), status: Some(true), since: None };
+/// let node =
+///     Node { name: "ip-10-0-0-1".into(), labels: initialized, conditions: vec![ready], ..Node::default() };
 /// let cluster = Cluster {
 ///     nodes: vec![ClusterNode { node: Some(&node), claim: Some(&claim), ..ClusterNode::default() }],
 ///     node_pools: vec![PoolOffer { pool: &pool, instance_types: Vec::new().into(), usage: Default::default() }],

@@ -20,7 +20,7 @@ use nodeless_disruption::{Candidate, Command, Kept, KeptReason, NodeDetails, Opt
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::{Charge, LaunchedInstance, Termination, TerminationReason};
 use nodeless_model::object::ObjectEvent;
-use nodeless_ports::claims::StoredChurn;
+use nodeless_ports::StoredRecord;
 use nodeless_scheduling::Solution;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -157,7 +157,7 @@ struct Rounds {
     /// The NodePools, with what was launched until then counted against their limits.
     judged: Vec<Judged>,
     commands: Commands,
-    churn: Vec<StoredChurn>,
+    churn: Vec<StoredRecord>,
     not_yet_evaluated: BTreeSet<String>,
     names: Names,
     /// Why nodes stay by the first decision, and by the last.
@@ -231,7 +231,7 @@ impl Rounds {
 struct Turn<'a> {
     facts: Facts<'a>,
     breaker: Breaker,
-    churn: &'a mut Vec<StoredChurn>,
+    churn: &'a mut Vec<StoredRecord>,
     names: &'a mut Names,
     /// The nodes of commands that the churn breaker does not let through.
     stays: Vec<Kept>,
@@ -252,11 +252,11 @@ impl Turn<'_> {
         }
         let now = self.facts.snapshot.now;
         let record = confirm(&CommandRecord::propose(command.clone()), command.clone(), self.facts, self.names)?;
-        let due: Vec<StoredChurn> = self.breaker.due(command, now)?.into_iter().map(|due| due.record).collect();
+        let due: Vec<StoredRecord> = self.breaker.due(command, now)?.into_iter().map(|due| due.record).collect();
         let written: Vec<Written> = due.iter().map(|one| Written::Version(one.version + 1)).collect();
         self.breaker.carried_out(command, due.iter().map(|one| one.node_pool.as_str()).zip(&written), now);
         self.churn.retain(|old| due.iter().all(|new| new.node_pool != old.node_pool));
-        self.churn.extend(due.into_iter().map(|one| StoredChurn { version: one.version + 1, ..one }));
+        self.churn.extend(due.into_iter().map(|one| StoredRecord { version: one.version + 1, ..one }));
         Ok(Some(record))
     }
 }

@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use nodeless_disruption::{Command, CommandReport, Kept};
-use nodeless_ports::claims::Decision;
+use nodeless_ports::decisions::Decision;
 use nodeless_scheduling::{Problem, Solution};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -100,7 +100,7 @@ pub(super) fn carried_out(command: &Command, claims: &[&str], failure: Option<&s
     fitting(&whole).unwrap_or_else(|| whole.to_string())
 }
 
-/// The detail of a [decision record](nodeless_ports::claims::Decision), unpacked.
+/// The detail of a [decision record](nodeless_ports::decisions::Decision), unpacked.
 ///
 /// # Errors
 /// When it is not what was written.

@@ -8,6 +8,7 @@ pub mod fault_injection;
 pub mod memory;
 pub mod ports;
 pub mod random;
+pub mod resources;
 mod world;
 
 pub use world::{JoinTiming, RealMemory, World, WorldClock, WorldError, WorldOptions};

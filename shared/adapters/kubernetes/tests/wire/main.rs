@@ -114,18 +114,6 @@ pub(crate) async fn connect(url: &str, token: &'static str) -> Connection {
     Connection::with_tokens(&address, move || async move { Ok(token.to_owned()) }).await.unwrap()
 }
 
-pub(crate) fn node_pools() -> Resource {
-    Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false)
-}
-
-pub(crate) fn node_claims() -> Resource {
-    Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false)
-}
-
-pub(crate) fn node_classes() -> Resource {
-    Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false)
-}
-
 pub(crate) fn node(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",

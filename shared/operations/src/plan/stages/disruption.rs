@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::{Cluster, Command, Decision, Options, decide, revalidate};
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::StoredChurn;
+use nodeless_ports::StoredRecord;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ impl<'a> Deciding<'a> {
 
     /// The same, given what was done within the last hour, where that matters: nothing is decided for a NodePool where
     /// disruption has stopped for it.
-    pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredChurn], &str>>) -> (Self, Breaker) {
+    pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredRecord], &str>>) -> (Self, Breaker) {
         let Self { facts, situation, options, mut cluster, mut decision } = self;
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
         let breaker = churn.map(|churn| Breaker::of(situation, facts.judged, records, churn, now)).unwrap_or_default();
@@ -125,7 +125,7 @@ impl<'a> Deciding<'a> {
     }
 
     /// What comes of it, given the same.
-    pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredChurn], &str>>) -> Decided<'a> {
+    pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredRecord], &str>>) -> Decided<'a> {
         let (Self { facts, situation, options, cluster, decision }, breaker) = self.given(churn);
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
         let mut outcome = told(&decision, facts, situation);

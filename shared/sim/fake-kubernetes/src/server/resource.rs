@@ -20,7 +20,8 @@ pub struct Resource {
 }
 
 impl Resource {
-    const fn new(
+    /// A resource whose names are known when the program is compiled.
+    pub const fn new(
         group: &'static str,
         version: &'static str,
         plural: &'static str,

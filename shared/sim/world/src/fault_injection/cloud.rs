@@ -1,4 +1,4 @@
-//! EC2 with mishaps.
+//! EC2 with faults.
 
 use super::FaultInjection;
 use async_trait::async_trait;
@@ -10,8 +10,8 @@ use nodeless_ports::{Cloud, PortError, Refusal};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The Cloud port with mishaps in its way.
-pub struct ChaoticCloud {
+/// The Cloud port with faults in its way.
+pub struct FaultyCloud {
     inner: Arc<dyn Cloud>,
     fault_injection: FaultInjection,
     /// The last list of all instances, and when it was true.
@@ -20,8 +20,8 @@ pub struct ChaoticCloud {
     known: Mutex<BTreeMap<String, (Timestamp, Instance)>>,
 }
 
-impl ChaoticCloud {
-    /// This port, with these mishaps in its way.
+impl FaultyCloud {
+    /// This port, with these faults in its way.
     #[must_use]
     pub fn new(inner: Arc<dyn Cloud>, fault_injection: FaultInjection) -> Self {
         Self { inner, fault_injection, last: Mutex::default(), known: Mutex::default() }
@@ -29,7 +29,7 @@ impl ChaoticCloud {
 }
 
 #[async_trait]
-impl Cloud for ChaoticCloud {
+impl Cloud for FaultyCloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
         let subject = request.claim.name.clone();
         let accepted = |outcome: &LaunchOutcome| !outcome.instances.is_empty();

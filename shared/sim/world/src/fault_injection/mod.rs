@@ -12,10 +12,10 @@ mod cloud;
 mod cluster;
 mod queue;
 
-pub use claims::{ChaoticCatalogSource, ChaoticClaims, ChaoticZonalShifts};
-pub use cloud::ChaoticCloud;
-pub use cluster::ChaoticCluster;
-pub use queue::{ChaoticQueue, Fate};
+pub use claims::{FaultyCatalogSource, FaultyClaims, FaultyZonalShifts};
+pub use cloud::FaultyCloud;
+pub use cluster::FaultyCluster;
+pub use queue::{Fate, FaultyQueue};
 
 use crate::random::Random;
 use crate::world::WorldClock;
@@ -25,7 +25,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How likely each mishap is for one call, or for one message. All are 0 by default.
+/// How likely each fault is for one call, or for one message. All are 0 by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// The process ends right before a write.
@@ -72,13 +72,13 @@ pub struct Effect {
     pub accepted: bool,
 }
 
-/// Told of each effect right before and right after it happens, with nothing else in between.
+/// Called right before and right after each effect, with nothing in between.
 pub trait Observer: Send + Sync {
-    /// Something is about to be done, by what is called and about what. It may turn out to do nothing.
-    fn about(&self, _operation: &'static str, _subject: &str) {}
+    /// An operation is about to be carried out. It may have no effect.
+    fn before(&self, _operation: &'static str, _subject: &str) {}
 
-    /// Something was done.
-    fn observer(&self, effect: &Effect);
+    /// An operation had this effect.
+    fn after(&self, effect: &Effect);
 }
 
 /// Decides what goes wrong. Clones share one state.
@@ -98,8 +98,8 @@ struct State {
     death: Option<(u64, bool)>,
     current: Option<Invocation>,
     observer: Option<Arc<dyn Observer>>,
-    mishaps: u64,
-    deaths: u64,
+    faults: u64,
+    killed: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -134,7 +134,7 @@ impl std::fmt::Debug for FaultInjection {
 }
 
 impl FaultInjection {
-    /// Mishaps at these rates, drawn from a seed.
+    /// Faults at these rates, drawn from a seed.
     #[must_use]
     pub fn new(clock: WorldClock, seed: u64, rates: Rates) -> Self {
         let state = State {
@@ -145,8 +145,8 @@ impl FaultInjection {
             death: None,
             current: None,
             observer: None,
-            mishaps: 0,
-            deaths: 0,
+            faults: 0,
+            killed: 0,
         };
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
@@ -178,7 +178,7 @@ impl FaultInjection {
     }
 
     /// Ends all outages.
-    pub fn mend(&self) {
+    pub fn end_outages(&self) {
         self.lock().outages.clear();
     }
 
@@ -187,7 +187,7 @@ impl FaultInjection {
         self.lock().death = Some((write, done));
     }
 
-    /// Who is told of effects.
+    /// Sets who is called about effects.
     pub fn set_observer(&self, observer: Arc<dyn Observer>) {
         self.lock().observer = Some(observer);
     }
@@ -198,11 +198,11 @@ impl FaultInjection {
         self.lock().writes
     }
 
-    /// How many calls did not go as they should, and how many processes ended.
+    /// How many calls and messages got a fault, and how many processes were killed.
     #[must_use]
-    pub fn mishaps(&self) -> (u64, u64) {
+    pub fn injected(&self) -> (u64, u64) {
         let state = self.lock();
-        (state.mishaps, state.deaths)
+        (state.faults, state.killed)
     }
 
     /// To be called before an invocation is polled.
@@ -254,7 +254,7 @@ impl FaultInjection {
             None
         };
         if let Some((kind, why)) = fault {
-            state.mishaps += 1;
+            state.faults += 1;
             return Before::Fail(kind, why);
         }
         if state.random.happens(slow) {
@@ -272,7 +272,7 @@ impl FaultInjection {
             return After::Die;
         }
         if state.random.happens(answer_lost) {
-            state.mishaps += 1;
+            state.faults += 1;
             return After::LoseAnswer;
         }
         After::Return
@@ -282,7 +282,7 @@ impl FaultInjection {
     async fn die<T>(&self) -> T {
         {
             let mut state = self.lock();
-            state.deaths += 1;
+            state.killed += 1;
             state.death = None;
             if let Some(invocation) = &mut state.current {
                 invocation.dead = true;
@@ -323,12 +323,12 @@ impl FaultInjection {
         }
         let observer = self.lock().observer.clone();
         if let Some(observer) = &observer {
-            observer.about(operation, &subject);
+            observer.before(operation, &subject);
         }
         let result = call.await;
         if let (Ok(done), Some(observer)) = (&result, observer) {
             let effect = Effect { at: self.clock.time(), operation, subject, accepted: accepted(done) };
-            observer.observer(&effect);
+            observer.after(&effect);
         }
         match self.after(Some(number)) {
             After::Return => result,

@@ -8,9 +8,9 @@ use nodeless_ports::{PortError, Queue};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The Queue port with mishaps in its way.
+/// The Queue port with faults in its way.
 #[derive(Clone)]
-pub struct ChaoticQueue {
+pub struct FaultyQueue {
     /// The port itself.
     pub inner: Arc<dyn Queue>,
     /// What goes wrong.
@@ -36,7 +36,7 @@ impl FaultInjection {
         let rates = state.rates;
         let latest = u64::try_from(rates.latest.as_millis()).unwrap_or(u64::MAX);
         if state.random.happens(rates.lost) {
-            state.mishaps += 1;
+            state.faults += 1;
             return Fate(Vec::new());
         }
         let delay = |random: &mut Random| {
@@ -47,14 +47,14 @@ impl FaultInjection {
             copies.push(Duration::from_millis(state.random.below(latest)));
         }
         if copies != [Duration::ZERO] {
-            state.mishaps += 1;
+            state.faults += 1;
         }
         Fate(copies)
     }
 }
 
 #[async_trait]
-impl Queue for ChaoticQueue {
+impl Queue for FaultyQueue {
     async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
         let Fate(copies) = self.fault_injection.fate();
         let send = async {

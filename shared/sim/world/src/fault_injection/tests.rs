@@ -1,4 +1,4 @@
-use super::{ChaoticClaims, ChaoticCluster, ChaoticQueue, Effect, Fate, FaultInjection, Observer, Rates};
+use super::{Effect, Fate, FaultInjection, FaultyClaims, FaultyCluster, FaultyQueue, Observer, Rates};
 use crate::memory::{Faults, MemoryClaims, MemoryQueue};
 use crate::ports::MemoryCluster;
 use crate::world::{World, WorldClock, WorldOptions};
@@ -8,7 +8,7 @@ use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions};
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims as _, Cluster as _, ErrorKind, Queue as _};
+use nodeless_ports::{Claims, ErrorKind, PlanningView as _, Queue as _};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ fn claim(name: &str) -> NodeClaim {
 struct Notes(Mutex<Vec<String>>);
 
 impl Observer for Notes {
-    fn observer(&self, effect: &Effect) {
+    fn after(&self, effect: &Effect) {
         self.0.lock().unwrap().push(format!("{} {} {}", effect.operation, effect.subject, effect.accepted));
     }
 }
@@ -46,7 +46,7 @@ fn a_process_ends_before_or_after_a_write_and_never_goes_on() {
     for (done, left) in [(false, 0), (true, 1)] {
         let fault_injection = FaultInjection::new(clock(), 0, Rates::default());
         let table = MemoryClaims::new(Faults::default());
-        let claims = ChaoticClaims { inner: Arc::new(table.clone()), fault_injection: fault_injection.clone() };
+        let claims = FaultyClaims { inner: Arc::new(table.clone()), fault_injection: fault_injection.clone() };
         fault_injection.die_at(0, done);
         fault_injection.enter();
         let one = claim("a");
@@ -66,7 +66,7 @@ fn faults_come_at_their_rates_and_effects_are_observed_even_if_the_answer_is_los
     let notes = Arc::new(Notes::default());
     fault_injection.set_observer(notes.clone());
     let table = MemoryClaims::new(Faults::default());
-    let claims = ChaoticClaims { inner: Arc::new(table), fault_injection: fault_injection.clone() };
+    let claims = FaultyClaims { inner: Arc::new(table), fault_injection: fault_injection.clone() };
     let lost = claims.create(&claim("a"), None).now_or_never().unwrap().unwrap_err();
     assert_eq!(lost.kind, ErrorKind::Unavailable);
     assert_eq!(*notes.0.lock().unwrap(), ["claims create a true"]);
@@ -85,7 +85,7 @@ fn messages_are_lost_late_and_doubled() {
     let clock = clock();
     let fault_injection = FaultInjection::new(clock.clone(), 1, Rates { lost: 1.0, ..Rates::default() });
     let inner = MemoryQueue::new(Arc::new(clock), Faults::default());
-    let queue = ChaoticQueue { inner: Arc::new(inner.clone()), fault_injection: fault_injection.clone() };
+    let queue = FaultyQueue { inner: Arc::new(inner.clone()), fault_injection: fault_injection.clone() };
     queue.wake_planner(WakeSource::Webhook).now_or_never().unwrap().unwrap();
     assert_eq!(inner.take_plan(), None);
     fault_injection.set_rates(Rates { late: 1.0, doubled: 1.0, latest: Duration::from_mins(1), ..Rates::default() });
@@ -95,7 +95,7 @@ fn messages_are_lost_late_and_doubled() {
     assert!(inner.next_due().unwrap() > Timestamp::from_second(5).unwrap());
 }
 
-/// Each call of [`ChaoticCluster::view`] comes after one node and one pod more.
+/// Each call of [`FaultyCluster::view`] comes after one node and one pod more.
 #[test]
 fn each_kind_of_a_view_may_lag_by_itself_and_none_for_longer_than_allowed() {
     let world = World::new(WorldOptions::default()).unwrap();
@@ -106,7 +106,7 @@ fn each_kind_of_a_view_may_lag_by_itself_and_none_for_longer_than_allowed() {
         Rates { stale: 0.4, stalest: Duration::from_secs(10), ..Rates::default() },
     );
     let inner = Arc::new(MemoryCluster::new(world.api().clone(), clock.clone()));
-    let cluster = ChaoticCluster::new(inner, fault_injection.clone());
+    let cluster = FaultyCluster::new(inner, fault_injection.clone());
     let create = |api: &ApiServer, number: usize| {
         let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": format!("n{number}") } });
         api.create(&NODES, node, &CreateOptions::default()).unwrap();

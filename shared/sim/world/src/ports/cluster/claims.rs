@@ -1,7 +1,8 @@
 //! The mirror: NodeClaim objects that show our records.
 
 use super::FIELD_MANAGER;
-use super::objects::{NODE_CLAIMS, NODE_POOLS, delete, failed, get, remove_finalizer, update, write_status};
+use super::objects::{delete, failed, get, remove_finalizer, update, write_status};
+use crate::resources::{NODE_CLAIMS, NODE_POOLS};
 use nodeless_api::convert;
 use nodeless_fake_kubernetes::controllers::object::{is_deleting, uid};
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions};

@@ -1,7 +1,8 @@
 //! Configuration objects: reading one, and writing what they came to.
 
 use super::claims::as_value;
-use super::objects::{self, NODE_CLASSES, remove_finalizer, strings, update, write_status};
+use super::objects::{self, remove_finalizer, strings, update, write_status};
+use crate::resources::NODE_CLASSES;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, hash};
 use nodeless_fake_kubernetes::controllers::object::is_deleting;
 use nodeless_fake_kubernetes::{ApiServer, Resource};

@@ -1,6 +1,7 @@
 //! Reading objects into what planning looks at, and writing them, with the errors of the port.
 
 use super::FIELD_MANAGER;
+use crate::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS};
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, slim};
 use nodeless_fake_kubernetes::resource::{
     CSI_NODES, DAEMON_SETS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS,
@@ -14,23 +15,7 @@ use nodeless_ports::cluster::{InvalidObject, MirroredClaim};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::sync::{Arc, LazyLock};
-
-/// The resource NodePool.
-pub(super) static NODE_POOLS: LazyLock<Resource> =
-    LazyLock::new(|| Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false));
-/// The resource NodeClaim.
-pub(super) static NODE_CLAIMS: LazyLock<Resource> =
-    LazyLock::new(|| Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false));
-/// The resource EC2NodeClass.
-pub(super) static NODE_CLASSES: LazyLock<Resource> =
-    LazyLock::new(|| Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false));
-/// The resource NodeOverlay.
-pub(super) static NODE_OVERLAYS: LazyLock<Resource> =
-    LazyLock::new(|| Resource::custom("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", false));
-/// The resource CapacityBuffer.
-pub(super) static CAPACITY_BUFFERS: LazyLock<Resource> =
-    LazyLock::new(|| Resource::custom("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", true));
+use std::sync::Arc;
 
 /// A kind of object, and how it is reduced.
 pub(super) struct Kind<T> {
@@ -75,13 +60,13 @@ pub(super) static ALL_BUDGETS: Kind<PodDisruptionBudget> = Kind {
     reduce: converted::<slim::PodDisruptionBudget, PodDisruptionBudget>,
     fields: "",
 };
-pub(super) static ALL_NODE_POOLS: Kind<NodePool> = Kind { resource: || NODE_POOLS.clone(), reduce: pool, fields: "" };
+pub(super) static ALL_NODE_POOLS: Kind<NodePool> = Kind { resource: || NODE_POOLS, reduce: pool, fields: "" };
 pub(super) static NODE_POOL_STATUSES: Kind<(String, NodePoolStatus)> =
-    Kind { resource: || NODE_POOLS.clone(), reduce: pool_status, fields: "" };
+    Kind { resource: || NODE_POOLS, reduce: pool_status, fields: "" };
 pub(super) static ALL_NODE_OVERLAYS: Kind<(NodeOverlay, NodeOverlayStatus)> =
-    Kind { resource: || NODE_OVERLAYS.clone(), reduce: overlay, fields: "" };
+    Kind { resource: || NODE_OVERLAYS, reduce: overlay, fields: "" };
 pub(super) static ALL_CAPACITY_BUFFERS: Kind<(CapacityBuffer, CapacityBufferStatus)> =
-    Kind { resource: || CAPACITY_BUFFERS.clone(), reduce: buffer, fields: "" };
+    Kind { resource: || CAPACITY_BUFFERS, reduce: buffer, fields: "" };
 pub(super) static ALL_NAMESPACES: Kind<slim::Namespace> =
     Kind { resource: || NAMESPACES, reduce: whole::<slim::Namespace>, fields: "" };
 pub(super) static ALL_VOLUME_CLAIMS: Kind<slim::PersistentVolumeClaim> =
@@ -93,9 +78,9 @@ pub(super) static ALL_STORAGE_CLASSES: Kind<slim::StorageClass> =
 pub(super) static ALL_CSI_NODES: Kind<slim::CsiNode> =
     Kind { resource: || CSI_NODES, reduce: whole::<slim::CsiNode>, fields: "" };
 pub(super) static ALL_NODE_CLASSES: Kind<EC2NodeClass> =
-    Kind { resource: || NODE_CLASSES.clone(), reduce: whole::<EC2NodeClass>, fields: "" };
+    Kind { resource: || NODE_CLASSES, reduce: whole::<EC2NodeClass>, fields: "" };
 pub(super) static ALL_NODE_CLAIMS: Kind<MirroredClaim> =
-    Kind { resource: || NODE_CLAIMS.clone(), reduce: converted::<slim::NodeClaim, MirroredClaim>, fields: "" };
+    Kind { resource: || NODE_CLAIMS, reduce: converted::<slim::NodeClaim, MirroredClaim>, fields: "" };
 pub(super) static ALL_VOLUME_ATTACHMENTS: Kind<slim::VolumeAttachment> =
     Kind { resource: || VOLUME_ATTACHMENTS, reduce: whole::<slim::VolumeAttachment>, fields: "" };
 
