@@ -261,6 +261,28 @@ async fn unknown_instances_are_left_out_and_gone_ones_are_a_success() {
 }
 
 #[tokio::test]
+async fn instances_are_found_by_id_while_filters_fail() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let cloud = world.cloud();
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let launched = ids(&launch(&cloud, &claim("group-1", 2), &class, &candidates).await.unwrap());
+    world.impair_a_zone();
+    assert!(cloud.all_instances().await.is_err() && cloud.group_instances("group-1").await.is_err());
+    assert_eq!(cloud.instances(&launched).await.unwrap().len(), 2);
+
+    // EC2 names the ids that it does not know, and is asked for the others again; one that begins like another is another.
+    let like_first = launched[0][..10].to_owned();
+    let mut asked = vec!["i-0123456789abcdef0".to_owned(), like_first, "i-0123456789abcdef1".to_owned()];
+    asked.extend(launched.iter().cloned());
+    let found: Vec<String> = cloud.instances(&asked).await.unwrap().into_iter().map(|instance| instance.id).collect();
+    assert_eq!(found, launched);
+    assert!(cloud.instances(&asked[..3]).await.unwrap().is_empty());
+    cloud.terminate(&launched).await.unwrap();
+    assert_eq!(world.calls("ec2:TerminateInstances"), 1);
+}
+
+#[tokio::test]
 async fn throttling_is_waited_out_and_then_told() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;
