@@ -421,6 +421,8 @@ LEGITIMATE: dict[str, tuple[str, list[Request]]] = {
 OF_FEW: dict[str, tuple[set[str], list[Request]]] = {
     "send to the claims queue": ({"planner", "lifecycle", "interruption", "catalog"}, send("ours-claims")),
     "send to the plan queue": ({"planner", "lifecycle", "interruption", "catalog", "wake"}, send("ours-plan")),
+    "send to the catalog queue": ({"planner"}, send("ours-catalog")),
+    "take refreshes": ({"catalog"}, call("sqs", "ReceiveMessage", QueueUrl=f"https://sqs/{ACCOUNT}/ours-catalog")),
     "take plans": ({"planner"}, call("sqs", "ReceiveMessage", QueueUrl=f"https://sqs/{ACCOUNT}/ours-plan")),
     "take claims": ({"lifecycle"}, call("sqs", "ReceiveMessage", QueueUrl=f"https://sqs/{ACCOUNT}/ours-claims")),
     "terminate our own instance": ({"lifecycle"}, call("ec2", "TerminateInstances", InstanceId=["i-ours"])),

@@ -163,8 +163,6 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     world.add_instance_profile(instance_profile(state), outputs["node_role_name"])
     world.redirect_webhook(ministack)
     reader.shell(f"{update}\n{apply_manifest}\n", EXAMPLE)
-    # The schedule would resolve the EC2NodeClass within five minutes.
-    ministack.client("lambda").invoke(FunctionName=f"nodeless-{CLUSTER}-catalog", Payload=b"{}")
     scale(world, 5)
     assert not dead_letters(ministack), "a fresh installation leaves no dead letters"
 

@@ -20,7 +20,7 @@ REGION = "eu-west-1"
 CLUSTER = "ours"
 NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/ours-node"
 TABLE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/nodeless"
-QUEUES = ("plan", "plan_dead_letters", "claims", "claims_dead_letters", "interruption", "interruption_dead_letters", "catalog_dead_letters")
+QUEUES = ("plan", "plan_dead_letters", "claims", "claims_dead_letters", "interruption", "interruption_dead_letters", "catalog", "catalog_dead_letters")
 
 MOCKS = f"""
 mock_provider "aws" {{

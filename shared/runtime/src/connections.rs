@@ -50,6 +50,8 @@ impl Connections {
         let plan_queue_url = environment.plan_queue_url()?;
         let claims_queue_url = environment.claims_queue_url();
         let config = nodeless_aws::load_config().await;
+        let queue = SqsQueue::new(&config, &name, plan_queue_url, claims_queue_url)
+            .with_catalog_queue(environment.catalog_queue_url());
         let access = cluster_access(&config, &name).await?;
         let tokens = Arc::new(Tokens::new(&config, &name)?);
         let server =
@@ -63,7 +65,7 @@ impl Connections {
             context: Context { cluster_name: name.clone(), clock: Arc::new(SystemClock), sink: Arc::new(Stdout) },
             cluster: Arc::new(KubeCluster::new(connection).with_ca_bundle(access.certificate_authority.clone())),
             claims: Arc::new(DynamoClaims::new(&config, table, &name)),
-            queue: Arc::new(SqsQueue::new(&config, &name, plan_queue_url, claims_queue_url)),
+            queue: Arc::new(queue),
             access,
             config,
         })

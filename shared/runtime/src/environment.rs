@@ -106,7 +106,7 @@ impl<'a> Environment<'a> {
         Ok(duration)
     }
 
-    /// A switch that is off where nothing is said.
+    /// A switch that is off by default.
     fn switch(&self, name: &'static str, meaning: &'static str) -> Result<bool, EnvironmentError> {
         self.parsed_or(name, meaning, false)
     }
@@ -151,18 +151,24 @@ impl<'a> Environment<'a> {
         self.required("NODELESS_PLAN_QUEUE_URL", "the URL of the SQS queue that wakes the planner")
     }
 
-    /// Whether zonal shifts of Amazon Application Recovery Controller are heeded; not where nothing is said.
+    /// Whether zonal shifts of Amazon Application Recovery Controller are honoured; not by default.
     ///
     /// # Errors
     /// When it is neither `true` nor `false`.
     pub fn zonal_shift(&self) -> Result<bool, EnvironmentError> {
-        self.parsed_or("NODELESS_ZONAL_SHIFT", "whether zonal shifts of the cluster are heeded, true or false", false)
+        self.parsed_or("NODELESS_ZONAL_SHIFT", "whether zonal shifts of the cluster are honoured, true or false", false)
     }
 
     /// The URL of the claims queue, for the functions that send to it.
     #[must_use]
     pub fn claims_queue_url(&self) -> Option<String> {
         self.optional("NODELESS_CLAIMS_QUEUE_URL")
+    }
+
+    /// The URL of the catalog queue, for the planner, which sends to it.
+    #[must_use]
+    pub fn catalog_queue_url(&self) -> Option<String> {
+        self.optional("NODELESS_CATALOG_QUEUE_URL")
     }
 }
 

@@ -84,6 +84,8 @@ metrics! {
     PlanDurationMilliseconds: Milliseconds, Each;
     /// Pods that waited for a node when a plan was made.
     PendingPods: Count, Last;
+    /// Calls of the webhook that a plan answers. Published only where there are some, or pods wait.
+    WebhookCalls: Count, Sum;
     /// Pods that no NodePool could serve.
     UnschedulablePods: Count, Last;
     /// NodeClaims that were written.

@@ -23,7 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_simulation::fault_injection::{Fate, FaultInjection};
 use nodeless_simulation::kubernetes::resource::EVENTS;
-use nodeless_simulation::kubernetes::{ChangeKind, Resource};
+use nodeless_simulation::kubernetes::{Change, ChangeKind};
 use nodeless_simulation::memory::{Faults, MemoryClaims, MemoryQueue};
 use nodeless_simulation::world::{World, WorldError};
 use nodeless_telemetry::{Level, Line, Sink, emit};
@@ -286,7 +286,7 @@ impl Controller {
         if due.sweep {
             self.wanted.insert(Work::Sweep);
         }
-        if due.refresh {
+        if due.refresh || self.queue.take_resolve() {
             self.wanted.insert(Work::Refresh);
         }
         self.wanted.extend(self.queue.take_claims().into_iter().map(Work::Claim));
@@ -320,9 +320,7 @@ impl Controller {
         }
     }
 
-    /// Looks at what changed in the cluster as the webhook would, and for EC2NodeClasses that are new or other than before.
-    ///
-    /// In AWS nothing tells of the latter, and the next scheduled refresh finds them; nobody wants to wait for that here.
+    /// Looks at what changed in the cluster as the webhook would.
     fn watch(&mut self, now: Timestamp) {
         let current = self.world.api().revision();
         if current == self.seen {
@@ -330,19 +328,10 @@ impl Controller {
         }
         let changes = self.world.api().watch_since(None, self.seen).unwrap_or_default();
         self.seen = current;
-        let is_class = |resource: &Resource| resource.plural == "ec2nodeclasses";
-        let generation = |object: &Value| object["metadata"]["generation"].clone();
-        let class_changed = changes.iter().filter(|change| is_class(&change.resource)).any(|change| {
-            change.previous.as_ref().is_none_or(|before| generation(before) != generation(&change.object))
-                || change.object["metadata"].get("deletionTimestamp").is_some()
+        let wakes = changes.iter().filter(|change| change.kind != ChangeKind::Deleted).any(|change| {
+            (change.resource == EVENTS && wakes_planner(&change.object))
+                || (change.resource.plural == "ec2nodeclasses" && has_new_generation(change))
         });
-        if class_changed {
-            self.wanted.insert(Work::Refresh);
-        }
-        let wakes = changes
-            .iter()
-            .filter(|change| change.resource == EVENTS && change.kind != ChangeKind::Deleted)
-            .any(|change| wakes_planner(&change.object));
         if wakes {
             let next = self.webhook_sent.and_then(|sent| sent.checked_add(WEBHOOK_PAUSE).ok());
             match next.filter(|next| *next > now) {
@@ -414,6 +403,12 @@ impl Controller {
         }
         ended
     }
+}
+
+/// Whether the webhook's match conditions let a change of an EC2NodeClass through: one that is new, changed or being deleted.
+fn has_new_generation(change: &Change) -> bool {
+    let generation = |object: &Value| object["metadata"]["generation"].clone();
+    change.previous.as_ref().is_none_or(|before| generation(before) != generation(&change.object))
 }
 
 /// Whether the webhook's match conditions let an event through: FailedScheduling about a pod, from somebody else.
