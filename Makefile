@@ -6,8 +6,9 @@ PYTHON := $(VENV)/bin/python
 FUNCTIONS := planner lifecycle interruption catalog wake installer
 # Missing emulators fail the tests: `make test` has just installed them.
 export NODELESS_REQUIRE_TOOLS ?= 1
-# Seeds of the simulated world in which everything goes wrong: a few with a plain `cargo test`, these here and in CI.
+# Seeds of the simulation with all faults: a few with a plain `cargo test`, these here and in CI.
 export NODELESS_SEEDS ?= 0..200
+DEPLOYED_TESTS_AT_ONCE ?= 4
 
 .PHONY: help
 help: ## List the targets
@@ -35,6 +36,18 @@ fmt-check: ## Check the formatting
 lint: ## Clippy over everything, warnings denied
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 
+.PHONY: doc
+doc: ## Build the documentation of all crates, warnings denied
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+
+.PHONY: shipped
+shipped: ## Check each function and the command line with the features that they ship with
+	for package in $(FUNCTIONS) nodeless; do cargo check --locked --package $$package || exit 1; done
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for a minute (needs a nightly compiler)
+	scripts/fuzz.sh
+
 .PHONY: test
 test: test-rust test-terraform ## Run every test
 	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-deployed
@@ -44,8 +57,8 @@ test-fast: ## Run the tests of the pure crates (shared/core): no emulator
 	cargo test $(addprefix -p nodeless-,model catalog scheduling disruption lifecycle launch snapshot)
 
 .PHONY: simulate
-simulate: ## Run 200 seeds of a world in which everything goes wrong
-	cargo run --release -p nodeless -- simulate --scenario storm --seeds 0..200
+simulate: ## Run 200 seeds of the simulation with all faults
+	cargo run --release -p nodeless -- simulate --scenario faults --seeds 0..200
 
 .PHONY: test-rust
 test-rust: venv ## Run the tests of all crates, against the emulators where they need one
@@ -56,8 +69,9 @@ test-terraform: venv ## Check the Terraform module: fmt, validate, test, checkov
 	$(PYTHON) tests/terraform/run.py
 
 .PHONY: test-deployed
+# These tests wait for schedules and queues most of the time, so several run at once.
 test-deployed: venv ## Apply the module on ministack with the real functions and let them work
-	$(PYTHON) -m pytest tests/deployed -v
+	$(PYTHON) -m pytest tests/deployed -v --numprocesses $(DEPLOYED_TESTS_AT_ONCE) --dist worksteal
 
 .PHONY: crds
 crds: ## Write the CustomResourceDefinitions into infra/crds
@@ -67,9 +81,13 @@ crds: ## Write the CustomResourceDefinitions into infra/crds
 zips: venv ## Build the functions for arm64 as Terraform deploys them, into target/lambda
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cargo lambda build --release --arm64 --output-format zip $(addprefix -p ,$(FUNCTIONS))
 
+.PHONY: release
+release: venv ## Make the archives of a release from the commit, into target/release-archives
+	$(PYTHON) scripts/release.py
+
 .PHONY: demo
-demo: ## Show the whole thing in a local world
-	cargo run --release -p nodeless -- demo
+demo: ## Scale a Deployment up and down in a simulated cluster
+	cargo demo
 
 .PHONY: bench
 bench: ## Run the benchmarks
@@ -84,3 +102,4 @@ bench-plan: ## Time nodeless plan as a process, on exports of several workloads
 .PHONY: deny
 deny: ## Check licences, advisories and duplicate crates (needs cargo-deny and the network)
 	cargo deny check
+

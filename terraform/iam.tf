@@ -115,7 +115,6 @@ locals {
     Action = [
       "dynamodb:BatchGetItem",
       "dynamodb:BatchWriteItem",
-      "dynamodb:ConditionCheckItem",
       "dynamodb:DeleteItem",
       "dynamodb:GetItem",
       "dynamodb:PutItem",

@@ -173,7 +173,7 @@ resource "aws_cloudwatch_metric_alarm" "churn" {
   count = var.alarms.enabled && var.alarms.churn ? 1 : 0
 
   alarm_name          = "${local.name}-churn"
-  alarm_description   = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less for it. The event DisruptionStopped on the NodePool says how many; it goes on when the hour is over."
+  alarm_description   = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less. The event DisruptionStopped on the NodePool says how many; it goes on when the hour is over."
   namespace           = local.namespace
   metric_name         = "ChurnStopped"
   dimensions          = { Cluster = local.cluster }

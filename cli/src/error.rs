@@ -1,5 +1,6 @@
 //! What can go wrong with a command, told to a person.
 
+#[cfg(feature = "kubernetes")]
 use nodeless_kubernetes::install::InstallError;
 use nodeless_ports::{ErrorKind, PortError};
 use std::net::SocketAddr;
@@ -72,6 +73,12 @@ pub(crate) enum CliError {
         "this build has no AWS SDK, and `catalog export` reads EC2; build it with `cargo build --release -p nodeless --features aws` (some minutes)"
     )]
     WithoutAws,
+    /// The command needs a cluster, and this build has no Kubernetes client.
+    #[cfg(not(feature = "kubernetes"))]
+    #[error(
+        "this build has no Kubernetes client, which this command needs; build it with `cargo build --release -p nodeless`, or give `plan` a file with --cluster"
+    )]
+    WithoutKubernetes,
     /// There is no such zone.
     #[error(
         "--zonal-shift {zone}: the catalog has no such zone, only {known}; give the catalog of its region with --catalog"
@@ -143,10 +150,10 @@ pub(crate) enum CliError {
     Thread(#[source] std::io::Error),
     /// The world could not be made.
     #[error(transparent)]
-    World(#[from] nodeless_simulation::world::WorldError),
+    World(#[from] nodeless_world::WorldError),
     /// A scenario could not be read.
     #[error(
-        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day, harbour, shifts, storm or turmoil"
+        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day, faults, faults-all-features, schedules or stateful"
     )]
     Scenario {
         /// The file.
@@ -156,10 +163,10 @@ pub(crate) enum CliError {
     },
     /// A scenario could not be used.
     #[error(transparent)]
-    ScenarioForm(#[from] nodeless_driver::simulate::ScenarioError),
+    ScenarioForm(#[from] nodeless_driver::scenarios::ScenarioError),
     /// A run failed.
     #[error(transparent)]
-    Simulation(#[from] nodeless_driver::simulate::SimulationError),
+    Simulation(#[from] nodeless_driver::simulation::SimulationError),
     /// What went wrong has been told already.
     #[error("")]
     Told,
@@ -167,6 +174,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Crd(#[from] nodeless_api::crds::CrdError),
     /// The installation stopped.
+    #[cfg(feature = "kubernetes")]
     #[error(transparent)]
     Install(#[from] InstallError),
     /// The cluster did not answer as expected.
@@ -177,7 +185,12 @@ pub(crate) enum CliError {
 impl CliError {
     /// What to do next, where the text of an adapter does not say so: it does not know that a person is there.
     pub(crate) fn advice(&self) -> Option<&'static str> {
-        let (Self::Port(error) | Self::Install(InstallError::Api(error))) = self else { return None };
+        let error = match self {
+            Self::Port(error) => error,
+            #[cfg(feature = "kubernetes")]
+            Self::Install(InstallError::Api(error)) => error,
+            _ => return None,
+        };
         match error.kind {
             ErrorKind::Unavailable => Some(
                 "check with `kubectl cluster-info` that this kubeconfig and context reach the cluster from here; a private endpoint needs its VPN",

@@ -32,8 +32,8 @@ fn decisions_are_told_from_a_file() {
             "placements": [{ "pod": "shop/web-2", "node": "ip-2" }]
         }],
         "kept": [
-            { "node": "ip-2", "reasons": ["it is not initialised yet"] },
-            { "node": "ip-3", "reasons": ["it is not initialised yet"] }
+            { "node": "ip-2", "reasons": ["it is not initialized yet"] },
+            { "node": "ip-3", "reasons": ["it is not initialized yet"] }
         ],
         "notLookedAt": []
     });
@@ -54,7 +54,7 @@ fn decisions_are_told_from_a_file() {
             or c5.xlarge
      moves  2 pods: 1 to the new node, 1 to ip-2
 
-  ip-2, ip-3: it is not initialised yet
+  ip-2, ip-3: it is not initialized yet
 
 ";
     assert_eq!(told.stdout, expected);

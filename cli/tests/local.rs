@@ -109,7 +109,7 @@ fn a_spot_interruption_can_be_asked_for() {
     let Some(kubectl) = with_pods(&world) else { return };
     let node = kubectl.names("nodes").remove(0);
     let node = node.strip_prefix("node/").unwrap_or(&node);
-    kubectl.run(&["annotate", "node", node, "local.nodeless.sh/mishap=spot-interruption"]);
+    kubectl.run(&["annotate", "node", node, "local.nodeless.sh/fault=spot-interruption"]);
     let told = || {
         let about = format!("involvedObject.name={node}");
         kubectl.run(&["get", "events", "--all-namespaces", "--field-selector", &about])

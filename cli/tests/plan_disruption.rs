@@ -100,16 +100,16 @@ fn every_other_node_says_exactly_why_it_stays() {
             "PodDisruptionBudgets default/one and default/two cover pod default/twice, and a pod with several cannot be evicted",
         ),
         ("kept", "pod default/kept-too is annotated karpenter.sh/do-not-disrupt"),
-        ("fresh", "its pods changed less than consolidateAfter (30m) ago; that is over at 2026-01-10T12:15:00Z"),
+        ("fresh", "its pods changed less than consolidateAfter (30m) ago; it can be consolidated from 2026-01-10T12:15:00Z"),
         ("annotated", "it is annotated karpenter.sh/do-not-disrupt"),
         ("gone", "its NodePool gone does not exist"),
-        ("other", "it belongs to no NodePool"),
+        ("other", "it is not managed by a NodePool"),
     ] {
         assert_eq!(kept(&plan, node), why, "{node}");
     }
     let tight = kept(&plan, "tight");
     assert!(
-        tight.contains("pod default/tight fits on no other node: labels or taints on 5, too little cpu on 1"),
+        tight.contains("pod default/tight fits on no other node: labels or taints on 5, insufficient cpu on 1"),
         "{tight}"
     );
     assert!(tight.contains("it costs $0.0960 an hour"), "{tight}");
@@ -256,8 +256,8 @@ fn what_karpenter_says_of_its_node_claims_is_understood() {
     let methods: Vec<(&Value, &Value)> =
         plan["commands"].as_array().unwrap().iter().map(|command| (&command["method"], &command["nodes"])).collect();
     assert_eq!(methods, [(&json!("Emptiness"), &json!(["quiet"])), (&json!("Drift"), &json!(["drifted"]))], "{plan:#}");
-    assert_eq!(kept(&plan, "starting"), "it is not initialised yet");
-    assert!(kept(&plan, "busy").contains("that is over at 2026-01-10T12:01:00Z"), "{}", kept(&plan, "busy"));
+    assert_eq!(kept(&plan, "starting"), "it is not initialized yet");
+    assert!(kept(&plan, "busy").contains("it can be consolidated from 2026-01-10T12:01:00Z"), "{}", kept(&plan, "busy"));
     let told = objects.plan(0, &["--explain", "default-drifted"]);
     assert_eq!(told["explanations"][0]["drift"], "its NodeClaim says that it drifted (SubnetDrift)");
 }
@@ -359,7 +359,7 @@ fn pods_that_wait_are_planned_first_and_decide_the_exit_code() {
     let plan = objects.plan(0, &[]);
     let node = plan["placements"][0]["node"].as_str().unwrap().to_owned();
     let other = if node == "needed" { "empty" } else { "needed" };
-    assert_eq!(kept(&plan, &node), "pending pod default/waiting fits there");
+    assert_eq!(kept(&plan, &node), "pending pod default/waiting fits on it");
     assert_eq!(plan["commands"][0]["nodes"], json!([other]));
 
     objects.pod("huge", None, "5000");
@@ -382,8 +382,7 @@ fn a_node_that_takes_pods_still_tells_its_own_reasons() {
     assert_eq!(plan["commands"][0]["placements"], json!([{ "pod": "default/web", "node": "guarded" }]));
     assert_eq!(
         kept(&plan, "guarded"),
-        "PodDisruptionBudget default/db allows no eviction of pod default/db; pod default/web, which has to leave its node, \
-         is expected there"
+        "PodDisruptionBudget default/db allows no eviction of pod default/db; pod default/web is expected to move to it"
     );
 }
 
@@ -408,11 +407,11 @@ fn all_reasons_of_a_node_are_told_and_what_expired_takes_no_pods() {
     objects.pod("job", Some("busy"), "100m")["metadata"]["creationTimestamp"] = json!(LATEST);
     objects.budget("job", "job", 0);
     let plan = objects.plan(0, &[]);
-    assert_eq!(kept(&plan, "old"), "it has reached its expireAfter of 24h, so it goes");
+    assert_eq!(kept(&plan, "old"), "it has reached its expireAfter of 24h, so it is removed");
     assert_eq!(
         kept(&plan, "busy"),
         "PodDisruptionBudget default/job allows no eviction of pod default/job; its pods changed less than consolidateAfter \
-         (1m) ago; that is over at 2026-01-10T12:01:00Z; pod default/db, which has to leave its node, is expected there"
+         (1m) ago; it can be consolidated from 2026-01-10T12:01:00Z; pod default/db is expected to move to it"
     );
     // As in the cluster, where the sweep has told the node to leave before the next plan.
     let moves = json!({ "pod": "default/db", "node": "busy" });
@@ -452,7 +451,7 @@ fn one_node_is_explained_in_full() {
     assert_eq!(full["elsewhere"]["pod"], "default/a");
     assert_eq!(
         full["elsewhere"]["nodes"],
-        json!([{ "node": "half", "why": "too little cpu: 1700m asked, 930m free" }])
+        json!([{ "node": "half", "why": "insufficient cpu: 1700m requested, 930m free" }])
     );
     assert_eq!(
         half["pods"][0]["blockedBy"],

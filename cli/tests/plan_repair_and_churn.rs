@@ -41,7 +41,7 @@ fn unhealthy_nodes_are_repaired_when_they_are_due_and_the_gate_is_on() {
     assert_eq!(plan["repairs"][1]["due"], "2026-01-10T12:15:00Z");
     let why = kept(&plan, "node-0");
     assert!(why.starts_with("its condition Ready has been Unknown since 2026-01-10T11:20:00Z"), "{why}");
-    assert!(why.contains("so it goes"), "{why}");
+    assert!(why.contains("so it is removed"), "{why}");
     assert!(!kept(&plan, "node-1").contains("goes"), "{}", kept(&plan, "node-1"));
 
     let off = objects.plan(0, &[]);

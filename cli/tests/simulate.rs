@@ -10,10 +10,10 @@ fn an_hour_of_everything_going_wrong_holds_and_is_told() {
     let folder = Folder::new();
     let html = folder.path().join("run.html");
     let mut command = nodeless();
-    command.args(["simulate", "--scenario", "storm", "--seed", "0", "--hours", "1", "--html"]).arg(&html);
+    command.args(["simulate", "--scenario", "faults", "--seed", "0", "--hours", "1", "--html"]).arg(&html);
     let told = run(&mut command);
     assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
-    for part in ["storm, seed 0, 1 hour", "$/hour", "Spent on EC2", "From created to bound", "Pods evicted"] {
+    for part in ["faults, seed 0, 1 hour", "$/hour", "Spent on EC2", "From created to bound", "Pods evicted"] {
         assert!(told.stdout.contains(part), "no {part:?} in {}", told.stdout);
     }
     let page = std::fs::read_to_string(html).unwrap();

@@ -78,7 +78,7 @@ class Emulated(Place):
 
     def interrupt(self, node: dict[str, Any], instance_id: str) -> str:
         """The world takes the instance back; its event goes into the queue, since nobody but AWS may put it on the bus."""
-        self.kubectl("annotate", f"node/{node['metadata']['name']}", "local.nodeless.sh/mishap=spot-interruption")
+        self.kubectl("annotate", f"node/{node['metadata']['name']}", "local.nodeless.sh/fault=spot-interruption")
         warning = {
             "version": "0",
             "id": "1e5527d7-bb36-4607-3370-4164db56a401",
@@ -93,4 +93,4 @@ class Emulated(Place):
         sqs = self.ministack.client("sqs")
         url = sqs.get_queue_url(QueueName=f"nodeless-{self.cluster}-interruption")["QueueUrl"]
         sqs.send_message(QueueUrl=url, MessageBody=json.dumps(warning))
-        return "the local world's mishap spot-interruption, and a warning that was put into the queue"
+        return "the fault spot-interruption of nodeless local, and a warning that was put into the queue"

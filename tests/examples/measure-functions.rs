@@ -7,10 +7,11 @@
 //! ```
 #![allow(clippy::unwrap_used)]
 
-use nodeless_simulation::kubernetes::resource;
+use nodeless_fake_kubernetes::resource;
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::proxy::Counts;
-use nodeless_tests::stage::{Stage, inflate, node_class, node_classes, node_pool, node_pools};
+use nodeless_tests::stage::{Stage, inflate, node_class, node_pool};
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -54,8 +55,8 @@ async fn main() {
         .unwrap()
         .push(json!({ "key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["2"] }));
     pool["spec"]["disruption"]["consolidateAfter"] = json!("Never");
-    stage.create(&node_classes(), node_class("default"));
-    stage.create(&node_pools(), pool);
+    stage.create(&NODE_CLASSES, node_class("default"));
+    stage.create(&NODE_POOLS, pool);
 
     let mut catalog = stage.function(&binary("catalog")).await;
     let mut planner = stage.function(&binary("planner")).await;

@@ -12,9 +12,10 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_simulation::ec2::aws_router_with_clock;
-use nodeless_simulation::kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, resource};
-use nodeless_simulation::world::{JoinTiming, World, WorldOptions};
+use nodeless_fake_aws::aws_router_with_clock;
+use nodeless_fake_kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, resource};
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
+use nodeless_world::{JoinTiming, World, WorldOptions};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -166,8 +167,8 @@ impl Stage {
 
     /// Creates a NodePool, an EC2NodeClass and so many pods of one CPU and one GiB.
     pub fn create_inflate(&self, replicas: u32) {
-        self.create(&node_classes(), node_class("default"));
-        self.create(&node_pools(), node_pool("default"));
+        self.create(&NODE_CLASSES, node_class("default"));
+        self.create(&NODE_POOLS, node_pool("default"));
         self.create(&resource::DEPLOYMENTS, inflate(replicas));
     }
 
@@ -300,24 +301,6 @@ async fn create_table(config: &SdkConfig) {
         .send()
         .await
         .expect("moto makes a table");
-}
-
-/// The resource of NodePools.
-#[must_use]
-pub fn node_pools() -> Resource {
-    Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false)
-}
-
-/// The resource of NodeClaims.
-#[must_use]
-pub fn node_claims() -> Resource {
-    Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false)
-}
-
-/// The resource of EC2NodeClasses.
-#[must_use]
-pub fn node_classes() -> Resource {
-    Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false)
 }
 
 /// A NodePool of amd64 machines, on demand, whose empty nodes go at once.

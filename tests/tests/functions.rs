@@ -4,11 +4,12 @@
 
 use axum::http::StatusCode;
 use jiff::SignedDuration;
-use nodeless_simulation::ec2::requests::Describe;
-use nodeless_simulation::kubernetes::{PatchOptions, PatchType, resource};
+use nodeless_fake_aws::requests::Describe;
+use nodeless_fake_kubernetes::{PatchOptions, PatchType, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::proxy::Outage;
-use nodeless_tests::stage::{Service, Stage, node_claims, node_class, node_classes};
+use nodeless_tests::stage::{Service, Stage, node_class};
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,9 +78,9 @@ async fn running_pods(stage: &Stage, count: u32) -> Functions {
         lifecycle: stage.function(&binary("lifecycle")).await,
     };
     // The function that launches asks EC2 whether it would, before the class is ready.
-    assert!(has_condition(&stage.list(&node_classes())[0], "ValidationSucceeded", "Unknown"));
+    assert!(has_condition(&stage.list(&NODE_CLASSES)[0], "ValidationSucceeded", "Unknown"));
     functions.claims(stage).await;
-    assert!(has_condition(&stage.list(&node_classes())[0], "Ready", "True"), "{:?}", stage.list(&node_classes()));
+    assert!(has_condition(&stage.list(&NODE_CLASSES)[0], "Ready", "True"), "{:?}", stage.list(&NODE_CLASSES));
 
     functions.plan().await;
     // A doubled wake-up launches nothing twice.
@@ -96,7 +97,7 @@ async fn from_pending_pods_to_nodes_and_back() {
     let Some(stage) = Stage::start().await else { return };
     let mut functions = running_pods(&stage, 5).await;
     let nodes = stage.list(&resource::NODES);
-    let claims = stage.list(&node_claims());
+    let claims = stage.list(&NODE_CLAIMS);
     assert_eq!(nodes.len(), claims.len(), "{claims:?}");
     assert!(nodes.len() <= 2, "five small pods do not need {} nodes", nodes.len());
 
@@ -114,7 +115,7 @@ async fn from_pending_pods_to_nodes_and_back() {
     let patch = json!({ "spec": { "replicas": 0 } });
     let options = PatchOptions::default();
     stage.api().patch(&resource::DEPLOYMENTS, "default", "inflate", None, PatchType::Merge, &patch, &options).unwrap();
-    while !(stage.list(&resource::NODES).is_empty() && stage.list(&node_claims()).is_empty()) {
+    while !(stage.list(&resource::NODES).is_empty() && stage.list(&NODE_CLAIMS).is_empty()) {
         functions.plan().await;
         functions.sweep().await;
         functions.claims(&stage).await;
@@ -174,9 +175,9 @@ async fn an_ec2nodeclass_is_resolved_when_it_is_new_and_when_it_is_changed() {
         lifecycle: stage.function(&binary("lifecycle")).await,
     };
     let records = |event: &Value| event["Records"].as_array().map_or(0, Vec::len);
-    let class = || stage.list(&node_classes()).remove(0);
+    let class = || stage.list(&NODE_CLASSES).remove(0);
 
-    stage.create(&node_classes(), node_class("default"));
+    stage.create(&NODE_CLASSES, node_class("default"));
     for generation in 1..=2 {
         functions.plan().await;
         let messages = stage.catalog_messages().await;
@@ -195,7 +196,7 @@ async fn an_ec2nodeclass_is_resolved_when_it_is_new_and_when_it_is_changed() {
         assert_eq!(records(&stage.catalog_messages().await), 0, "a class that is resolved needs nothing");
         let patch = json!({ "spec": { "tags": { "team": "search" } } });
         let options = PatchOptions::default();
-        stage.api().patch(&node_classes(), "", "default", None, PatchType::Merge, &patch, &options).unwrap();
+        stage.api().patch(&NODE_CLASSES, "", "default", None, PatchType::Merge, &patch, &options).unwrap();
     }
 }
 
@@ -208,7 +209,7 @@ async fn a_planner_without_a_catalog_does_nothing_and_is_done_with_its_message()
     planner.expect_problem("there is no catalog yet");
     let answer = planner.invoke_sample("planner.heartbeat.json").await.unwrap();
     assert!(all_failed(&answer).is_empty(), "handed back, it would hold up the next: {answer}");
-    assert!(stage.list(&node_claims()).is_empty());
+    assert!(stage.list(&NODE_CLAIMS).is_empty());
     // The next plan is asked for at once, not by the heartbeat alone.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let messages = stage.claims_messages().await;
@@ -241,7 +242,7 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
     warm[0].invoke_sample("planner.heartbeat.json").await.unwrap();
     warm[1].invoke_sample("lifecycle.sweep.json").await.unwrap();
     interruption.invoke_sample("interruption.spot-warning.json").await.unwrap();
-    let claims = stage.list(&node_claims());
+    let claims = stage.list(&NODE_CLAIMS);
 
     let outages = [
         (Service::Tables, StatusCode::SERVICE_UNAVAILABLE),
@@ -266,7 +267,7 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
         assert!(refreshed.is_ok(), "{service:?} {status}: {refreshed:?}");
         stage.fail(service, None);
     }
-    assert_eq!(stage.list(&node_claims()).len(), claims.len(), "nothing is decided during an outage");
+    assert_eq!(stage.list(&NODE_CLAIMS).len(), claims.len(), "nothing is decided during an outage");
 
     stage.fail(Service::Tables, Some(Outage::Status(StatusCode::SERVICE_UNAVAILABLE)));
     assert!(catalog.invoke(&json!({ "required": true })).await.is_err(), "Terraform waits for this one");
@@ -291,7 +292,7 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
 async fn a_service_that_never_answers_leaves_no_dead_letters() {
     const NOT_IN_TIME: &str = "did not end before the function's timeout";
     let Some(stage) = Stage::start().await else { return };
-    stage.create(&node_classes(), node_class("default"));
+    stage.create(&NODE_CLASSES, node_class("default"));
     let mut warm = HashMap::new();
     for name in ["planner", "lifecycle", "interruption", "catalog"] {
         warm.insert(name, stage.function(&binary(name)).await);

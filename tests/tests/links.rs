@@ -6,9 +6,15 @@ use std::process::Command;
 
 /// The names of all crates that a package links when it is shipped: with its default features, without what only its tests need.
 fn linked(package: &str) -> BTreeSet<String> {
+    linked_with(package, &[])
+}
+
+/// The same with these arguments, which choose features.
+fn linked_with(package: &str, features: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
         .args(["--package", package])
+        .args(features)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .output()
         .unwrap();
@@ -52,6 +58,32 @@ fn pure_crates_link_no_runtime_and_no_client() {
     }
 }
 
+/// The product's crates that a package links, itself left out.
+fn linked_of_nodeless(package: &str) -> BTreeSet<String> {
+    linked(package).into_iter().filter(|other| other.starts_with("nodeless-") && other != package).collect()
+}
+
+#[test]
+fn fakes_link_no_sdk_and_nothing_that_decides() {
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+    for package in ["nodeless-fake-kubernetes", "nodeless-fake-aws", "nodeless-world", "nodeless-driver"] {
+        let linked = linked(package);
+        assert!(!linked.iter().any(|name| name.starts_with("aws-")), "{package} links an SDK");
+        assert!(!linked.contains("kube-client"), "{package} links the Kubernetes client");
+    }
+    assert_eq!(linked_of_nodeless("nodeless-fake-kubernetes"), set(&["nodeless-model"]));
+    assert_eq!(linked_of_nodeless("nodeless-fake-aws"), set(&["nodeless-catalog", "nodeless-model"]));
+}
+
+#[test]
+fn core_links_nothing_above_it() {
+    for package in PURE {
+        for other in linked(package).iter().filter(|other| other.starts_with("nodeless-")) {
+            assert!(PURE.contains(&other.as_str()) || other == "nodeless-api", "{package} links {other}");
+        }
+    }
+}
+
 #[test]
 fn the_ec2_sdk_is_linked_by_those_who_call_ec2() {
     for package in FUNCTIONS {
@@ -60,6 +92,14 @@ fn the_ec2_sdk_is_linked_by_those_who_call_ec2() {
     }
     let of_cli = linked("nodeless");
     assert!(!of_cli.iter().any(|name| name.starts_with("aws-sdk-")), "{of_cli:?}");
+}
+
+#[test]
+fn the_first_command_of_the_readme_compiles_no_client() {
+    let alias = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../.cargo/config.toml")).unwrap();
+    assert!(alias.contains("--no-default-features"), "{alias}");
+    let linked = linked_with("nodeless", &["--no-default-features"]);
+    assert!(!linked.iter().any(|name| name.starts_with("aws-") || ["kube-client", "rustls"].contains(&name.as_str())));
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 use crate::error::CliError;
 use clap::Args;
-use nodeless_kubernetes::Connection;
-use nodeless_kubernetes::install::{self, Report, Wake};
+use nodeless_snapshot::Reader;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -28,29 +27,62 @@ pub(crate) struct Arguments {
     no_wake: bool,
 }
 
-impl ClusterArguments {
-    pub(crate) async fn connect(&self) -> Result<Connection, CliError> {
-        Ok(Connection::with_kubeconfig(self.kubeconfig.as_deref(), self.context.as_deref()).await?)
+#[cfg(feature = "kubernetes")]
+mod connected {
+    use super::{Arguments, CliError, ClusterArguments, Reader};
+    use nodeless_kubernetes::Connection;
+    use nodeless_kubernetes::install::{self, Wake};
+
+    impl ClusterArguments {
+        async fn connect(&self) -> Result<Connection, CliError> {
+            Ok(Connection::with_kubeconfig(self.kubeconfig.as_deref(), self.context.as_deref()).await?)
+        }
+
+        /// Reads what a plan is made from.
+        pub(crate) async fn read(&self) -> Result<Reader, CliError> {
+            crate::plan::live::read(&self.connect().await?).await
+        }
+    }
+
+    pub(crate) async fn install(arguments: &Arguments) -> Result<(), CliError> {
+        let wake = match &arguments.wake_url {
+            Some(url) => Wake::Url(url.clone()),
+            None if arguments.no_wake => Wake::Off,
+            None => Wake::Keep,
+        };
+        let connection = arguments.cluster.connect().await?;
+        print!("{}", install::install(&connection, &wake).await?);
+        Ok(())
+    }
+
+    pub(crate) async fn uninstall(arguments: &ClusterArguments) -> Result<(), CliError> {
+        let connection = arguments.connect().await?;
+        print!("{}", install::uninstall(&connection).await?);
+        Ok(())
     }
 }
 
-pub(crate) async fn install(arguments: &Arguments) -> Result<(), CliError> {
-    let wake = match &arguments.wake_url {
-        Some(url) => Wake::Url(url.clone()),
-        None if arguments.no_wake => Wake::Off,
-        None => Wake::Keep,
-    };
-    let connection = arguments.cluster.connect().await?;
-    print_report(&install::install(&connection, &wake).await?);
-    Ok(())
+/// A build that knows no Kubernetes client refuses what needs one.
+#[cfg(not(feature = "kubernetes"))]
+#[expect(clippy::unused_async, reason = "with the feature `kubernetes` these wait for the cluster")]
+mod connected {
+    use super::{Arguments, CliError, ClusterArguments, Reader};
+
+    impl ClusterArguments {
+        pub(crate) async fn read(&self) -> Result<Reader, CliError> {
+            let _ = (&self.kubeconfig, &self.context);
+            Err(CliError::WithoutKubernetes)
+        }
+    }
+
+    pub(crate) async fn install(arguments: &Arguments) -> Result<(), CliError> {
+        let _ = (&arguments.cluster, &arguments.wake_url, arguments.no_wake);
+        Err(CliError::WithoutKubernetes)
+    }
+
+    pub(crate) async fn uninstall(_: &ClusterArguments) -> Result<(), CliError> {
+        Err(CliError::WithoutKubernetes)
+    }
 }
 
-pub(crate) async fn uninstall(arguments: &ClusterArguments) -> Result<(), CliError> {
-    let connection = arguments.connect().await?;
-    print_report(&install::uninstall(&connection).await?);
-    Ok(())
-}
-
-fn print_report(report: &Report) {
-    print!("{report}");
-}
+pub(crate) use connected::{install, uninstall};

@@ -121,11 +121,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         return plan::replay::run(snapshot, output);
     }
     let live = arguments.cluster.is_empty();
-    let reader = if live {
-        plan::live::read(&arguments.live.connect().await?).await?
-    } else {
-        plan::files::read(&arguments.cluster)?
-    };
+    let reader = if live { arguments.live.read().await? } else { plan::files::read(&arguments.cluster)? };
     let snapshot = reader.finish();
     let input = Input {
         at: arguments.at.unwrap_or_else(|| moment(&snapshot, live, arguments.disruption)),

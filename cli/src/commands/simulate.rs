@@ -1,9 +1,10 @@
-//! `nodeless simulate`: hours of a cluster's life in seconds, with everything that can go wrong.
+//! `nodeless simulate`: hours of a cluster in seconds, with all faults.
 
 use crate::error::CliError;
 use crate::simulate::{html, text};
 use clap::Args;
-use nodeless_driver::simulate::{BUILT_IN, Run, Scenario};
+use nodeless_driver::scenarios::Scenario;
+use nodeless_driver::simulation::Run;
 use nodeless_operations::gates::{FeatureGates, FeatureGatesError};
 use nodeless_telemetry::{Human, Level, Null, Sink};
 use std::path::{Path, PathBuf};
@@ -11,33 +12,33 @@ use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Let hours of a cluster's life pass in seconds: a simulated EKS cluster and EC2 account, with nodeless at work as \
-in AWS, load that comes and goes, spot instances that are taken back, and calls, messages and processes that fail.
+    long_about = "Simulate hours of a cluster in seconds: an EKS cluster and an EC2 account, with nodeless running as in AWS, \
+load that changes, spot instances that are interrupted, and calls, messages and processes that fail.
 
-After every step it is checked that what must hold does: at most one instance a claim, limits and disruption budgets, no \
-instance without a claim, no pod evicted against its PodDisruptionBudget, a claim or a reason for each pending pod, and in \
-the end a world that comes to rest. The same scenario, seed and hours always give the same run, to the byte.",
-    after_long_help = "Exit code: 0 when everything held, 1 when something did not; the output then ends with the command that \
-shows it again.
+After every step the invariants are checked: at most one instance a claim, limits and disruption budgets, no instance \
+without a claim, no pod evicted against its PodDisruptionBudget, a claim or a reason for each pending pod, and in the end \
+a cluster that becomes quiescent. The same scenario, seed and hours always give the same run, to the byte.",
+    after_long_help = "Exit code: 0 when every invariant held, 1 otherwise; the output then ends with the command that repeats \
+the run.
 
 Examples:
   nodeless simulate
   nodeless simulate --seed 7 --hours 48 --html week.html
-  nodeless simulate --scenario storm --seeds 0..200
+  nodeless simulate --scenario faults --seeds 0..200
   nodeless simulate --scenario my-cluster.yaml"
 )]
 pub(crate) struct Arguments {
     /// The seed: everything that happens by chance follows from it
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Run many seeds, such as 0..200, and say which broke something
+    /// Run many seeds, such as 0..200, and print those that broke an invariant
     #[arg(long, value_name = "FROM..TO", value_parser = seeds, conflicts_with_all = ["seed", "html"])]
     seeds: Option<(u64, u64)>,
-    /// How many hours pass, besides the time of rest at the end; the scenario's own number when left out
+    /// How many hours pass, besides the time at the end in which the cluster becomes quiescent; by default that of the scenario
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
     hours: Option<u32>,
-    /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: day, harbour, shifts, storm or
-    /// turmoil
+    /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: day, faults, faults-all-features,
+    /// schedules or stateful
     #[arg(long, value_name = "FILE", default_value = "day")]
     scenario: String,
     /// Feature gates as Karpenter takes them, such as NodeRepair=true,SpotToSpotConsolidation=true; they come on top of the
@@ -80,7 +81,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 fn scenario(name: &str) -> Result<Scenario, CliError> {
-    if BUILT_IN.iter().any(|(known, _)| *known == name) {
+    if let Some(renamed) = Scenario::renamed(name) {
+        eprintln!(
+            "warning: the scenario {name} is now called {renamed}; a later version will not know the former name"
+        );
+        return Ok(Scenario::built_in(renamed)?);
+    }
+    if Scenario::built_in_names().any(|known| known == name) {
         return Ok(Scenario::built_in(name)?);
     }
     let path = Path::new(name);
@@ -111,7 +118,7 @@ fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> R
         if let Some(first) = report.violations.first() {
             broken += 1;
             println!("seed {seed}: {}: {} ({})", first.invariant, first.detail, first.at);
-            println!("  again: {}", replay(arguments, seed, report.hours));
+            println!("  repeat: {}", replay(arguments, seed, report.hours));
         }
     }
     println!("{} seeds of {}: everything held in {}", to - from, scenario.name, to - from - broken);

@@ -191,7 +191,8 @@ impl Decision {
 mod tests {
     use super::*;
     use crate::table;
-    use nodeless_driver::simulate::{Run, Scenario};
+    use nodeless_driver::scenarios::Scenario;
+    use nodeless_driver::simulation::Run;
     use nodeless_ports::Claims as _;
     use nodeless_telemetry::Null;
     use serde_json::json;
@@ -234,7 +235,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
     /// The records of that hour as the table would give them, the latest first.
     async fn records() -> Vec<Item> {
         let run = Run::new(Scenario::parse(HOUR).unwrap(), 1, Some(1), Arc::new(Null)).unwrap();
-        let claims = run.controller().claims().clone();
+        let claims = run.driver().claims().clone();
         assert!(run.finish().unwrap().holds());
         let decisions = claims.decisions(1000).await.unwrap();
         let item = |decision: &nodeless_ports::claims::Decision| {

@@ -1,23 +1,10 @@
 //! What there is in a world, as the demo looks at it.
 
 use crate::local::LocalWorld;
-use nodeless_simulation::kubernetes::ListOptions;
-use nodeless_simulation::kubernetes::resource::{NODES, PODS, Resource};
+use nodeless_fake_kubernetes::ListOptions;
+use nodeless_fake_kubernetes::resource::{NODES, PODS, Resource};
 use serde_json::Value;
 use std::sync::Arc;
-
-/// The definition's resources that the demo uses.
-pub(crate) fn node_claims() -> Resource {
-    Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false)
-}
-
-pub(crate) fn node_pools() -> Resource {
-    Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false)
-}
-
-pub(crate) fn node_classes() -> Resource {
-    Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false)
-}
 
 impl LocalWorld {
     /// All objects of a kind; none while the API server does not know it.

@@ -1,15 +1,16 @@
 //! The demo, step by step. Each step does one thing, or waits for one thing that nodeless does, and says what there is to
 //! know about it.
 
-use super::look::{condition, is_true, length, name, node_claims, node_classes, node_pools, text};
+use super::look::{condition, is_true, length, name, text};
 use super::progress::{Progress, Took};
 use crate::local::{LocalWorld, counted, spoken};
 use jiff::Timestamp;
+use nodeless_fake_aws::{Instance, InstanceState};
+use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
+use nodeless_fake_kubernetes::{CreateOptions, PatchOptions, PatchType, Status};
 use nodeless_ports::claims::Decision;
 use nodeless_ports::{Claims as _, PortError};
-use nodeless_simulation::ec2::{Instance, InstanceState};
-use nodeless_simulation::kubernetes::resource::DEPLOYMENTS;
-use nodeless_simulation::kubernetes::{CreateOptions, PatchOptions, PatchType, Status};
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -87,7 +88,7 @@ impl<'a> Story<'a> {
 
     async fn apply_manifests(&mut self) -> Result<(), StoryError> {
         for object in manifests(&NODE_POOL.replace("CLUSTER", &self.world.options.cluster_name))? {
-            let resource = if object["kind"] == "NodePool" { node_pools() } else { node_classes() };
+            let resource = if object["kind"] == "NodePool" { NODE_POOLS } else { NODE_CLASSES };
             self.world.api.create(&resource, object, &CreateOptions::default())?;
         }
         let world = self.world;
@@ -95,7 +96,7 @@ impl<'a> Story<'a> {
         let class = self
             .wait("nodeless to resolve the EC2NodeClass and judge the NodePool", what, || {
                 let ready = |objects: Vec<Arc<Value>>| objects.into_iter().find(|object| is_true(object, "Ready"));
-                ready(world.objects(&node_pools())).and_then(|_| ready(world.objects(&node_classes())))
+                ready(world.objects(&NODE_POOLS)).and_then(|_| ready(world.objects(&NODE_CLASSES)))
             })
             .await?;
         let resolved = [("AMI", "amis"), ("subnet", "subnets"), ("security group", "securityGroups")]
@@ -130,7 +131,7 @@ impl<'a> Story<'a> {
         let decision = loop {
             let decisions = self.world.claims.decisions(100).await?;
             let provisioned = decisions.into_iter().find(|it| it.kind == "provisioning" && !it.subjects.is_empty());
-            let mirrored = self.world.objects(&node_claims()).len();
+            let mirrored = self.world.objects(&NODE_CLAIMS).len();
             match provisioned {
                 Some(decision) if mirrored >= decision.subjects.len() => break decision,
                 _ if self.now() > deadline => return Err(StoryError::Late { what: what.to_owned() }),
@@ -152,7 +153,7 @@ impl<'a> Story<'a> {
         let world = self.world;
         let what = "Instances are launched";
         self.wait("EC2 to answer CreateFleet", what, || {
-            let claims = world.objects(&node_claims());
+            let claims = world.objects(&NODE_CLAIMS);
             let launched =
                 !claims.is_empty() && claims.iter().all(|claim| !text(claim, "/status/providerID").is_empty());
             launched.then_some(())
@@ -180,7 +181,7 @@ impl<'a> Story<'a> {
         let what = "Nodes join the cluster and are ready";
         let nodes = self
             .wait("the machines to boot and their kubelets to register", what, || {
-                let (claims, nodes) = (world.objects(&node_claims()), world.nodes());
+                let (claims, nodes) = (world.objects(&NODE_CLAIMS), world.nodes());
                 let all_ready = nodes.len() == claims.len()
                     && nodes.iter().all(|node| is_true(node, "Ready"))
                     && claims.iter().all(|claim| is_true(claim, "Initialized"));
@@ -222,7 +223,7 @@ impl<'a> Story<'a> {
         let world = self.world;
         let what = "The empty nodes are to go";
         self.wait("consolidateAfter (30 s) and the next plan", what, || {
-            let claims = world.objects(&node_claims());
+            let claims = world.objects(&NODE_CLAIMS);
             claims
                 .iter()
                 .all(|claim| !text(claim, "/metadata/deletionTimestamp").is_empty() || has_begun_to_leave(claim))
@@ -238,7 +239,7 @@ impl<'a> Story<'a> {
         let world = self.world;
         let what = "They are tainted and drained";
         self.wait("the drain, which takes at least 5 s", what, || {
-            let claims = world.objects(&node_claims());
+            let claims = world.objects(&NODE_CLAIMS);
             claims.iter().all(|claim| is_true(claim, "Drained")).then_some(())
         })
         .await?;
@@ -251,7 +252,7 @@ impl<'a> Story<'a> {
         let what = "Instances are terminated, Nodes and NodeClaims are gone";
         self.wait("EC2 to terminate the instances", what, || {
             let gone = world.ec2.instances().iter().all(|instance| instance.state == InstanceState::Terminated);
-            (gone && world.nodes().is_empty() && world.objects(&node_claims()).is_empty()).then_some(())
+            (gone && world.nodes().is_empty() && world.objects(&NODE_CLAIMS).is_empty()).then_some(())
         })
         .await?;
         self.done(what, &[]);

@@ -1,19 +1,19 @@
-//! Lets a world's time pass with the wall clock, only faster.
+//! Advances the time of a simulated cluster with the wall clock, at a multiple of its speed.
 
-use super::log::{LocalFailure, LocalMishap};
-use super::mishaps::Mishaps;
+use super::faults::Faults;
+use super::log::{LocalFailure, LocalFault};
 use crate::error::CliError;
 use jiff::Timestamp;
-use nodeless_driver::{Controller, ControllerError};
-use nodeless_simulation::world::World;
+use nodeless_driver::{Driver, DriverError};
 use nodeless_telemetry::{Sink, emit};
+use nodeless_world::World;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the world rests between two looks at the wall clock and at what changed in it.
+/// The time between two steps.
 const TICK: Duration = Duration::from_millis(5);
 
-/// How a world's time goes with the wall clock.
+/// The time of a simulated cluster as a function of the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     began: Instant,
@@ -22,81 +22,81 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// From now on the world's time runs this many times faster than the wall clock.
+    /// Time that runs from now on at this multiple of the wall clock.
     pub(crate) fn new(start: Timestamp, speed: f64) -> Self {
         Self { began: Instant::now(), start, speed }
     }
 
-    /// What the wall clock showed since the beginning.
+    /// The time that passed on the wall clock.
     pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// What the world's clock should show now.
+    /// The simulated time now.
     fn time(&self) -> Timestamp {
         let passed = Duration::try_from_secs_f64(self.elapsed().as_secs_f64() * self.speed).unwrap_or(Duration::MAX);
         self.start.saturating_add(passed).unwrap_or(Timestamp::MAX)
     }
 }
 
-/// What is driven: a world with nodeless at work in it, or without.
+/// What is driven: a simulated cluster with nodeless, or without.
 pub(crate) enum Worker {
     World(Box<World>),
-    Controller(Box<Controller>),
+    Driver(Box<Driver>),
 }
 
 impl Worker {
-    fn advance_to(&mut self, target: Timestamp) -> Result<(), ControllerError> {
+    fn advance_to(&mut self, target: Timestamp) -> Result<(), DriverError> {
         match self {
             Self::World(world) => Ok(world.advance_to(target)?),
-            Self::Controller(controller) => controller.advance_to(target),
+            Self::Driver(driver) => driver.advance_to(target),
         }
     }
 
     fn world_mut(&mut self) -> &mut World {
         match self {
             Self::World(world) => world,
-            Self::Controller(controller) => controller.world_mut(),
+            Self::Driver(driver) => driver.world_mut(),
         }
     }
 
-    /// What failed since the last call, and when. All of it is tried again.
+    /// The operations that failed since the last call, and when. All of them are tried again.
     fn take_failures(&mut self) -> Vec<(Timestamp, String)> {
         match self {
             Self::World(world) => {
-                // Nobody here listens to EventBridge.
+                // Without nodeless these events have no receiver.
                 drop(world.take_events());
                 Vec::new()
             }
-            Self::Controller(controller) => {
-                let outcomes = controller.take_outcomes().into_iter();
+            Self::Driver(driver) => {
+                let outcomes = driver.take_outcomes().into_iter();
                 outcomes.filter_map(|(at, outcome)| Some((at, outcome.failure()?))).collect()
             }
         }
     }
 }
 
-/// Lets time pass until the process ends, in a thread of its own: a plan may take the processor for a while.
+/// Advances time until the process ends, in a thread of its own, because a plan may use the processor for a while.
 ///
 /// # Errors
-/// When no thread can be had.
+/// When the thread cannot be started.
 pub(crate) fn start(mut worker: Worker, pace: Pace, sink: Arc<dyn Sink>) -> Result<(), CliError> {
     let work = move || {
-        let mut told = String::new();
-        let mut mishaps = Mishaps::default();
+        let mut reported = String::new();
+        let mut faults = Faults::default();
         loop {
             if let Err(error) = worker.advance_to(pace.time()) {
-                // It goes on: whoever made the object that it stumbles over can mend or delete it.
+                // Time continues: a person can fix or delete the object that causes the failure.
                 let why = error.to_string();
-                if why != told {
-                    told.clone_from(&why);
+                if why != reported {
+                    reported.clone_from(&why);
                     emit(sink.as_ref(), pace.time(), &LocalFailure { what: "control plane", why });
                 }
             }
-            for happened in mishaps.see_to(worker.world_mut()) {
-                match happened {
-                    Ok(what) => emit(sink.as_ref(), pace.time(), &LocalMishap { what }),
-                    Err(why) => emit(sink.as_ref(), pace.time(), &LocalFailure { what: "mishap", why }),
+            for injected in faults.inject(worker.world_mut()) {
+                match injected {
+                    Ok(what) => emit(sink.as_ref(), pace.time(), &LocalFault { what }),
+                    Err(why) => emit(sink.as_ref(), pace.time(), &LocalFailure { what: "fault", why }),
                 }
             }
             for (at, why) in worker.take_failures() {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How many lines a [`Recorder`] keeps.
 const KEPT: usize = 40;
 
-/// Something in the local world itself failed as a whole; it goes on, and tries again.
+/// A part of the local cluster failed. It is tried again.
 #[derive(Debug, Serialize)]
 pub(crate) struct LocalFailure {
     /// What failed.
@@ -22,20 +22,20 @@ impl Line for LocalFailure {
     const LEVEL: Level = Level::Warn;
 }
 
-/// Something happened to a machine because somebody asked for it.
+/// A fault of a machine was injected because a person asked for it.
 #[derive(Debug, Serialize)]
-pub(crate) struct LocalMishap {
-    /// What, and to which.
+pub(crate) struct LocalFault {
+    /// The fault, the instance and the Node.
     pub(crate) what: String,
 }
 
-impl Line for LocalMishap {
-    const EVENT: &'static str = "local-mishap";
+impl Line for LocalFault {
+    const EVENT: &'static str = "local-fault";
     const LEVEL: Level = Level::Info;
 }
 
-/// Lines to standard error. One that says the same as the last of its kind is left out: in a quiet world the heartbeat would
-/// fill the screen.
+/// Lines to standard error. One that repeats the last of its kind is left out: in a quiescent cluster the heartbeat
+/// would fill the screen.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
     last: Mutex<HashMap<String, String>>,

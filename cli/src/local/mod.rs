@@ -1,23 +1,23 @@
 //! A world in this process whose time passes by itself: what `nodeless local` serves and `nodeless demo` shows.
 
 pub(crate) mod drive;
+pub(crate) mod faults;
 pub(crate) mod kubeconfig;
 pub(crate) mod listen;
 pub(crate) mod log;
-pub(crate) mod mishaps;
 
 use crate::error::CliError;
 use drive::{Pace, Worker};
 use jiff::{SignedDuration, Timestamp};
 use listen::Port;
-use nodeless_driver::{Controller, Schedule};
+use nodeless_driver::{Driver, Schedule};
+use nodeless_fake_aws::{Ec2, InstanceState, aws_router_with_clock};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
 use nodeless_operations::gates::FeatureGates;
-use nodeless_simulation::ec2::{Ec2, InstanceState, aws_router_with_clock};
-use nodeless_simulation::kubernetes::resource::{NODES, PODS};
-use nodeless_simulation::kubernetes::{ApiServer, ListOptions, Resource};
-use nodeless_simulation::memory::{Faults, MemoryClaims};
-use nodeless_simulation::world::{World, WorldClock, WorldOptions};
 use nodeless_telemetry::Sink;
+use nodeless_world::memory::{Faults, MemoryClaims};
+use nodeless_world::{World, WorldClock, WorldOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,10 +57,10 @@ impl LocalWorld {
         let (worker, claims, sink) = match controllers {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryClaims::default(), sink),
             Controllers::Work(sink, gates) => {
-                let controller = Controller::new(world, Schedule::default(), sink.clone(), Faults::default());
-                let controller = controller.gated(*gates);
-                let claims = controller.claims().clone();
-                (Worker::Controller(Box::new(controller)), claims, sink)
+                let driver = Driver::new(world, Schedule::default(), sink.clone(), Faults::default());
+                let driver = driver.gated(*gates);
+                let claims = driver.claims().clone();
+                (Worker::Driver(Box::new(driver)), claims, sink)
             }
         };
         let pace = Pace::new(options.start, speed);

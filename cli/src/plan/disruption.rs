@@ -3,7 +3,7 @@
 use super::report::{Launch, Placement};
 use jiff::Timestamp;
 use nodeless_disruption::repair::{Unhealthy, Verdict};
-use nodeless_disruption::{Command, Kept, KeptReason, Method, StaticChange, Story};
+use nodeless_disruption::{Command, Kept, KeptReason, Method, NodeDetails, StaticChange};
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{CapacityType, DisruptionReason};
@@ -157,7 +157,7 @@ pub(crate) struct NodeExplanation {
     /// Why it stays.
     pub(crate) reasons: Vec<KeptReason>,
     #[serde(flatten)]
-    pub(crate) story: Story,
+    pub(crate) details: NodeDetails,
     /// What is wrong with its health, and what is done about it; null where nothing is.
     pub(crate) repair: Option<RepairReport>,
     /// What is said on it, its NodePool, its pods and their budgets.
@@ -189,31 +189,31 @@ impl DisruptionReport {
     }
 
     /// Everything about one node, given what is known of it.
-    pub(crate) fn explain(&self, story: Story) -> NodeExplanation {
-        let command = self.commands.iter().find(|command| command.nodes.contains(&story.node));
-        let kept = self.kept.iter().find(|kept| kept.node == story.node);
-        let concerns = |event: &&Event| concerns(event, &story);
+    pub(crate) fn explain(&self, details: NodeDetails) -> NodeExplanation {
+        let command = self.commands.iter().find(|command| command.nodes.contains(&details.node));
+        let kept = self.kept.iter().find(|kept| kept.node == details.node);
+        let concerns = |event: &&Event| concerns(event, &details);
         NodeExplanation {
             outcome: if command.is_some() { NodeOutcome::Goes } else { NodeOutcome::Stays },
             command: command.map(|command| command.id.clone()),
             reasons: kept.map(|kept| kept.reasons.clone()).unwrap_or_default(),
-            repair: self.repairs.iter().find(|repair| repair.node == story.node).cloned(),
+            repair: self.repairs.iter().find(|repair| repair.node == details.node).cloned(),
             events: self.events.iter().filter(concerns).cloned().collect(),
-            story,
+            details,
         }
     }
 }
 
-fn concerns(event: &Event, story: &Story) -> bool {
+fn concerns(event: &Event, details: &NodeDetails) -> bool {
     let Object { kind, namespace, name } = &event.object;
     let full = format!("{namespace}/{name}");
     match kind.as_str() {
-        "Node" => *name == story.node,
-        "NodeClaim" => Some(name) == story.node_claim.as_ref(),
-        "NodePool" => Some(name) == story.node_pool.as_ref(),
-        "Pod" => story.pods.iter().any(|pod| pod.pod == full),
+        "Node" => *name == details.node,
+        "NodeClaim" => Some(name) == details.node_claim.as_ref(),
+        "NodePool" => Some(name) == details.node_pool.as_ref(),
+        "Pod" => details.pods.iter().any(|pod| pod.pod == full),
         "PodDisruptionBudget" => {
-            let blocking = story.pods.iter().flat_map(|pod| &pod.blocked_by);
+            let blocking = details.pods.iter().flat_map(|pod| &pod.blocked_by);
             blocking
                 .into_iter()
                 .any(|why| matches!(why, KeptReason::PodDisruptionBudget { budget, .. } if *budget == full))

@@ -6,7 +6,7 @@ use super::disruption::{
 };
 use super::report::{Launch, Offering, Placement, Report};
 use super::text::{SHOWN, alternatives, counted, dollars, shortened};
-use nodeless_disruption::{Kept, KeptReason, PodStory, Story};
+use nodeless_disruption::{Kept, KeptReason, NodeDetails, PodDetails};
 use std::collections::BTreeMap;
 use std::fmt::{Result, Write as _};
 
@@ -284,38 +284,38 @@ pub(super) fn explained(
     explanation: &NodeExplanation,
     disruption: Option<&DisruptionReport>,
 ) -> Result {
-    let story = &explanation.story;
+    let details = &explanation.details;
     let commands = disruption.into_iter().flat_map(|disruption| disruption.commands.iter().enumerate());
     let own = commands.clone().find(|(_, command)| Some(&command.id) == explanation.command.as_ref());
     match own {
         Some((index, command)) => {
-            writeln!(out, "Node {} goes, by command {}\n", story.node, index + 1)?;
+            writeln!(out, "Node {} goes, by command {}\n", details.node, index + 1)?;
             write_command(out, index + 1, command)?;
         }
-        None => writeln!(out, "Node {} stays", story.node)?,
+        None => writeln!(out, "Node {} stays", details.node)?,
     }
     explanation.reasons.iter().try_for_each(|reason| writeln!(out, "  because {reason}"))?;
     let mut fact = |name: &str, value: Option<String>| match value {
         Some(value) => writeln!(out, "  {name:16}{value}"),
         None => Ok(()),
     };
-    fact("NodePool", story.node_pool.clone())?;
-    fact("NodeClaim", story.node_claim.clone())?;
-    fact("instance", instance(story))?;
-    fact("ready since", story.initialized.map(|time| time.to_string()))?;
-    fact("pods changed", story.last_pod_event.map(|time| time.to_string()))?;
-    fact("consolidatable", story.consolidatable.map(|time| format!("from {time}")))?;
-    fact("drift", story.drift.clone())?;
+    fact("NodePool", details.node_pool.clone())?;
+    fact("NodeClaim", details.node_claim.clone())?;
+    fact("instance", instance(details))?;
+    fact("ready since", details.initialized.map(|time| time.to_string()))?;
+    fact("pods changed", details.last_pod_event.map(|time| time.to_string()))?;
+    fact("consolidatable", details.consolidatable.map(|time| format!("from {time}")))?;
+    fact("drift", details.drift.clone())?;
     fact("health", explanation.repair.as_ref().map(|repair| format!("{}; {}", repair.why, done(repair))))?;
-    for budget in &story.budgets {
+    for budget in &details.budgets {
         let allowed = budget.allowed.map_or("any number".to_owned(), |allowed| allowed.to_string());
         fact(
             "budget",
             Some(format!("{:?}: {allowed} at once, {} disrupted or not ready", budget.reason, budget.disrupting)),
         )?;
     }
-    pods(out, &story.pods, own.map(|(_, command)| command))?;
-    if let Some(elsewhere) = &story.elsewhere {
+    pods(out, &details.pods, own.map(|(_, command)| command))?;
+    if let Some(elsewhere) = &details.elsewhere {
         writeln!(out, "  pod {} fits on no other node", elsewhere.pod)?;
         for other in elsewhere.nodes.iter().take(TOLD * SHOWN) {
             writeln!(out, "    {}: {}", other.node, other.why)?;
@@ -335,11 +335,11 @@ pub(super) fn explained(
     writeln!(out)
 }
 
-fn instance(story: &Story) -> Option<String> {
-    let price = story.price_per_hour.map_or("price not known".to_owned(), dollars);
-    let capacity_type = story.capacity_type.map(|kind| kind.to_string()).unwrap_or_default();
-    let zone = story.zone.as_deref().unwrap_or_default();
-    story.instance_type.as_ref().map(|kind| format!("{kind} {capacity_type} {zone} {price}"))
+fn instance(details: &NodeDetails) -> Option<String> {
+    let price = details.price_per_hour.map_or("price not known".to_owned(), dollars);
+    let capacity_type = details.capacity_type.map(|kind| kind.to_string()).unwrap_or_default();
+    let zone = details.zone.as_deref().unwrap_or_default();
+    details.instance_type.as_ref().map(|kind| format!("{kind} {capacity_type} {zone} {price}"))
 }
 
 /// Where a command sends a pod, if it says.
@@ -350,7 +350,7 @@ fn destination<'c>(command: &'c CommandReport, pod: &str) -> Option<&'c str> {
     placed.or_else(|| launched().then_some("a new node"))
 }
 
-fn pods(out: &mut String, pods: &[PodStory], command: Option<&CommandReport>) -> Result {
+fn pods(out: &mut String, pods: &[PodDetails], command: Option<&CommandReport>) -> Result {
     if pods.is_empty() {
         return writeln!(out, "  no pod runs there");
     }

@@ -5,6 +5,7 @@ mod disruption;
 pub(crate) mod disruption_text;
 mod explain;
 pub(crate) mod files;
+#[cfg(feature = "kubernetes")]
 pub(crate) mod live;
 mod memory;
 pub(crate) mod replay;
@@ -133,9 +134,9 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     for asked in asked {
         let told = match (asked, &decided, &report.disruption) {
             (Asked::Pod(pod), _, _) => Some(Told::Pod(about.explain(&pod))),
-            (Asked::Node(node), Some(commands), Some(disruption)) => {
-                dry_run.story(&node, commands, &solution).map(|story| Told::Node(Box::new(disruption.explain(story))))
-            }
+            (Asked::Node(node), Some(commands), Some(disruption)) => dry_run
+                .node_details(&node, commands, &solution)
+                .map(|details| Told::Node(Box::new(disruption.explain(details)))),
             (Asked::Node(_), _, _) => None,
         };
         report.explanations.extend(told);

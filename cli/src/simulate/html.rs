@@ -2,7 +2,7 @@
 
 use super::text::summary;
 use jiff::Timestamp;
-use nodeless_driver::simulate::{Report, Sample};
+use nodeless_driver::simulation::{Report, Sample};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("page.css");
@@ -52,7 +52,7 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
         escaped(replay)
     );
     if report.holds() {
-        out.push_str("<p class=\"good\">Everything that must hold held.</p>\n");
+        out.push_str("<p class=\"good\">Every invariant held.</p>\n");
     } else {
         out.push_str("<h2 class=\"bad\">Broken</h2>\n<table class=\"log\">\n");
         for it in &report.violations {

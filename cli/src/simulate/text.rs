@@ -1,7 +1,7 @@
 //! As text.
 
 use crate::local::counted;
-use nodeless_driver::simulate::{Report, Sample};
+use nodeless_driver::simulation::{Report, Sample};
 use std::fmt::Write as _;
 
 /// The greatest number of lines of figures over time.
@@ -35,14 +35,14 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
     }
     out.push('\n');
     if report.holds() {
-        out.push_str("Everything that must hold held.\n");
+        out.push_str("Every invariant held.\n");
         return out;
     }
     let _cannot_fail = writeln!(out, "{} broken:", counted(report.violations.len(), "invariant"));
     for violation in report.violations.iter().take(VIOLATIONS) {
         let _cannot_fail = writeln!(out, "  {}  {}: {}", violation.at, violation.invariant, violation.detail);
     }
-    let _cannot_fail = writeln!(out, "Again: {replay}");
+    let _cannot_fail = writeln!(out, "Repeat it with: {replay}");
     out
 }
 
@@ -72,10 +72,10 @@ pub(crate) fn summary(report: &Report) -> Vec<(&'static str, String)> {
         ("Pods evicted", format!("{evictions}{why}, {} more by force", report.forced)),
         ("Plans", format!("{} made, {} failed", report.plans.0, report.plans.1)),
         (
-            "Went wrong on the way",
+            "Faults",
             format!(
-                "{} calls or messages, {} processes ended, in {} writes",
-                report.mishaps, report.deaths, report.writes
+                "{} of calls or messages, {} processes killed, in {} writes",
+                report.faults, report.killed, report.writes
             ),
         ),
     ]

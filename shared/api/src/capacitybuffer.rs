@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
     status = "CapacityBufferStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "A CapacityBuffer keeps room free for pods that do not exist yet.",
+    doc = "A CapacityBuffer keeps capacity free for pods that do not exist yet.",
     printcolumn(
         name = "Strategy",
         type_ = "string",

@@ -5,8 +5,8 @@
 //! - [`NodeOverlay`] (`karpenter.sh/v1alpha1`) and [`CapacityBuffer`] (`autoscaling.x-k8s.io/v1beta1`).
 //! - [`crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
-//! - `schema` (feature `validation`): defaulting, pruning and validation of objects against a definition.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
+//! - [`view`]: a cluster at one moment, decoded, as a plan reads it.
 //! - [`hash`]: the hashes by which static drift is found.
 //!
 //! # Decoding lists
@@ -28,9 +28,8 @@ pub mod nodeclass;
 pub mod nodeoverlay;
 pub mod nodepool;
 mod rules;
-#[cfg(feature = "validation")]
-pub mod schema;
 pub mod slim;
+pub mod view;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use common::{

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
     category = "karpenter",
     status = "NodePoolStatus",
     derive = "PartialEq",
-    doc = "A NodePool says which nodes may be launched, and when they may be disrupted.",
+    doc = "A NodePool defines which nodes may be launched, and when they may be disrupted.",
     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.nodes"),
     printcolumn(name = "NodeClass", type_ = "string", json_path = ".spec.template.spec.nodeClassRef.name"),
     printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes"),

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use nodeless_api::convert::{self, validate};
-use nodeless_api::schema::Schema;
 use nodeless_api::{EC2NodeClass, NodeClaim, NodePool, hash, labels, slim};
+use nodeless_fake_kubernetes::schema::Schema;
 use nodeless_model as model;
 use serde_json::{Value, json};
 use std::path::Path;

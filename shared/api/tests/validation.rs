@@ -1,7 +1,7 @@
 //! What the API server takes and refuses, by the generated definitions, rule for rule.
 #![allow(clippy::unwrap_used)]
 
-use nodeless_api::schema::{FieldError, Schema};
+use nodeless_fake_kubernetes::schema::{FieldError, Schema};
 use serde_json::{Value, json};
 
 fn schema(name: &str) -> Schema {

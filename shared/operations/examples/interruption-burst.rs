@@ -30,10 +30,8 @@ use nodeless_model::{
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, Interrupter, PlanReport, Planner, Reconciler};
 use nodeless_ports::{Claims, Cloud, Cluster, Queue};
-use nodeless_simulation::fault_injection::{
-    ChaoticClaims, ChaoticCloud, ChaoticCluster, ChaoticQueue, FaultInjection, Rates,
-};
-use nodeless_simulation::world::WorldClock;
+use nodeless_world::WorldClock;
+use nodeless_world::fault_injection::{FaultInjection, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, Rates};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -184,12 +182,12 @@ async fn main() {
     let rates = Rates { slow: 1.0, slowest: Duration::from_millis(2 * latency), ..Rates::default() };
     let fault_injection = FaultInjection::new(town.clock.clone(), 1, rates);
     let claims: Arc<dyn Claims> =
-        Arc::new(ChaoticClaims { inner: Arc::new(town.claims.clone()), fault_injection: fault_injection.clone() });
+        Arc::new(FaultyClaims { inner: Arc::new(town.claims.clone()), fault_injection: fault_injection.clone() });
     let queue: Arc<dyn Queue> =
-        Arc::new(ChaoticQueue { inner: Arc::new(town.queue.clone()), fault_injection: fault_injection.clone() });
+        Arc::new(FaultyQueue { inner: Arc::new(town.queue.clone()), fault_injection: fault_injection.clone() });
     let cluster: Arc<dyn Cluster> =
-        Arc::new(ChaoticCluster::new(Arc::new(town.cluster.clone()), fault_injection.clone()));
-    let cloud: Arc<dyn Cloud> = Arc::new(ChaoticCloud::new(Arc::new(town.cloud.clone()), fault_injection));
+        Arc::new(FaultyCluster::new(Arc::new(town.cluster.clone()), fault_injection.clone()));
+    let cloud: Arc<dyn Cloud> = Arc::new(FaultyCloud::new(Arc::new(town.cloud.clone()), fault_injection));
     println!(
         "{count} warnings, {latency} ms a call on average, {INTERRUPTIONS} and {LIFECYCLES} invocations at once, {BATCH} messages each"
     );

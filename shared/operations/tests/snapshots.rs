@@ -111,7 +111,7 @@ async fn nothing_is_disrupted_while_pods_are_left_for_the_next_plan() {
     let (report, text) = (&replay.outcome.report, serde_json::to_string(&replay).unwrap());
     assert!(report.problems.iter().any(|why| why.contains("left for the next plan")), "{report:?}");
     assert_eq!((report.proposed.len(), report.leaving.len(), report.kept.len()), (0, 0, 0), "{report:?}");
-    assert!(report.unschedulable.iter().all(|(_, why)| why.contains("limit of work")), "{report:?}");
+    assert!(report.unschedulable.iter().all(|(_, why)| why.contains("work limit")), "{report:?}");
     let failed = replay.outcome.events.iter().filter(|event| event.reason == "FailedScheduling");
     assert_eq!(failed.count(), 0, "a pod that was not looked at has not failed");
     assert!(!text.contains("\"putCommand\"") && text.contains("\"wakePlanner\""), "{text}");

@@ -13,9 +13,15 @@ use tokio::sync::Barrier;
 
 /// Two plans of which each has read everything before the other writes anything. The second begins a second later.
 async fn both(town: &Town) -> [PlanReport; 2] {
+    both_with(town, async {}).await
+}
+
+/// The same with something that happens after the first plan has read the claims and before the second reads them.
+async fn both_with(town: &Town, between: impl Future<Output = ()>) -> [PlanReport; 2] {
     town.cluster.lock().readers = Some(Arc::new(Barrier::new(2)));
     let second = town.cold_planner();
     let later = async {
+        between.await;
         town.clock.advance_to(town.clock.time().checked_add(Duration::from_secs(1)).unwrap());
         second.run().await
     };
@@ -59,16 +65,24 @@ async fn of_two_plans_at_once_one_proposes_and_confirms() {
     check_rest(&town, 2, 2, "after two plans at once").await;
 }
 
+/// The two plans choose other claims, so no version of a claim keeps the later plan from writing what it decided.
 #[tokio::test]
-async fn a_claim_is_told_to_leave_by_one_of_two_plans() {
+async fn surplus_claims_of_static_capacity_leave_by_one_of_two_plans() {
     let mut town = running_town(4).await;
-    {
-        let mut cluster = town.cluster.lock();
-        cluster.pools[0].replicas = Some(4);
-    }
+    town.cluster.lock().pools[0].replicas = Some(4);
     town.minutes(1).await;
     town.cluster.lock().pools[0].replicas = Some(2);
-    let reports = both(&town).await;
+    // The claims rank alike but for the names of their nodes, and those without an instance leave before the others.
+    let mut others = town.records().await;
+    others.sort_by(|a, b| a.status.node_name.cmp(&b.status.node_name));
+    let others = others.split_off(2);
+    let reports = both_with(&town, async {
+        for mut claim in others {
+            claim.status.instance = None;
+            town.claims.update(&claim, None).await.unwrap();
+        }
+    })
+    .await;
     let leaving = town.records().await.iter().filter(|claim| claim.status.termination.is_some()).count();
     assert_eq!(leaving, 2, "{reports:#?}");
     assert_eq!(reports.iter().filter(|report| !report.leaving.is_empty()).count(), 1, "{reports:#?}");

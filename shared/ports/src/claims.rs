@@ -3,7 +3,8 @@
 use crate::{ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_model::claim::{Charge, OfferingKey};
+use nodeless_model::claim::Charge;
+pub use nodeless_model::claim::LaunchBudget;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, ResourceList};
 use serde::{Deserialize, Serialize};
@@ -78,18 +79,6 @@ pub struct UnavailableOffering {
     pub until: Timestamp,
     /// EC2's code, such as `InsufficientInstanceCapacity`.
     pub reason: String,
-}
-
-/// How many launches of an offering may be on their way at once.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LaunchBudget {
-    /// The offering.
-    pub offering: OfferingKey,
-    /// How many.
-    pub size: u32,
-    /// Until when this holds; from then on it is as if nothing had been written.
-    pub until: Timestamp,
 }
 
 /// A disruption command on its way, as it is stored: so that it survives the process that began it.

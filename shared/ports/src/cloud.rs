@@ -4,8 +4,10 @@ use crate::{PortError, Refusal};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
-pub use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
-use nodeless_model::{CapacityType, NodeClaim, StringMap};
+pub use nodeless_model::instance::{
+    FaultKind, Instance, InstanceFault, InstanceState, LaunchCandidate, LaunchOutcome, OfferingFailure,
+};
+use nodeless_model::{NodeClaim, StringMap};
 
 /// Instances to launch for the members of one launch group, all alike.
 #[derive(Clone, Debug)]
@@ -17,30 +19,6 @@ pub struct LaunchRequest<'a> {
     pub node_class: &'a EC2NodeClass,
     /// What may be launched, cheapest first: what the requirements allow and the catalog has. At least one.
     pub candidates: &'a [LaunchCandidate],
-}
-
-/// One thing that may be launched.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LaunchCandidate {
-    /// The instance type.
-    pub instance_type: String,
-    /// Its processor architecture, `amd64` or `arm64`, which decides the AMI.
-    pub architecture: String,
-    /// The labels of the type that AMI selection looks at (GPU count, accelerator count and so on), and of the
-    /// offering (kind of capacity reservation).
-    pub labels: StringMap,
-    /// The greatest number of pods, for the kubelet.
-    pub max_pods: u32,
-    /// The availability zone, by name.
-    pub zone: String,
-    /// How it is bought.
-    pub capacity_type: CapacityType,
-    /// Dollars per hour.
-    pub price: f64,
-    /// The capacity reservation, where the capacity type is `reserved`.
-    pub reservation_id: Option<String>,
-    /// Elastic fabric adapters that its nodes offer to pods.
-    pub efa_interfaces: u32,
 }
 
 /// EC2.

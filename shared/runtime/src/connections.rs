@@ -61,9 +61,11 @@ impl Connections {
             async move { tokens.token().await }
         })
         .await?;
+        let clock = Arc::new(SystemClock);
+        let cluster = KubeCluster::new(connection, clock.clone());
         Ok(Self {
-            context: Context { cluster_name: name.clone(), clock: Arc::new(SystemClock), sink: Arc::new(Stdout) },
-            cluster: Arc::new(KubeCluster::new(connection).with_ca_bundle(access.certificate_authority.clone())),
+            context: Context { cluster_name: name.clone(), clock, sink: Arc::new(Stdout) },
+            cluster: Arc::new(cluster.with_ca_bundle(access.certificate_authority.clone())),
             claims: Arc::new(DynamoClaims::new(&config, table, &name)),
             queue: Arc::new(queue),
             access,

@@ -10,7 +10,6 @@ use crate::watch::WatchError;
 use crate::{buffers, claims, events, node_classes, nodes, pods};
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
-use jiff::Timestamp;
 use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
@@ -19,7 +18,8 @@ use nodeless_ports::cluster::{
     ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE,
     VolumeAttachment,
 };
-use nodeless_ports::{Cluster, ErrorKind, PortError};
+use nodeless_ports::{Clock, Cluster, ErrorKind, PortError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -34,6 +34,7 @@ const REOPEN: Duration = Duration::from_millis(100);
 /// to date.
 pub struct KubeCluster {
     connection: Connection,
+    clock: Arc<dyn Clock>,
     ca_bundle: Option<String>,
     nodes: Mutex<Store<Nodes>>,
     pods: Mutex<Store<Pods>>,
@@ -54,9 +55,10 @@ pub struct KubeCluster {
 impl KubeCluster {
     /// A cluster of which nothing was read yet.
     #[must_use]
-    pub fn new(connection: Connection) -> Self {
+    pub fn new(connection: Connection, clock: Arc<dyn Clock>) -> Self {
         Self {
             connection,
+            clock,
             ca_bundle: None,
             nodes: Mutex::new(Store::new()),
             pods: Mutex::new(Store::new()),
@@ -249,7 +251,7 @@ impl Cluster for KubeCluster {
 
     async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
         let on_node = self.pods_on(node).await?;
-        pods::volume_attachments(&self.connection, node, &on_node, Timestamp::now()).await
+        pods::volume_attachments(&self.connection, node, &on_node, self.clock.now()).await
     }
 
     async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
@@ -295,7 +297,7 @@ impl Cluster for KubeCluster {
     }
 
     async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
-        let now = Timestamp::now();
+        let now = self.clock.now();
         let mut times: Vec<(&ObjectEvent, u32)> = Vec::new();
         for event in published {
             match times.iter_mut().find(|(known, _)| *known == event) {

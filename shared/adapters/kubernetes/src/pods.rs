@@ -6,17 +6,14 @@ use crate::error::CallError;
 use crate::kinds::VolumeAttachments;
 use crate::merge::string;
 use crate::store::list_once;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::core::Status;
 use kube::core::params::ListParams;
-use nodeless_model::{Pod, Taint};
+use nodeless_model::Pod;
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
 use serde_json::json;
 use std::collections::BTreeSet;
-
-/// A pod that is still there so long after its grace period has no kubelet any more.
-const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// Asks for an eviction.
 pub(crate) async fn evict(connection: &Connection, pod: &PodRef) -> Result<Eviction, PortError> {
@@ -89,20 +86,11 @@ pub(crate) async fn volume_attachments(
         return Ok(attached);
     }
     let mut staying = BTreeSet::new();
-    for pod in pods.iter().filter(|pod| !is_drained(pod, now)) {
+    for pod in pods.iter().filter(|pod| !pod.holds_drain(now)) {
         staying.extend(volumes_of(connection, pod).await?);
     }
     attached.retain(|attachment| attachment.persistent_volume.as_ref().is_none_or(|volume| !staying.contains(volume)));
     Ok(attached)
-}
-
-/// Whether a drain waits for the pod to go: not for those that the kubelet keeps, that tolerate the drain, that have
-/// ended, or that nobody ends any more.
-fn is_drained(pod: &Pod, now: Timestamp) -> bool {
-    let disrupted = Taint::disrupted();
-    let tolerates = pod.tolerations.iter().any(|toleration| toleration.tolerates(&disrupted));
-    let is_stuck = pod.deletion_timestamp.is_some_and(|end| now.duration_since(end) > STUCK_AFTER);
-    !(tolerates || is_stuck || pod.is_owned_by_node() || pod.is_terminal())
 }
 
 async fn volumes_of(connection: &Connection, pod: &Pod) -> Result<Vec<String>, PortError> {
@@ -119,8 +107,6 @@ async fn volumes_of(connection: &Connection, pod: &Pod) -> Result<Vec<String>, P
 mod tests {
     use super::*;
     use crate::error::from_kube;
-    use nodeless_model::Toleration;
-    use nodeless_model::taint::TolerationOperator;
     use nodeless_ports::ErrorKind;
 
     fn refused(code: u16, message: &str) -> CallError {
@@ -142,19 +128,5 @@ mod tests {
         );
         assert_eq!(judge(refused(500, "etcd is down")).unwrap_err().kind, ErrorKind::Unavailable);
         assert_eq!(judge(refused(403, "no")).unwrap_err().kind, ErrorKind::Denied);
-    }
-
-    #[test]
-    fn a_drain_does_not_wait_for_pods_that_stay() {
-        let now = Timestamp::from_second(1_000).unwrap();
-        let plain = Pod::default();
-        assert!(is_drained(&plain, now));
-        let everything = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
-        assert!(!is_drained(&Pod { tolerations: vec![everything], ..plain.clone() }, now));
-        assert!(!is_drained(&Pod { owner_kind: Some("Node".into()), ..plain.clone() }, now));
-        let ending =
-            |seconds| Pod { deletion_timestamp: Some(Timestamp::from_second(seconds).unwrap()), ..plain.clone() };
-        assert!(is_drained(&ending(940), now));
-        assert!(!is_drained(&ending(939), now));
     }
 }

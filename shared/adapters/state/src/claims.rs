@@ -3,6 +3,7 @@
 use crate::items::{Item, number, read_deflated, read_number, read_text, text, write_deflated};
 use crate::table::DynamoClaims;
 use crate::usage::{Amounts, first_limit_passed};
+use crate::versioned::Stored;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{
@@ -143,18 +144,14 @@ impl DynamoClaims {
         }
         let mut writes = Vec::with_capacity(claims.len() + 3);
         for claim in claims {
-            let put = Put::builder()
-                .table_name(&self.table)
-                .set_item(Some(self.encode(&NodeClaim { version: 1, ..claim.clone() })?))
-                .condition_expression("attribute_not_exists(sk)")
-                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-                .build()
-                .map_err(|error| invalid(operation, &error))?;
+            let mut put = self.claim_put(operation, claim, Stored::Nothing)?;
+            put.return_values_on_condition_check_failure = Some(ReturnValuesOnConditionCheckFailure::AllOld);
             writes.push(TransactWriteItem::builder().put(put).build());
         }
         if let Some(group) = StoredLaunchGroup::of(claims) {
-            // With a condition it would stand in the way of the same claims once more, which are told by their uids.
-            let item = self.launch_group_item(&group, 1, created(claims))?;
+            // Without a condition, so that a repeated creation of the same claims fails on the claims, whose uids tell that.
+            let mut item = self.launch_group_item(&group, created(claims))?;
+            item.insert("version".to_owned(), number(1));
             let put = Put::builder().table_name(&self.table).set_item(Some(item));
             let put = put.build().map_err(|error| invalid(operation, &error))?;
             writes.push(TransactWriteItem::builder().put(put).build());
@@ -166,37 +163,35 @@ impl DynamoClaims {
 
     pub(crate) async fn update_claim(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
         const OPERATION: &str = "DynamoDB TransactWriteItems (update claim)";
+        const OPERATION_ALONE: &str = "DynamoDB PutItem (update claim)";
         let mut next = claim.clone();
-        next.version = claim.version + 1;
         let mut difference = Amounts::default();
         if let Some(charge) = charge {
             difference = Amounts::of(charge).minus(&Amounts::of(&claim.spec.charge));
             next.spec.charge = charge.clone();
         }
-        let put = self.replacement(OPERATION, claim.version, &next)?;
         if difference.is_zero() {
             // A single conditional write costs half of a transaction.
-            self.put_conditionally(put).await?;
-            return Ok(next.version);
+            let stored = Stored::Version(claim.version);
+            return self.put_versioned(OPERATION_ALONE, self.claim_item(&next, stored)?, stored).await;
         }
+        let put = self.replacement(OPERATION, &next)?;
         let update = self.charge(&claim.node_pool, &difference, None)?;
         let writes =
             [TransactWriteItem::builder().put(put).build(), TransactWriteItem::builder().update(update).build()];
         match self.transact(OPERATION, &writes).await? {
-            Outcome::Done => Ok(next.version),
+            Outcome::Done => Ok(claim.version + 1),
             Outcome::Refused(_) => Err(conflict(OPERATION, &claim.name)),
         }
     }
 
-    /// The write of a claim in place of the version that was read.
-    pub(crate) fn replacement(&self, operation: &str, read: u64, next: &NodeClaim) -> Result<Put, PortError> {
-        Put::builder()
-            .table_name(&self.table)
-            .set_item(Some(self.encode(next)?))
-            .condition_expression("version = :read")
-            .expression_attribute_values(":read", number(read))
-            .build()
-            .map_err(|error| invalid(operation, &error))
+    /// The write of a claim in place of the version that was read, which it still has.
+    pub(crate) fn replacement(&self, operation: &str, next: &NodeClaim) -> Result<Put, PortError> {
+        self.claim_put(operation, next, Stored::Version(next.version))
+    }
+
+    fn claim_put(&self, operation: &str, claim: &NodeClaim, stored: Stored) -> Result<Put, PortError> {
+        self.versioned(operation, self.claim_item(claim, stored)?, stored)
     }
 
     pub(crate) async fn delete_claim(&self, claim: &NodeClaim) -> Result<(), PortError> {
@@ -220,19 +215,6 @@ impl DynamoClaims {
                 _ => Ok(()),
             },
         }
-    }
-
-    async fn put_conditionally(&self, put: Put) -> Result<(), PortError> {
-        self.client
-            .put_item()
-            .table_name(put.table_name)
-            .set_item(Some(put.item))
-            .set_condition_expression(put.condition_expression)
-            .set_expression_attribute_values(put.expression_attribute_values)
-            .send()
-            .await
-            .map_err(|error| port_error("DynamoDB PutItem (update claim)", &error))?;
-        Ok(())
     }
 
     /// Runs a transaction. One that meets another transaction on the same item is tried again.
@@ -266,12 +248,13 @@ impl DynamoClaims {
         Err(PortError::new(ErrorKind::Throttled, operation, message).with_code("TransactionConflict"))
     }
 
-    fn encode(&self, claim: &NodeClaim) -> Result<Item, PortError> {
+    /// The item that replaces what is stored, without its attribute for the version.
+    fn claim_item(&self, claim: &NodeClaim, stored: Stored) -> Result<Item, PortError> {
+        let record = NodeClaim { version: stored.next(), ..claim.clone() };
         let mut item = self.claim_key(&claim.name);
-        item.insert("record".to_owned(), write_deflated(claim, &claim.name)?);
+        item.insert("record".to_owned(), write_deflated(&record, &claim.name)?);
         // For people who look at the table.
         item.insert("phase".to_owned(), text(format!("{:?}", claim.phase)));
-        item.insert("version".to_owned(), number(claim.version));
         item.insert("uid".to_owned(), text(&claim.uid));
         item.insert("nodePool".to_owned(), text(&claim.node_pool));
         if let Some(instance) = &claim.status.instance {
@@ -451,7 +434,7 @@ mod tests {
         let claims: Vec<NodeClaim> = (0..1000).map(|number| large(number * 5)).collect();
         let mut shards = vec![0_usize; SHARDS as usize];
         for claim in &claims {
-            shards[shard_of(&claim.name) as usize] += bytes(&table.encode(claim).unwrap()) * 5;
+            shards[shard_of(&claim.name) as usize] += bytes(&table.replacement("test", claim).unwrap().item) * 5;
         }
         let total: usize = shards.iter().sum();
         let units = |bytes: usize| bytes.div_ceil(4096);
@@ -469,7 +452,8 @@ mod tests {
                 .collect(),
             ..StoredLaunchGroup::of(&members).unwrap()
         };
-        let group = bytes(&table.launch_group_item(&group, 1, Timestamp::UNIX_EPOCH).unwrap());
+        let item = table.launch_group_item(&group, Timestamp::UNIX_EPOCH).unwrap();
+        let group = bytes(&table.versioned("test", item, Stored::Nothing).unwrap().item);
         println!("{group} bytes a launch group of 97");
         assert!(group < 4096, "{group} bytes a launch group");
     }

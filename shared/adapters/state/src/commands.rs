@@ -2,6 +2,7 @@
 
 use crate::items::{Item, number, read_number, read_text, text};
 use crate::table::DynamoClaims;
+use crate::versioned::Stored;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use nodeless_aws::port_error;
@@ -19,33 +20,20 @@ impl DynamoClaims {
 
     pub(crate) async fn write_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
         const OPERATION: &str = "DynamoDB PutItem (command)";
-        let put = self.command_put(OPERATION, command)?;
-        self.client
-            .put_item()
-            .table_name(put.table_name)
-            .set_item(Some(put.item))
-            .set_condition_expression(put.condition_expression)
-            .set_expression_attribute_values(put.expression_attribute_values)
-            .send()
-            .await
-            .map_err(|error| port_error(OPERATION, &error))?;
-        Ok(command.version + 1)
+        self.put_versioned(OPERATION, self.command_item(OPERATION, command)?, Stored::read(command.version)).await
     }
 
     /// The write of a command in place of the version that was read.
     pub(crate) fn command_put(&self, operation: &str, command: &StoredCommand) -> Result<Put, PortError> {
+        self.versioned(operation, self.command_item(operation, command)?, Stored::read(command.version))
+    }
+
+    fn command_item(&self, operation: &str, command: &StoredCommand) -> Result<Item, PortError> {
         command.check_size(operation)?;
         let mut item = self.key(&key(&command.id));
-        item.insert("version".to_owned(), number(command.version + 1));
         item.insert("summary".to_owned(), text(summary(command)));
         item.insert("encoded".to_owned(), AttributeValue::B(Blob::new(command.encoded.clone())));
-        let put = Put::builder().table_name(&self.table).set_item(Some(item));
-        let put = if command.version == 0 {
-            put.condition_expression("attribute_not_exists(sk)")
-        } else {
-            put.condition_expression("version = :read").expression_attribute_values(":read", number(command.version))
-        };
-        put.build().map_err(|error| PortError::new(ErrorKind::Invalid, operation, error.to_string()))
+        Ok(item)
     }
 
     pub(crate) async fn remove_command(&self, command: &StoredCommand) -> Result<(), PortError> {

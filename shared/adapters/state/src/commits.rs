@@ -57,12 +57,12 @@ impl DynamoClaims {
         let mut difference = Amounts::default();
         let mut writes = Vec::with_capacity(leaving.len() + 2);
         for Leaving { claim, charge } in leaving {
-            let mut next = NodeClaim { version: claim.version + 1, ..claim.clone() };
+            let mut next = claim.clone();
             if let Some(charge) = charge {
                 difference = difference.plus(&Amounts::of(charge)).minus(&Amounts::of(&claim.spec.charge));
                 next.spec.charge = charge.clone();
             }
-            let put = self.replacement(OPERATION, claim.version, &next)?;
+            let put = self.replacement(OPERATION, &next)?;
             writes.push(TransactWriteItem::builder().put(put).build());
         }
         if !difference.is_zero() {

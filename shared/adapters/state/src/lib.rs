@@ -47,6 +47,7 @@ mod reported_memory;
 mod table;
 mod unavailable;
 mod usage;
+mod versioned;
 mod zonal_shifts;
 
 pub use queue::SqsQueue;

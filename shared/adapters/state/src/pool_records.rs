@@ -1,10 +1,10 @@
 //! Records of single NodePools that their owner encodes, each written on the condition that nobody else wrote it: what voluntary
 //! disruption did to them lately, and what came of their last launches.
 
-use crate::items::{Item, number, read_number, read_text, text, ttl};
+use crate::items::{Item, read_number, read_text, text, ttl};
 use crate::table::DynamoClaims;
+use crate::versioned::Stored;
 use jiff::Timestamp;
-use nodeless_aws::port_error;
 use nodeless_ports::PortError;
 use nodeless_ports::claims::{StoredChurn, StoredRegistrations};
 
@@ -37,22 +37,11 @@ impl DynamoClaims {
     }
 
     async fn put_pool_record(&self, prefix: &str, record: PoolRecord) -> Result<u64, PortError> {
-        let version = record.version + 1;
         let mut item = self.key(&format!("{prefix}{}", record.node_pool));
-        item.insert("version".to_owned(), number(version));
         item.insert("record".to_owned(), text(record.encoded));
         item.insert("expires".to_owned(), ttl(record.expires));
-        let put = self.client.put_item().table_name(&self.table).set_item(Some(item));
-        // DynamoDB may delete what has expired between our read and our write: then nothing is there, which is as good.
-        let put = if record.version == 0 {
-            put.condition_expression("attribute_not_exists(sk)")
-        } else {
-            put.condition_expression("attribute_not_exists(sk) OR version = :read")
-                .expression_attribute_values(":read", number(record.version))
-        };
         let operation = format!("DynamoDB PutItem ({})", prefix.trim_end_matches('#'));
-        put.send().await.map_err(|error| port_error(&operation, &error))?;
-        Ok(version)
+        self.put_versioned(&operation, item, Stored::read_expiring(record.version)).await
     }
 }
 

@@ -39,12 +39,12 @@ fn absolute(text: &str) -> Result<model::PriceChange, FieldError> {
     number(text)
         .filter(|dollars| *dollars >= 0.0)
         .map(model::PriceChange::Absolute)
-        .ok_or_else(|| FieldError::new("spec.price", format!("{text:?} is no price; write dollars per hour like 0.35")))
+        .ok_or_else(|| FieldError::new("spec.price", format!("{text:?} is not a price; write dollars per hour like 0.35")))
 }
 
 fn adjusted(text: &str) -> Result<model::PriceChange, FieldError> {
     let wrong = || {
-        let help = "is no adjustment; write a signed number of dollars like -0.05 or a signed percentage like +10%";
+        let help = "is not an adjustment; write a signed number of dollars like -0.05 or a signed percentage like +10%";
         FieldError::new("spec.priceAdjustment", format!("{text:?} {help}"))
     };
     if !text.starts_with(['+', '-']) {

@@ -111,7 +111,7 @@ fn of_claim(
     }
     if let Some(volume) = claim.spec.volume_name.as_deref().filter(|name| !name.is_empty()) {
         if annotation(BIND_COMPLETED).is_none() {
-            return Err(format!("names PersistentVolume {volume} and is not bound to it yet; wait, or look at both"));
+            return Err(format!("names PersistentVolume {volume} and is not bound to it yet; wait, or check both"));
         }
         return match volumes.get(volume) {
             Some(found) if found.metadata.deletion_timestamp.is_none() => of_volume(found),

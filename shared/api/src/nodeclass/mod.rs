@@ -42,7 +42,7 @@ use std::collections::BTreeMap;
     category = "karpenter",
     status = "EC2NodeClassStatus",
     derive = "PartialEq",
-    doc = "An EC2NodeClass says how instances are launched: network, image, role, disks and kubelet.",
+    doc = "An EC2NodeClass defines how instances are launched: network, image, role, disks and kubelet.",
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Role", type_ = "string", json_path = ".spec.role", priority = 1)

@@ -11,14 +11,10 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use jiff::Timestamp;
-use nodeless_model::InstanceType;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Facts, FactsError, Zone, synthetic_spot_price};
-use crate::instance_types::instance_type;
-use crate::node_class::NodeClassSettings;
 use crate::type_facts::TypeFacts;
-use crate::unavailable::UnavailableOfferings;
 
 /// Raised with every change of the shape of [`Catalog`] or what it holds, because postcard does not describe itself.
 const FORMAT: u8 = 4;
@@ -315,21 +311,11 @@ impl Catalog {
                 SpotPriceSource::History => "spot prices are EC2's spot price history",
                 SpotPriceSource::OnDemand => "spot prices are unknown; the on-demand price stands in for each",
                 SpotPriceSource::Synthetic => {
-                    "spot prices are synthetic (25% to 45% of on demand); they say nothing about the market"
+                    "spot prices are synthetic (25% to 45% of on demand); they do not reflect the market"
                 }
                 SpotPriceSource::File => "spot prices are the catalog file's",
             },
         ]
-    }
-
-    /// Every instance type as a node class would launch it, by name.
-    #[must_use]
-    pub fn instance_types(
-        &self,
-        settings: &NodeClassSettings,
-        unavailable: &UnavailableOfferings,
-    ) -> Vec<InstanceType> {
-        self.types.iter().map(|entry| instance_type(self, entry, settings, unavailable)).collect()
     }
 
     /// The entry of an instance type.

@@ -1,7 +1,7 @@
 //! Which nodes may be disrupted by choice at all.
 
 use crate::cluster::{Cluster, ClusterNode};
-use crate::decision::Candidate;
+use crate::output::{Candidate, Command, Method, Replacement};
 use crate::pause;
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::claim::{Charge, condition};
 use nodeless_model::{
-    ConsolidationPolicy, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, Pod, Quantity, labels,
-    resources,
+    ConsolidationPolicy, DisruptionReason, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, Pod,
+    Quantity, labels, resources,
 };
 use nodeless_scheduling::PoolOffer;
 use std::collections::HashMap;
@@ -199,4 +199,34 @@ fn nominated_until(claim: &NodeClaim) -> Option<Timestamp> {
 /// Since when the node of a claim has been ready for pods.
 pub(crate) fn initialized_since(claim: &NodeClaim) -> Timestamp {
     claim.condition(condition::INITIALIZED).map_or(claim.created, |condition| condition.last_transition_time)
+}
+
+/// A command that removes these nodes.
+pub(crate) fn command(
+    method: Method,
+    reason: DisruptionReason,
+    nodes: &[Eligible<'_, '_>],
+    replacements: Vec<Replacement>,
+    now: Timestamp,
+) -> Command {
+    let mut candidates: Vec<_> = nodes.iter().map(Eligible::candidate).collect();
+    candidates.sort();
+    let evictions = pods::evicted(nodes.iter().flat_map(|one| pods::reschedulable(&one.of.pods)));
+    let removed: f64 = nodes.iter().map(|one| one.price).sum();
+    let added: f64 = replacements.iter().map(|replacement| replacement.launch.offering.price).sum();
+    let first = candidates.first().map_or("", |candidate| candidate.node_claim.as_str());
+    Command {
+        // A claim is in one command at a time, so its name and the time tell commands apart.
+        id: format!("{}-{first}-{}", method.as_str(), now.as_second()),
+        method,
+        reason,
+        candidates,
+        replacements,
+        savings_per_hour: removed - added,
+        evictions,
+        placements: Vec::new(),
+        score: None,
+        drains_first: false,
+        decided: now,
+    }
 }

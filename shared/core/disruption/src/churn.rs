@@ -150,8 +150,8 @@ pub fn stopped(node_pool: &str, annotations: &StringMap, hour: &LastHour) -> Opt
     let fell = hour.price_before > 0.0 && hour.price_now <= hour.price_before * (1.0 - MIN_FALL);
     (hour.evictions > most && !fell).then(|| {
         format!(
-            "disruption of NodePool {node_pool} evicted {} pods within an hour, more than {most}, and its nodes cost no less for \
-             it; it goes on when the hour is over, or set {EVICTIONS}",
+            "disruption of NodePool {node_pool} evicted {} pods within an hour, more than {most}, and its nodes cost no \
+             less; it resumes when the hour is over, or set {EVICTIONS}",
             hour.evictions
         )
     })

@@ -1,11 +1,11 @@
 //! What a decision is made from.
 
-use crate::decision::Command;
+use crate::output::Command;
 use jiff::Timestamp;
 use nodeless_model::{
     DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, Requirements, StringMap, Taint, labels,
 };
-use nodeless_scheduling::{PoolOffer, VolumeTopology};
+use nodeless_scheduling::{ClusterFacts, PoolOffer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that a decision depends on.
@@ -25,14 +25,8 @@ pub struct Cluster<'a> {
     pub disruption_budgets: &'a [PodDisruptionBudget],
     /// All DaemonSets.
     pub daemon_sets: &'a [DaemonSet],
-    /// Where volumes can be used, as for [`nodeless_scheduling::Problem::volumes`].
-    pub volumes: BTreeMap<String, VolumeTopology>,
-    /// The CSI drivers of volumes, as for [`nodeless_scheduling::Problem::volume_drivers`].
-    pub volume_drivers: BTreeMap<String, String>,
-    /// How many volumes nodes attach, as for [`nodeless_scheduling::Problem::volume_limits`].
-    pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
-    /// The labels of namespaces, as for [`nodeless_scheduling::Problem::namespaces`].
-    pub namespaces: BTreeMap<String, StringMap>,
+    /// Volumes and namespaces, as for [`nodeless_scheduling::Problem::facts`].
+    pub facts: ClusterFacts<'a>,
     /// The commands that are proposed or on their way, those that [`ClusterNode::command`] names: where they send pods,
     /// room is kept, and pods for which they launch nodes need none elsewhere. Without them that is worked out anew.
     pub under_way: Vec<&'a Command>,

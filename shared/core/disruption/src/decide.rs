@@ -3,13 +3,13 @@
 use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup, unsettled};
 use crate::cluster::{Cluster, Options};
-use crate::decision::{Command, Decision, Kept, Method, Replacement};
-use crate::departures::Departures;
-use crate::drift::Drift;
+use crate::drift_reason::Drift;
+use crate::drift_simulation::DriftSimulation;
+use crate::output::{Command, Decision, Kept, Method};
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
-use crate::{buffers, consolidation, drifted, emptiness, faults, pods, preferences, static_drift};
+use crate::{buffers, consolidation, drift_replacement, emptiness, misconfiguration, pods, preferences, static_drift};
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -50,7 +50,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     add(&mut kept, reasons);
     let mut commands: Vec<Command> = emptied.into_iter().collect();
 
-    let drifted = drifted::drifted(input, &eligible, options, now);
+    let drifted = drift_replacement::drifted(input, &eligible, options, now);
     if commands.is_empty() {
         commands = replace_drifted(input, &drifted, &expected, &guards, &mut budgets, options, now, &mut kept);
     } else {
@@ -90,7 +90,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         commands,
         kept: kept.into_iter().map(|(node, reasons)| Kept { node, reasons }).collect(),
         not_looked_at,
-        events: faults::events(input, &budgets, now),
+        events: misconfiguration::events(input, &budgets, now),
     }
 }
 
@@ -135,8 +135,8 @@ fn replace_drifted<'a>(
     if others.is_empty() {
         return Vec::new();
     }
-    let mut departures = Departures::new(input, expected, guards, options, now);
-    let (commands, reasons) = drifted::find(&others, &mut departures, guards, budgets, now);
+    let mut departures = DriftSimulation::new(input, expected, guards, options, now);
+    let (commands, reasons) = drift_replacement::find(&others, &mut departures, guards, budgets, now);
     add(kept, reasons);
     commands
 }
@@ -208,7 +208,7 @@ fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     let guards = Guards::of(input.disruption_budgets);
     let lookup = Lookup::of(input);
     let eligible = still_eligible(command, input, &lookup, now);
-    let drifted = drifted::drifted(input, &eligible, options, now);
+    let drifted = drift_replacement::drifted(input, &eligible, options, now);
     if drifted.len() != command.candidates.len() {
         return None;
     }
@@ -217,36 +217,6 @@ fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     let found = replace_drifted(input, &drifted, &expected, &guards, &mut budgets, options, now, &mut kept);
     let covers = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;
     found.into_iter().find(covers)
-}
-
-/// A command that removes these nodes.
-pub(crate) fn command(
-    method: Method,
-    reason: DisruptionReason,
-    nodes: &[Eligible<'_, '_>],
-    replacements: Vec<Replacement>,
-    now: Timestamp,
-) -> Command {
-    let mut candidates: Vec<_> = nodes.iter().map(Eligible::candidate).collect();
-    candidates.sort();
-    let evictions = pods::evicted(nodes.iter().flat_map(|one| pods::reschedulable(&one.of.pods)));
-    let removed: f64 = nodes.iter().map(|one| one.price).sum();
-    let added: f64 = replacements.iter().map(|replacement| replacement.launch.offering.price).sum();
-    let first = candidates.first().map_or("", |candidate| candidate.node_claim.as_str());
-    Command {
-        // A claim is in one command at a time, so its name and the time tell commands apart.
-        id: format!("{}-{first}-{}", method.as_str(), now.as_second()),
-        method,
-        reason,
-        candidates,
-        replacements,
-        savings_per_hour: removed - added,
-        evictions,
-        placements: Vec::new(),
-        score: None,
-        drains_first: false,
-        decided: now,
-    }
 }
 
 fn add(kept: &mut BTreeMap<String, Vec<KeptReason>>, reasons: impl IntoIterator<Item = (String, KeptReason)>) {

@@ -1,9 +1,8 @@
 //! Emptiness: nodes that no pod needs.
 
 use crate::budgets::Budgets;
-use crate::candidates::Eligible;
-use crate::decide;
-use crate::decision::{Command, Method};
+use crate::candidates::{self, Eligible};
+use crate::output::{Command, Method};
 use crate::reasons::KeptReason;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
@@ -24,6 +23,6 @@ pub(crate) fn find(
         }
     }
     let command = (!taken.is_empty())
-        .then(|| decide::command(Method::Emptiness, DisruptionReason::Empty, &taken, Vec::new(), now));
+        .then(|| candidates::command(Method::Emptiness, DisruptionReason::Empty, &taken, Vec::new(), now));
     (command, kept)
 }

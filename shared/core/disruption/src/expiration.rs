@@ -1,6 +1,6 @@
 //! Expiration: claims that have reached the age at which they are replaced by force.
 
-use crate::drift::{Drift, DriftReason};
+use crate::drift_reason::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::duration::{format_go_duration, parse_go_duration};
 use nodeless_model::{NodeClaim, NodePool, StringMap};
@@ -62,7 +62,7 @@ pub(crate) fn expires_soon(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -
     (from <= now).then(|| Drift {
         reason: DriftReason::ExpiresSoon,
         message: format!(
-            "it reaches its expireAfter of {} at {end:.0}, and is replaced gently before",
+            "it reaches its expireAfter of {} at {end:.0}, and is replaced gracefully before",
             format_go_duration(age)
         ),
     })

@@ -18,41 +18,45 @@ pub mod command;
 mod consolidation;
 pub mod cron;
 mod decide;
-mod decision;
-mod departures;
-mod drift;
-mod drifted;
+mod details;
+mod drift_detection;
+mod drift_reason;
+mod drift_replacement;
+mod drift_simulation;
 mod emptiness;
 pub mod expiration;
-mod faults;
+
 mod market;
+mod misconfiguration;
+mod output;
 mod packed;
 pub mod pause;
 mod pods;
 mod preferences;
 mod reasons;
 pub mod rebalance;
+mod refinement;
 pub mod repair;
 pub mod schedules;
-mod settling;
 mod simulation;
 mod static_capacity;
 mod static_drift;
-mod story;
 
 pub use candidates::consolidatable_since;
 pub use cluster::{ClassImage, Cluster, ClusterNode, NodeClassFacts, Options};
+pub use consolidation::{OtherNode, UnplacedPod};
 pub use decide::{decide, revalidate};
-pub use decision::{
+pub use details::{BudgetStatus, NodeDetails, PodDetails, node_details};
+pub use drift_detection::drift;
+pub use drift_reason::{Drift, DriftReason};
+pub use expiration::{Expired, expired};
+pub use output::{
     Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport,
 };
-pub use drift::{Drift, DriftReason, drift};
-pub use expiration::{Expired, expired};
 pub use pods::Guards;
 pub use reasons::{KeptReason, NoRoom};
-pub use settling::plan;
+pub use refinement::plan;
 pub use static_capacity::{StaticChange, static_changes};
-pub use story::{BudgetStory, Elsewhere, OtherNode, PodStory, Story, story};
 
 /// How long a command waits before it is validated again on a fresh view, as in Karpenter.
 pub const VALIDATION_DELAY: std::time::Duration = std::time::Duration::from_secs(15);

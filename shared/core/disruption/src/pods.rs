@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::object::{ObjectEvent, ObjectRef, PodRef};
 use nodeless_model::pod::Protection;
-use nodeless_model::{Pod, PodDisruptionBudget, Taint, labels};
+use nodeless_model::{Pod, PodDisruptionBudget, labels};
 
 use crate::reasons::KeptReason;
 use std::collections::HashMap;
@@ -133,8 +133,7 @@ impl<'a> Guards<'a> {
 
 /// Pods that stay until the end are not evicted, so no PodDisruptionBudget matters to them.
 fn is_evicted_by_us(pod: &Pod) -> bool {
-    let tolerates_disruption = pod.tolerations.iter().any(|toleration| toleration.tolerates(&Taint::disrupted()));
-    !tolerates_disruption && !pod.is_owned_by_node()
+    !pod.tolerates_disruption() && !pod.is_owned_by_node()
 }
 
 fn protected(pod: &Pod) -> KeptReason {

@@ -17,7 +17,7 @@ pub(crate) fn held(cluster: &Cluster<'_>, options: &Options) -> Vec<HeldPod> {
     let nodes = cluster.nodes.iter().enumerate();
     let (places, running): (Vec<usize>, Vec<BoundPods<'_>>) =
         nodes.filter_map(|(place, of)| Some((place, BoundPods::on(of.node?, of.pods.clone())))).unzip();
-    let mut held = held_preferences(&running, &cluster.namespaces);
+    let mut held = held_preferences(&running, cluster.facts);
     held.iter_mut().for_each(|held| held.node = places[held.node]);
     held
 }

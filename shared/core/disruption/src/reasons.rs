@@ -1,6 +1,6 @@
 //! Why nodes stay, in words.
 
-use crate::drift::Drift;
+use crate::drift_reason::Drift;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 use nodeless_model::duration::format_go_duration;
@@ -234,12 +234,12 @@ impl fmt::Display for KeptReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InCommand(id) => write!(f, "command {id} disrupts it already"),
-            Self::Leaving => f.write_str("it is going away already"),
-            Self::Goes(why) => write!(f, "{why}, so it goes"),
-            Self::Foreign => f.write_str("it belongs to no NodePool"),
-            Self::NotInitialized => f.write_str("it is not initialised yet"),
-            Self::Nominated { until } => write!(f, "pods may be on their way to it until {until:.0}"),
-            Self::PendingPod(pod) => write!(f, "pending pod {pod} fits there"),
+            Self::Leaving => f.write_str("it is already terminating"),
+            Self::Goes(why) => write!(f, "{why}, so it is removed"),
+            Self::Foreign => f.write_str("it is not managed by a NodePool"),
+            Self::NotInitialized => f.write_str("it is not initialized yet"),
+            Self::Nominated { until } => write!(f, "it is nominated for pending pods until {until:.0}"),
+            Self::PendingPod(pod) => write!(f, "pending pod {pod} fits on it"),
             Self::DoNotDisruptNode => f.write_str("it is annotated karpenter.sh/do-not-disrupt"),
             Self::DoNotDisruptPod { pod, until } => {
                 write!(f, "pod {pod} is annotated karpenter.sh/do-not-disrupt")?;
@@ -261,7 +261,7 @@ impl fmt::Display for KeptReason {
             Self::ConsolidationNever => f.write_str("consolidateAfter is Never"),
             Self::TooRecent { consolidate_after, until } => write!(
                 f,
-                "its pods changed less than consolidateAfter ({}) ago; that is over at {until:.0}",
+                "its pods changed less than consolidateAfter ({}) ago; it can be consolidated from {until:.0}",
                 format_go_duration(*consolidate_after)
             ),
             Self::NotEmptyPolicy { pods } => {
@@ -272,21 +272,21 @@ impl fmt::Display for KeptReason {
                 write!(f, "disruption is paused for {scope} until {until:.0}")
             }
             Self::Churn(why) => f.write_str(why),
-            Self::MovingPod(pod) => write!(f, "pod {pod}, which has to leave its node, is expected there"),
-            Self::ConsolidationWaits => f.write_str("empty and drifted nodes go first"),
+            Self::MovingPod(pod) => write!(f, "pod {pod} is expected to move to it"),
+            Self::ConsolidationWaits => f.write_str("empty and drifted nodes are disrupted first"),
             Self::PriceUnknown(kind) if kind.is_empty() => {
-                f.write_str("nobody knows what it costs, as its instance type, zone or capacity type is not known")
+                f.write_str("its price is unknown, because its instance type, zone or capacity type is unknown")
             }
-            Self::PriceUnknown(kind) => write!(f, "nobody knows what its instance type {kind} costs there"),
-            Self::Receives(id) => write!(f, "command {id} sends pods to it"),
-            Self::NotLookedAt => f.write_str("there was too much to look at; the next decision begins with it"),
+            Self::PriceUnknown(kind) => write!(f, "the price of its instance type {kind} is unknown"),
+            Self::Receives(id) => write!(f, "command {id} moves pods to it"),
+            Self::NotLookedAt => f.write_str("it was not evaluated, because the decision reached its work limit; the next decision evaluates it first"),
             Self::NoRoom(why) => why.fmt(f),
-            Self::NoPlace { pod, why } => write!(f, "pod {pod} would fit nowhere else: {why}"),
+            Self::NoPlace { pod, why } => write!(f, "pod {pod} cannot be scheduled on another node: {why}"),
             Self::PreferencesKept { pod } => {
-                write!(f, "what pod {pod} prefers, and has where it runs, counts as required of another node")
+                write!(f, "the preferences of pod {pod} that its node meets are required of any other node")
             }
             Self::Crowds { pod, node, owner } => {
-                write!(f, "pod {pod} would move to {node}, against the topology spread of pod {owner} there")
+                write!(f, "moving pod {pod} to {node} would violate the topology spread of pod {owner} there")
             }
             Self::NotCheaper { price, replacement, instance_types } => {
                 write!(f, "it costs ${price:.4} an hour, and for the pods that fit on no other node ")?;
@@ -299,36 +299,34 @@ impl fmt::Display for KeptReason {
                     _ => f.write_str(", which is no less"),
                 }
             }
-            Self::NoReplacement => f.write_str("no instance type would hold the pods that fit on no other node"),
+            Self::NoReplacement => f.write_str("no instance type has room for the pods that fit on no other node"),
             Self::WellUsed { price, worth } => {
                 write!(f, "it costs ${price:.4} an hour, and its pods would cost at least ${worth:.4} anywhere else")
             }
             Self::TooLittle { saving, least } => {
                 write!(
                     f,
-                    "only ${saving:.4} an hour could be saved, and ${least:.4} is the least worth moving pods for"
+                    "only ${saving:.4} an hour would be saved, less than the minimum of ${least:.4}"
                 )
             }
             Self::JustLaunched { saving, least, until } => write!(
                 f,
                 "it was launched within the last hour and runs the pods that it was launched for; until {until:.0} they are \
-                 moved only for a saving of ${least:.4} an hour, and ${saving:.4} could be saved at the most"
+                 moved only to save at least ${least:.4} an hour, and at most ${saving:.4} would be saved"
             ),
             Self::LighterNodePool { node_pool, lighter } => write!(
                 f,
-                "only NodePool {lighter} could launch what would replace it, and NodePool {node_pool} comes first by its \
-                 weight"
+                "only NodePool {lighter} could launch a replacement, and NodePool {node_pool} has a higher weight"
             ),
             Self::SpotToSpotOff => {
-                f.write_str("spot nodes are not replaced by spot nodes, because that is switched off")
+                f.write_str("spot-to-spot consolidation is disabled, so no spot node replaces it")
             }
             Self::SpotToSpotTypes { found, needed } => write!(
                 f,
-                "{found} cheaper instance types could replace this spot node, and fewer than {needed} would be \
-                 interrupted too often"
+                "spot-to-spot consolidation requires {needed} cheaper instance types, and {found} could replace this node"
             ),
             Self::MinValues { node_pool, key } => {
-                write!(f, "the cheaper instance types are too few for minValues of {key} in NodePool {node_pool}")
+                write!(f, "too few cheaper instance types meet minValues of {key} in NodePool {node_pool}")
             }
             Self::Balanced { node_pool, score } => {
                 write!(
@@ -337,10 +335,10 @@ impl fmt::Display for KeptReason {
                 )
             }
             Self::StaticSurplus { node_pool, nodes, replicas } => {
-                write!(f, "NodePool {node_pool} has {nodes} nodes of {replicas}, and those that are too many go first")
+                write!(f, "NodePool {node_pool} has {nodes} nodes for {replicas} replicas, and surplus nodes are removed first")
             }
             Self::NoReplacementNow { node_pool, why } => {
-                write!(f, "NodePool {node_pool} can launch nothing in its place: {why}")
+                write!(f, "NodePool {node_pool} cannot launch a replacement: {why}")
             }
             Self::Budget { node_pool, budget, reason, allowed, disrupting } => {
                 write!(f, "the disruption budgets of NodePool {node_pool} allow {allowed} at once for {reason:?}")?;
@@ -349,9 +347,9 @@ impl fmt::Display for KeptReason {
                 }
                 write!(f, ", and {disrupting} are disrupted or not ready")
             }
-            Self::DriftBlocked { drift, pod, why } => write!(f, "{drift}, but pod {pod} would fit nowhere: {why}"),
+            Self::DriftBlocked { drift, pod, why } => write!(f, "{drift}, but pod {pod} cannot be scheduled elsewhere: {why}"),
             Self::Drifted(drift) => drift.fmt(f),
-            Self::DriftWaits(drift) => write!(f, "{drift}; other nodes go first"),
+            Self::DriftWaits(drift) => write!(f, "{drift}; other nodes are disrupted first"),
         }
     }
 }
@@ -437,15 +435,15 @@ impl KeptReason {
     pub const fn heading(&self) -> &'static str {
         match self {
             Self::InCommand(_) => "a command disrupts them already",
-            Self::Leaving => "going away already",
-            Self::Foreign => "of no NodePool",
-            Self::Goes(_) => "going whatever else is decided",
-            Self::NotInitialized => "not initialised yet",
-            Self::Nominated { .. } => "pods may be on their way to them",
-            Self::PendingPod(_) => "pending pods fit there",
+            Self::Leaving => "already terminating",
+            Self::Foreign => "not managed by a NodePool",
+            Self::Goes(_) => "removed whatever is decided",
+            Self::NotInitialized => "not initialized yet",
+            Self::Nominated { .. } => "nominated for pending pods",
+            Self::PendingPod(_) => "pending pods fit on them",
             Self::DoNotDisruptNode => "annotated karpenter.sh/do-not-disrupt",
             Self::DoNotDisruptPod { .. } => "with a pod annotated karpenter.sh/do-not-disrupt",
-            Self::ZonalShift { .. } => "in a zone that is shifted away from",
+            Self::ZonalShift { .. } => "in a zone with a zonal shift",
             Self::NoNodePool(_) => "their NodePool does not exist",
             Self::Static(_) => "of a NodePool with a fixed number of nodes",
             Self::PodDisruptionBudget { .. } => "a PodDisruptionBudget allows no eviction",
@@ -455,29 +453,29 @@ impl KeptReason {
             Self::NotEmptyPolicy { .. } => "not empty, and consolidationPolicy is WhenEmpty",
             Self::Paused { .. } => "disruption is paused",
             Self::Churn(_) => "too many evictions that lowered no price",
-            Self::MovingPod(_) | Self::Receives(_) => "pods that have to move go there",
-            Self::ConsolidationWaits => "empty and drifted nodes go first",
-            Self::PriceUnknown(_) => "nobody knows what they cost",
-            Self::NotLookedAt => "not looked at",
+            Self::MovingPod(_) | Self::Receives(_) => "pods of other nodes move to them",
+            Self::ConsolidationWaits => "empty and drifted nodes are disrupted first",
+            Self::PriceUnknown(_) => "price unknown",
+            Self::NotLookedAt => "not evaluated",
             Self::NoRoom(_) => "a pod fits on no other node",
-            Self::NoPlace { .. } => "the scheduler finds no place for a pod",
-            Self::PreferencesKept { .. } => "a pod keeps what it prefers",
-            Self::Crowds { .. } => "a pod would crowd another node",
-            Self::NotCheaper { .. } => "what would replace them costs as much or more",
-            Self::NoReplacement => "no instance type would hold their pods",
-            Self::WellUsed { .. } => "well used",
-            Self::TooLittle { .. } => "too little to save",
-            Self::JustLaunched { .. } => "just launched, and too little to save",
-            Self::LighterNodePool { .. } => "only a NodePool of lower weight could replace them",
-            Self::SpotToSpotOff | Self::SpotToSpotTypes { .. } => "spot is not replaced by spot",
+            Self::NoPlace { .. } => "a pod cannot be scheduled on another node",
+            Self::PreferencesKept { .. } => "a pod keeps its preferences",
+            Self::Crowds { .. } => "a move would violate a topology spread",
+            Self::NotCheaper { .. } => "a replacement costs as much or more",
+            Self::NoReplacement => "no instance type has room for their pods",
+            Self::WellUsed { .. } => "well utilized",
+            Self::TooLittle { .. } => "saving too small",
+            Self::JustLaunched { .. } => "just launched, and saving too small",
+            Self::LighterNodePool { .. } => "only a NodePool of lower weight could launch a replacement",
+            Self::SpotToSpotOff | Self::SpotToSpotTypes { .. } => "no spot-to-spot consolidation",
             Self::MinValues { .. } => "too few cheaper instance types for minValues",
             Self::Balanced { .. } => "the saving is not worth the disruption",
-            Self::StaticSurplus { .. } => "surplus nodes go first",
-            Self::NoReplacementNow { .. } => "nothing can be launched in their place",
+            Self::StaticSurplus { .. } => "surplus nodes are removed first",
+            Self::NoReplacementNow { .. } => "no replacement can be launched",
             Self::Budget { .. } => "a disruption budget is used up",
-            Self::DriftBlocked { .. } => "drifted, and a pod would fit nowhere",
+            Self::DriftBlocked { .. } => "drifted, and a pod cannot be scheduled elsewhere",
             Self::Drifted(_) => "drifted",
-            Self::DriftWaits(_) => "drifted, and others go first",
+            Self::DriftWaits(_) => "drifted, and other nodes are disrupted first",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rebalance recommendations: spot instances that EC2 is more likely than others to take back.
 
-use crate::drift::{Drift, DriftReason};
+use crate::drift_reason::{Drift, DriftReason};
 use nodeless_model::claim::condition;
 use nodeless_model::{NodeClaim, NodePool, StringMap};
 

@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::cron::Cron;
-use crate::decision::Candidate;
+use crate::output::Candidate;
 use crate::pause;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::duration::parse_go_duration;
@@ -23,7 +23,7 @@ struct Nap {
 /// Why the annotation cannot be read. A NodePool with such a schedule stays awake: nothing destructive on doubt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "annotation {SLEEP}: {part:?} is no schedule, so the NodePool stays awake: {why}; write it like 0 20 * * mon-fri for 11h"
+    "annotation {SLEEP}: {part:?} is not a schedule, so the NodePool keeps its nodes: {why}; write it like 0 20 * * mon-fri for 11h"
 )]
 pub struct SleepError {
     part: String,
@@ -88,11 +88,11 @@ fn parse(schedule: &str) -> Result<Vec<Nap>, SleepError> {
 
 fn parse_one(part: &str) -> Result<Nap, SleepError> {
     let error = |why: String| SleepError { part: part.to_owned(), why };
-    let (start, length) = part.rsplit_once(" for ").ok_or_else(|| error("it says not how long".to_owned()))?;
+    let (start, length) = part.rsplit_once(" for ").ok_or_else(|| error("the duration is missing".to_owned()))?;
     let start: Cron = start.trim().parse().map_err(|why: crate::cron::CronError| error(why.to_string()))?;
     let length = parse_go_duration(length.trim()).map_err(|why| error(why.to_string()))?;
     if length.is_zero() {
-        return Err(error("it lasts no time".to_owned()));
+        return Err(error("the duration is zero".to_owned()));
     }
     Ok(Nap { start, length })
 }
@@ -153,7 +153,7 @@ mod tests {
             ["", "0 20 * * *", "0 25 * * * for 1h", "0 20 * * * for a while", "0 20 * * * for 0s", "@daily for 1h;"]
         {
             let error = asleep_by(text, at("2026-01-05T21:00:00Z")).unwrap_err();
-            assert!(error.to_string().contains("stays awake"), "{error}");
+            assert!(error.to_string().contains("keeps its nodes"), "{error}");
         }
     }
 }

@@ -179,10 +179,7 @@ pub(crate) fn problem<'a>(cluster: &Cluster<'a>, keep: impl Fn(&ClusterNode<'_>)
         nodes: places(cluster, keep),
         node_pools: cluster.node_pools.clone(),
         daemon_sets: cluster.daemon_sets,
-        volumes: cluster.volumes.clone(),
-        volume_drivers: cluster.volume_drivers.clone(),
-        volume_limits: cluster.volume_limits.clone(),
         bound_pods: bound_pods(cluster),
-        namespaces: cluster.namespaces.clone(),
+        facts: cluster.facts,
     }
 }

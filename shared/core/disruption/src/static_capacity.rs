@@ -1,7 +1,7 @@
 //! NodePools that keep a fixed number of nodes (`spec.replicas`).
 
 use crate::cluster::{Cluster, ClusterNode, Options};
-use crate::decision::Candidate;
+use crate::output::Candidate;
 use crate::pods;
 use crate::{pause, schedules};
 use jiff::{SignedDuration, Timestamp};

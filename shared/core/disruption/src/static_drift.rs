@@ -1,14 +1,14 @@
 //! Replacing drifted nodes of NodePools that keep a fixed number of nodes: one for one, whatever runs there.
 
 use crate::budgets::Budgets;
-use crate::candidates::Eligible;
+use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
-use crate::decision::{Command, Method, Replacement};
-use crate::departures::restless;
-use crate::drift::Drift;
+use crate::drift_reason::Drift;
+use crate::drift_simulation::restless;
+use crate::output::{Command, Method, Replacement};
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
-use crate::{decide, drifted, static_capacity};
+use crate::{drift_replacement, static_capacity};
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 use std::collections::BTreeMap;
@@ -38,7 +38,8 @@ pub(crate) fn find(
             let outcome = if surplus {
                 Err(KeptReason::StaticSurplus { node_pool: name.to_owned(), nodes, replicas })
             } else {
-                drifted::unless_blocked(one, guards, now).and_then(|()| budgets.take(name, DisruptionReason::Drifted))
+                drift_replacement::unless_blocked(one, guards, now)
+                    .and_then(|()| budgets.take(name, DisruptionReason::Drifted))
             };
             match outcome {
                 Ok(()) => going.push(*one),
@@ -49,7 +50,7 @@ pub(crate) fn find(
         let mut in_turn = launches.is_empty() && !restless(cluster).contains(name);
         let mut launches = launches.into_iter();
         let command = |one, replacements| {
-            decide::command(Method::StaticDrift, DisruptionReason::Drifted, &[one], replacements, now)
+            candidates::command(Method::StaticDrift, DisruptionReason::Drifted, &[one], replacements, now)
         };
         for one in going {
             match launches.next() {

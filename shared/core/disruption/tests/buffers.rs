@@ -123,7 +123,7 @@ fn where_only_empty_nodes_go_a_node_that_holds_room_stays_and_says_so() {
     let mut world = world_with(chunks(1, 1000, 1024));
     world.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmpty;
     world.on_demand("m9.4xlarge", Vec::new());
-    assert_eq!(world.kept(0), "pending pod default/capacity-buffer-spare-0 fits there");
+    assert_eq!(world.kept(0), "pending pod default/capacity-buffer-spare-0 fits on it");
 }
 
 #[test]

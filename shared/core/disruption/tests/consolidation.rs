@@ -133,7 +133,7 @@ fn full_nodes_stay_and_say_why() {
     }
     assert_eq!(
         world.kept(0),
-        "pod default/a-000 fits on no other node: too little cpu on 1; it costs $0.2000 an hour, and its pods would cost at \
+        "pod default/a-000 fits on no other node: insufficient cpu on 1; it costs $0.2000 an hour, and its pods would cost at \
          least $0.1933 anywhere else; it costs $0.2000 an hour, and for the pods that fit on no other node m9.xlarge would \
          cost $0.2000, which is no less"
     );
@@ -228,7 +228,7 @@ fn spot_is_replaced_by_spot_only_where_that_is_wanted_and_with_a_choice() {
     let mut world = World::new(vec![pool]);
     world.node("default", "r9.16xlarge", CapacityType::Spot, ZONES[0], pods("a", 1, 1000, 512));
     assert_eq!(world.decide().commands.len(), 0);
-    assert!(world.kept(0).ends_with("spot nodes are not replaced by spot nodes, because that is switched off"));
+    assert!(world.kept(0).ends_with("spot-to-spot consolidation is disabled, so no spot node replaces it"));
     world.options.spot_to_spot = true;
     let decision = world.decide();
     let launch = &decision.commands[0].replacements[0].launch;

@@ -7,7 +7,7 @@ mod support;
 use nodeless_model::pod::{HostPort, VolumeClaim};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::*;
-use nodeless_scheduling::{MinValuesPolicy, VolumeTopology};
+use nodeless_scheduling::MinValuesPolicy;
 use std::collections::BTreeSet;
 use support::first_node::*;
 use support::*;
@@ -179,7 +179,7 @@ fn with_volumes(world: &mut World, claims: &[(&str, &[&str])]) {
     for (claim, zones) in claims {
         world.places[0].pods[0].volume_claims.push(VolumeClaim { claim_name: (*claim).into(), ephemeral: false });
         let zone = |zone: &&str| Requirements::from([(labels::ZONE, Requirement::one_of([*zone]))]);
-        let topology = VolumeTopology { alternatives: zones.iter().map(zone).collect() };
+        let topology = zones.iter().map(zone).collect();
         world.volumes.insert(format!("default/{claim}"), topology);
     }
 }

@@ -268,20 +268,20 @@ fn says_why_a_node_stays() {
             w.nodes[0].2 = vec![web()];
         }),
         ("consolidateAfter is Never", |w| w.pools[0].disruption.consolidate_after = NillableDuration::Never),
-        ("its pods changed less than consolidateAfter (2h) ago; that is over at 1970-01-01T03:00:00Z", |w| {
+        ("its pods changed less than consolidateAfter (2h) ago; it can be consolidated from 1970-01-01T03:00:00Z", |w| {
             w.pools[0].disruption.consolidate_after = NillableDuration::After(Duration::from_secs(7200));
         }),
-        ("its pods changed less than consolidateAfter (30s) ago; that is over at 1970-01-01T02:00:10Z", |w| {
+        ("its pods changed less than consolidateAfter (30s) ago; it can be consolidated from 1970-01-01T02:00:10Z", |w| {
             w.pools[0].disruption.consolidate_after = NillableDuration::After(Duration::from_secs(30));
             w.nodes[0].1.status.last_pod_event = Some(at(7180));
         }),
-        ("it is not initialised yet", |w| {
+        ("it is not initialized yet", |w| {
             w.nodes[0].0.labels.remove(labels::INITIALIZED);
             w.nodes[0].1.phase = Phase::Registered;
         }),
-        ("it is going away already", |w| w.nodes[0].1.phase = Phase::Draining),
-        ("it is going away already", |w| w.nodes[0].0.taints = vec![Taint::disrupted()]),
-        ("it is going away already", |w| w.nodes[0].0.deletion_timestamp = Some(now())),
+        ("it is already terminating", |w| w.nodes[0].1.phase = Phase::Draining),
+        ("it is already terminating", |w| w.nodes[0].0.taints = vec![Taint::disrupted()]),
+        ("it is already terminating", |w| w.nodes[0].0.deletion_timestamp = Some(now())),
         ("it is annotated karpenter.sh/do-not-disrupt", |w| {
             w.nodes[0].0.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
         }),
@@ -293,8 +293,8 @@ fn says_why_a_node_stays() {
         }),
         ("its NodePool gone does not exist", |w| w.nodes[0].1.node_pool = "gone".into()),
         ("NodePool default keeps a fixed number of nodes", |w| w.pools[0].replicas = Some(1)),
-        ("pending pod default/waiting fits there", |w| w.pending = vec![pod("waiting")]),
-        ("pods may be on their way to it until 1970-01-01T02:00:10Z", |w| {
+        ("pending pod default/waiting fits on it", |w| w.pending = vec![pod("waiting")]),
+        ("it is nominated for pending pods until 1970-01-01T02:00:10Z", |w| {
             w.nodes[0].1.spec.nominated_pods = vec!["default/waiting".into()];
             w.nodes[0].1.clear_condition(condition::INITIALIZED);
             w.nodes[0].1.set_condition(condition::INITIALIZED, ConditionStatus::True, "", "", at(7190));
@@ -448,7 +448,7 @@ fn a_drifted_node_stays_while_its_pods_cannot_move() {
 
     let stuck = drifted(|world| world.nodes[0].2[0].requests.set("cpu", Quantity::from_units(9)));
     assert!(
-        stuck.contains("but pod default/web would fit nowhere: NodePool default: no instance type has enough cpu"),
+        stuck.contains("but pod default/web cannot be scheduled elsewhere: NodePool default: no instance type has enough cpu"),
         "{stuck}"
     );
     let held = drifted(|world| {
@@ -605,5 +605,5 @@ fn a_claim_without_a_node_is_kept_with_a_reason() {
         Cluster { nodes: vec![ClusterNode { claim: Some(&claim), ..ClusterNode::default() }], ..Cluster::default() };
     let decision = decide(&cluster, now(), &options());
     assert_eq!(decision.kept[0].node, "default-0");
-    assert_eq!(decision.kept[0].reasons[0].to_string(), "it is not initialised yet");
+    assert_eq!(decision.kept[0].reasons[0].to_string(), "it is not initialized yet");
 }

@@ -103,7 +103,7 @@ fn a_node_that_takes_pods_of_another_waits() {
     let decision = world.decide();
     assert_eq!(going(&decision.commands), ["node-00000"]);
     assert_eq!(decision.commands[0].placements[0].node, "node-00001");
-    assert!(world.kept(1).contains("other nodes go first"), "{}", world.kept(1));
+    assert!(world.kept(1).contains("other nodes are disrupted first"), "{}", world.kept(1));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn drift_commands_of_one_decision_keep_a_limit_together() {
     let decision = world.decide();
     assert_eq!(going(&decision.commands), ["node-00000"]);
     // There is room for one at a time, and that is taken.
-    assert!(world.kept(1).contains("other nodes go first"), "{}", world.kept(1));
+    assert!(world.kept(1).contains("other nodes are disrupted first"), "{}", world.kept(1));
 }
 
 /// The same at its limit of nodes, where only one of them may go before its replacement comes.
@@ -146,7 +146,7 @@ fn at_a_full_limit_one_drifted_node_at_a_time_goes_before_its_replacement_comes(
     assert!(command.drains_first && command.replacements.is_empty() && command.placements.is_empty());
     // What it costs then is no saving.
     assert!(command.savings_per_hour.abs() < 1e-9, "{}", command.savings_per_hour);
-    assert!(world.kept(1).contains("other nodes go first"), "{}", world.kept(1));
+    assert!(world.kept(1).contains("other nodes are disrupted first"), "{}", world.kept(1));
     let later = now() + SignedDuration::from_secs(15);
     assert_eq!(revalidate(command, &world.cluster(), later, &world.options).as_ref(), Some(command));
     // While that one leaves or its replacement is on its way, no other does.
@@ -163,14 +163,14 @@ fn at_a_full_limit_nothing_goes_for_which_there_would_be_no_room_either() {
     let mut world = at_its_limit(2, 2);
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(3))]);
     assert_eq!(world.decide().commands, []);
-    assert!(world.kept(0).contains("would fit nowhere"), "{}", world.kept(0));
+    assert!(world.kept(0).contains("cannot be scheduled elsewhere"), "{}", world.kept(0));
     // A pod that waits would take the room.
     let mut world = full(2, 2);
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(4))]);
     assert_eq!(going(&world.decide().commands), ["node-00000"]);
     world.pending = vec![Pod { priority: 1000, ..pod("waits", 1900, 3500) }];
     assert_eq!(world.decide().commands, []);
-    assert!(world.kept(0).contains("would fit nowhere"), "{}", world.kept(0));
+    assert!(world.kept(0).contains("cannot be scheduled elsewhere"), "{}", world.kept(0));
     // The budget holds as ever, and so does a pod that must not be evicted.
     assert_eq!(at_its_limit(2, 0).decide().commands, []);
     let mut world = at_its_limit(1, 1);
@@ -205,7 +205,7 @@ fn a_full_static_pool_replaces_drifted_nodes_one_after_the_other() {
     assert!(command.drains_first && command.method == Method::StaticDrift && command.replacements.is_empty());
     let cluster = world.cluster_during(std::iter::once(command));
     assert_eq!(decide(&cluster, now(), &world.options).commands, []);
-    assert!(world.kept(1).contains("can launch nothing in its place"), "{}", world.kept(1));
+    assert!(world.kept(1).contains("cannot launch a replacement"), "{}", world.kept(1));
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_node_whose_pods_would_go_to_one_that_is_not_ready_gets_a_replacement_of_its
     // Where none can be had, it waits for that one.
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(6))]);
     assert!(world.decide().commands.is_empty());
-    assert!(world.kept(0).contains("it would go to node-00001, which is not initialised yet"), "{}", world.kept(0));
+    assert!(world.kept(0).contains("it would go to node-00001, which is not initialized yet"), "{}", world.kept(0));
 }
 
 #[test]

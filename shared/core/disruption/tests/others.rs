@@ -220,7 +220,7 @@ fn bad_input_is_said_on_the_object_concerned() {
         assert!(found, "nothing about {part} on {kind} {name}: {events:#?}");
     };
     said("NodePool", "default", "\"maybe\", which pauses disruption until it is corrected");
-    said("NodePool", "default", "\"at night\" is no schedule, so the NodePool stays awake");
+    said("NodePool", "default", "\"at night\" is not a schedule, so the NodePool keeps its nodes");
     said("NodePool", "default", "\"few\", which is ignored");
     said("NodePool", "default", "\"soon\" is not a duration");
     said("NodePool", "default", "budgets[1] admits no node for Drifted at any time");

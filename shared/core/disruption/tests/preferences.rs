@@ -188,13 +188,13 @@ fn a_node_that_stays_for_a_preference_says_so() {
     let mut world = one_in_each_zone([web("a"), web("b"), held(web("c"))]);
     world.options.explain = true;
     let said = world.kept(0);
-    let told = "what pod default/a prefers, and has where it runs, counts as required of another node";
+    let told = "the preferences of pod default/a that its node meets are required of any other node";
     assert!(said.contains(told), "{said}");
-    let told = story(&world.cluster(), "node-00000", now(), &world.options).unwrap();
+    let told = node_details(&world.cluster(), "node-00000", now(), &world.options).unwrap();
     let elsewhere = told.elsewhere.expect("the pod fits on no other node");
     assert_eq!(elsewhere.pod, "default/a");
     world.options.scheduling.preferences = PreferencePolicy::Ignore;
     let told = format!("{:?}", world.decide().kept);
     assert!(!told.contains("prefers"), "{told}");
-    assert_eq!(story(&world.cluster(), "node-00000", now(), &world.options).unwrap().elsewhere, None);
+    assert_eq!(node_details(&world.cluster(), "node-00000", now(), &world.options).unwrap().elsewhere, None);
 }

@@ -6,9 +6,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::CapacityType;
-use nodeless_model::claim::OfferingKey;
+use nodeless_model::claim::{LaunchBudget, OfferingKey};
 use nodeless_model::instance::LaunchOutcome;
-use nodeless_ports::claims::LaunchBudget;
 use std::collections::BTreeMap;
 
 /// How many launches of an offering of which nothing is known may be on their way: as many as go in one CreateFleet call, so

@@ -3,9 +3,9 @@
 use crate::template::{EFA_RESOURCE, Variant};
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::{Ami, Subnet};
+use nodeless_model::instance::LaunchCandidate;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{CapacityType, NodeClaim, Operator, Requirements, labels};
-use nodeless_ports::cloud::LaunchCandidate;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -70,7 +70,7 @@ pub struct TemplateSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The class is not resolved yet.
-    #[error("EC2NodeClass {class} has no {what} in its status; `kubectl describe ec2nodeclass {class}` tells why")]
+    #[error("EC2NodeClass {class} has no {what} in its status; `kubectl describe ec2nodeclass {class}` shows why")]
     Unresolved {
         /// The class.
         class: String,
@@ -78,12 +78,12 @@ pub enum TemplateError {
         what: &'static str,
     },
     /// A disk whose size cannot be read.
-    #[error("EC2NodeClass {class}: spec.blockDeviceMappings: {why}")]
+    #[error("EC2NodeClass {class}: spec.blockDeviceMappings: {source}")]
     BlockDevice {
         /// The class.
         class: String,
         /// What is wrong.
-        why: String,
+        source: VolumeSizeError,
     },
     /// A kubelet setting that cannot be read.
     #[error("EC2NodeClass {class}: {why}")]
@@ -187,7 +187,7 @@ impl TemplateSpec {
         .map_err(|source| TemplateError::UserData { class: name(), source })?;
         let block_devices = block_devices(&spec.block_device_mappings, family);
         for volume in block_devices.iter().filter_map(|mapping| mapping.ebs.as_ref()?.volume_size.as_deref()) {
-            gibibytes(volume).map_err(|why| TemplateError::BlockDevice { class: name(), why })?;
+            gibibytes(volume).map_err(|source| TemplateError::BlockDevice { class: name(), source })?;
         }
         let missing = |what| TemplateError::Unresolved { class: name(), what };
         if status.security_groups.is_empty() {
@@ -284,15 +284,29 @@ fn tenancy(claim: &NodeClaim) -> Option<&'static str> {
     Some(claim.tenancy()).filter(|tenancy| *tenancy != "default")
 }
 
+/// A size that no EBS volume has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VolumeSizeError {
+    /// It is no quantity.
+    #[error("volumeSize: {0}")]
+    Quantity(#[from] ParseQuantityError),
+    /// It is less than nothing.
+    #[error("volumeSize: {0} is negative")]
+    Negative(String),
+    /// It is more than EBS offers.
+    #[error("volumeSize: {0} is more than the 64Ti that a volume can have")]
+    TooLarge(String),
+}
+
 /// EBS counts in whole GiB; what is asked for in other units is rounded up.
 ///
 /// # Errors
-/// In words, when the text is no size that EBS has.
-pub fn gibibytes(size: &str) -> Result<i32, String> {
-    let quantity: Quantity = size.parse().map_err(|error: ParseQuantityError| format!("volumeSize: {error}"))?;
-    let bytes = u64::try_from(quantity.units()).map_err(|_| format!("volumeSize: {size} is negative"))?;
+/// When the text is no size that EBS has.
+pub fn gibibytes(size: &str) -> Result<i32, VolumeSizeError> {
+    let quantity: Quantity = size.parse()?;
+    let bytes = u64::try_from(quantity.units()).map_err(|_| VolumeSizeError::Negative(size.to_owned()))?;
     let gibibytes = i32::try_from(bytes.div_ceil(1 << 30)).ok().filter(|size| *size <= LARGEST_VOLUME_GIB);
-    gibibytes.ok_or_else(|| format!("volumeSize: {size} is more than the 64Ti that a volume can have"))
+    gibibytes.ok_or_else(|| VolumeSizeError::TooLarge(size.to_owned()))
 }
 
 /// The class's disks, or the family's own where it names none.
@@ -328,7 +342,7 @@ mod tests {
             assert_eq!(gibibytes(text), Ok(size), "{text}");
         }
         for bad in ["x", "-1Gi", "65Ti"] {
-            assert!(gibibytes(bad).unwrap_err().contains("volumeSize"), "{bad}");
+            assert!(gibibytes(bad).unwrap_err().to_string().contains("volumeSize"), "{bad}");
         }
     }
 

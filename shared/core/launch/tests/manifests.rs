@@ -4,8 +4,8 @@
 
 use nodeless_api::convert::validate;
 use nodeless_api::nodeclass::AmiFamily;
-use nodeless_api::schema::Schema;
 use nodeless_api::{EC2NodeClass, NodePool};
+use nodeless_fake_kubernetes::schema::Schema;
 use nodeless_launch::ClusterDetails;
 use nodeless_launch::node_class::validation;
 use nodeless_launch::user_data::{UserDataInput, user_data};

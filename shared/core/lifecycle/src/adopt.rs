@@ -202,5 +202,5 @@ fn set_conditions(claim: &mut NodeClaim, now: Timestamp) {
             claim.set_condition(kind, ConditionStatus::Unknown, "NodeNotFound", "adopted", now);
         }
     }
-    crate::joining::set_ready(claim, now);
+    crate::conditions::set_ready(claim, now);
 }

@@ -1,12 +1,10 @@
 //! Which pods of a leaving node to evict now, by Karpenter's rules.
 
-use crate::settings::Settings;
 use crate::time::elapsed;
 use jiff::Timestamp;
+use nodeless_model::Pod;
 use nodeless_model::object::PodRef;
 use nodeless_model::pod::Protection;
-use nodeless_model::taint::first_untolerated;
-use nodeless_model::{Pod, Taint};
 use std::time::Duration;
 
 /// What to do with the pods of one node now.
@@ -33,8 +31,8 @@ enum Group {
 
 /// What to do with these pods now, given when draining ends by force.
 #[must_use]
-pub fn drain(pods: &[Pod], deadline: Option<Timestamp>, now: Timestamp, settings: &Settings) -> Drain {
-    let waiting: Vec<&Pod> = pods.iter().filter(|pod| is_waited_for(pod, now, settings)).collect();
+pub fn drain(pods: &[Pod], deadline: Option<Timestamp>, now: Timestamp) -> Drain {
+    let waiting: Vec<&Pod> = pods.iter().filter(|pod| pod.holds_drain(now)).collect();
     let mut plan = Drain { waiting: waiting.len(), ..Drain::default() };
     let turn = waiting.iter().map(|pod| group(pod)).min();
     for pod in waiting {
@@ -49,14 +47,6 @@ pub fn drain(pods: &[Pod], deadline: Option<Timestamp>, now: Timestamp, settings
         }
     }
     plan
-}
-
-/// Whether the node's end has to wait for a pod. It does not for pods that tolerate the disrupted taint (they chose to
-/// stay), static pods, those that have ended, and those whose kubelet seems to be gone.
-fn is_waited_for(pod: &Pod, now: Timestamp, settings: &Settings) -> bool {
-    let stuck = pod.deletion_timestamp.is_some_and(|end| elapsed(end, now) > settings.stuck_pod_after);
-    let stays = first_untolerated(&[Taint::disrupted()], &pod.tolerations).is_none();
-    !pod.is_terminal() && !pod.is_owned_by_node() && !stays && !stuck
 }
 
 fn group(pod: &Pod) -> Group {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::Charge;
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{NodePatch, ObjectEvent, PodRef};
-use nodeless_model::{Instance, NodeClaim, ResourceList, StringMap};
+use nodeless_model::{Instance, Node, NodeClaim, ResourceList, StringMap};
 use std::time::Duration;
 
 /// The next record of a claim, and what to do once it is written.
@@ -143,6 +143,13 @@ pub enum LaunchResult {
         /// Whether trying again may help. Otherwise EC2 has certainly done nothing, and a person has to mend something.
         retryable: bool,
     },
+}
+
+impl Effect {
+    /// A change of a node that exists.
+    pub(crate) fn patch_node(node: &Node, patch: NodePatch) -> Self {
+        Self::PatchNode { name: node.name.clone(), uid: node.uid.clone(), patch: Box::new(patch) }
+    }
 }
 
 impl Step {

@@ -1,12 +1,13 @@
 //! From reserved to launched.
 
+use crate::begin_termination::leave;
+use crate::conditions::set_ready;
 use crate::effect::{Effect, LaunchResult, Learned, Step};
 use crate::group::{Owners, owned_by};
 use crate::observation::{NodeClassState, Observation, Seen, SeenGroup};
 use crate::settings::Settings;
-use crate::step::leave;
 use crate::time::{after, elapsed};
-use crate::unlaunched::{self, Own};
+use crate::without_instance::{self, Own};
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance, TerminationReason, condition};
 use nodeless_model::instance::{InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, OfferingFailure};
@@ -41,7 +42,7 @@ pub fn prepare(claim: &mut NodeClaim) {
     for kind in [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED] {
         claim.set_condition(kind, ConditionStatus::Unknown, "AwaitingReconciliation", "", created);
     }
-    crate::joining::set_ready(claim, created);
+    set_ready(claim, created);
 }
 
 /// Whether EC2 may have launched this group with an answer that says nothing of this claim, or never came.
@@ -106,14 +107,14 @@ fn recover(
     now: Timestamp,
     settings: &Settings,
 ) -> Step {
-    let mut left = unlaunched::left_over(claim, group);
+    let mut left = without_instance::left_over(claim, group);
     left.retain(Instance::is_alive);
     if !left.is_empty() {
         step.effects.push(Effect::Recover { instances: left });
         return step.after(RECOVER_AGAIN);
     }
     let since = claim.status.answer_lost.unwrap_or(claim.created);
-    match unlaunched::own(claim, group) {
+    match without_instance::own(claim, group) {
         Own::Ended => {
             leave(claim, seen, TerminationReason::InstanceMissing, "its instance ended before it was known", now)
         }
@@ -180,8 +181,8 @@ pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings
             }
         }
     };
-    crate::joining::set_ready(&mut step.claim, now);
-    step.events.extend(crate::step::transitions(claim, &step.claim, ""));
+    set_ready(&mut step.claim, now);
+    step.events.extend(crate::events::transitions(claim, &step.claim, ""));
     if step.claim != *claim && claim.phase != Phase::Gone {
         step.effects.push(Effect::MirrorClaim);
     }

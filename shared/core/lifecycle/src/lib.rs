@@ -14,33 +14,40 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod adopt;
+mod begin_termination;
+mod charge;
 pub mod collect;
+mod conditions;
 pub mod consistency;
 pub mod drain;
 pub mod effect;
-mod ending;
+mod events;
 pub mod group;
-mod joining;
 mod launch;
-mod leaving_charge;
+mod needs;
 pub mod observation;
+mod registration;
 pub mod registration_health;
 mod reservation;
 pub mod settings;
 mod step;
+mod termination;
 mod time;
-mod unlaunched;
+mod without_instance;
 
+pub use begin_termination::begin_termination;
+pub use charge::{charge_when_written, leaves_by_force};
 pub use collect::{Collection, World, collect};
 pub use effect::{Effect, LaunchResult, Learned, Step};
-pub use joining::stale_hashes;
+pub use events::{claim_event, transitions};
 pub use launch::{absorb, moved, prepare, result_for};
-pub use leaving_charge::{charge_when_written, leaves_by_force};
-pub use observation::{Needs, NodeClassState, Observation, Seen, SeenGroup};
+pub use needs::Needs;
+pub use observation::{NodeClassState, Observation, Seen, SeenGroup};
+pub use registration::stale_hashes;
 pub use registration_health::{Registration, RegistrationHealth};
 pub use reservation::{demoted, has_left_its_reservation};
 pub use settings::Settings;
-pub use step::{begin_termination, claim_event, step, transitions};
+pub use step::step;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use crate::group::Owners;
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
-use nodeless_model::{Instance, Node, NodeClaim, Phase, Pod};
+use nodeless_model::{Instance, Node, NodeClaim, Pod};
 
 /// Something that was read, or the reason why it was not.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub enum Seen<T> {
 
 impl<T> Default for Seen<T> {
     fn default() -> Self {
-        Self::Unknown("it was not looked at".to_owned())
+        Self::Unknown("it was not read".to_owned())
     }
 }
 
@@ -69,7 +69,7 @@ pub struct SeenGroup {
     pub owners: Owners,
 }
 
-/// What was read about one claim. What a phase does not [need](Needs) may be left unknown.
+/// What was read about one claim. What a phase does not [need](crate::Needs) may be left unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// Its EC2NodeClass.
@@ -91,52 +91,4 @@ pub struct Observation {
     /// The zonal shift away from the zone of its instance, in words, while one is in effect: then EC2 is neither asked about
     /// the instance nor to do anything with it, and the instance counts as running.
     pub zonal_shift: Option<String>,
-}
-
-/// Which parts of an [`Observation`] a step will look at, so that nothing else is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each names one independent read")]
-pub struct Needs {
-    /// The EC2NodeClass.
-    pub node_class: bool,
-    /// Whether the NodePool exists.
-    pub node_pool: bool,
-    /// The instance.
-    pub instance: bool,
-    /// The launch group.
-    pub launch_group: bool,
-    /// The nodes.
-    pub nodes: bool,
-    /// The pods on the nodes.
-    pub pods: bool,
-    /// The volumes attached to the nodes.
-    pub volume_attachments: bool,
-    /// The NodeClaim object.
-    pub mirror: bool,
-}
-
-impl Needs {
-    /// What the next step of a claim looks at.
-    ///
-    /// EC2 is asked as rarely as possible. While a node is awaited nobody asks for its instance: the sweep compares all of
-    /// them once a minute, and EC2 itself tells of one that stops.
-    #[must_use]
-    pub fn of(claim: &NodeClaim) -> Self {
-        let launched = claim.status.instance.is_some();
-        let present = !claim.phase.is_leaving();
-        Self {
-            node_class: claim.phase == Phase::Reserved,
-            node_pool: present,
-            instance: launched && !matches!(claim.phase, Phase::Launched | Phase::Gone),
-            launch_group: match claim.phase {
-                Phase::Reserved => crate::launch::answer_was_lost(claim),
-                Phase::Terminating => crate::unlaunched::may_have_an_instance(claim),
-                _ => false,
-            },
-            nodes: launched,
-            pods: launched && claim.phase == Phase::Draining,
-            volume_attachments: launched && claim.phase == Phase::Draining,
-            mirror: present,
-        }
-    }
 }

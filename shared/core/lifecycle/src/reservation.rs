@@ -2,7 +2,6 @@
 //! took them out. They run on, at the price of any other instance on demand.
 
 use crate::effect::{Effect, Step};
-use crate::joining::patch_node;
 use crate::observation::Observation;
 use nodeless_model::claim::Charge;
 use nodeless_model::object::NodePatch;
@@ -53,7 +52,7 @@ pub(crate) fn relabel(step: &mut Step, seen: &Observation) {
                 remove_labels: present.map(|key| (*key).to_owned()).collect(),
                 ..NodePatch::default()
             };
-            patch_node(node, patch)
+            Effect::patch_node(node, patch)
         })
         .collect();
     // The node comes last: what it shows, its NodeClaim shows too.

@@ -22,8 +22,6 @@ pub struct Settings {
     pub launch_settles: Duration,
     /// How old an instance without a claim must be to count as an orphan.
     pub orphan_age: Duration,
-    /// How long past the end of its grace period a pod may linger before it no longer holds up a drain.
-    pub stuck_pod_after: Duration,
 }
 
 impl Settings {
@@ -39,7 +37,6 @@ impl Settings {
             visible_after: Duration::from_mins(2),
             launch_settles: Duration::from_mins(1),
             orphan_age: Duration::from_secs(30),
-            stuck_pod_after: Duration::from_mins(1),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Arithmetic with points in time that cannot fail.
+//! Arithmetic with points in time that cannot fail, and how often something is polled.
 
 use jiff::Timestamp;
 use std::time::Duration;
@@ -11,4 +11,13 @@ pub(crate) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
 /// The moment so much later; the end of time when there is none.
 pub(crate) fn after(start: Timestamp, duration: Duration) -> Timestamp {
     start.checked_add(duration).unwrap_or(Timestamp::MAX)
+}
+
+/// How often an instance that is being terminated is looked at, as in Karpenter.
+pub(crate) const TERMINATION_POLL: Duration = Duration::from_secs(5);
+
+/// How long to wait before the next look at something that has lasted for `lasting`: an eighth of that, within bounds, since
+/// each look costs an invocation.
+pub(crate) fn poll_delay(lasting: Duration, shortest: Duration, longest: Duration) -> Duration {
+    (lasting / 8).clamp(shortest, longest)
 }

@@ -79,7 +79,7 @@ pub struct BufferShape {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum BufferError {
     /// The workload is not there.
-    #[error("{kind} {name} does not exist in namespace {namespace}; create it, or mend spec.scalableRef")]
+    #[error("{kind} {name} does not exist in namespace {namespace}; create it, or correct spec.scalableRef")]
     ScalableRefNotFound {
         /// Its kind.
         kind: String,
@@ -89,7 +89,7 @@ pub enum BufferError {
         namespace: String,
     },
     /// The PodTemplate is not there.
-    #[error("PodTemplate {name} does not exist in namespace {namespace}; create it, or mend spec.podTemplateRef")]
+    #[error("PodTemplate {name} does not exist in namespace {namespace}; create it, or correct spec.podTemplateRef")]
     PodTemplateNotFound {
         /// Its name.
         name: String,

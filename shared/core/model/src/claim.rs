@@ -168,6 +168,18 @@ impl fmt::Display for OfferingKey {
     }
 }
 
+/// How many launches of an offering may be on their way at once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaunchBudget {
+    /// The offering.
+    pub offering: OfferingKey,
+    /// How many.
+    pub size: u32,
+    /// Until when this holds; from then on it is as if nothing had been written.
+    pub until: Timestamp,
+}
+
 /// Claims of one plan with identical specs, launched by one CreateFleet call. The id is its client token. Which instance is
 /// whose is written on the record of the group before any member takes one: so every member finds the same instance however
 /// often, and by whomever, the call is repeated or its instances are looked for.

@@ -6,6 +6,30 @@ use jiff::Timestamp;
 /// The code of a launch that EC2 accepted and of which it did not tell what came of it.
 pub const LAUNCH_UNANSWERED: &str = "LaunchUnanswered";
 
+/// One thing that may be launched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaunchCandidate {
+    /// The instance type.
+    pub instance_type: String,
+    /// Its processor architecture, `amd64` or `arm64`, which decides the AMI.
+    pub architecture: String,
+    /// The labels of the type that AMI selection looks at (GPU count, accelerator count and so on), and of the
+    /// offering (kind of capacity reservation).
+    pub labels: StringMap,
+    /// The greatest number of pods, for the kubelet.
+    pub max_pods: u32,
+    /// The availability zone, by name.
+    pub zone: String,
+    /// How it is bought.
+    pub capacity_type: CapacityType,
+    /// Dollars per hour.
+    pub price: f64,
+    /// The capacity reservation, where the capacity type is `reserved`.
+    pub reservation_id: Option<String>,
+    /// Elastic fabric adapters that its nodes offer to pods.
+    pub efa_interfaces: u32,
+}
+
 /// What EC2 did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaunchOutcome {

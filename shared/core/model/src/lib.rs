@@ -1,4 +1,4 @@
-//! The plain values that every room shares: quantities, requirements, taints, pods, nodes, instance types, claims.
+//! The plain values that every crate shares: quantities, requirements, taints, pods, nodes, instance types, claims.
 //!
 //! This crate is pure. It knows no clock, no network and no Kubernetes or AWS client; it is what those speak about.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -6,9 +6,11 @@
 pub mod buffer;
 pub mod claim;
 pub mod duration;
+pub mod error;
 pub mod instance;
 pub mod instance_type;
 pub mod labels;
+pub mod launch_check;
 pub mod node;
 pub mod node_pool;
 pub mod object;
@@ -25,6 +27,7 @@ pub mod workload;
 pub use buffer::{BufferError, BufferShape, BufferSource, CapacityBuffer};
 pub use claim::{CapacityType, Condition, ConditionStatus, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
 pub use duration::{NillableDuration, ParseDurationError};
+pub use error::{ErrorKind, PortError};
 pub use instance::{Instance, InstanceState};
 pub use instance_type::{InstanceType, InstanceTypes, Offering, Overhead, Reservation};
 pub use node::Node;

@@ -2,9 +2,12 @@
 
 use crate::duration::parse_go_duration;
 use crate::requirement::{Operator, RequirementTerm};
-use crate::{LabelSelector, ResourceList, StringMap, Toleration, labels};
+use crate::{LabelSelector, ResourceList, StringMap, Taint, Toleration, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+
+/// A pod that is still there so long after its grace period has no kubelet any more that would end it.
+const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -235,6 +238,20 @@ impl Pod {
         self.owner_kind.as_deref() == Some("Node") || self.annotations.contains_key("kubernetes.io/config.mirror")
     }
 
+    /// Whether it tolerates the taint of nodes that are drained, and so chose to stay on them.
+    #[must_use]
+    pub fn tolerates_disruption(&self) -> bool {
+        self.tolerations.iter().any(|toleration| toleration.tolerates(&Taint::disrupted()))
+    }
+
+    /// Whether the end of its node has to wait for it. It does not for pods that tolerate the taint of a drain, static pods, pods
+    /// that have ended, and pods whose kubelet does not end them within a minute after their grace period.
+    #[must_use]
+    pub fn holds_drain(&self, now: Timestamp) -> bool {
+        let is_stuck = self.deletion_timestamp.is_some_and(|end| now.duration_since(end) > STUCK_AFTER);
+        !(is_stuck || self.is_terminal() || self.is_owned_by_node() || self.tolerates_disruption())
+    }
+
     /// Whether the pod asks to run on no node of a NodePool: whichever term of its node affinity is met, nodes with the label
     /// `karpenter.sh/nodepool` are excluded.
     #[must_use]
@@ -304,5 +321,26 @@ impl Pod {
     #[must_use]
     pub fn is_critical(&self) -> bool {
         matches!(self.priority_class_name.as_deref(), Some("system-cluster-critical" | "system-node-critical"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::taint::TolerationOperator;
+
+    #[test]
+    fn a_drain_does_not_wait_for_pods_that_stay() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        let plain = Pod::default();
+        assert!(plain.holds_drain(now));
+        let everything = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
+        assert!(!Pod { tolerations: vec![everything], ..plain.clone() }.holds_drain(now));
+        assert!(!Pod { owner_kind: Some("Node".into()), ..plain.clone() }.holds_drain(now));
+        assert!(!Pod { phase: PodPhase::Succeeded, ..plain.clone() }.holds_drain(now));
+        let ending =
+            |seconds| Pod { deletion_timestamp: Some(Timestamp::from_second(seconds).unwrap()), ..plain.clone() };
+        assert!(ending(940).holds_drain(now));
+        assert!(!ending(939).holds_drain(now));
     }
 }

@@ -1,7 +1,6 @@
 //! What a pod requires of a node by itself, for those who only want to look: [`crate::solve`] decides.
 
 use crate::constraints::{covers, first_repelling, hard_alternatives};
-use crate::problem::VolumeTopology;
 use crate::{ExistingNode, Reason};
 use nodeless_model::{NodePool, Pod, Requirement, Requirements, Taint, Toleration, labels};
 use std::collections::BTreeMap;
@@ -20,7 +19,7 @@ impl Admission {
     ///
     /// # Errors
     /// Why no plan can place the pod at all.
-    pub fn of(pod: &Pod, volumes: &BTreeMap<String, VolumeTopology>) -> Result<Self, Reason> {
+    pub fn of(pod: &Pod, volumes: &BTreeMap<String, Vec<Requirements>>) -> Result<Self, Reason> {
         let alternatives = hard_alternatives(pod, volumes).map_err(Reason::Pod)?;
         Ok(Self { alternatives, tolerations: pod.tolerations.clone() })
     }

@@ -1,7 +1,8 @@
 //! Which topology constraints keep pods out, in words. Worked out only for pods that found no place.
 
 use crate::assigning::{self, Prospect};
-use crate::classes::{AlternativeId, Class, Level};
+use crate::classes::{Class, Level};
+use crate::constraints::AlternativeId;
 use crate::groups::{GroupId, Kind};
 use crate::reason::{Barrier, BarrierKind, PodFault};
 use crate::topology::{ABSENT, Topology};

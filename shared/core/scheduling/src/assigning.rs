@@ -4,9 +4,10 @@
 //! the kube-scheduler would place them, by the counts alone. Nodes are filled afterwards, with pods that then differ in
 //! nothing but where they are bound for. What turns out not to fit there is taken back and tried elsewhere.
 
-use crate::classes::{AlternativeId, Class, Classes, Level};
+use crate::bin::Unit;
+use crate::classes::{Class, Classes, Level};
+use crate::constraints::AlternativeId;
 use crate::groups::{GroupId, Kind};
-use crate::packing::Unit;
 use crate::topology::{ABSENT, Domain, Standings, Target, Topology};
 use std::cmp::Ordering;
 

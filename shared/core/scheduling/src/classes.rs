@@ -1,7 +1,7 @@
 //! Pods that are alike in everything that matters, as one.
 
 use crate::Reason;
-use crate::constraints::{self, Alternative, LevelSpec};
+use crate::constraints::{self, Alternative, AlternativeId, LevelSpec};
 use crate::dense::Amounts;
 use crate::groups::{GroupId, Kind, Owned, Relations};
 use crate::problem::{Options, Problem};
@@ -11,9 +11,6 @@ use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{Pod, ResourceIndex, ResourceList, StringMap, Toleration, resources};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-
-/// The place of an [`Alternative`] in the table of all that occur.
-pub(crate) type AlternativeId = usize;
 
 /// Pods that are alike in everything that matters.
 #[derive(Debug)]
@@ -195,8 +192,13 @@ impl<'a> Classes<'a> {
             let pods = oldest_first(std::mem::take(&mut members[place]), &problem.pods);
             let example = problem.pods[pods[0]];
             let owned = &topology.groups.owned[key.relations.owned];
-            let specs =
-                constraints::levels(example, &problem.volumes, options.preferences, order.some_taint_prefers, owned);
+            let specs = constraints::levels(
+                example,
+                problem.facts.volumes,
+                options.preferences,
+                order.some_taint_prefers,
+                owned,
+            );
             let mut class = Class {
                 example,
                 requests: resources.amounts(&example.requests),

@@ -1,12 +1,15 @@
 //! What a pod asks of labels and taints, as a list of alternatives from the most to the least preferred.
 
 use crate::groups::{GroupId, Owned};
-use crate::problem::{PreferencePolicy, VolumeTopology};
+use crate::problem::PreferencePolicy;
 use crate::reason::PodFault;
 use nodeless_model::pod::Weighted;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{Pod, Requirements, Taint, TaintEffect, Toleration};
 use std::collections::BTreeMap;
+
+/// The place of an [`Alternative`] in the table of all that occur.
+pub(crate) type AlternativeId = usize;
 
 /// One way to satisfy a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -96,7 +99,7 @@ pub(crate) struct LevelSpec {
 /// is required that it has dropped.
 pub(crate) fn levels(
     pod: &Pod,
-    volumes: &BTreeMap<String, VolumeTopology>,
+    volumes: &BTreeMap<String, Vec<Requirements>>,
     preferences: PreferencePolicy,
     some_taint_prefers: bool,
     owned: &Owned,
@@ -158,7 +161,7 @@ impl GivenUp {
 /// What a pod requires of its node's labels, its volumes included.
 pub(crate) fn hard_alternatives(
     pod: &Pod,
-    volumes: &BTreeMap<String, VolumeTopology>,
+    volumes: &BTreeMap<String, Vec<Requirements>>,
 ) -> Result<Vec<Requirements>, PodFault> {
     refuse_unsupported(pod)?;
     with_volumes(pod, required_alternatives(pod)?, volumes)
@@ -186,16 +189,15 @@ fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
 fn with_volumes(
     pod: &Pod,
     mut required: Vec<Requirements>,
-    volumes: &BTreeMap<String, VolumeTopology>,
+    volumes: &BTreeMap<String, Vec<Requirements>>,
 ) -> Result<Vec<Requirements>, PodFault> {
     for volume in &pod.volume_claims {
         let key = format!("{}/{}", pod.namespace, volume.claim_name);
-        let topology = volumes.get(&key).ok_or(PodFault::UnknownVolume { claim: key })?;
-        if topology.alternatives.is_empty() {
+        let alternatives = volumes.get(&key).ok_or(PodFault::UnknownVolume { claim: key })?;
+        if alternatives.is_empty() {
             continue;
         }
-        required = topology
-            .alternatives
+        required = alternatives
             .iter()
             .flat_map(|place| required.iter().filter(|one| one.intersects(place)).map(|one| one.with(place)))
             .collect();

@@ -35,3 +35,14 @@ pub(crate) fn add(sum: &mut [i64], more: &[i64], times: u32) {
         *sum = sum.saturating_add(more.saturating_mul(i64::from(times)));
     }
 }
+
+/// The greatest share of the room that the requests take, over all resources.
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+pub(crate) fn dominant_share(requests: &[i64], room: &[i64]) -> f64 {
+    requests
+        .iter()
+        .zip(room)
+        .filter(|(asked, room)| **asked > 0 && **room > 0)
+        .map(|(asked, room)| *asked as f64 / *room as f64)
+        .fold(0.0, f64::max)
+}

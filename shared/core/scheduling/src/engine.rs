@@ -5,10 +5,12 @@ mod learned;
 mod nodes;
 mod outcome;
 
-use crate::classes::{AlternativeId, Classes, Order};
+use crate::bin::{Bin, Context, Unit};
+use crate::classes::{Classes, Order};
+use crate::constraints::AlternativeId;
 use crate::groups::{GroupId, Groups, Kind};
 use crate::joining;
-use crate::packing::{self, Bin, Context, Unit};
+use crate::packing;
 use crate::pools::{self, Pool};
 use crate::problem::{Options, PoolOffer, PreferencePolicy, Problem};
 use crate::reservations::Reservations;

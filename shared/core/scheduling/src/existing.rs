@@ -1,34 +1,10 @@
 //! Nodes that exist or are on their way, as places for pods.
 
 use crate::daemons;
+use crate::problem::ExistingNode;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, Requirements, ResourceList, Taint, labels};
 use std::fmt;
-
-/// A node that exists or is on its way, with what is left of it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ExistingNode {
-    /// The Node's name, or the NodeClaim's while there is no Node.
-    pub name: String,
-    /// The NodeClaim, if it is ours.
-    pub node_claim: Option<String>,
-    /// The NodePool, if it is ours.
-    pub node_pool: Option<String>,
-    /// Whether it has been ready for pods. Others are filled after these.
-    pub initialized: bool,
-    /// Its labels. As long as a claim is not launched a label may have several values; then a pod goes there only if
-    /// each of them would do.
-    pub requirements: Requirements,
-    /// The taints that pods have to tolerate.
-    pub taints: Vec<Taint>,
-    /// What is left for further pods: less than nothing where more is taken than there is.
-    pub available: ResourceList,
-    /// Host ports that are taken.
-    pub host_ports: Vec<HostPort>,
-    /// The pods that it was launched for, `namespace/name`. Those that wait still go there first, and others do not take
-    /// their room: packing them anew could leave some over.
-    pub nominated: Vec<String>,
-}
 
 /// Why a node is no place for pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,8 @@
 //! Why a class of pods found no place. Worked out only for pods that found none.
 
-use crate::classes::{AlternativeId, Class, Classes};
+use crate::classes::{Class, Classes};
 use crate::constraints::Alternative;
+use crate::constraints::AlternativeId;
 use crate::dense;
 use crate::limits::{Limit, Limits};
 use crate::pools::{self, Choice, Pool, PoolType};

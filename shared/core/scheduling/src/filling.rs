@@ -4,10 +4,11 @@
 //! by size. A node takes what is most like the room that is left on it, the largest that fits first: so its resources run
 //! out together, and small pods are kept for the gaps.
 
-use crate::classes::{AlternativeId, Class, Classes};
+use crate::bin::{Bin, Context, Unit};
+use crate::classes::{Class, Classes};
+use crate::constraints::AlternativeId;
 use crate::dense;
 use crate::groups::GroupId;
-use crate::packing::{Bin, Context, Unit};
 use crate::pools::{BASE, Pool, SetId};
 use crate::topology::Topology;
 use nodeless_model::pod::HostPort;

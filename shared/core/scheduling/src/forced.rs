@@ -1,9 +1,9 @@
 //! How many nodes topology forces, whatever they cost.
 
+use crate::bin::{Context, Unit};
 use crate::classes::Class;
 use crate::filling::Demand;
 use crate::groups::{GroupId, Kind};
-use crate::packing::{Context, Unit};
 use crate::topology::Topology;
 use std::collections::HashMap;
 

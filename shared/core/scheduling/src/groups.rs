@@ -5,7 +5,7 @@
 
 mod terms;
 
-use crate::problem::Problem;
+use crate::problem::{ClusterFacts, Problem};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{LabelSelector, Pod, StringMap, Toleration};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -101,7 +101,7 @@ pub(crate) struct Groups<'a> {
     by_label: HashMap<(String, String), Vec<GroupId>>,
     /// Those whose selectors ask for no pair.
     by_none: Vec<GroupId>,
-    namespaces: BTreeMap<String, StringMap>,
+    facts: ClusterFacts<'a>,
     signatures: HashMap<(&'a str, &'a StringMap), usize>,
     signature_ids: HashMap<Vec<GroupId>, usize>,
     bound: HashMap<Terms<'a>, Vec<GroupId>>,
@@ -128,7 +128,7 @@ impl<'a> Groups<'a> {
         groups.list = list;
         let owned: Vec<Owned> = found.iter().map(|owned| owned.map(id)).collect();
         groups.bound = bound.into_iter().map(|(terms, owned)| (terms, owned.map(id).required)).collect();
-        groups.namespaces.clone_from(&problem.namespaces);
+        groups.facts = problem.facts;
         groups.index();
         let different: BTreeSet<&Owned> = owned.iter().collect();
         groups.owned.extend(different.iter().map(|owned| (*owned).clone()));
@@ -203,7 +203,7 @@ impl<'a> Groups<'a> {
 
     fn namespace_matches(&self, group: &Group, namespace: &str) -> bool {
         let Some(selector) = &group.namespace_selector else { return false };
-        match self.namespaces.get(namespace) {
+        match self.facts.namespaces.get(namespace) {
             Some(labels) => selector.matches(labels),
             // The label that every namespace has.
             None => selector.matches(&StringMap::from([(NAMESPACE_NAME.to_owned(), namespace.to_owned())])),

@@ -1,8 +1,8 @@
 //! Pods that join nodes which are to be launched anyway.
 
-use crate::classes::AlternativeId;
+use crate::bin::{Bin, Context, Unit, holding};
+use crate::constraints::AlternativeId;
 use crate::dense;
-use crate::packing::{Bin, Context, Unit, holding};
 use crate::pools::{Pool, SetId};
 use crate::topology::Topology;
 

@@ -1,7 +1,7 @@
 //! From a filled node to a launch: which instance types may stand in, and what that takes of the limits.
 
+use crate::bin::{Bin, standing_in};
 use crate::limits::Share;
-use crate::packing::{Bin, standing_in};
 use crate::pools::{Choice, Pool};
 use crate::problem::{MinValuesPolicy, Options};
 use crate::reservations;

@@ -23,6 +23,7 @@
 mod admission;
 mod against;
 mod assigning;
+mod bin;
 mod bonds;
 mod classes;
 mod constraints;
@@ -60,11 +61,12 @@ mod work;
 pub use admission::Admission;
 pub use bonds::{Bond, bonds};
 pub use engine::{Prepared, solve};
-pub use existing::{Excluded, ExistingNode, existing_node};
+pub use existing::{Excluded, existing_node};
 pub use new_nodes::NewNode;
 pub use preferences::{HeldPod, held_preferences};
 pub use problem::{
-    BoundPods, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem, UnknownPolicy, VolumeTopology,
+    BoundPods, ClusterFacts, ExistingNode, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem,
+    UnknownPolicy,
 };
 pub use reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
 pub use ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};

@@ -4,8 +4,9 @@
 //! both, the one takes the place of the two. Nodes that are full are left apart, however cheap one large machine for all
 //! of them would be: losing it would hurt more.
 
+use crate::bin::{Bin, Context, NODE, holding, least_share};
 use crate::dense;
-use crate::packing::{Bin, Context, NODE, dominant_share, holding, least_share};
+use crate::dense::dominant_share;
 use crate::pools::Pool;
 use crate::topology::Topology;
 

@@ -3,11 +3,9 @@
 mod types;
 
 use crate::admission::new_node_requirements;
-use crate::classes::AlternativeId;
-use crate::constraints::Alternative;
+use crate::constraints::{Alternative, AlternativeId};
 use crate::dense;
 use crate::limits::{Limits, Share};
-use crate::packing;
 use crate::problem::{Options, PoolOffer};
 use crate::reason::Cause;
 use crate::reservations::Reservations;
@@ -108,6 +106,19 @@ impl NodeSet {
     pub(crate) fn choice(&self, kind: usize) -> Option<&Choice> {
         self.offer.by_type[kind].map(|place| &self.offer.choices[place])
     }
+}
+
+/// What a pod would cost if nodes could be bought in slices; `None` when no instance type holds it.
+fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
+    let offer = &pool.set(set).offer;
+    // Types that are no shapes have no more room for no less.
+    offer
+        .shapes
+        .iter()
+        .map(|place| &offer.choices[*place])
+        .filter(|choice| dense::fits(requests, &pool.types[choice.kind].room))
+        .map(|choice| choice.price * dense::dominant_share(requests, &pool.types[choice.kind].room))
+        .min_by(f64::total_cmp)
 }
 
 /// Why a NodePool launches nothing at all.
@@ -401,7 +412,7 @@ impl<'a> Pool<'a> {
         if let Some(known) = self.worths.get(&key) {
             return *known;
         }
-        let worth = packing::worth(self, set, requests);
+        let worth = worth(self, set, requests);
         self.worths.insert(key, worth);
         worth
     }

@@ -6,12 +6,12 @@
 
 use crate::constraints::covers;
 use crate::groups::{Group, GroupId, Groups, Kind};
-use crate::problem::{BoundPods, Problem};
+use crate::problem::{BoundPods, ClusterFacts, Problem};
 use crate::topology::counts_node;
 use nodeless_model::pod::Weighted;
-use nodeless_model::{Pod, Requirements, StringMap, labels};
+use nodeless_model::{Pod, Requirements, labels};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// A pod as it would be if the preferences that are met where it runs were required.
 #[derive(Clone, Debug)]
@@ -25,15 +25,15 @@ pub struct HeldPod {
 }
 
 /// All pods with preferences that are met where they run, as if these were required. `running` has all nodes that exist;
-/// `namespaces` is as in [`Problem::namespaces`].
+/// `facts` is as in [`Problem::facts`].
 ///
 /// Met is a `ScheduleAnyway` spread whose skew the pod's domain keeps, preferred pod affinity with a counted pod in the
 /// domain, preferred pod anti-affinity without one, and a preferred node affinity term that the node matches. Taints with
 /// `PreferNoSchedule` are no matter of the pod alone and are left out.
 #[must_use]
-pub fn held_preferences(running: &[BoundPods<'_>], namespaces: &BTreeMap<String, StringMap>) -> Vec<HeldPod> {
+pub fn held_preferences(running: &[BoundPods<'_>], facts: ClusterFacts<'_>) -> Vec<HeldPod> {
     let mut with_preferences: Vec<(usize, usize)> = Vec::new();
-    let mut problem = Problem { namespaces: namespaces.clone(), ..Problem::default() };
+    let mut problem = Problem { facts, ..Problem::default() };
     for (node, bound) in running.iter().enumerate() {
         for (place, pod) in bound.pods.iter().enumerate().filter(|(_, pod)| pod.is_active() && has_preferences(pod)) {
             with_preferences.push((node, place));
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
     use nodeless_model::requirement::RequirementTerm;
-    use nodeless_model::{LabelSelector, Operator};
+    use nodeless_model::{LabelSelector, Operator, StringMap};
 
     fn labelled(key: &str, value: &str) -> StringMap {
         StringMap::from([(key.into(), value.into())])
@@ -267,7 +267,7 @@ mod tests {
             .iter()
             .map(|(name, labels, pods)| BoundPods { name, labels, taints: &[], pods: pods.to_vec() })
             .collect();
-        held_preferences(&running, &BTreeMap::new())
+        held_preferences(&running, ClusterFacts::default())
     }
 
     #[test]

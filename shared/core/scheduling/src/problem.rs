@@ -1,8 +1,8 @@
 //! What a plan is made from.
 
-use crate::ExistingNode;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::{DaemonSet, InstanceTypes, Node, NodePool, Pod, Requirements, StringMap, Taint};
+use nodeless_model::pod::HostPort;
+use nodeless_model::{DaemonSet, InstanceTypes, Node, NodePool, Pod, Requirements, ResourceList, StringMap, Taint};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -18,21 +18,66 @@ pub struct Problem<'a> {
     pub node_pools: Vec<PoolOffer<'a>>,
     /// All DaemonSets: they take their share of every node that they would run on.
     pub daemon_sets: &'a [DaemonSet],
-    /// Where the volumes of pods can be used, by `namespace/claim`. A pod that mounts a claim which is not listed here
-    /// is refused, because nobody knows which zone it has to go to.
-    pub volumes: BTreeMap<String, VolumeTopology>,
-    /// The CSI drivers of volumes, by `namespace/claim`, those of running pods too. A volume in-tree counts for the driver
-    /// that has taken over from it.
-    pub volume_drivers: BTreeMap<String, String>,
-    /// How many volumes of each driver a node attaches at the most, as its CSINode says, by the Node's name. Nodes that
-    /// are missing have no limit, and nor have new ones: nobody knows it before they are there.
-    pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
     /// The pods that run, by node, on every Node of the cluster, also those that take no further pods and those without
     /// pods: topology constraints count them. Pods that are in `pods` too do not count.
     pub bound_pods: Vec<BoundPods<'a>>,
+    /// Volumes and namespaces.
+    pub facts: ClusterFacts<'a>,
+}
+
+/// What is known of volumes and namespaces, which pods refer to by name. All of it is borrowed, so a copy costs nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterFacts<'a> {
+    /// Where the volumes of pods can be used, by `namespace/claim`: on nodes that meet any of the listed alternatives, which
+    /// are the terms of the PersistentVolume's node affinity or the allowed topologies of its StorageClass. An empty list
+    /// means any node. A pod with a claim that is missing here is not scheduled, because the zone of its volume is unknown.
+    pub volumes: &'a BTreeMap<String, Vec<Requirements>>,
+    /// The CSI drivers of volumes, by `namespace/claim`, those of running pods included. An in-tree volume counts for the
+    /// driver that it is migrated to.
+    pub volume_drivers: &'a BTreeMap<String, String>,
+    /// How many volumes of each driver a node can attach, as its CSINode reports, by the Node's name. Nodes that are missing
+    /// have no limit. New nodes have none either: it is unknown until their CSINode exists.
+    pub volume_limits: &'a BTreeMap<String, BTreeMap<String, u32>>,
     /// The labels of namespaces, by name, for constraints that select namespaces. One that is missing counts as having
-    /// only `kubernetes.io/metadata.name`, which Kubernetes gives every namespace.
-    pub namespaces: BTreeMap<String, StringMap>,
+    /// only `kubernetes.io/metadata.name`, which Kubernetes sets on every namespace.
+    pub namespaces: &'a BTreeMap<String, StringMap>,
+}
+
+impl Default for ClusterFacts<'_> {
+    /// No volumes and no labels of namespaces.
+    fn default() -> Self {
+        Self {
+            volumes: const { &BTreeMap::new() },
+            volume_drivers: const { &BTreeMap::new() },
+            volume_limits: const { &BTreeMap::new() },
+            namespaces: const { &BTreeMap::new() },
+        }
+    }
+}
+
+/// A node that exists or is on its way, with what is left of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExistingNode {
+    /// The Node's name, or the NodeClaim's while there is no Node.
+    pub name: String,
+    /// The NodeClaim, if it is ours.
+    pub node_claim: Option<String>,
+    /// The NodePool, if it is ours.
+    pub node_pool: Option<String>,
+    /// Whether it has been ready for pods. Others are filled after these.
+    pub initialized: bool,
+    /// Its labels. As long as a claim is not launched a label may have several values; then a pod goes there only if
+    /// each of them would do.
+    pub requirements: Requirements,
+    /// The taints that pods have to tolerate.
+    pub taints: Vec<Taint>,
+    /// What is left for further pods: less than nothing where more is taken than there is.
+    pub available: ResourceList,
+    /// Host ports that are taken.
+    pub host_ports: Vec<HostPort>,
+    /// The pods that it was launched for, `namespace/name`. Those that wait still go there first, and others do not take
+    /// their room: packing them anew could leave some over.
+    pub nominated: Vec<String>,
 }
 
 /// The pods that are bound to a node.
@@ -65,13 +110,6 @@ pub struct PoolOffer<'a> {
     pub instance_types: InstanceTypes,
     /// What its nodes and claims use of its limits already.
     pub usage: PoolUsage,
-}
-
-/// Where a volume can be used: on nodes that meet any of these. An empty list means anywhere.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VolumeTopology {
-    /// The alternatives: the terms of the PersistentVolume's node affinity, or of its StorageClass's allowed topologies.
-    pub alternatives: Vec<Requirements>,
 }
 
 /// How a plan is made.

@@ -203,10 +203,10 @@ impl fmt::Display for Reason {
             Self::Pod(fault) => fault.fmt(f),
             Self::NoNodePools => f.write_str("there is no NodePool; create one"),
             Self::NotExplained => f.write_str(
-                "it fits nowhere; too many other kinds of pods fit nowhere either to tell why for each of them",
+                "it cannot be scheduled; the reason was not determined, because too many kinds of pods cannot be scheduled",
             ),
             Self::OutOfWork => {
-                f.write_str("the plan reached its limit of work before it looked at the pod; the next plan goes on")
+                f.write_str("the plan reached its work limit before it evaluated the pod; the next plan continues with it")
             }
             Self::NodePool { node_pool, cause } => write!(f, "NodePool {node_pool}: {cause}"),
         }
@@ -232,7 +232,7 @@ impl fmt::Display for PodFault {
                 Ok(())
             }
             Self::NoDomain { topology_key } => {
-                write!(f, "no node has or can get label {topology_key}, over which it has topology constraints")
+                write!(f, "no node has or can have label {topology_key} of its topology constraints")
             }
             Self::MatchFields => f.write_str("node affinity with matchFields is not supported; use matchExpressions"),
             Self::EmptyAffinity => f.write_str("its required node affinity has no conditions, so it matches no node"),
@@ -252,21 +252,21 @@ impl fmt::Display for Barrier {
                 let counts = counts.collect::<Vec<_>>().join(", ");
                 write!(
                     f,
-                    "topology spread over {key} allows a skew of {max_skew}: {counts}, the emptiest domain {least}"
+                    "topology spread over {key} allows a skew of {max_skew}: {counts}, the domain with the fewest pods has {least}"
                 )
             }
             BarrierKind::Affinity if self.domains.is_empty() => {
-                write!(f, "pod affinity over {key}: no node with room runs a pod that it selects")
+                write!(f, "pod affinity over {key}: no node with free capacity runs a pod that it selects")
             }
             BarrierKind::Affinity => write!(f, "pod affinity over {key}: no pod that it selects is in {names}"),
             BarrierKind::AntiAffinity if self.domains.is_empty() => {
-                write!(f, "pod anti-affinity over {key}: every node with room runs a pod that it selects")
+                write!(f, "pod anti-affinity over {key}: every node with free capacity runs a pod that it selects")
             }
             BarrierKind::AntiAffinity => {
                 write!(f, "pod anti-affinity over {key}: pods that it selects are in {names}")
             }
             BarrierKind::AntiAffinityOfOthers => {
-                write!(f, "pod anti-affinity over {key} of pods in {names} keeps it away")
+                write!(f, "pod anti-affinity over {key} of pods in {names} excludes it")
             }
         }
     }
@@ -323,7 +323,7 @@ impl fmt::Display for Cause {
                 "limit of {limit} dollars per hour reached: {used:.4} used, and a new node that fits costs up to \
                  {least_charge:.4} in the dearest zone where it may be launched"
             ),
-            Self::Limits => f.write_str("no instance type that fits keeps all limits at once"),
+            Self::Limits => f.write_str("no instance type that fits is within all limits"),
         }
     }
 }

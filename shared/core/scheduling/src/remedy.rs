@@ -31,7 +31,7 @@ impl PodFault {
             Self::NoDomain { topology_key } => {
                 format!("give nodes label {topology_key}: in a NodePool's template, with the values as a requirement")
             }
-            Self::MatchFields | Self::EmptyAffinity => "say with matchExpressions which nodes are meant".to_owned(),
+            Self::MatchFields | Self::EmptyAffinity => "select nodes with matchExpressions".to_owned(),
             Self::Requirements { .. } => "correct the node selector or the node affinity".to_owned(),
             Self::NegativeRequest { resource } => format!("request {resource} of zero or more"),
         })
@@ -45,7 +45,7 @@ impl Barrier {
             BarrierKind::Spread { least, .. } => {
                 let fewest = self.domains.iter().map(|(_, count)| *count).min()?;
                 format!(
-                    "raise maxSkew over {key} to {}, or make room in the emptiest domain",
+                    "raise maxSkew over {key} to {}, or free capacity in the domain with the fewest pods",
                     (fewest + 1).saturating_sub(least)
                 )
             }
@@ -68,7 +68,7 @@ impl Cause {
             Self::Deleting => return None,
             Self::Static => format!("raise replicas of NodePool {node_pool}, or use one without replicas"),
             Self::NoInstanceTypes => format!("widen the requirements of NodePool {node_pool}"),
-            Self::Taint(taint) => format!("let the pod tolerate {taint}"),
+            Self::Taint(taint) => format!("add a toleration for {taint} to the pod"),
             Self::UndefinedLabel { key, .. } => {
                 format!("define label {key} in the template of NodePool {node_pool}, or do not require it")
             }
@@ -88,7 +88,7 @@ impl Cause {
             }
             Self::NoOffering { .. } => {
                 format!(
-                    "allow more zones, capacity types or instance types in NodePool {node_pool}; else it is tried again"
+                    "allow more zones, capacity types or instance types in NodePool {node_pool}; the launch is retried"
                 )
             }
             Self::HostPort { port } => format!("use another host port than {port}"),

@@ -1,10 +1,10 @@
 //! One node for given pods, whatever else could be done with them.
 
+use crate::bin::{Bin, holding, least_share};
 use crate::classes::{Classes, Order};
 use crate::engine::Prepared;
 use crate::groups::Groups;
 use crate::launch;
-use crate::packing::{Bin, holding, least_share};
 use crate::pools::Pool;
 use crate::problem::{Options, PoolOffer, PreferencePolicy, Problem};
 use crate::solution::Launch;

@@ -5,10 +5,11 @@
 //! for the worth of what it holds has a bound, and shapes whose bound is no better than what is found already need not be
 //! filled to see.
 
+use crate::bin::{Context, NODE, Unit};
 use crate::dense;
+use crate::dense::dominant_share;
 use crate::filling::Demand;
 use crate::forced::Forced;
-use crate::packing::{Context, NODE, Unit, dominant_share};
 use crate::pools::{BASE, Choice, Pool, SetId};
 use crate::values::{self, Column, Values};
 use std::collections::HashMap;

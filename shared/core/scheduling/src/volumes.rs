@@ -15,7 +15,7 @@ pub(crate) struct AttachedVolumes {
 impl AttachedVolumes {
     /// The limits of a node, with what its pods have attached.
     pub(crate) fn of(problem: &Problem<'_>, node: &str, pods: &[&Pod]) -> Self {
-        let limits = problem.volume_limits.get(node).cloned().unwrap_or_default();
+        let limits = problem.facts.volume_limits.get(node).cloned().unwrap_or_default();
         let mut volumes = Self { limits, attached: BTreeSet::new() };
         if !volumes.limits.is_empty() {
             for pod in pods.iter().filter(|pod| !pod.is_terminal()) {
@@ -49,6 +49,6 @@ impl AttachedVolumes {
 fn claims(problem: &Problem<'_>, pod: &Pod) -> impl Iterator<Item = (String, String)> {
     pod.volume_claims.iter().filter_map(|volume| {
         let claim = format!("{}/{}", pod.namespace, volume.claim_name);
-        Some((problem.volume_drivers.get(&claim)?.clone(), claim))
+        Some((problem.facts.volume_drivers.get(&claim)?.clone(), claim))
     })
 }

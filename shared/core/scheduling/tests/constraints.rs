@@ -5,7 +5,8 @@ mod support;
 
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
 use nodeless_model::*;
-use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy, Problem, VolumeTopology};
+use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy, Problem};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use support::*;
 
@@ -362,7 +363,8 @@ fn volumes_bind_to_their_zone() {
         ["the topology of persistent volume claim default/data is not known, so no zone can be chosen"]
     );
     let zone = Requirements::from([(labels::ZONE, Requirement::one_of(["us-east-1b"]))]);
-    problem.volumes.insert("default/data".into(), VolumeTopology { alternatives: vec![zone] });
+    let volumes = BTreeMap::from([("default/data".to_owned(), vec![zone])]);
+    problem.facts.volumes = &volumes;
     assert_eq!(solve_checked(&problem).launches[0].offering.zone, "us-east-1b");
 }
 
@@ -496,15 +498,14 @@ fn volumes_have_alternatives_and_have_to_agree() {
         (vec!["only-b", "c-or-a"], None),
     ] {
         let pods = mounting(&claims);
+        let volumes = BTreeMap::from([
+            ("default/anywhere".to_owned(), vec![]),
+            ("default/b-or-c".to_owned(), vec![zone(&["us-east-1b"]), zone(&["us-east-1c"])]),
+            ("default/c-or-a".to_owned(), vec![zone(&["us-east-1c", "us-east-1a"])]),
+            ("default/only-b".to_owned(), vec![zone(&["us-east-1b"])]),
+        ]);
         let mut problem = problem(&pods, &pools);
-        for (claim, alternatives) in [
-            ("anywhere", vec![]),
-            ("b-or-c", vec![zone(&["us-east-1b"]), zone(&["us-east-1c"])]),
-            ("c-or-a", vec![zone(&["us-east-1c", "us-east-1a"])]),
-            ("only-b", vec![zone(&["us-east-1b"])]),
-        ] {
-            problem.volumes.insert(format!("default/{claim}"), VolumeTopology { alternatives });
-        }
+        problem.facts.volumes = &volumes;
         let solution = solve_checked(&problem);
         assert_eq!(solution.launches.first().map(|launch| launch.offering.zone.as_str()), expected, "{claims:?}");
         if expected.is_none() {

@@ -5,7 +5,8 @@ mod support;
 
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus};
 use nodeless_model::*;
-use nodeless_scheduling::{Excluded, ExistingNode, Problem, existing_node};
+use nodeless_scheduling::{ClusterFacts, Excluded, ExistingNode, Problem, existing_node};
+use std::collections::BTreeMap;
 use support::*;
 
 fn node(name: &str, cpu: i64) -> Node {
@@ -234,17 +235,20 @@ fn a_node_attaches_no_more_volumes_than_its_drivers_allow() {
         ("no volume", vec![pod("plain", 100, 128)], 0, 1),
     ] {
         let bound = [&running];
-        let mut problem = Problem {
+        let claims = || ["shared", "own", "c-1", "c-2", "files"].into_iter();
+        let driver = |claim| if claim == "files" { "efs.csi.aws.com" } else { "ebs.csi.aws.com" };
+        let facts = ClusterFacts {
+            volumes: &claims().map(|claim| (format!("default/{claim}"), Vec::new())).collect(),
+            volume_drivers: &claims().map(|claim| (format!("default/{claim}"), driver(claim).to_owned())).collect(),
+            volume_limits: &BTreeMap::from([("a".to_owned(), [("ebs.csi.aws.com".to_owned(), limit)].into())]),
+            ..ClusterFacts::default()
+        };
+        let problem = Problem {
             nodes: vec![existing_node(Some(&here), None, &bound, &[]).unwrap()],
             bound_pods: vec![nodeless_scheduling::BoundPods::on(&here, bound.to_vec())],
+            facts,
             ..problem(&pods, &pools)
         };
-        for claim in ["shared", "own", "c-1", "c-2", "files"] {
-            let driver = if claim == "files" { "efs.csi.aws.com" } else { "ebs.csi.aws.com" };
-            problem.volume_drivers.insert(format!("default/{claim}"), driver.into());
-            problem.volumes.insert(format!("default/{claim}"), nodeless_scheduling::VolumeTopology::default());
-        }
-        problem.volume_limits.insert("a".into(), [("ebs.csi.aws.com".to_owned(), limit)].into());
         let solution = solve_checked(&problem);
         assert_eq!((solution.placements.len(), solution.unschedulable.len()), (placed, 0), "{what}");
     }

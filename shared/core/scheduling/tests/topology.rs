@@ -168,7 +168,7 @@ fn domains_that_the_pod_cannot_use_do_not_count_unless_it_says_so() {
             assert_eq!(
                 solution.unschedulable[0].reasons[0].to_string(),
                 "topology spread over topology.kubernetes.io/zone allows a skew of 1: us-east-1a has 1, us-east-1b has \
-                 1, the emptiest domain 0"
+                 1, the domain with the fewest pods has 0"
             );
         }
     }
@@ -226,7 +226,7 @@ fn zones_that_only_a_tainted_pool_offers_count_unless_the_pod_honours_taints() {
             assert_eq!(
                 left.reasons[0].to_string(),
                 "topology spread over topology.kubernetes.io/zone allows a skew of 1: us-east-1a has 1, us-east-1b has \
-                 1, the emptiest domain 0",
+                 1, the domain with the fewest pods has 0",
                 "{what}"
             );
         }
@@ -304,7 +304,7 @@ fn too_few_domains_count_as_an_empty_one() {
     assert_eq!(
         solution.unschedulable[0].reasons[0].to_string(),
         "topology spread over topology.kubernetes.io/zone allows a skew of 1: us-east-1a has 1, us-east-1b has 1, \
-         us-east-1c has 1, the emptiest domain 0"
+         us-east-1c has 1, the domain with the fewest pods has 0"
     );
 }
 
@@ -350,7 +350,7 @@ fn other_keys_are_domains_too() {
     let problem = Problem { pods: pods.iter().collect(), ..problem };
     assert_eq!(
         reasons(&solve_checked(&problem)),
-        ["no node has or can get label rack, over which it has topology constraints"]
+        ["no node has or can have label rack of its topology constraints"]
     );
 }
 
@@ -405,7 +405,7 @@ fn affinity_over_hosts_makes_room_for_all() {
     let alone = many(1, "web", |pod| pod.required_pod_affinity = vec![near(labels::HOSTNAME, "db")]);
     assert_eq!(
         reasons(&solve_checked(&problem(&alone, &pools))),
-        ["pod affinity over kubernetes.io/hostname: no node with room runs a pod that it selects"]
+        ["pod affinity over kubernetes.io/hostname: no node with free capacity runs a pod that it selects"]
     );
 }
 
@@ -460,7 +460,7 @@ fn others_keep_away_from_pods_that_want_to_be_alone() {
     assert_eq!(
         reasons(&solve_checked(&nowhere)),
         [
-            "pod anti-affinity over topology.kubernetes.io/zone of pods in us-east-1a, us-east-1b, us-east-1c keeps it away"
+            "pod anti-affinity over topology.kubernetes.io/zone of pods in us-east-1a, us-east-1b, us-east-1c excludes it"
         ]
     );
     // Planned in the same round, before or after the others.
@@ -501,8 +501,9 @@ fn selectors_reach_into_the_namespaces_that_they_name() {
             let (namespaces, namespace_selector) = (namespaces.clone(), namespace_selector.clone());
             pod.required_pod_affinity = vec![PodAffinityTerm { namespaces, namespace_selector, ..term }];
         });
+        let namespaces = BTreeMap::from([("data".to_owned(), StringMap::from([("team".into(), "a".into())]))]);
         let mut problem = cluster(problem(&pods, &pools), &nodes);
-        problem.namespaces.insert("data".into(), StringMap::from([("team".into(), "a".into())]));
+        problem.facts.namespaces = &namespaces;
         assert_eq!(solve_checked(&problem).launches.len() == 1, found, "{what}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Reader`] takes whatever `kubectl get … -o yaml` or `-o json` prints, and manifests as people write them: documents of
 //! YAML and JSON in any mix, objects and Lists, in any order. [`Reader::finish`] gives a [`Snapshot`]: the same
-//! [`ClusterView`](nodeless_ports::cluster::ClusterView) that an API server gives, so that a plan made from files goes the
+//! [`ClusterView`](nodeless_api::view::ClusterView) that an API server gives, so that a plan made from files goes the
 //! way of every other plan.
 //!
 //! What is missing is what an API server or admission would fill in (namespace, priority, allocatable); what is faulty is

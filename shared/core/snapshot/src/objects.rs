@@ -6,9 +6,9 @@ use crate::documents::Body;
 use crate::fault::Place;
 use jiff::Timestamp;
 use nodeless_api::convert::ConvertError;
+use nodeless_api::view::SYSTEM_NAMESPACE;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
 use nodeless_model as model;
-use nodeless_ports::cluster::SYSTEM_NAMESPACE;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

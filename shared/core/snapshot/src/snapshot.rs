@@ -5,12 +5,12 @@ use crate::fault::Fault;
 use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
 use nodeless_api::convert::volumes::Storage;
+use nodeless_api::view::{BufferView, ClusterView, InvalidObject};
 use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
     BufferError, BufferShape, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget,
 };
-use nodeless_ports::cluster::{BufferView, ClusterView, InvalidObject};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

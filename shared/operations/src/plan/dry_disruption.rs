@@ -16,7 +16,7 @@ use super::told::OnBoth;
 use crate::names::Names;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_disruption::repair::Unhealthy;
-use nodeless_disruption::{Candidate, Command, Kept, KeptReason, Options, StaticChange, Story, story};
+use nodeless_disruption::{Candidate, Command, Kept, KeptReason, NodeDetails, Options, StaticChange, node_details};
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::{Charge, LaunchedInstance, Termination, TerminationReason};
 use nodeless_model::object::ObjectEvent;
@@ -102,7 +102,7 @@ impl DryRun {
 
     /// All that is known about a node, with these commands under way.
     #[must_use]
-    pub fn story(&self, node: &str, commands: &[Command], solution: &Solution) -> Option<Story> {
+    pub fn node_details(&self, node: &str, commands: &[Command], solution: &Solution) -> Option<NodeDetails> {
         // A node's own command would hide what is known of it.
         let others = commands.iter().filter(|command| !command.candidates.iter().any(|one| one.node == node));
         let records = others.cloned().map(CommandRecord::propose).collect();
@@ -113,7 +113,7 @@ impl DryRun {
         let facts = Facts { judged: &rounds.judged, commands: &rounds.commands, ..self.facts() };
         let situation = self.found(facts);
         let cluster = input(&situation, facts.judged, &facts.commands.records, None);
-        story(&cluster, node, self.snapshot.now, &self.options())
+        node_details(&cluster, node, self.snapshot.now, &self.options())
     }
 
     /// The instances of the nodes that have one, by the name of the node.

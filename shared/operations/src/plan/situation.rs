@@ -7,7 +7,7 @@ use nodeless_model::claim::condition;
 use nodeless_model::{Node, NodeClaim, Phase, Pod};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
-use nodeless_scheduling::{BoundPods, Problem, VolumeTopology, existing_node};
+use nodeless_scheduling::{BoundPods, ClusterFacts, Problem, existing_node};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// For how long a node that registered may be missing from the view: the next heartbeats read it anew.
@@ -128,10 +128,7 @@ impl<'a> Situation<'a> {
                 .collect(),
             node_pools: judged.iter().map(Judged::offer).collect(),
             daemon_sets: &self.view.daemon_sets,
-            volumes: self.volumes(),
-            volume_drivers: self.view.volume_drivers.clone(),
-            volume_limits: self.view.volume_limits.clone(),
-            namespaces: self.view.namespaces.clone(),
+            facts: self.facts(),
             bound_pods: Vec::new(),
         };
         if !problem.pods.is_empty() {
@@ -160,9 +157,14 @@ impl<'a> Situation<'a> {
         nodes.map(|(node, pods)| BoundPods::on(node, pods.clone())).collect()
     }
 
-    pub(super) fn volumes(&self) -> BTreeMap<String, VolumeTopology> {
-        let volumes = self.view.volumes.iter();
-        volumes.map(|(key, terms)| (key.clone(), VolumeTopology { alternatives: terms.clone() })).collect()
+    /// What the view knows of volumes and namespaces.
+    pub(super) const fn facts(&self) -> ClusterFacts<'a> {
+        ClusterFacts {
+            volumes: &self.view.volumes,
+            volume_drivers: &self.view.volume_drivers,
+            volume_limits: &self.view.volume_limits,
+            namespaces: &self.view.namespaces,
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LaunchOut
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
-use nodeless_simulation::memory::Faults;
-use nodeless_simulation::world::WorldClock;
+use nodeless_world::WorldClock;
+use nodeless_world::memory::Faults;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -12,8 +12,8 @@ use nodeless_model::{
 };
 use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject};
 use nodeless_ports::{Cluster, ErrorKind, PortError};
-use nodeless_simulation::memory::Faults;
-use nodeless_simulation::world::WorldClock;
+use nodeless_world::WorldClock;
+use nodeless_world::memory::Faults;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};

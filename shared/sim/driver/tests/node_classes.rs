@@ -3,19 +3,20 @@
 
 mod support;
 
-use nodeless_driver::Controller;
-use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType};
+use nodeless_driver::Driver;
+use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
+use nodeless_world::resources::NODE_CLASSES;
 use serde_json::{Value, json};
-use support::{custom, list, picture, start, within};
+use support::{list, picture, start, within};
 
-fn wait(controller: &mut Controller, seconds: i64, what: &str, holds: impl Fn(&Controller) -> bool) {
-    let limit = within(controller, seconds);
-    let came = controller.advance_until(limit, holds).unwrap();
-    assert!(came, "{what}: {}", picture(controller));
+fn wait(driver: &mut Driver, seconds: i64, what: &str, holds: impl Fn(&Driver) -> bool) {
+    let limit = within(driver, seconds);
+    let came = driver.advance_until(limit, holds).unwrap();
+    assert!(came, "{what}: {}", picture(driver));
 }
 
-fn is_ready(controller: &Controller) -> bool {
-    let class = list(controller, &custom("ec2nodeclasses")).remove(0);
+fn is_ready(driver: &Driver) -> bool {
+    let class = list(driver, &NODE_CLASSES).remove(0);
     let is = |condition: &Value| {
         condition["type"] == "Ready"
             && condition["status"] == "True"
@@ -27,15 +28,15 @@ fn is_ready(controller: &Controller) -> bool {
 /// The schedule comes each five minutes, at 0 and at 300 seconds.
 #[test]
 fn a_class_that_changes_is_resolved_and_one_that_is_deleted_is_released_within_seconds() {
-    let mut controller = start();
-    controller.advance_to(within(&controller, 90)).unwrap();
-    assert!(is_ready(&controller), "{}", picture(&mut controller));
+    let mut driver = start();
+    driver.advance_to(within(&driver, 90)).unwrap();
+    assert!(is_ready(&driver), "{}", picture(&mut driver));
     let patch = json!({ "spec": { "tags": { "team": "search" } } });
-    let (class, options) = (custom("ec2nodeclasses"), PatchOptions::default());
-    controller.world().api().patch(&class, "", "default", None, PatchType::Merge, &patch, &options).unwrap();
-    assert!(!is_ready(&controller));
-    wait(&mut controller, 20, "the changed class is ready", is_ready);
+    let options = PatchOptions::default();
+    driver.world().api().patch(&NODE_CLASSES, "", "default", None, PatchType::Merge, &patch, &options).unwrap();
+    assert!(!is_ready(&driver));
+    wait(&mut driver, 20, "the changed class is ready", is_ready);
 
-    controller.world().api().delete(&class, "", "default", &DeleteOptions::default()).unwrap();
-    wait(&mut controller, 20, "the deleted class is gone", |it| list(it, &custom("ec2nodeclasses")).is_empty());
+    driver.world().api().delete(&NODE_CLASSES, "", "default", &DeleteOptions::default()).unwrap();
+    wait(&mut driver, 20, "the deleted class is gone", |it| list(it, &NODE_CLASSES).is_empty());
 }

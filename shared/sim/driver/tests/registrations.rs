@@ -3,17 +3,18 @@
 
 mod support;
 
-use nodeless_driver::Controller;
-use nodeless_simulation::ec2::{LaunchFault, OfferingPattern};
-use nodeless_simulation::kubernetes::resource::DEPLOYMENTS;
-use nodeless_simulation::kubernetes::{PatchOptions, PatchType};
+use nodeless_driver::Driver;
+use nodeless_fake_aws::{LaunchFault, OfferingPattern};
+use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
+use nodeless_fake_kubernetes::{PatchOptions, PatchType, Resource};
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
-use support::{create, custom, list, picture, running, start, within};
+use support::{create, list, picture, running, start, within};
 
 /// Status and reason of NodeRegistrationHealthy, once it is about the NodePool and the class as they are.
-fn health(controller: &Controller) -> Option<(String, String)> {
-    let pool = list(controller, &custom("nodepools")).remove(0);
-    let class = list(controller, &custom("ec2nodeclasses")).remove(0);
+fn health(driver: &Driver) -> Option<(String, String)> {
+    let pool = list(driver, &NODE_POOLS).remove(0);
+    let class = list(driver, &NODE_CLASSES).remove(0);
     let conditions = pool["status"]["conditions"].as_array()?;
     let found = conditions.iter().find(|condition| condition["type"] == "NodeRegistrationHealthy")?;
     let of_now = found["observedGeneration"] == pool["metadata"]["generation"]
@@ -22,28 +23,28 @@ fn health(controller: &Controller) -> Option<(String, String)> {
     of_now.then(|| (text(&found["status"]), text(&found["reason"])))
 }
 
-fn wait(controller: &mut Controller, seconds: i64, what: &str, holds: impl Fn(&Controller) -> bool) {
-    let limit = within(controller, seconds);
-    let came = controller.advance_until(limit, holds).unwrap();
-    assert!(came, "{what}: {}", picture(controller));
+fn wait(driver: &mut Driver, seconds: i64, what: &str, holds: impl Fn(&Driver) -> bool) {
+    let limit = within(driver, seconds);
+    let came = driver.advance_until(limit, holds).unwrap();
+    assert!(came, "{what}: {}", picture(driver));
 }
 
-fn is(controller: &Controller, status: &str, reason: &str) -> bool {
-    health(controller) == Some((status.to_owned(), reason.to_owned()))
+fn is(driver: &Driver, status: &str, reason: &str) -> bool {
+    health(driver) == Some((status.to_owned(), reason.to_owned()))
 }
 
-fn change(controller: &Controller, kind: &str, spec: &Value) {
-    let (api, options) = (controller.world().api(), PatchOptions::default());
-    api.patch(&custom(kind), "", "default", None, PatchType::Merge, &json!({ "spec": spec }), &options).unwrap();
+fn change(driver: &Driver, resource: &Resource, spec: &Value) {
+    let (api, options) = (driver.world().api(), PatchOptions::default());
+    api.patch(resource, "", "default", None, PatchType::Merge, &json!({ "spec": spec }), &options).unwrap();
 }
 
 #[test]
 fn a_nodepool_says_whether_its_machines_join() {
-    let mut controller = start();
-    wait(&mut controller, 120, "nothing is known", |it| is(it, "Unknown", "AwaitingReconciliation"));
-    controller.world().ec2().spoil_launches(OfferingPattern::default(), LaunchFault::NeverJoins, 2);
+    let mut driver = start();
+    wait(&mut driver, 120, "nothing is known", |it| is(it, "Unknown", "AwaitingReconciliation"));
+    driver.world().ec2().spoil_launches(OfferingPattern::default(), LaunchFault::NeverJoins, 2);
     create(
-        &controller,
+        &driver,
         &DEPLOYMENTS,
         json!({
             "metadata": { "name": "web" },
@@ -55,20 +56,20 @@ fn a_nodepool_says_whether_its_machines_join() {
             },
         }),
     );
-    let launched = |it: &Controller| it.world().ec2().instances().len();
-    wait(&mut controller, 1200, "the first is given up", |it| launched(it) == 2);
-    controller.advance_to(within(&controller, 120)).unwrap();
-    assert!(is(&controller, "Unknown", "AwaitingReconciliation"), "one is not enough: {:?}", health(&controller));
-    wait(&mut controller, 1200, "two are", |it| is(it, "False", "RegistrationFailed"));
-    wait(&mut controller, 600, "the third joins", |it| running(it) == 1);
-    controller.advance_to(within(&controller, 120)).unwrap();
-    assert!(is(&controller, "False", "RegistrationFailed"), "half of the last ones failed: {:?}", health(&controller));
+    let launched = |it: &Driver| it.world().ec2().instances().len();
+    wait(&mut driver, 1200, "the first is given up", |it| launched(it) == 2);
+    driver.advance_to(within(&driver, 120)).unwrap();
+    assert!(is(&driver, "Unknown", "AwaitingReconciliation"), "one is not enough: {:?}", health(&driver));
+    wait(&mut driver, 1200, "two are", |it| is(it, "False", "RegistrationFailed"));
+    wait(&mut driver, 600, "the third joins", |it| running(it) == 1);
+    driver.advance_to(within(&driver, 120)).unwrap();
+    assert!(is(&driver, "False", "RegistrationFailed"), "half of the last ones failed: {:?}", health(&driver));
 
     // Whatever was wrong may be mended by a change of either: the judgement begins anew, and what joins then decides.
-    change(&controller, "ec2nodeclasses", &json!({ "tags": { "mended": "true" } }));
-    wait(&mut controller, 300, "it begins anew", |it| is(it, "Unknown", "AwaitingReconciliation"));
-    wait(&mut controller, 1200, "a machine of the new class joins", |it| is(it, "True", "NodeRegistrationHealthy"));
-    change(&controller, "nodepools", &json!({ "template": { "metadata": { "labels": { "team": "a" } } } }));
-    wait(&mut controller, 120, "it begins anew", |it| is(it, "Unknown", "AwaitingReconciliation"));
-    wait(&mut controller, 1800, "a machine of the new template joins", |it| is(it, "True", "NodeRegistrationHealthy"));
+    change(&driver, &NODE_CLASSES, &json!({ "tags": { "fixed": "true" } }));
+    wait(&mut driver, 300, "it begins anew", |it| is(it, "Unknown", "AwaitingReconciliation"));
+    wait(&mut driver, 1200, "a machine of the new class joins", |it| is(it, "True", "NodeRegistrationHealthy"));
+    change(&driver, &NODE_POOLS, &json!({ "template": { "metadata": { "labels": { "team": "a" } } } }));
+    wait(&mut driver, 120, "it begins anew", |it| is(it, "Unknown", "AwaitingReconciliation"));
+    wait(&mut driver, 1800, "a machine of the new template joins", |it| is(it, "True", "NodeRegistrationHealthy"));
 }

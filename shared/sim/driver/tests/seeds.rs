@@ -3,7 +3,8 @@
 //! `NODELESS_SEEDS=FROM..TO` runs others than a few: `make test` runs 200.
 #![allow(clippy::unwrap_used)]
 
-use nodeless_driver::simulate::{Report, Run, Scenario};
+use nodeless_driver::scenarios::Scenario;
+use nodeless_driver::simulation::{Report, Run};
 use nodeless_telemetry::Null;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -73,7 +74,7 @@ fn run_all(scenario: &str, seeds: Range<u64>) {
     );
 }
 
-/// A share of the seeds, but not fewer than two: these scenarios differ from the storm in what there is, not in what goes wrong.
+/// A share of the seeds, but not fewer than two: these scenarios differ from `faults` in the features that they use, not in their faults.
 fn one_in(share: u64) -> Range<u64> {
     let all = seeds();
     let count = ((all.end - all.start) / share).max(2);
@@ -82,27 +83,27 @@ fn one_in(share: u64) -> Range<u64> {
 
 #[test]
 fn every_invariant_holds_whatever_goes_wrong() {
-    run_all("storm", seeds());
+    run_all("faults", seeds());
 }
 
 #[test]
 fn every_invariant_holds_with_fixed_capacity_repair_and_expiry() {
-    run_all("turmoil", one_in(5));
+    run_all("faults-all-features", one_in(5));
 }
 
 #[test]
 fn every_invariant_holds_with_sleep_gentle_expiry_and_failing_machines() {
-    run_all("shifts", one_in(10));
+    run_all("schedules", one_in(10));
 }
 
 #[test]
 fn every_invariant_holds_with_volumes_zones_and_agents() {
-    run_all("harbour", one_in(20));
+    run_all("stateful", one_in(20));
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run_to_the_byte() {
-    let text = |seed| serde_json::to_string(&run("storm", seed, 1)).unwrap();
+    let text = |seed| serde_json::to_string(&run("faults", seed, 1)).unwrap();
     let first = text(7);
     assert!(first == text(7), "two runs of one seed differ");
     assert!(first != text(8), "two seeds gave one run");

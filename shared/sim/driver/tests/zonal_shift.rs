@@ -6,18 +6,20 @@ mod support;
 use futures::FutureExt as _;
 use jiff::SignedDuration;
 use nodeless_disruption::command::CommandPhase;
-use nodeless_driver::Controller;
-use nodeless_driver::simulate::{Action, Deed, Run, Scenario, Shift};
+use nodeless_driver::Driver;
+use nodeless_driver::scenarios::{Action, Scenario, TimedAction, ZonalShift};
+use nodeless_driver::simulation::Run;
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
+use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_operations::plan::decode_command;
 use nodeless_ports::Claims as _;
-use nodeless_simulation::kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
-use nodeless_simulation::kubernetes::{PatchOptions, PatchType};
-use nodeless_simulation::world::WorldOptions;
 use nodeless_telemetry::Null;
+use nodeless_world::WorldOptions;
+use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use support::{create, custom, list, picture, running, start_in, within};
+use support::{create, list, picture, running, start_in, within};
 
 fn deployment(name: &str, replicas: usize, node_selector: &Value) -> Value {
     json!({
@@ -33,10 +35,10 @@ fn deployment(name: &str, replicas: usize, node_selector: &Value) -> Value {
     })
 }
 
-fn scale(controller: &Controller, name: &str, replicas: usize) {
+fn scale(driver: &Driver, name: &str, replicas: usize) {
     let patch = json!({ "spec": { "replicas": replicas } });
     let options = PatchOptions::default();
-    controller.world().api().patch(&DEPLOYMENTS, "default", name, None, PatchType::Merge, &patch, &options).unwrap();
+    driver.world().api().patch(&DEPLOYMENTS, "default", name, None, PatchType::Merge, &patch, &options).unwrap();
 }
 
 fn zone(node: &Value) -> &str {
@@ -44,77 +46,74 @@ fn zone(node: &Value) -> &str {
 }
 
 /// The nodes in a zone, by name.
-fn nodes_in(controller: &Controller, wanted: &str) -> BTreeSet<String> {
-    let nodes = list(controller, &NODES);
+fn nodes_in(driver: &Driver, wanted: &str) -> BTreeSet<String> {
+    let nodes = list(driver, &NODES);
     let inside = nodes.iter().filter(|node| zone(node) == wanted);
     inside.map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn events(controller: &Controller, reason: &str) -> usize {
-    list(controller, &EVENTS).iter().filter(|event| event["reason"] == reason).count()
+fn events(driver: &Driver, reason: &str) -> usize {
+    list(driver, &EVENTS).iter().filter(|event| event["reason"] == reason).count()
 }
 
-fn wait(controller: &mut Controller, seconds: i64, what: &str, holds: impl Fn(&Controller) -> bool) {
-    let limit = within(controller, seconds);
-    let came = controller.advance_until(limit, holds).unwrap();
-    assert!(came, "{what}: {}", picture(controller));
+fn wait(driver: &mut Driver, seconds: i64, what: &str, holds: impl Fn(&Driver) -> bool) {
+    let limit = within(driver, seconds);
+    let came = driver.advance_until(limit, holds).unwrap();
+    assert!(came, "{what}: {}", picture(driver));
 }
 
 #[test]
 fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
-    let mut controller = start_in(WorldOptions { zonal_shift: true, ..WorldOptions::default() });
-    controller.advance_to(within(&controller, 5)).unwrap();
-    create(&controller, &DEPLOYMENTS, deployment("web", 4, &json!({})));
-    wait(&mut controller, 300, "web runs", |it| running(it) == 4);
+    let mut driver = start_in(WorldOptions { zonal_shift: true, ..WorldOptions::default() });
+    driver.advance_to(within(&driver, 5)).unwrap();
+    create(&driver, &DEPLOYMENTS, deployment("web", 4, &json!({})));
+    wait(&mut driver, 300, "web runs", |it| running(it) == 4);
     // Wherever it is cheapest now, it will be cheapest again.
-    let away = zone(&list(&controller, &NODES)[0]).to_owned();
-    let before = nodes_in(&controller, &away);
+    let away = zone(&list(&driver, &NODES)[0]).to_owned();
+    let before = nodes_in(&driver, &away);
 
-    let until = within(&controller, 2400);
-    assert!(controller.world_mut().start_zonal_shift(&away, until));
-    wait(&mut controller, 10, "the NodePool is told, without waiting for the sweep", |it| {
+    let until = within(&driver, 2400);
+    assert!(driver.world_mut().start_zonal_shift(&away, until));
+    wait(&mut driver, 10, "the NodePool is told, without waiting for the sweep", |it| {
         events(it, "ZonalShiftActive") == 1
     });
-    let cordoned =
-        |it: &Controller| list(it, &NODES).iter().filter(|node| node["spec"]["unschedulable"] == true).count();
-    assert_eq!(cordoned(&controller), before.len());
+    let cordoned = |it: &Driver| list(it, &NODES).iter().filter(|node| node["spec"]["unschedulable"] == true).count();
+    assert_eq!(cordoned(&driver), before.len());
 
     // Pods that may go elsewhere do; those that may not wait and launch nothing.
-    scale(&controller, "web", 10);
-    create(&controller, &DEPLOYMENTS, deployment("bound", 1, &json!({ "topology.kubernetes.io/zone": away })));
-    wait(&mut controller, 300, "web runs elsewhere", |it| running(it) == 10);
-    controller.advance_to(within(&controller, 300)).unwrap();
-    assert_eq!(nodes_in(&controller, &away), before, "none came, none went: {}", picture(&mut controller));
-    let pods = list(&controller, &PODS);
+    scale(&driver, "web", 10);
+    create(&driver, &DEPLOYMENTS, deployment("bound", 1, &json!({ "topology.kubernetes.io/zone": away })));
+    wait(&mut driver, 300, "web runs elsewhere", |it| running(it) == 10);
+    driver.advance_to(within(&driver, 300)).unwrap();
+    assert_eq!(nodes_in(&driver, &away), before, "none came, none went: {}", picture(&mut driver));
+    let pods = list(&driver, &PODS);
     let bound = pods.iter().find(|pod| pod["metadata"]["labels"]["app"] == "bound").unwrap();
     assert_eq!(bound["status"]["phase"], "Pending");
-    let told = list(&controller, &EVENTS).iter().any(|event| {
+    let told = list(&driver, &EVENTS).iter().any(|event| {
         event["involvedObject"]["name"] == bound["metadata"]["name"]
             && event["message"].as_str().unwrap_or_default().contains("a zonal shift away from")
     });
     assert!(told, "the pod hears why");
 
     // Nodes that nobody needs go in other zones, and stay in this one.
-    scale(&controller, "web", 0);
-    wait(&mut controller, 900, "nodes go elsewhere", |it| list(it, &NODES).len() == before.len());
-    controller.advance_to(within(&controller, 300)).unwrap();
-    assert_eq!(nodes_in(&controller, &away), before, "{}", picture(&mut controller));
+    scale(&driver, "web", 0);
+    wait(&mut driver, 900, "nodes go elsewhere", |it| list(it, &NODES).len() == before.len());
+    driver.advance_to(within(&driver, 300)).unwrap();
+    assert_eq!(nodes_in(&driver, &away), before, "{}", picture(&mut driver));
 
     // One that is deleted by hand keeps its instance, and its claim is not lost.
-    let claim = list(&controller, &custom("nodeclaims"))[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    let options = nodeless_simulation::kubernetes::DeleteOptions::default();
-    controller.world().api().delete(&custom("nodeclaims"), "", &claim, &options).unwrap();
+    let claim = list(&driver, &NODE_CLAIMS)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let options = nodeless_fake_kubernetes::DeleteOptions::default();
+    driver.world().api().delete(&NODE_CLAIMS, "", &claim, &options).unwrap();
     let margin = until.saturating_sub(SignedDuration::from_secs(1)).unwrap();
-    controller.advance_to(margin).unwrap();
-    let is_there = |it: &Controller| {
-        list(it, &custom("nodeclaims")).iter().any(|found| found["metadata"]["name"] == claim.as_str())
-    };
-    assert!(is_there(&controller) && nodes_in(&controller, &away) == before, "{}", picture(&mut controller));
+    driver.advance_to(margin).unwrap();
+    let is_there = |it: &Driver| list(it, &NODE_CLAIMS).iter().any(|found| found["metadata"]["name"] == claim.as_str());
+    assert!(is_there(&driver) && nodes_in(&driver, &away) == before, "{}", picture(&mut driver));
 
     // The shift ends by itself, which nobody tells: the next sweep sees it.
-    wait(&mut controller, 70, "the NodePool is told", |it| events(it, "ZonalShiftCleared") == 1);
-    wait(&mut controller, 300, "the pod that waited runs", |it| running(it) == 1);
-    wait(&mut controller, 600, "what was to go is gone", |it| {
+    wait(&mut driver, 70, "the NodePool is told", |it| events(it, "ZonalShiftCleared") == 1);
+    wait(&mut driver, 300, "the pod that waited runs", |it| running(it) == 1);
+    wait(&mut driver, 600, "what was to go is gone", |it| {
         let left = nodes_in(it, &away);
         !is_there(it) && left.len() == 1 && cordoned(it) == 0
     });
@@ -122,26 +121,26 @@ fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
 
 #[test]
 fn a_shift_is_no_business_of_those_who_did_not_ask() {
-    let mut controller = start_in(WorldOptions::default());
-    controller.advance_to(within(&controller, 5)).unwrap();
+    let mut driver = start_in(WorldOptions::default());
+    driver.advance_to(within(&driver, 5)).unwrap();
     for zone in ["us-east-1a", "us-east-1b", "us-east-1c"] {
-        let until = within(&controller, 3600);
-        assert!(controller.world_mut().start_zonal_shift(zone, until));
+        let until = within(&driver, 3600);
+        assert!(driver.world_mut().start_zonal_shift(zone, until));
     }
-    create(&controller, &DEPLOYMENTS, deployment("web", 1, &json!({})));
-    wait(&mut controller, 120, "a node is launched", |it| !list(it, &NODES).is_empty());
-    assert_eq!(events(&controller, "ZonalShiftActive"), 0);
+    create(&driver, &DEPLOYMENTS, deployment("web", 1, &json!({})));
+    wait(&mut driver, 120, "a node is launched", |it| !list(it, &NODES).is_empty());
+    assert_eq!(events(&driver, "ZonalShiftActive"), 0);
 }
 
 /// Zones come and go while spot is taken back, calls fail and processes end; the invariants of every simulation hold.
 #[test]
 fn nothing_is_lost_when_all_else_goes_wrong_during_shifts() {
-    let shift = |after, zone: &str, lasts| Action {
+    let shift = |after, zone: &str, lasts| TimedAction {
         after: SignedDuration::from_mins(after),
-        what: Deed::ZonalShift(Shift { zone: zone.to_owned(), lasts: SignedDuration::from_mins(lasts) }),
+        action: Action::ZonalShift(ZonalShift { zone: zone.to_owned(), lasts: SignedDuration::from_mins(lasts) }),
     };
     for seed in 0..2 {
-        let mut scenario = Scenario::built_in("turmoil").unwrap();
+        let mut scenario = Scenario::built_in("faults-all-features").unwrap();
         let (a, b) = (scenario.zones[0].clone(), scenario.zones[1].clone());
         scenario.actions.extend([shift(5, &a, 15), shift(15, &b, 10), shift(45, &a, 600)]);
         let report = Run::new(scenario, seed, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
@@ -151,8 +150,8 @@ fn nothing_is_lost_when_all_else_goes_wrong_during_shifts() {
 }
 
 /// The phases of the commands that are under way.
-fn phases(controller: &Controller) -> Vec<CommandPhase> {
-    let stored = controller.claims().commands().now_or_never().unwrap().unwrap();
+fn phases(driver: &Driver) -> Vec<CommandPhase> {
+    let stored = driver.claims().commands().now_or_never().unwrap().unwrap();
     stored.iter().map(|one| decode_command(one).unwrap().phase).collect()
 }
 
@@ -162,8 +161,8 @@ fn phases(controller: &Controller) -> Vec<CommandPhase> {
 fn commands_under_way_launch_nothing_into_a_zone_once_it_is_shifted_away_from() {
     // What comes between is over within one moment here; `shared/operations/tests/zonal_shift.rs` looks at that.
     for phase in [CommandPhase::Proposed, CommandPhase::Waiting] {
-        let mut controller = start_in(WorldOptions { zonal_shift: true, ..WorldOptions::default() });
-        controller.advance_to(within(&controller, 5)).unwrap();
+        let mut driver = start_in(WorldOptions { zonal_shift: true, ..WorldOptions::default() });
+        driver.advance_to(within(&driver, 5)).unwrap();
         // Small nodes, one for each pod, in the one zone where they are cheapest.
         let small = json!({ "spec": {
             "template": { "spec": { "requirements": [
@@ -172,32 +171,32 @@ fn commands_under_way_launch_nothing_into_a_zone_once_it_is_shifted_away_from() 
             ] } },
             "disruption": { "budgets": [{ "nodes": "100%" }] },
         } });
-        let change = |it: &Controller, to: &Value| {
+        let change = |it: &Driver, to: &Value| {
             let options = PatchOptions::default();
-            it.world().api().patch(&custom("nodepools"), "", "default", None, PatchType::Merge, to, &options).unwrap();
+            it.world().api().patch(&NODE_POOLS, "", "default", None, PatchType::Merge, to, &options).unwrap();
         };
-        change(&controller, &small);
-        create(&controller, &DEPLOYMENTS, deployment("web", 3, &json!({})));
-        wait(&mut controller, 300, "web runs", |it| running(it) == 3 && list(it, &NODES).len() == 3);
-        controller.advance_to(within(&controller, 120)).unwrap();
-        let away = zone(&list(&controller, &NODES)[0]).to_owned();
+        change(&driver, &small);
+        create(&driver, &DEPLOYMENTS, deployment("web", 3, &json!({})));
+        wait(&mut driver, 300, "web runs", |it| running(it) == 3 && list(it, &NODES).len() == 3);
+        driver.advance_to(within(&driver, 120)).unwrap();
+        let away = zone(&list(&driver, &NODES)[0]).to_owned();
 
-        change(&controller, &json!({ "spec": { "template": { "metadata": { "labels": { "team": "b" } } } } }));
-        wait(&mut controller, 600, "a command gets there", |it| phases(it).contains(&phase));
-        let until = within(&controller, 2400);
-        assert!(controller.world_mut().start_zonal_shift(&away, until));
-        wait(&mut controller, 10, "the NodePool is told", |it| events(it, "ZonalShiftActive") == 1);
-        let since = controller.world().now();
-        let launched = |it: &Controller, inside: bool| {
+        change(&driver, &json!({ "spec": { "template": { "metadata": { "labels": { "team": "b" } } } } }));
+        wait(&mut driver, 600, "a command gets there", |it| phases(it).contains(&phase));
+        let until = within(&driver, 2400);
+        assert!(driver.world_mut().start_zonal_shift(&away, until));
+        wait(&mut driver, 10, "the NodePool is told", |it| events(it, "ZonalShiftActive") == 1);
+        let since = driver.world().now();
+        let launched = |it: &Driver, inside: bool| {
             let all = it.world().ec2().instances().into_iter().filter(|instance| instance.launched > since);
             all.filter(|instance| (instance.offering.zone == away) == inside).count()
         };
         // What needs a node meanwhile gets one, elsewhere.
-        scale(&controller, "web", 4);
-        controller.advance_to(until.saturating_sub(SignedDuration::from_secs(1)).unwrap()).unwrap();
-        assert_eq!(launched(&controller, true), 0, "{phase:?}: {}", picture(&mut controller));
-        assert!(launched(&controller, false) > 0 && running(&controller) == 4, "{phase:?}");
-        wait(&mut controller, 1800, "all nodes are replaced", |it| {
+        scale(&driver, "web", 4);
+        driver.advance_to(until.saturating_sub(SignedDuration::from_secs(1)).unwrap()).unwrap();
+        assert_eq!(launched(&driver, true), 0, "{phase:?}: {}", picture(&mut driver));
+        assert!(launched(&driver, false) > 0 && running(&driver) == 4, "{phase:?}");
+        wait(&mut driver, 1800, "all nodes are replaced", |it| {
             let nodes = list(it, &NODES);
             nodes.iter().all(|node| node["metadata"]["labels"]["team"] == "b")
                 && phases(it).is_empty()

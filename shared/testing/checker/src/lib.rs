@@ -226,9 +226,8 @@ fn matches_value(expression: &RequirementTerm, value: Option<&str>) -> bool {
 
 fn accepts_volumes(problem: &Problem<'_>, pod: &Pod, labels: &Requirements) -> bool {
     pod.volume_claims.iter().all(|volume| {
-        let topology = problem.volumes.get(&format!("{}/{}", pod.namespace, volume.claim_name));
-        topology.is_some_and(|topology| {
-            let terms = &topology.alternatives;
+        let topology = problem.facts.volumes.get(&format!("{}/{}", pod.namespace, volume.claim_name));
+        topology.is_some_and(|terms| {
             let usable = |place: &Requirements| place.to_terms().iter().all(|expression| matches(expression, labels));
             terms.is_empty() || terms.iter().any(usable)
         })
@@ -257,8 +256,8 @@ fn reservation_violations(problem: &Problem<'_>, solution: &Solution) -> Vec<Str
 
 /// Whether a node can attach the volumes of its pods and of those placed there.
 fn volume_violations(problem: &Problem<'_>, node: &str, placed: &[&Pod]) -> Vec<String> {
-    let Some(limits) = problem.volume_limits.get(node) else { return Vec::new() };
-    let driver_of = |claim: &String| problem.volume_drivers.get(claim);
+    let Some(limits) = problem.facts.volume_limits.get(node) else { return Vec::new() };
+    let driver_of = |claim: &String| problem.facts.volume_drivers.get(claim);
     let claims = |pods: &[&Pod]| -> BTreeSet<String> {
         let present = pods.iter().filter(|pod| !pod.is_terminal());
         let keys =

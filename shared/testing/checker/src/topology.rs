@@ -213,7 +213,7 @@ impl<'p> World<'p> {
     fn selects(&self, term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
         let own = term.namespaces.is_empty() && term.namespace_selector.is_none() && owner.namespace == pod.namespace;
         let unnamed = StringMap::from([("kubernetes.io/metadata.name".to_owned(), pod.namespace.clone())]);
-        let labels = self.problem.namespaces.get(&pod.namespace).unwrap_or(&unnamed);
+        let labels = self.problem.facts.namespaces.get(&pod.namespace).unwrap_or(&unnamed);
         let selected = || term.namespace_selector.as_ref().is_some_and(|selector| selector.matches(labels));
         let differs = |key: &String| owner.labels.get(key).is_none_or(|value| pod.labels.get(key) != Some(value));
         (own || term.namespaces.contains(&pod.namespace) || selected())
@@ -437,8 +437,8 @@ impl<'p> World<'p> {
         let node = Requirements::from([(key, Requirement::one_of([domain]))]);
         let allowed = |place: &Requirements| place.get(key).is_none_or(|allowed| allowed.has(domain));
         let volumes = pod.volume_claims.iter().all(|volume| {
-            let known = self.problem.volumes.get(&format!("{}/{}", pod.namespace, volume.claim_name));
-            known.is_some_and(|known| known.alternatives.is_empty() || known.alternatives.iter().any(allowed))
+            let known = self.problem.facts.volumes.get(&format!("{}/{}", pod.namespace, volume.claim_name));
+            known.is_some_and(|known| known.is_empty() || known.iter().any(allowed))
         });
         accepts_labels(&alone, &node) && volumes
     }

@@ -3,9 +3,10 @@
 use nodeless_disruption::{Cluster, ClusterNode};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{
-    DaemonSet, InstanceTypes, Node, NodeClaim, NodePool, Pod, PodDisruptionBudget, Quantity, ResourceList, StringMap,
+    DaemonSet, InstanceTypes, Node, NodeClaim, NodePool, Pod, PodDisruptionBudget, Quantity, Requirements,
+    ResourceList, StringMap,
 };
-use nodeless_scheduling::{BoundPods, PoolOffer, Problem, VolumeTopology, existing_node};
+use nodeless_scheduling::{BoundPods, ClusterFacts, PoolOffer, Problem, existing_node};
 use std::collections::BTreeMap;
 
 /// A node, its claim and its pods.
@@ -34,13 +35,13 @@ pub struct Workload {
     pub daemon_sets: Vec<DaemonSet>,
     /// The PodDisruptionBudgets.
     pub disruption_budgets: Vec<PodDisruptionBudget>,
-    /// As for [`Problem::volumes`].
-    pub volumes: BTreeMap<String, VolumeTopology>,
-    /// As for [`Problem::volume_drivers`].
+    /// As for [`ClusterFacts::volumes`].
+    pub volumes: BTreeMap<String, Vec<Requirements>>,
+    /// As for [`ClusterFacts::volume_drivers`].
     pub volume_drivers: BTreeMap<String, String>,
-    /// As for [`Problem::volume_limits`].
+    /// As for [`ClusterFacts::volume_limits`].
     pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
-    /// As for [`Problem::namespaces`].
+    /// As for [`ClusterFacts::namespaces`].
     pub namespaces: BTreeMap<String, StringMap>,
 }
 
@@ -57,11 +58,8 @@ impl Workload {
             nodes: self.places.iter().filter_map(room).collect(),
             node_pools: self.offers(),
             daemon_sets: &self.daemon_sets,
-            volumes: self.volumes.clone(),
-            volume_drivers: self.volume_drivers.clone(),
-            volume_limits: self.volume_limits.clone(),
             bound_pods: self.places.iter().map(|it| BoundPods::on(&it.node, it.pods.iter().collect())).collect(),
-            namespaces: self.namespaces.clone(),
+            facts: self.facts(),
         }
     }
 
@@ -83,10 +81,7 @@ impl Workload {
             pending_pods: self.pending.iter().collect(),
             disruption_budgets: &self.disruption_budgets,
             daemon_sets: &self.daemon_sets,
-            volumes: self.volumes.clone(),
-            volume_drivers: self.volume_drivers.clone(),
-            volume_limits: self.volume_limits.clone(),
-            namespaces: self.namespaces.clone(),
+            facts: self.facts(),
             ..Cluster::default()
         }
     }
@@ -95,6 +90,15 @@ impl Workload {
     #[must_use]
     pub fn pods(&self) -> usize {
         self.pending.len() + self.places.iter().map(|place| place.pods.len()).sum::<usize>()
+    }
+
+    const fn facts(&self) -> ClusterFacts<'_> {
+        ClusterFacts {
+            volumes: &self.volumes,
+            volume_drivers: &self.volume_drivers,
+            volume_limits: &self.volume_limits,
+            namespaces: &self.namespaces,
+        }
     }
 
     fn offers(&self) -> Vec<PoolOffer<'_>> {

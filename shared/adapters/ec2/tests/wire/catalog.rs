@@ -4,9 +4,9 @@ use crate::support::{World, facts};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::Catalog;
 use nodeless_catalog::stored::{OnDemandPriceSource, SpotPriceSource};
+use nodeless_fake_aws::RegionFacts;
 use nodeless_model::CapacityType;
 use nodeless_ports::{CatalogSource, ErrorKind};
-use nodeless_simulation::ec2::RegionFacts;
 use std::sync::Arc;
 
 #[tokio::test]

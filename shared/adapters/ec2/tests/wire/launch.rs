@@ -4,13 +4,13 @@ use crate::support::{CLUSTER, World, candidate, claim};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_ec2::Ec2Cloud;
+use nodeless_fake_aws::requests::{CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Tag, TagSpecification};
+use nodeless_fake_aws::{CapacityReservation, CapacityType, Ec2Error, Offering, OfferingPattern};
 use nodeless_model::CapacityType::{OnDemand, Reserved, Spot};
 use nodeless_model::instance::{FaultKind, InstanceState, LaunchOutcome};
 use nodeless_model::{NodeClaim, StringMap};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::{CatalogSource as _, Cloud, ErrorKind, PortError, Refusal};
-use nodeless_simulation::ec2::requests::{CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Tag, TagSpecification};
-use nodeless_simulation::ec2::{CapacityReservation, CapacityType, Ec2Error, Offering, OfferingPattern};
 use serde_json::json;
 
 async fn launch(

@@ -3,10 +3,10 @@
 use crate::support::{ACCOUNT, CLUSTER, World, candidate, claim, class};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
+use nodeless_fake_aws::{Image, InstanceProfile, PlacementGroup};
 use nodeless_model::CapacityType::OnDemand;
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{CatalogSource, Cloud, ErrorKind};
-use nodeless_simulation::ec2::{Image, InstanceProfile, PlacementGroup};
 use serde_json::{Value, json};
 
 fn condition<'a>(status: &'a EC2NodeClassStatus, name: &str) -> &'a Condition {

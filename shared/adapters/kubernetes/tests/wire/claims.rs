@@ -1,12 +1,13 @@
 //! The mirror, and the statuses of NodePools and EC2NodeClasses.
 
-use super::{World, node_claims, node_class, node_classes, node_pool, node_pools};
+use super::{World, node_class, node_pool};
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClassStatus, NodePoolStatus};
+use nodeless_fake_kubernetes::DeleteOptions;
 use nodeless_model::claim::{ConditionStatus, condition};
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
 use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::DeleteOptions;
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::Value;
 
 fn claim() -> NodeClaim {
@@ -30,11 +31,11 @@ fn version(object: &Value) -> &str {
 #[tokio::test]
 async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
     let world = World::installed().await;
-    let pool = world.create(&node_pools(), node_pool("default"));
+    let pool = world.create(&NODE_POOLS, node_pool("default"));
     let cluster = world.cluster();
     let mut claim = claim();
     let uid = cluster.mirror_claim(&claim).await.unwrap();
-    let get = || world.server.get(&node_claims(), "", "default-abcde").ok();
+    let get = || world.server.get(&NODE_CLAIMS, "", "default-abcde").ok();
     let object = get().unwrap();
     assert_eq!(object["metadata"]["uid"], uid.as_str());
     assert_eq!(object["metadata"]["annotations"]["nodeless.sh/record-uid"], "record");
@@ -55,7 +56,7 @@ async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
     let mirrored = cluster.mirrored_claims().await.unwrap();
     assert_eq!((mirrored.len(), mirrored[0].record_uid.as_deref()), (1, Some("record")));
 
-    world.server.delete(&node_claims(), "", "default-abcde", &DeleteOptions::default()).unwrap();
+    world.server.delete(&NODE_CLAIMS, "", "default-abcde", &DeleteOptions::default()).unwrap();
     assert_eq!(cluster.mirror_claim(&claim).await.unwrap(), uid, "one that is being deleted is not made anew");
     assert!(cluster.mirrored_claims().await.unwrap()[0].deletion_timestamp.is_some());
     cluster.remove_claim("default-abcde").await.unwrap();
@@ -87,7 +88,7 @@ async fn a_claim_whose_instance_left_its_reservation_shows_nothing_of_it_any_mor
     CapacityType::OnDemand.correct(&mut claim.status.labels);
     for _ in 0..2 {
         cluster.mirror_claim(&claim).await.unwrap();
-        let object = world.server.get(&node_claims(), "", "default-abcde").unwrap();
+        let object = world.server.get(&NODE_CLAIMS, "", "default-abcde").unwrap();
         let shown = &object["metadata"]["labels"];
         assert_eq!((&shown[labels::CAPACITY_TYPE], &shown["team"]), (&"on-demand".into(), &"a".into()));
         assert!(labels::OF_A_RESERVATION.iter().all(|key| shown.get(*key).is_none()), "{shown}");
@@ -98,13 +99,13 @@ async fn a_claim_whose_instance_left_its_reservation_shows_nothing_of_it_any_mor
 async fn statuses_are_written_once() {
     let world = World::installed().await;
     let cluster = world.cluster();
-    world.create(&node_pools(), node_pool("default"));
+    world.create(&NODE_POOLS, node_pool("default"));
     let status = NodePoolStatus { nodes: 2, ..NodePoolStatus::default() };
     cluster.write_node_pool_status("default", &status).await.unwrap();
-    let pool = world.server.get(&node_pools(), "", "default").unwrap();
+    let pool = world.server.get(&NODE_POOLS, "", "default").unwrap();
     assert_eq!(pool["status"]["nodes"], 2);
     cluster.write_node_pool_status("default", &status).await.unwrap();
-    assert_eq!(version(&world.server.get(&node_pools(), "", "default").unwrap()), version(&pool));
+    assert_eq!(version(&world.server.get(&NODE_POOLS, "", "default").unwrap()), version(&pool));
     assert_eq!(cluster.write_node_pool_status("none", &status).await.unwrap_err().kind, ErrorKind::NotFound);
 }
 
@@ -112,10 +113,10 @@ async fn statuses_are_written_once() {
 async fn a_node_class_gets_status_hash_and_finalizer_and_is_released() {
     let world = World::installed().await;
     let cluster = world.cluster();
-    world.create(&node_classes(), node_class("default"));
+    world.create(&NODE_CLASSES, node_class("default"));
     let status = EC2NodeClassStatus { instance_profile: Some("profile".into()), ..EC2NodeClassStatus::default() };
     cluster.write_node_class_status("default", &status).await.unwrap();
-    let get = || world.server.get(&node_classes(), "", "default").ok();
+    let get = || world.server.get(&NODE_CLASSES, "", "default").ok();
     let class = get().unwrap();
     assert_eq!(class["status"]["instanceProfile"], "profile");
     assert_eq!(class["metadata"]["finalizers"][0], "karpenter.k8s.aws/termination");
@@ -125,7 +126,7 @@ async fn a_node_class_gets_status_hash_and_finalizer_and_is_released() {
     assert_eq!(cluster.node_class("default").await.unwrap().unwrap().status.unwrap(), status);
     assert_eq!(cluster.node_class("none").await.unwrap(), None);
 
-    world.server.delete(&node_classes(), "", "default", &DeleteOptions::default()).unwrap();
+    world.server.delete(&NODE_CLASSES, "", "default", &DeleteOptions::default()).unwrap();
     cluster.write_node_class_status("default", &status).await.unwrap();
     cluster.release_node_class("default").await.unwrap();
     assert!(get().is_none());

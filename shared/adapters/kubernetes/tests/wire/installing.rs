@@ -1,11 +1,13 @@
 //! Installation, and what a wrong address or identity looks like.
 
-use super::{World, connect, node_class, node_classes, node_pool, node_pools, serve};
+use super::{Stopped, World, connect, node_class, node_pool, serve};
+use nodeless_fake_kubernetes::ListOptions;
 use nodeless_kubernetes::KubeCluster;
 use nodeless_kubernetes::install::{InstallError, Outcome, Wake, install, remove_nodes, uninstall};
 use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::ListOptions;
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 const URL: &str = "https://abc.lambda-url.us-east-1.on.aws/secret";
@@ -26,13 +28,13 @@ async fn installs_once_and_uninstalls_all_but_the_definitions() {
     assert_eq!(updated.len(), 1, "{moved}");
     assert!(updated[0].object.starts_with("ValidatingWebhookConfiguration"));
 
-    world.create(&node_pools(), node_pool("default"));
+    world.create(&NODE_POOLS, node_pool("default"));
     let removed = uninstall(&world.connection).await.unwrap();
     for step in &removed.steps {
         let kept = step.object.starts_with("CustomResourceDefinition");
         assert_eq!(step.outcome, if kept { Outcome::Kept } else { Outcome::Removed }, "{removed}");
     }
-    assert_eq!(world.server.list(&node_pools(), &ListOptions::default()).unwrap().items.len(), 1);
+    assert_eq!(world.server.list(&NODE_POOLS, &ListOptions::default()).unwrap().items.len(), 1);
     let nothing = uninstall(&world.connection).await.unwrap();
     assert!(nothing.steps.iter().all(|step| matches!(step.outcome, Outcome::Absent | Outcome::Kept)), "{nothing}");
 }
@@ -44,15 +46,15 @@ async fn nodes_are_removed_in_order_and_what_stays_is_named() {
     let none = remove_nodes(&world.connection, Duration::ZERO).await.unwrap();
     assert!(none.steps.is_empty(), "without definitions there is nothing to remove: {none}");
     install(&world.connection, &Wake::Off).await.unwrap();
-    world.create(&node_pools(), node_pool("default"));
+    world.create(&NODE_POOLS, node_pool("default"));
     let mut class = node_class("default");
     class["metadata"]["finalizers"] = json!(["karpenter.k8s.aws/termination"]);
-    world.create(&node_classes(), class);
+    world.create(&NODE_CLASSES, class);
     let error = remove_nodes(&world.connection, Duration::ZERO).await.unwrap_err();
     let InstallError::Left { count: 1, kind: "EC2NodeClass", objects } = &error else { panic!("{error}") };
     assert_eq!(objects, "default");
-    assert!(world.server.list(&node_pools(), &ListOptions::default()).unwrap().items.is_empty());
-    let deleted = &world.server.list(&node_classes(), &ListOptions::default()).unwrap().items[0];
+    assert!(world.server.list(&NODE_POOLS, &ListOptions::default()).unwrap().items.is_empty());
+    let deleted = &world.server.list(&NODE_CLASSES, &ListOptions::default()).unwrap().items[0];
     assert!(deleted["metadata"]["deletionTimestamp"].is_string(), "{deleted}");
 }
 
@@ -78,13 +80,13 @@ async fn a_cluster_without_definitions_says_what_to_do() {
 async fn a_wrong_token_is_denied_and_a_closed_port_unavailable() {
     let world = World::bare().await;
     let stranger = connect(&serve(&world.server).await.0, "wrong").await;
-    let error = KubeCluster::new(stranger).our_nodes().await.unwrap_err();
+    let error = KubeCluster::new(stranger, Arc::new(Stopped)).our_nodes().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
     assert!(error.message.contains("access entry"), "{error}");
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let error = KubeCluster::new(connect(&url, "right").await).view().await.unwrap_err();
+    let error = KubeCluster::new(connect(&url, "right").await, Arc::new(Stopped)).view().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
 }

@@ -11,9 +11,10 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::IntoResponse as _;
+use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Resource};
 use nodeless_kubernetes::install::{self, Wake};
 use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
-use nodeless_simulation::kubernetes::{ApiServer, CreateOptions, Options, Resource};
+use nodeless_ports::Clock;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -27,6 +28,22 @@ pub(crate) struct World {
 
 /// The requests that an API server got: method, path and query.
 type Requests = Arc<Mutex<Vec<String>>>;
+
+/// A clock that stands at [`Stopped::TIME`].
+pub(crate) struct Stopped;
+
+impl Stopped {
+    pub(crate) const TIME: jiff::Timestamp = jiff::Timestamp::constant(1_800_000_000, 0);
+}
+
+#[async_trait::async_trait]
+impl Clock for Stopped {
+    fn now(&self) -> jiff::Timestamp {
+        Self::TIME
+    }
+
+    async fn sleep(&self, _duration: std::time::Duration) {}
+}
 
 /// What requests are answered instead of by the API server: how one begins, and the code and the body of its answer.
 type Faults = Arc<Mutex<Vec<(&'static str, u16, String)>>>;
@@ -50,7 +67,7 @@ impl World {
     }
 
     pub(crate) fn cluster(&self) -> KubeCluster {
-        KubeCluster::new(self.connection.clone())
+        KubeCluster::new(self.connection.clone(), Arc::new(Stopped))
     }
 
     /// The requests since the last call of this.
@@ -95,18 +112,6 @@ async fn serve(server: &ApiServer) -> (String, Requests, Faults) {
 pub(crate) async fn connect(url: &str, token: &'static str) -> Connection {
     let address = Address { url: url.to_owned(), certificate_authority: None };
     Connection::with_tokens(&address, move || async move { Ok(token.to_owned()) }).await.unwrap()
-}
-
-pub(crate) fn node_pools() -> Resource {
-    Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false)
-}
-
-pub(crate) fn node_claims() -> Resource {
-    Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false)
-}
-
-pub(crate) fn node_classes() -> Resource {
-    Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false)
 }
 
 pub(crate) fn node(name: &str) -> Value {

@@ -1,13 +1,11 @@
 //! Nodes and pods that are changed, moved and deleted.
 
-use super::{World, node, pod};
+use super::{Stopped, World, node, pod};
+use nodeless_fake_kubernetes::resource::{EVENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS};
+use nodeless_fake_kubernetes::{ListOptions, PatchOptions, PatchType};
 use nodeless_model::{StringMap, Taint};
 use nodeless_ports::cluster::{Eviction, NodePatch, ObjectEvent, ObjectRef, PodRef};
 use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::resource::{
-    EVENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS,
-};
-use nodeless_simulation::kubernetes::{ListOptions, PatchOptions, PatchType};
 use serde_json::{Value, json};
 
 fn uid(object: &Value) -> String {
@@ -121,6 +119,9 @@ async fn the_same_event_is_counted_up() {
     let mut counts: Vec<_> = events.iter().map(|event| event["count"].as_i64().unwrap()).collect();
     counts.sort_unstable();
     assert_eq!(counts, [1, 3]);
+    let times: Vec<_> = events.iter().map(|event| event["lastTimestamp"].as_str().unwrap()).collect();
+    let time = Stopped::TIME.to_string();
+    assert_eq!(times, [time.as_str(); 2], "events carry the time of the clock");
 }
 
 #[tokio::test]

@@ -1,22 +1,14 @@
 //! Volumes, namespaces, overlays and buffers: read only where they matter, and their status.
 
 use super::{World, node, pod};
-use nodeless_model::{PriceChange, labels};
-use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::Resource;
-use nodeless_simulation::kubernetes::resource::{
+use nodeless_fake_kubernetes::resource::{
     CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS,
     STORAGE_CLASSES,
 };
+use nodeless_model::{PriceChange, labels};
+use nodeless_ports::{Cluster as _, ErrorKind};
+use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS};
 use serde_json::json;
-
-fn overlays() -> Resource {
-    Resource::custom("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", false)
-}
-
-fn buffers() -> Resource {
-    Resource::custom("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", true)
-}
 
 /// The collections that were listed, in order.
 fn listed(world: &World) -> Vec<String> {
@@ -114,7 +106,7 @@ async fn namespaces_are_read_only_when_a_pod_selects_them_by_label() {
 async fn overlays_and_buffers_are_read_and_told_how_they_stand() {
     let world = World::installed().await;
     world.create(
-        &overlays(),
+        &NODE_OVERLAYS,
         json!({ "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": { "name": "cheap" },
             "spec": { "requirements": [], "priceAdjustment": "-10%" } }),
     );
@@ -123,10 +115,10 @@ async fn overlays_and_buffers_are_read_and_told_how_they_stand() {
             "metadata": { "name": name, "namespace": "default" }, "spec": spec })
     };
     let front = json!({ "apiGroup": "apps", "kind": "Deployment", "name": "front" });
-    world.create(&buffers(), buffer("spare", json!({ "scalableRef": front, "percentage": 50 })));
-    world.create(&buffers(), buffer("lost", json!({ "podTemplateRef": { "name": "none" }, "replicas": 1 })));
+    world.create(&CAPACITY_BUFFERS, buffer("spare", json!({ "scalableRef": front, "percentage": 50 })));
+    world.create(&CAPACITY_BUFFERS, buffer("lost", json!({ "podTemplateRef": { "name": "none" }, "replicas": 1 })));
     let theirs = json!({ "provisioningStrategy": "example.com/standby", "scalableRef": front, "replicas": 1 });
-    world.create(&buffers(), buffer("theirs", theirs));
+    world.create(&CAPACITY_BUFFERS, buffer("theirs", theirs));
     let container = json!({ "name": "c", "image": "c", "resources": { "requests": { "cpu": "500m" } } });
     world.create(
         &DEPLOYMENTS,
@@ -174,7 +166,7 @@ async fn a_cluster_that_knows_neither_overlays_nor_buffers_has_none() {
 #[tokio::test]
 async fn one_object_is_got_by_name() {
     let world = World::installed().await;
-    world.create(&super::node_pools(), super::node_pool("default"));
+    world.create(&NODE_POOLS, super::node_pool("default"));
     let cluster = world.cluster();
     world.requests();
     assert_eq!(cluster.node_pool("default").await.unwrap().unwrap().name, "default");

@@ -1,10 +1,11 @@
 //! Views: complete, warm, and honest about what cannot be read.
 
-use super::{World, node, node_class, node_classes, node_pool, node_pools, pod};
+use super::{World, node, node_class, node_pool, pod};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_kubernetes::KubeCluster;
 use nodeless_ports::{Cluster as _, ErrorKind};
-use nodeless_simulation::kubernetes::resource::{NODES, PODS};
-use nodeless_simulation::kubernetes::{DeleteOptions, PatchOptions, PatchType};
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::time::Duration;
 
@@ -25,11 +26,11 @@ async fn a_view_has_everything_and_reports_what_cannot_be_read() {
     let world = World::installed().await;
     world.create(&NODES, node("n1"));
     world.create(&PODS, pod("p1", Some("n1")));
-    world.create(&node_pools(), node_pool("good"));
+    world.create(&NODE_POOLS, node_pool("good"));
     let mut faulty = node_pool("faulty");
     faulty["metadata"]["annotations"] = json!({ "nodeless.sh/dollars-per-hour": "cheap" });
-    world.create(&node_pools(), faulty);
-    world.create(&node_classes(), node_class("default"));
+    world.create(&NODE_POOLS, faulty);
+    world.create(&NODE_CLASSES, node_class("default"));
     let view = world.cluster().view().await.unwrap();
     assert_eq!(view.nodes[0].provider_id.as_deref(), Some("aws:///us-east-1a/i-n1"));
     assert_eq!((view.pods.len(), view.pods[0].node_name.as_deref()), (1, Some("n1")));
@@ -152,7 +153,7 @@ async fn settling_waits_only_while_pods_come() {
 #[tokio::test]
 async fn a_busy_or_starting_api_server_is_asked_again() {
     let world = World::installed().await;
-    world.create(&super::node_pools(), super::node_pool("default"));
+    world.create(&NODE_POOLS, super::node_pool("default"));
     let cluster = world.cluster();
     let path = "GET /apis/karpenter.sh/v1/nodepools/default";
     let busy = || (429, "Too many requests, please try again later.\n".to_owned());

@@ -343,7 +343,7 @@ fn region_of(zones: &[Zone]) -> Result<String, CatalogFileError> {
     match regions.into_iter().collect::<Vec<_>>().as_slice() {
         [Some(region)] => Ok(region.clone()),
         _ => {
-            Err(field("region", "missing, and the zones' names do not tell it; expected a text such as \"us-east-1\""))
+            Err(field("region", "missing, and the names of the zones do not contain it; expected a text such as \"us-east-1\""))
         }
     }
 }

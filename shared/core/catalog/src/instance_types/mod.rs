@@ -39,6 +39,18 @@ pub mod resource {
     pub const AWS_EFA: &str = "vpc.amazonaws.com/efa";
 }
 
+impl Catalog {
+    /// Every instance type as a node class would launch it, by name.
+    #[must_use]
+    pub fn instance_types(
+        &self,
+        settings: &NodeClassSettings,
+        unavailable: &UnavailableOfferings,
+    ) -> Vec<InstanceType> {
+        self.types.iter().map(|entry| instance_type(self, entry, settings, unavailable)).collect()
+    }
+}
+
 /// One instance type as a node class would launch it, with every offering, in the order zone and capacity type.
 ///
 /// Offerings that cannot be had are listed too, as unavailable, because nodes that run on them still have a price.

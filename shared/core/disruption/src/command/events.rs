@@ -1,7 +1,7 @@
 //! What a command says on the objects concerned, with Karpenter's reasons.
 
 use super::CommandRecord;
-use crate::decision::Candidate;
+use crate::output::Candidate;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 
 pub(super) fn launching(record: &CommandRecord) -> Vec<ObjectEvent> {

@@ -21,7 +21,7 @@ mod tests;
 pub use step::{CommandEffect, CommandStep, Outcome, Surroundings, step};
 
 use crate::VALIDATION_DELAY;
-use crate::decision::{Candidate, Command};
+use crate::output::{Candidate, Command};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::{NodeClaim, Phase};
 use serde::{Deserialize, Serialize};
@@ -164,9 +164,9 @@ impl CommandRecord {
         let nodes: Vec<&str> = self.candidates().iter().map(|candidate| candidate.node_claim.as_str()).collect();
         let made: Vec<&str> = self.replacements.iter().map(|claim| claim.name.as_str()).collect();
         let instead = if self.command.drains_first {
-            "their NodePool is at its limit, so that what takes their place is launched once they are gone".to_owned()
+            "their NodePool is at its limit, so their replacements are launched once they are gone".to_owned()
         } else if made.is_empty() {
-            "nothing takes their place".to_owned()
+            "without replacements".to_owned()
         } else {
             format!("replaced by {}", made.join(", "))
         };

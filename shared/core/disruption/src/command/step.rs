@@ -1,7 +1,7 @@
 //! The step of a command: the record and what is seen in, the next record and effects out.
 
 use super::{CommandPhase, CommandRecord, events};
-use crate::decision::Candidate;
+use crate::output::Candidate;
 use jiff::Timestamp;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, Phase};
@@ -106,7 +106,7 @@ pub fn step(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
 fn tainting(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> CommandStep {
     let lost = record.candidates().iter().find(|candidate| standing(record, candidate, seen) == Standing::Lost);
     if let Some(lost) = lost {
-        let why = format!("NodeClaim {} left or was taken otherwise before it could be replaced", lost.node_claim);
+        let why = format!("NodeClaim {} terminated or was taken by another command before it could be replaced", lost.node_claim);
         return to(record.roll_back(why, now));
     }
     // What it was based on was never acted on, and pods may have come to its nodes since.
@@ -240,7 +240,7 @@ fn unready(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
             .get(&claim.name)
             .is_none_or(|present| present.phase != Phase::Initialized || present.uid != claim.uid)
     })?;
-    Some(format!("its replacement, NodeClaim {}, is not ready for pods", not_ready.name))
+    Some(format!("its replacement, NodeClaim {}, is not initialized", not_ready.name))
 }
 
 /// Nodes that nothing replaces are not tainted before they leave, so pods may have come to them since it was found that they
@@ -252,7 +252,7 @@ fn outdated(record: &CommandRecord, now: Timestamp) -> Option<String> {
 fn left_too_long(record: &CommandRecord, now: Timestamp) -> Option<String> {
     let age = std::time::Duration::try_from(now.duration_since(record.since)).unwrap_or_default();
     (age > STILL_RIGHT)
-        .then(|| format!("it was left in the middle {} s ago, and may not be right any more", age.as_secs()))
+        .then(|| format!("it made no progress for {} s and may be outdated", age.as_secs()))
 }
 
 /// Why candidates that have not begun to leave are to stay, if somebody paused disruption.
@@ -264,7 +264,7 @@ fn paused(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
 
 fn too_late(record: &CommandRecord, now: Timestamp) -> Option<String> {
     let deadline = record.deadline.filter(|deadline| now >= *deadline)?;
-    Some(format!("its replacements were not ready for pods by {deadline:.0}"))
+    Some(format!("its replacements were not initialized by {deadline:.0}"))
 }
 
 fn stay(record: &CommandRecord) -> CommandStep {

@@ -1,7 +1,7 @@
 //! Commands against a small world that they are carried out in, and against chance.
 
 use super::*;
-use crate::decision::Method;
+use crate::output::Method;
 use nodeless_model::claim::{NodeClaimSpec, NodeClaimStatus, Termination, TerminationReason};
 use nodeless_model::{DisruptionReason, Phase};
 use proptest::prelude::*;

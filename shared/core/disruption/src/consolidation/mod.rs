@@ -10,25 +10,26 @@
 //! no node that one of them removes takes pods of another, and room is used once.
 
 mod balanced;
-mod crowding;
-mod elsewhere;
 mod groups;
-mod launched;
+mod host_spread;
+mod just_launched;
+mod prefer_no_schedule;
 mod removal;
-mod repelled;
 mod replacement;
 mod round;
 mod single;
 mod trial;
+mod unplaced;
 mod validation;
 
-pub(crate) use elsewhere::elsewhere;
+pub(crate) use unplaced::unplaced;
+pub use unplaced::{OtherNode, UnplacedPod};
 pub(crate) use validation::still_right;
 
 use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup};
 use crate::cluster::{Cluster, Options};
-use crate::decision::Command;
+use crate::output::Command;
 use crate::packed::{Mover, Scope};
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;

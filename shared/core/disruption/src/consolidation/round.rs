@@ -1,13 +1,12 @@
 //! One look at all candidates: the packed cluster, the market, and what was decided so far.
 
 use super::balanced::Totals;
-use super::launched::JustLaunched;
+use super::just_launched::JustLaunched;
 use super::{Candidate, Found, State};
-use crate::candidates::{Eligible, Lookup, quiet_until};
+use crate::candidates::{self, Eligible, Lookup, quiet_until};
 use crate::cluster::{Cluster, ClusterNode, Options};
-use crate::decide;
-use crate::decision::{Command, Method, PodPlacement, Replacement};
 use crate::market::{Asker, Market, Scheduler};
+use crate::output::{Command, Method, PodPlacement, Replacement};
 use crate::packed::{Classes, Mover, Packed, Repelling, Scope};
 use crate::reasons::KeptReason;
 use crate::simulation::{self, Expected};
@@ -210,7 +209,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let nodes: Vec<Eligible<'c, 'a>> = places.iter().map(|place| self.candidates[*place].one).collect();
         self.market.charge(replacements.iter().map(|replacement| &replacement.launch));
         let replaced = !replacements.is_empty();
-        let mut command = decide::command(method, DisruptionReason::Underutilized, &nodes, replacements, self.now);
+        let mut command = candidates::command(method, DisruptionReason::Underutilized, &nodes, replacements, self.now);
         let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
         command.score = self.totals.score(&candidates, command.savings_per_hour);
         command.placements = placed

@@ -1,12 +1,12 @@
 //! What the scheduler says to a removal.
 
 use super::round::Round;
-use crate::decision::Replacement;
+use crate::output::Replacement;
 use crate::packed::{Mover, Moves, Scope};
 use crate::reasons::KeptReason;
 use nodeless_model::Pod;
 use nodeless_scheduling::{Launch, PoolOffer, Problem, Reason, Solution, Unschedulable};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 /// Where the scheduler sends pods.
 #[derive(Debug, Default)]
@@ -58,7 +58,6 @@ impl<'a> Round<'_, 'a, '_> {
                 self.spend(work(count + bound.len()));
                 let mut reduced = self.small(&pods, leaves);
                 reduced.0.bound_pods = bound;
-                reduced.0.namespaces = self.packed.problem.namespaces.clone();
                 reduced
             }
         };
@@ -90,18 +89,11 @@ impl<'a> Round<'_, 'a, '_> {
     /// The problem reduced to a few pods and nodes, and which nodes these are.
     fn small(&self, pods: &[&'a Pod], leaves: Vec<usize>) -> (Problem<'a>, Vec<usize>) {
         let whole = &self.packed.problem;
-        let mut volumes = BTreeMap::new();
-        for pod in pods {
-            for claim in &pod.volume_claims {
-                let key = format!("{}/{}", pod.namespace, claim.claim_name);
-                volumes.extend(whole.volumes.get(&key).map(|known| (key, known.clone())));
-            }
-        }
         let problem = Problem {
             pods: pods.to_vec(),
             nodes: leaves.iter().map(|leaf| whole.nodes[*leaf].clone()).collect(),
             daemon_sets: whole.daemon_sets,
-            volumes,
+            facts: whole.facts,
             ..Problem::default()
         };
         (problem, leaves)

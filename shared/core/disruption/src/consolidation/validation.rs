@@ -6,7 +6,7 @@ use super::{State, priced, replacement};
 use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup, unsettled};
 use crate::cluster::{Cluster, Options};
-use crate::decision::{Command, PodPlacement, Replacement};
+use crate::output::{Command, PodPlacement, Replacement};
 use crate::packed::{Mover, Moves, Scope};
 use crate::pods::{self, Guards};
 use crate::simulation::Expected;

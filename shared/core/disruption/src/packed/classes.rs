@@ -61,7 +61,7 @@ impl<'a> Classes<'a> {
         repelling: &Repelling<'a>,
     ) -> usize {
         let admission = self.admission(pod, cluster);
-        let counts_volumes = !pod.volume_claims.is_empty() && !cluster.volume_limits.is_empty();
+        let counts_volumes = !pod.volume_claims.is_empty() && !cluster.facts.volume_limits.is_empty();
         let relation = repelling.concern(pod).then(|| self.neighbours.relation(pod));
         let key = ClassKey { requests: &pod.requests, admission, ports: &pod.host_ports, relation, counts_volumes };
         if let Some(known) = self.ids.get(&key) {
@@ -97,7 +97,7 @@ impl<'a> Classes<'a> {
         if let Some(known) = self.admission_ids.get(&key) {
             return known.clone();
         }
-        let made = Admission::of(pod, &cluster.volumes).map_err(|why| why.to_string()).map(|admission| {
+        let made = Admission::of(pod, cluster.facts.volumes).map_err(|why| why.to_string()).map(|admission| {
             *self.known.entry(admission.clone()).or_insert_with(|| {
                 self.admissions.push(admission);
                 self.admissions.len() - 1

@@ -336,10 +336,10 @@ impl fmt::Display for Obstacle<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Labels => f.write_str("labels or taints"),
-            Self::Room { resource, .. } => write!(f, "too little {resource}"),
+            Self::Room { resource, .. } => write!(f, "insufficient {resource}"),
             Self::HostPorts => f.write_str("host ports"),
             Self::AntiAffinity => f.write_str("anti-affinity"),
-            Self::OtherPods => f.write_str("other pods of its node"),
+            Self::OtherPods => f.write_str("the other pods of its node"),
         }
     }
 }

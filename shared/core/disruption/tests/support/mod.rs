@@ -10,7 +10,7 @@ use nodeless_model::claim::{Charge, LaunchedInstance, NodeClaimSpec, NodeClaimSt
 use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::{BudgetNodes, PoolUsage};
 use nodeless_model::*;
-use nodeless_scheduling::{PoolOffer, VolumeTopology};
+use nodeless_scheduling::{ClusterFacts, PoolOffer};
 use std::collections::BTreeMap;
 
 pub const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
@@ -145,7 +145,7 @@ pub struct World {
     pub types: InstanceTypes,
     pub daemon_sets: Vec<DaemonSet>,
     /// Where volumes can be used, their drivers and how many a node attaches, as in [`Cluster`].
-    pub volumes: BTreeMap<String, VolumeTopology>,
+    pub volumes: BTreeMap<String, Vec<Requirements>>,
     pub volume_drivers: BTreeMap<String, String>,
     pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
     /// The labels of namespaces.
@@ -276,10 +276,12 @@ impl World {
             buffer_pods: self.buffers.iter().collect(),
             disruption_budgets: &self.budgets,
             daemon_sets: &self.daemon_sets,
-            volumes: self.volumes.clone(),
-            volume_drivers: self.volume_drivers.clone(),
-            volume_limits: self.volume_limits.clone(),
-            namespaces: self.namespaces.clone(),
+            facts: ClusterFacts {
+                volumes: &self.volumes,
+                volume_drivers: &self.volume_drivers,
+                volume_limits: &self.volume_limits,
+                namespaces: &self.namespaces,
+            },
             not_looked_at: self.not_looked_at.clone(),
             ..Cluster::default()
         }

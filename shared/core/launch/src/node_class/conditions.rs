@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass};
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_model::{ErrorKind, PortError};
 
 /// Why something that an EC2NodeClass names does not stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub fn settle<T>(field: &str, found: Result<Section<T>, PortError>, before: T) -
         Err(error) if error.is_retryable() => Err(error),
         Err(error) => {
             let reason = if error.kind == ErrorKind::Denied { "AccessDenied" } else { "RequestRefused" };
-            let message = format!("{field}: {error}; what was found before is kept");
+            let message = format!("{field}: {error}; the previous result is kept");
             Ok(Section { value: before, problem: Some(Problem::new(reason, message)) })
         }
     }

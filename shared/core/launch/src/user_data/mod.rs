@@ -61,7 +61,7 @@ pub enum UserDataError {
         family: &'static str,
     },
     /// The cluster does not say something that a node needs.
-    #[error("the cluster has no {what}, which a node of amiFamily {family} needs; look at `aws eks describe-cluster`")]
+    #[error("the cluster has no {what}, which a node of amiFamily {family} needs; check `aws eks describe-cluster`")]
     Cluster {
         /// What is missing.
         what: &'static str,

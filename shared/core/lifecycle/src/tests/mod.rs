@@ -2,13 +2,13 @@
 
 mod collection;
 mod group;
-mod joining;
 mod launching;
 mod leaving;
 mod properties;
+mod registration;
 mod registration_health;
 mod reservation;
-mod unlaunched;
+mod without_instance;
 
 use crate::{LaunchResult, Learned, NodeClassState, Observation, Seen, SeenGroup, Settings, prepare};
 use jiff::Timestamp;

@@ -2,9 +2,9 @@
 
 use super::{CAREFUL, Engine, InVain, Targets};
 use crate::assigning::{self, Eligible, Prospect};
-use crate::classes::AlternativeId;
+use crate::bin::Unit;
+use crate::constraints::AlternativeId;
 use crate::groups::{GroupId, Kind};
-use crate::packing::Unit;
 use crate::topology::{ABSENT, Domain, Standing, Standings, Target};
 use crate::{offered, pools};
 use std::rc::Rc;

@@ -1,12 +1,13 @@
 //! Nodes that exist, while they are being filled.
 
 use super::Engine;
-use crate::classes::{AlternativeId, Class, Classes};
+use crate::bin::Unit;
+use crate::classes::{Class, Classes};
 use crate::constraints;
+use crate::constraints::AlternativeId;
 use crate::dense::{self, Amounts};
-use crate::existing::ExistingNode;
 use crate::hosts::HostCounts;
-use crate::packing::Unit;
+use crate::problem::ExistingNode;
 use crate::problem::Problem;
 use crate::topology::{self, Topology};
 use crate::volumes::AttachedVolumes;
@@ -166,7 +167,7 @@ fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>, nodes: &mut
 
 /// Counts the volumes that are attached to existing nodes with a limit.
 fn count_volumes(input: &Problem<'_>, nodes: &mut [Node<'_>]) {
-    if input.volume_limits.is_empty() {
+    if input.facts.volume_limits.is_empty() {
         return;
     }
     let pods: HashMap<&str, &[&Pod]> = input.bound_pods.iter().map(|node| (node.name, &node.pods[..])).collect();

@@ -1,8 +1,8 @@
 //! From what was packed to a solution, with reasons for what was left out.
 
 use super::Engine;
+use crate::bin::Bin;
 use crate::explain::Launchable;
-use crate::packing::Bin;
 use crate::pools::Pool;
 use crate::solution::{Placement, Solution, Unschedulable};
 use crate::{Reason, against, explain, launch};

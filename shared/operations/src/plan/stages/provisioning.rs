@@ -90,7 +90,7 @@ impl<'a> Placed<'a> {
     /// Why the picture of what pods need is not whole, if it is not: then nothing is disrupted by choice.
     pub(in crate::plan) fn unfinished(&self) -> Option<String> {
         let left = self.left();
-        (left > 0).then(|| format!("{left} pods were left for the next plan, since this one reached its limit of work"))
+        (left > 0).then(|| format!("{left} pods were left for the next plan, since this one reached its work limit"))
     }
 
     /// What is launched now for pods that fit nowhere yet.

@@ -2,38 +2,27 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use jiff::{SignedDuration, Timestamp};
-use nodeless_driver::{Controller, Outcome, Schedule};
+use nodeless_driver::{Driver, Outcome, Schedule};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
 use nodeless_ports::Claims as _;
-use nodeless_simulation::kubernetes::resource::{NODES, PODS};
-use nodeless_simulation::kubernetes::{CreateOptions, ListOptions, Resource};
-use nodeless_simulation::memory::Faults;
-use nodeless_simulation::world::{World, WorldOptions};
 use nodeless_telemetry::Null;
+use nodeless_world::memory::Faults;
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
+use nodeless_world::{World, WorldOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub fn custom(plural: &str) -> Resource {
-    match plural {
-        "nodepools" => Resource::custom("karpenter.sh", "v1", "nodepools", "NodePool", false),
-        "nodeclaims" => Resource::custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false),
-        "nodeoverlays" => Resource::custom("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", false),
-        "capacitybuffers" => {
-            Resource::custom("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", true)
-        }
-        _ => Resource::custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", false),
-    }
-}
-
-pub fn start() -> Controller {
+pub fn start() -> Driver {
     start_in(WorldOptions::default())
 }
 
-pub fn start_in(options: WorldOptions) -> Controller {
+pub fn start_in(options: WorldOptions) -> Driver {
     let world = World::new(options).unwrap();
-    let controller = Controller::new(world, Schedule::default(), Arc::new(Null), Faults::default());
+    let driver = Driver::new(world, Schedule::default(), Arc::new(Null), Faults::default());
     create(
-        &controller,
-        &custom("ec2nodeclasses"),
+        &driver,
+        &NODE_CLASSES,
         json!({
             "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
             "spec": {
@@ -44,8 +33,8 @@ pub fn start_in(options: WorldOptions) -> Controller {
         }),
     );
     create(
-        &controller,
-        &custom("nodepools"),
+        &driver,
+        &NODE_POOLS,
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
             "spec": {
@@ -61,28 +50,28 @@ pub fn start_in(options: WorldOptions) -> Controller {
             },
         }),
     );
-    controller
+    driver
 }
 
-pub fn create(controller: &Controller, resource: &Resource, object: Value) {
-    controller.world().api().create(resource, object, &CreateOptions::default()).unwrap();
+pub fn create(driver: &Driver, resource: &Resource, object: Value) {
+    driver.world().api().create(resource, object, &CreateOptions::default()).unwrap();
 }
 
-pub fn list(controller: &Controller, resource: &Resource) -> Vec<Arc<Value>> {
-    controller.world().api().list(resource, &ListOptions::default()).unwrap().items
+pub fn list(driver: &Driver, resource: &Resource) -> Vec<Arc<Value>> {
+    driver.world().api().list(resource, &ListOptions::default()).unwrap().items
 }
 
-pub fn running(controller: &Controller) -> usize {
-    list(controller, &PODS).iter().filter(|pod| pod["status"]["phase"] == "Running").count()
+pub fn running(driver: &Driver) -> usize {
+    list(driver, &PODS).iter().filter(|pod| pod["status"]["phase"] == "Running").count()
 }
 
-pub fn within(controller: &Controller, seconds: i64) -> Timestamp {
-    controller.world().now().saturating_add(SignedDuration::from_secs(seconds)).unwrap()
+pub fn within(driver: &Driver, seconds: i64) -> Timestamp {
+    driver.world().now().saturating_add(SignedDuration::from_secs(seconds)).unwrap()
 }
 
 /// Says what stands where, for a test that fails.
-pub fn picture(controller: &mut Controller) -> String {
-    let outcomes: Vec<String> = controller
+pub fn picture(driver: &mut Driver) -> String {
+    let outcomes: Vec<String> = driver
         .take_outcomes()
         .iter()
         .map(|(at, outcome)| match outcome {
@@ -93,10 +82,10 @@ pub fn picture(controller: &mut Controller) -> String {
             other => format!("{at} {other:?}"),
         })
         .collect();
-    let claims = futures::FutureExt::now_or_never(controller.claims().list()).unwrap().unwrap();
+    let claims = futures::FutureExt::now_or_never(driver.claims().list()).unwrap().unwrap();
     let claims: Vec<String> =
         claims.iter().map(|claim| format!("{} {:?} {:?}", claim.name, claim.phase, claim.status)).collect();
     let nodes: Vec<String> =
-        list(controller, &NODES).iter().map(|node| format!("{} {}", node["metadata"], node["spec"])).collect();
-    format!("now {}\n{}\nclaims {claims:#?}\nnodes {nodes:#?}", controller.world().now(), outcomes.join("\n"))
+        list(driver, &NODES).iter().map(|node| format!("{} {}", node["metadata"], node["spec"])).collect();
+    format!("now {}\n{}\nclaims {claims:#?}\nnodes {nodes:#?}", driver.world().now(), outcomes.join("\n"))
 }

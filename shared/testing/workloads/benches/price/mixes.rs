@@ -2,7 +2,6 @@
 
 use nodeless_model::pod::VolumeClaim;
 use nodeless_model::{CapacityType, DaemonSet, Pod, Requirement, Requirements, labels};
-use nodeless_scheduling::VolumeTopology;
 use nodeless_workloads::build::{daemon_set, five_daemon_sets, labelled, near, pod};
 use nodeless_workloads::catalog::ZONES;
 use nodeless_workloads::{Draw, Mix, Workload, node_pool};
@@ -17,7 +16,7 @@ pub struct Priced {
     pub categories: &'static [&'static str],
     pub pods: Vec<Pod>,
     pub daemon_sets: Vec<DaemonSet>,
-    pub volumes: BTreeMap<String, VolumeTopology>,
+    pub volumes: BTreeMap<String, Vec<Requirements>>,
 }
 
 impl Priced {
@@ -118,7 +117,7 @@ fn with_volumes(count: usize) -> Priced {
         let claim = format!("data-{name}");
         pod.volume_claims = vec![VolumeClaim { claim_name: claim.clone(), ephemeral: false }];
         let zone = Requirement::one_of([ZONES[(set + ordinal) % 3]]);
-        let topology = VolumeTopology { alternatives: vec![Requirements::from([(labels::ZONE, zone)])] };
+        let topology = vec![Requirements::from([(labels::ZONE, zone)])];
         volumes.insert(format!("{}/{claim}", pod.namespace), topology);
         pods.push(pod);
     }

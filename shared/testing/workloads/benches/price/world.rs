@@ -120,9 +120,8 @@ fn zones(workload: &Workload, pod: &Pod) -> u8 {
     let mut zones = 0b111;
     for claim in &pod.volume_claims {
         let topology = &workload.volumes[&format!("{}/{}", pod.namespace, claim.claim_name)];
-        let allows = |zone: &str| {
-            topology.alternatives.iter().any(|one| one.get(labels::ZONE).is_none_or(|allowed| allowed.has(zone)))
-        };
+        let allows =
+            |zone: &str| topology.iter().any(|one| one.get(labels::ZONE).is_none_or(|allowed| allowed.has(zone)));
         for (place, zone) in ZONES.iter().enumerate() {
             if !allows(zone) {
                 zones &= !(1 << place);

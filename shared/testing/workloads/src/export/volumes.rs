@@ -9,7 +9,7 @@ pub(super) fn items(workload: &Workload) -> impl Iterator<Item = Value> + '_ {
     let claims = workload.volumes.iter().flat_map(|(key, topology)| {
         let (namespace, name) = key.split_once('/').unwrap_or(("default", key));
         let driver = workload.volume_drivers.get(key).map_or("ebs.csi.aws.com", String::as_str);
-        [claim(namespace, name), volume(namespace, name, driver, &topology.alternatives)]
+        [claim(namespace, name), volume(namespace, name, driver, topology)]
     });
     claims.chain(workload.volume_limits.iter().map(|(node, drivers)| {
         let limit = |(driver, count): (&String, &u32)| json!({ "name": driver, "nodeID": node, "allocatable": { "count": count } });

@@ -9,6 +9,9 @@ use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::taint::TolerationOperator;
 use nodeless_model::{Operator, Pod, Quantity, Toleration, labels};
 
+/// The key of the taints of NodePools.
+pub(super) const TAINT: &str = "example.com/team";
+
 /// So many pods of the combination. Those that run have the same groups as those that wait, and other names.
 pub(super) fn pods(of: &Combination, count: usize, prefix: &str) -> Vec<Pod> {
     let each = of.get("group").max(1) as usize;
@@ -62,8 +65,7 @@ fn template(of: &Combination, group: usize) -> Pod {
     if draw.percent(of.get("tolerates")) {
         let value = draw.below(of.get("pools") as usize).to_string();
         let operator = TolerationOperator::Equal;
-        pod.tolerations =
-            vec![Toleration { key: super::making::TAINT.into(), operator, value, ..Toleration::default() }];
+        pod.tolerations = vec![Toleration { key: TAINT.into(), operator, value, ..Toleration::default() }];
     }
     pod
 }

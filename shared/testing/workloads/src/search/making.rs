@@ -1,7 +1,8 @@
 //! From a combination to a workload.
 
+use super::Combination;
+use super::groups::{self, TAINT};
 use super::relations::{RACK, topologies};
-use super::{Combination, groups};
 use crate::catalog::{self, ZONES};
 use crate::draw::Draw;
 use crate::pools::node_pool;
@@ -11,11 +12,7 @@ use nodeless_model::{
     CapacityType, InstanceType, InstanceTypes, NodePool, Pod, Quantity, Requirement, Requirements, ResourceList, Taint,
     TaintEffect, labels,
 };
-use nodeless_scheduling::VolumeTopology;
 use std::collections::BTreeMap;
-
-/// The key of the taints of NodePools.
-pub(super) const TAINT: &str = "example.com/team";
 
 /// What runs on each node that exists.
 const KIND: &str = "m6i.4xlarge";
@@ -31,7 +28,7 @@ impl Combination {
         let mut draw = Draw::new(self.seed ^ 0x701);
         let all = pending.iter().chain(places.iter().flat_map(|place| &place.pods));
         let claims = all.flat_map(|pod| &pod.volume_claims);
-        let volumes: BTreeMap<String, VolumeTopology> =
+        let volumes: BTreeMap<String, Vec<Requirements>> =
             claims.map(|claim| (format!("default/{}", claim.claim_name), usable(self, &mut draw))).collect();
         Workload { node_pools, instance_types, pending, places, volumes, ..Workload::default() }
     }
@@ -101,9 +98,9 @@ fn places(of: &Combination, pool: &NodePool, types: &[InstanceType]) -> Vec<Plac
     dealt.into_iter().enumerate().map(one).collect()
 }
 
-fn usable(of: &Combination, draw: &mut Draw) -> VolumeTopology {
+fn usable(of: &Combination, draw: &mut Draw) -> Vec<Requirements> {
     let first = draw.below(ZONES.len());
     let zones = (0..of.get("volume_zones") as usize).map(|next| ZONES[(first + next) % ZONES.len()]);
     let one = |zone: &str| Requirements::from([(labels::ZONE, Requirement::one_of([zone]))]);
-    VolumeTopology { alternatives: zones.map(one).collect() }
+    zones.map(one).collect()
 }

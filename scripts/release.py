@@ -1,0 +1,131 @@
+"""Makes what a release consists of, the same bytes for the same commit:
+
+    nodeless-VERSION-terraform.tar.gz   the module; the zips of the functions; CustomResourceDefinitions, RBAC and NodePool examples
+    nodeless-VERSION-HOST.tar.gz        the `nodeless` command for the machine that runs this
+    SHA256SUMS
+
+A user of the module unpacks the first archive and needs no Rust: `artifacts_directory` is its folder `lambda`.
+Files are archived in the order of their names, with the time of the commit, without owner.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FUNCTIONS = ("planner", "lifecycle", "interruption", "catalog", "wake", "installer")
+# What of the repository goes with the functions; paths of git, so nothing that happens to lie around is published.
+PUBLISHED = ("terraform", "infra", "LICENSE", "CHANGELOG.md", "docs")
+# Zip entries carry no time before 1980; Lambda looks at none.
+ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def function_zip(executable: bytes) -> bytes:
+    """A Lambda deployment package with this bootstrap."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        entry = zipfile.ZipInfo("bootstrap", ZIP_TIME)
+        entry.create_system = 3  # Unix, so that the permissions count
+        entry.external_attr = 0o755 << 16
+        archive.writestr(entry, executable, zipfile.ZIP_DEFLATED, compresslevel=9)
+    return buffer.getvalue()
+
+
+def archive(files: Mapping[str, tuple[bytes, bool]], time: int) -> bytes:
+    """A compressed tar of these files: contents and whether they are executable, by name."""
+    buffer = io.BytesIO()
+    # Compressed apart, since tarfile writes the time of day into the header of gzip.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=time) as compressed, tarfile.open(mode="w", fileobj=compressed, format=tarfile.PAX_FORMAT) as tar:
+        for name, (contents, executable) in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime, entry.mode = len(contents), time, 0o755 if executable else 0o644
+            tar.addfile(entry, io.BytesIO(contents))
+    return buffer.getvalue()
+
+
+def module_files(folder: str, zips: Mapping[str, bytes], repository: Mapping[str, tuple[bytes, bool]]) -> dict[str, tuple[bytes, bool]]:
+    """What is in the archive for users of Terraform."""
+    files = {f"{folder}/{name}": file for name, file in repository.items()}
+    files |= {f"{folder}/lambda/{name}/bootstrap.zip": (contents, False) for name, contents in zips.items()}
+    return files
+
+
+def checksums(archives: Mapping[str, bytes]) -> str:
+    """In the form that `sha256sum --check` reads."""
+    return "".join(f"{hashlib.sha256(contents).hexdigest()}  {name}\n" for name, contents in sorted(archives.items()))
+
+
+def tracked(paths: Iterable[str]) -> dict[str, tuple[bytes, bool]]:
+    """The files of the commit below these paths."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--", *paths], cwd=ROOT, check=True, capture_output=True).stdout
+    names = [name.decode() for name in listed.split(b"\0") if name]
+    return {name: ((ROOT / name).read_bytes(), os.access(ROOT / name, os.X_OK)) for name in names}
+
+
+def run(*command: str, **variables: str) -> str:
+    """Runs a command at the root of the repository; its messages are shown, its output is returned."""
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"`{' '.join(command)}` failed with exit code {done.returncode}; no release was made")
+    return done.stdout
+
+
+def build(target: Path, time: int) -> tuple[dict[str, bytes], bytes]:
+    """The functions for arm64 and the command for this machine. Paths of this machine are replaced, so that two give the same bytes."""
+    cargo_home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    sysroot = run("rustc", "--print", "sysroot").strip()
+    paths = {str(ROOT): "nodeless", str(cargo_home): "cargo", sysroot: "rust", str(target): "target"}
+    flags = "\x1f".join(f"--remap-path-prefix={path}={name}" for path, name in paths.items())
+    variables = {
+        "CARGO_ENCODED_RUSTFLAGS": flags,
+        "CARGO_INCREMENTAL": "0",
+        "CARGO_TARGET_DIR": str(target),
+        "SOURCE_DATE_EPOCH": str(time),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    packages = [argument for name in FUNCTIONS for argument in ("--package", name)]
+    run("cargo", "lambda", "build", "--locked", "--release", "--arm64", *packages, **variables)
+    run("cargo", "build", "--locked", "--release", "--package", "nodeless", **variables)
+    functions = {name: (target / "lambda" / name / "bootstrap").read_bytes() for name in FUNCTIONS}
+    return functions, (target / "release/nodeless").read_bytes()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=ROOT / "target/release-archives", help="folder for the archives (default: %(default)s)")
+    output: Path = parser.parse_args().output
+    if run("git", "status", "--porcelain", "--untracked-files=no"):
+        sys.exit("Files differ from the commit. Commit or stash the changes: a release is made of what a commit holds.")
+    metadata = json.loads(run("cargo", "metadata", "--locked", "--no-deps", "--format-version", "1"))
+    version = next(package["version"] for package in metadata["packages"] if package["name"] == "nodeless")
+    time = int(run("git", "log", "-1", "--format=%ct"))
+    host = next(line.split()[1] for line in run("rustc", "-vV").splitlines() if line.startswith("host:"))
+    functions, command = build(ROOT / "target/release-build", time)
+    zips = {name: function_zip(executable) for name, executable in functions.items()}
+    folder = f"nodeless-{version}"
+    archives = {
+        f"{folder}-terraform.tar.gz": archive(module_files(folder, zips, tracked(PUBLISHED)), time),
+        f"{folder}-{host}.tar.gz": archive({f"{folder}/nodeless": (command, True), **{f"{folder}/{k}": v for k, v in tracked(["LICENSE"]).items()}}, time),
+    }
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    for name, contents in archives.items():
+        (output / name).write_bytes(contents)
+    (output / "SHA256SUMS").write_text(checksums(archives))
+    print(f"{checksums(archives)}written to {output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+//! The cluster at one moment: what a plan reads of it, decoded.
+
+use crate::convert::volumes::{self, Storage};
+use crate::slim::CsiNode;
+use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus};
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::{
+    BufferError, BufferShape, CapacityBuffer, DaemonSet, Node, NodeOverlay, NodePool, Pod, PodDisruptionBudget,
+    Requirements, StringMap,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The cluster at one moment, as far as planning looks at it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterView {
+    /// All nodes, ours or not.
+    pub nodes: Vec<Node>,
+    /// All pods that have not ended.
+    pub pods: Vec<Pod>,
+    /// All DaemonSets.
+    pub daemon_sets: Vec<DaemonSet>,
+    /// All PodDisruptionBudgets.
+    pub disruption_budgets: Vec<PodDisruptionBudget>,
+    /// All NodePools that could be decoded.
+    pub node_pools: Vec<NodePool>,
+    /// All EC2NodeClasses that could be decoded, by name.
+    pub node_classes: BTreeMap<String, EC2NodeClass>,
+    /// What the status of each NodePool says, by name, so that it is written only when it changes.
+    pub node_pool_statuses: BTreeMap<String, NodePoolStatus>,
+    /// All NodeOverlays that could be decoded, and what their status says. None where the cluster does not know the kind.
+    pub node_overlays: Vec<(NodeOverlay, NodeOverlayStatus)>,
+    /// All active CapacityBuffers that could be decoded. None where the cluster does not know the kind.
+    pub capacity_buffers: Vec<BufferView>,
+    /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means anywhere.
+    /// A claim that is not listed is one of which nobody knows where it can be used.
+    pub volumes: BTreeMap<String, Vec<Requirements>>,
+    /// The CSI driver of each volume whose driver is known, by `namespace/claim`.
+    pub volume_drivers: BTreeMap<String, String>,
+    /// Why a pod that mounts this claim cannot be planned for, by `namespace/claim`.
+    pub volume_faults: BTreeMap<String, String>,
+    /// How many volumes of each driver a node attaches at the most, by the node's name. Read only if some pod mounts any.
+    pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
+    /// The labels of namespaces, by name. Read only if some pod selects namespaces by label.
+    pub namespaces: BTreeMap<String, StringMap>,
+    /// The annotations of the Namespace `kube-system` that are ours (`nodeless.sh/`): they hold for the whole cluster.
+    pub annotations: StringMap,
+    /// The NodeClaim objects, ours and not.
+    pub node_claims: Vec<MirroredClaim>,
+    /// Objects that could not be decoded, and why. They hide nothing but themselves.
+    pub invalid: Vec<InvalidObject>,
+}
+
+/// The Namespace whose annotations hold for the whole cluster.
+pub const SYSTEM_NAMESPACE: &str = "kube-system";
+
+/// A CapacityBuffer with what it is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BufferView {
+    /// The buffer.
+    pub buffer: CapacityBuffer,
+    /// What its status says.
+    pub status: CapacityBufferStatus,
+    /// What one chunk looks like; or why nobody knows.
+    pub shape: Result<BufferShape, BufferError>,
+}
+
+impl ClusterView {
+    /// Takes over those annotations of the Namespace [`SYSTEM_NAMESPACE`] that are ours.
+    pub fn set_annotations(&mut self, of_namespace: Option<StringMap>) {
+        self.annotations = of_namespace.unwrap_or_default();
+        self.annotations.retain(|key, _| key.starts_with("nodeless.sh/"));
+    }
+
+    /// Whether some pod mounts a volume claim, so that it matters where volumes can be used.
+    #[must_use]
+    pub fn mounts_volumes(&self) -> bool {
+        self.pods.iter().any(|pod| !pod.volume_claims.is_empty() && !pod.is_terminal())
+    }
+
+    /// Whether some pod selects namespaces by label, so that their labels matter.
+    #[must_use]
+    pub fn selects_namespaces(&self) -> bool {
+        let selects = |pod: &Pod| {
+            let preferred = pod.preferred_pod_affinity.iter().chain(&pod.preferred_pod_anti_affinity);
+            let required = pod.required_pod_affinity.iter().chain(&pod.required_pod_anti_affinity);
+            let mut terms = required.chain(preferred.map(|weighted| &weighted.preference));
+            terms.any(|term| {
+                term.namespace_selector.as_ref().is_some_and(|by| {
+                    // The empty selector means all of them, whatever their labels.
+                    !by.match_labels.is_empty() || !by.match_expressions.is_empty()
+                })
+            })
+        };
+        self.pods.iter().any(selects)
+    }
+
+    /// Takes over where the volumes of its pods can be used. Call it once nodes and pods are there.
+    pub fn set_volumes(&mut self, storage: Storage<'_>, nodes: &[CsiNode]) {
+        let zones: BTreeMap<&str, &String> = self
+            .nodes
+            .iter()
+            .filter_map(|node| Some((node.name.as_str(), node.labels.get(nodeless_model::labels::ZONE)?)))
+            .collect();
+        let facts = volumes::resolve(storage, &self.pods, |node| zones.get(node).map(|zone| (*zone).clone()));
+        self.volumes = facts.topologies;
+        self.volume_drivers = facts.drivers;
+        self.volume_faults = facts.faults;
+        let limits = nodes.iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), volumes::limits(node)));
+        self.volume_limits = limits.filter(|(_, limits)| !limits.is_empty()).collect();
+    }
+}
+
+/// An object that could not be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InvalidObject {
+    /// The kind.
+    pub kind: String,
+    /// The name.
+    pub name: String,
+    /// What is wrong, naming the field.
+    pub message: String,
+}

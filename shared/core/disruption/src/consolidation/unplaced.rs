@@ -1,0 +1,97 @@
+//! Which other node would not take a pod, and why: for people who ask about one node.
+
+use super::round::{Round, prepared, takes_pods};
+use crate::candidates::{Eligible, Lookup, quiet_until};
+use crate::cluster::{Cluster, ClusterNode, Options};
+use crate::packed::Obstacle;
+use crate::reasons::zonal_shift;
+use crate::simulation::Expected;
+use jiff::Timestamp;
+use nodeless_model::resources::format_quantity;
+use nodeless_model::{NillableDuration, Quantity};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A pod that fits on no other node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnplacedPod {
+    /// The pod, `namespace/name`.
+    pub pod: String,
+    /// Every other node, in the order of their names.
+    pub nodes: Vec<OtherNode>,
+}
+
+/// A node that does not take a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OtherNode {
+    /// The node.
+    pub node: String,
+    /// Why.
+    pub why: String,
+}
+
+/// The first pod of a node, the largest first, that fits on no other node, and what is in its way on each of them; nothing
+/// where all find room, as far as a quick look can tell.
+pub(crate) fn unplaced<'c, 'a>(
+    cluster: &'c Cluster<'a>,
+    one: &Eligible<'c, 'a>,
+    lookup: &Lookup<'c, 'a>,
+    expected: &Expected<'a>,
+    options: &Options,
+    now: Timestamp,
+) -> Option<UnplacedPod> {
+    let mut prepared = prepared(&[], cluster, std::slice::from_ref(one), options);
+    let mut round = Round::new(cluster, std::slice::from_ref(one), lookup, expected, (options, now), &mut prepared);
+    let candidate = round.candidates.first()?;
+    let (movers, own) = (candidate.movers.clone(), candidate.leaf);
+    round.close(0);
+    let moves = round.packed.place(&movers, false);
+    round.packed.undo(&movers, &moves);
+    let stuck = movers.get(*moves.left.first()?)?;
+    let mut nodes: BTreeMap<String, String> = cluster
+        .nodes
+        .iter()
+        .filter(|node| node.name() != one.of.name())
+        .map(|node| (node.name().to_owned(), closed_to_all(cluster, node, now)))
+        .collect();
+    for (leaf, node) in round.packed.problem.nodes.iter().enumerate().filter(|(leaf, _)| *leaf != own) {
+        nodes.insert(node.name.clone(), in_full(round.packed.obstacle(stuck.class, leaf)));
+    }
+    let nodes = nodes.into_iter().map(|(node, why)| OtherNode { node, why }).collect();
+    Some(UnplacedPod { pod: stuck.pod.key(), nodes })
+}
+
+/// Why pods are sent to a node by nobody.
+fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> String {
+    if node.is_leaving() {
+        return "it is terminating".to_owned();
+    }
+    if !node.is_initialized() && node.node_pool().is_some() {
+        return "it is not initialized yet".to_owned();
+    }
+    if node.node.is_some_and(|node| node.unschedulable) {
+        return "it is cordoned".to_owned();
+    }
+    if let Some((zone, until)) = cluster.shifted(node) {
+        return zonal_shift(zone, until);
+    }
+    if let (Some(claim), false) = (node.claim, takes_pods(cluster, node, now)) {
+        let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
+        let after = pool.map_or(NillableDuration::Never, |offer| offer.pool.disruption.consolidate_after);
+        if let Some((_, until)) = quiet_until(claim, after) {
+            return format!("consolidateAfter protects it until {until:.0}");
+        }
+    }
+    "it accepts no pods".to_owned()
+}
+
+fn in_full(obstacle: Obstacle<'_>) -> String {
+    match obstacle {
+        Obstacle::Room { resource, asked, free } => {
+            let shown = |milli: i64| format_quantity(resource, Quantity::from_milli(milli));
+            format!("insufficient {resource}: {} requested, {} free", shown(asked), shown(free.max(0)))
+        }
+        Obstacle::OtherPods => "it fits alone, but not together with the other pods that have to move".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,141 @@
+//! All that is known about one node: for people who ask why it goes or stays.
+
+use crate::budgets::Budgets;
+use crate::candidates::{Lookup, initialized_since, quiet_until};
+use crate::cluster::{Cluster, Options};
+use crate::consolidation::UnplacedPod;
+use crate::pods::Guards;
+use crate::reasons::KeptReason;
+use crate::simulation::Expected;
+use crate::{buffers, consolidation, drift_replacement, preferences};
+use jiff::Timestamp;
+use nodeless_model::claim::condition;
+use nodeless_model::{CapacityType, DisruptionReason, Pod};
+use serde::Serialize;
+
+/// All that is known about one node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeDetails {
+    /// The Node's name, or the NodeClaim's while there is no Node.
+    pub node: String,
+    /// The NodeClaim, if it is ours.
+    pub node_claim: Option<String>,
+    /// The NodePool, if it is ours.
+    pub node_pool: Option<String>,
+    /// The instance type, where known.
+    pub instance_type: Option<String>,
+    /// The zone, where known.
+    pub zone: Option<String>,
+    /// How it is bought, where known.
+    pub capacity_type: Option<CapacityType>,
+    /// Dollars per hour, where known.
+    pub price_per_hour: Option<f64>,
+    /// Since when it has been ready for pods.
+    pub initialized: Option<Timestamp>,
+    /// When pods last came or went, where known.
+    pub last_pod_event: Option<Timestamp>,
+    /// When its pods will not have changed for `consolidateAfter`, which may be over; absent where that never is.
+    pub consolidatable: Option<Timestamp>,
+    /// How it drifted, if it did and may be disrupted by choice.
+    pub drift: Option<String>,
+    /// Its pods, in the order of their names.
+    pub pods: Vec<PodDetails>,
+    /// What the budgets of its NodePool allow now.
+    pub budgets: Vec<BudgetStatus>,
+    /// Which pod fits on no other node, if one does not and the node may be consolidated.
+    pub elsewhere: Option<UnplacedPod>,
+}
+
+/// A pod of a node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodDetails {
+    /// The pod, `namespace/name`.
+    pub pod: String,
+    /// What it asks for, as in `cpu 1, memory 2Gi`.
+    pub requests: String,
+    /// Whether it would have to find another node.
+    pub moves: bool,
+    /// What of it forbids the disruption of its node.
+    pub blocked_by: Vec<KeptReason>,
+}
+
+/// What budgets of a NodePool allow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetStatus {
+    /// For this reason.
+    pub reason: DisruptionReason,
+    /// How many nodes may be disrupted at once; absent where no budget holds now.
+    pub allowed: Option<u32>,
+    /// How many are: not ready, going away, or in a command.
+    pub disrupting: u32,
+}
+
+/// All that is known about a node; nothing if there is none of this name, or claim of this name while it has no node.
+#[must_use]
+pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<NodeDetails> {
+    let held = buffers::hold(cluster, options, now);
+    let cluster = held.as_ref().unwrap_or(cluster);
+    let of = cluster.nodes.iter().find(|node| node.name() == name)?;
+    let guards = Guards::of(cluster.disruption_budgets);
+    let mut told = NodeDetails {
+        node: name.to_owned(),
+        node_claim: of.claim.map(|claim| claim.name.clone()),
+        node_pool: of.node_pool().map(str::to_owned),
+        pods: pods(&of.pods, &guards, now),
+        ..NodeDetails::default()
+    };
+    let lookup = Lookup::of(cluster);
+    if let Some(pool) = &told.node_pool {
+        let standing = Budgets::of(cluster, now).standing(pool);
+        let budget = |(reason, allowed, disrupting)| BudgetStatus {
+            reason,
+            allowed: Some(allowed).filter(|allowed| *allowed < u32::MAX),
+            disrupting,
+        };
+        told.budgets = standing.into_iter().map(budget).collect();
+    }
+    let Some(claim) = of.claim else { return Some(told) };
+    if let Some(instance) = &claim.status.instance {
+        told.instance_type = Some(instance.instance_type.clone());
+        told.zone = Some(instance.zone.clone());
+        told.capacity_type = Some(instance.capacity_type);
+        told.price_per_hour = Some(lookup.price(claim)).filter(|price| *price > 0.0);
+    }
+    let known = of.is_initialized() && claim.condition(condition::INITIALIZED).is_some();
+    told.initialized = known.then(|| initialized_since(claim));
+    told.last_pod_event = claim.status.last_pod_event;
+    let pool = cluster.node_pools.iter().map(|offer| offer.pool).find(|pool| pool.name == claim.node_pool);
+    told.consolidatable =
+        pool.and_then(|pool| quiet_until(claim, pool.disruption.consolidate_after)).map(|(_, until)| until);
+    if let Ok(one) = lookup.eligible(of, now) {
+        told.drift = drift_replacement::drift_of(cluster, &one, options, now).map(|drift| drift.to_string());
+        told.elsewhere = elsewhere(cluster, name, now, options);
+    }
+    Some(told)
+}
+
+/// Which other nodes would not take a pod of this one, as consolidation sees them, which keeps preferences.
+fn elsewhere(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<UnplacedPod> {
+    let held = preferences::held(cluster, options);
+    let keeping = preferences::with_held(cluster, &held);
+    let lookup = Lookup::of(&keeping);
+    let of = keeping.nodes.iter().find(|node| node.name() == name)?;
+    let one = lookup.eligible(of, now).ok()?;
+    let expected = Expected::of(cluster, options, now);
+    consolidation::unplaced(&keeping, &one, &lookup, &expected, options, now)
+}
+
+fn pods(pods: &[&Pod], guards: &Guards<'_>, now: Timestamp) -> Vec<PodDetails> {
+    let mut pods: Vec<&Pod> = pods.to_vec();
+    pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    let one = |pod: &Pod| PodDetails {
+        pod: pod.key(),
+        requests: pod.requests.to_string(),
+        moves: pod.is_reschedulable(),
+        blocked_by: guards.blocking(pod, now),
+    };
+    pods.into_iter().map(one).collect()
+}

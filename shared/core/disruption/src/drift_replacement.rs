@@ -1,0 +1,114 @@
+//! Replacing nodes that drifted.
+
+use crate::budgets::Budgets;
+use crate::candidates::Eligible;
+use crate::cluster::{Cluster, Options};
+use crate::drift_detection::{drift, drifted_condition};
+use crate::drift_reason::{Drift, DriftReason};
+use crate::drift_simulation::DriftSimulation;
+use crate::output::Command;
+use crate::pods::Guards;
+use crate::reasons::KeptReason;
+use crate::{expiration, pods, rebalance};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::claim::condition;
+use nodeless_model::{DisruptionReason, NodeClaim};
+use std::collections::BTreeMap;
+
+/// How long a claim has to say that its capacity reservation is not selected any more. An instance whose reservation ended runs
+/// on outside it and has not drifted; that is found out once a minute.
+const CONFIRMATION: SignedDuration = SignedDuration::from_mins(3);
+
+/// The eligible nodes that drifted: those first that the last decision did not look at, then those without pods, and those
+/// that drifted first.
+pub(crate) fn drifted<'e, 'c, 'a>(
+    cluster: &Cluster<'_>,
+    eligible: &'e [Eligible<'c, 'a>],
+    options: &Options,
+    now: Timestamp,
+) -> Vec<(&'e Eligible<'c, 'a>, Drift)> {
+    let mut drifted: Vec<_> =
+        eligible.iter().filter_map(|one| Some((one, drift_of(cluster, one, options, now)?))).collect();
+    drifted.sort_by_cached_key(|(one, _)| {
+        let since = one.claim.condition(condition::DRIFTED).map_or(now, |condition| condition.last_transition_time);
+        let has_pods = pods::reschedulable(&one.of.pods).next().is_some();
+        let looked_at = !cluster.not_looked_at.contains(&one.node.name);
+        (looked_at, has_pods, since, one.node.name.clone())
+    });
+    drifted
+}
+
+/// How a node drifted, or why it is handled as if it had.
+pub(crate) fn drift_of(
+    cluster: &Cluster<'_>,
+    one: &Eligible<'_, '_>,
+    options: &Options,
+    now: Timestamp,
+) -> Option<Drift> {
+    let class = cluster.node_classes.get(&one.claim.node_class);
+    let told = || drifted_condition(one.claim).filter(|_| options.trust_conditions);
+    drift(one.claim, one.offer, class, &options.hash_version, now)
+        .filter(|drift| drift.reason != DriftReason::CapacityReservationDrift || is_confirmed(one.claim, drift, now))
+        .or_else(told)
+        .or_else(|| rebalance::recommended(one.claim, one.offer.pool))
+        .or_else(|| expiration::expires_soon(one.claim, one.offer.pool, now))
+}
+
+/// Whether the claim has said for long enough that it drifted so.
+fn is_confirmed(claim: &NodeClaim, drift: &Drift, now: Timestamp) -> bool {
+    let noted = claim.condition(condition::DRIFTED).filter(|_| claim.has_condition(condition::DRIFTED));
+    noted.is_some_and(|noted| {
+        noted.reason == drift.reason.as_str() && now.duration_since(noted.last_transition_time) >= CONFIRMATION
+    })
+}
+
+/// The commands that replace drifted nodes one by one, as far as the budgets allow, those without pods and those that drifted
+/// first before the others; and why each other drifted node stays.
+///
+/// The commands do not get in each other's way: no node that one of them removes takes pods of another, and room, limits and
+/// capacity reservations are used once.
+pub(crate) fn find<'a>(
+    drifted: &[(&Eligible<'_, 'a>, Drift)],
+    departures: &mut DriftSimulation<'_, 'a>,
+    guards: &Guards<'_>,
+    budgets: &mut Budgets,
+    now: Timestamp,
+) -> (Vec<Command>, BTreeMap<String, KeptReason>) {
+    let (mut commands, mut kept) = (Vec::new(), BTreeMap::new());
+    for (one, drift) in drifted {
+        match replace(one, drift, departures, guards, budgets, now) {
+            Ok(command) => commands.push(command),
+            Err(why) => {
+                kept.insert(one.node.name.clone(), why);
+            }
+        }
+    }
+    (commands, kept)
+}
+
+/// The command that replaces one drifted node, or why it stays.
+fn replace<'a>(
+    one: &Eligible<'_, 'a>,
+    drift: &Drift,
+    departures: &mut DriftSimulation<'_, 'a>,
+    guards: &Guards<'_>,
+    budgets: &mut Budgets,
+    now: Timestamp,
+) -> Result<Command, KeptReason> {
+    budgets.check(&one.claim.node_pool, DisruptionReason::Drifted)?;
+    unless_blocked(one, guards, now)?;
+    if departures.receives(&one.node.name) {
+        return Err(KeptReason::DriftWaits(drift.clone()));
+    }
+    let command = departures.leave(one, drift)?;
+    budgets.take(&one.claim.node_pool, DisruptionReason::Drifted)?;
+    Ok(command)
+}
+
+/// Where the drain ends by force, pods that do not want to go do not hold the replacement back either.
+pub(crate) fn unless_blocked(one: &Eligible<'_, '_>, guards: &Guards<'_>, now: Timestamp) -> Result<(), KeptReason> {
+    if one.claim.spec.termination_grace_period.is_some() {
+        return Ok(());
+    }
+    guards.first_blocking(&one.of.pods, now).map_or(Ok(()), Err)
+}

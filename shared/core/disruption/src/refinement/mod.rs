@@ -1,0 +1,196 @@
+//! The second look at a plan, taken before anybody acts on it.
+//!
+//! The scheduler packs one node after another and never looks back. Consolidation does nothing else, and would move pods off
+//! nodes on which they have only just been started. So a plan's launches are looked at as if they were nodes already, by
+//! consolidation itself, and whatever it finds is done to the plan, where it costs nobody anything.
+//!
+//! The second look is never more work than the plan that it looks at, everything that it does counted. It needs no check of
+//! its own: pods to whose place others have to do stay in the zone, or on the node, for which they were planned, so an order
+//! in which the kube-scheduler can place all pods stays one; and preferences that the plan meets count as required.
+
+mod pinned;
+mod planned_cluster;
+mod planned_nodes;
+mod resize;
+
+use crate::cluster::{MIN_SAVING, Options};
+use crate::consolidation;
+use crate::output::Command;
+use nodeless_scheduling::{Launch, Placement, Prepared, Problem, Solution};
+use pinned::Pinned;
+use planned_cluster::PlannedCluster;
+use resize::LaunchResizer;
+use std::collections::BTreeMap;
+
+/// Plans of more nodes are left as they are: a single look at them would be most of what their work allows, and there is little
+/// to find where nodes are that many.
+const MAX_LAUNCHES: usize = 500;
+
+/// Plans of at most so many nodes are looked at with every one of [`BUDGETS`].
+const MAX_IN_DETAIL: usize = 64;
+
+/// How many nodes of a NodePool may go at once. Where budgets let through few, those may find a cheaper way that all together
+/// did not find, as the others stay and take pods.
+const BUDGETS: [u32; 7] = [u32::MAX, 2, 3, 4, 5, 8, 12];
+
+/// How often a plan is looked at again at most.
+const MAX_LOOKS: usize = 32;
+
+/// What it takes to prepare a look, for each pod and node of the plan, in the units of [`Solution::work`].
+const WORK_OF_PREPARATION: u64 = 60;
+
+/// What a group of nodes must save, as a share of what it costs. First less than consolidation asks for, since other groups
+/// of the same nodes must not save that much either; then as much, since it makes other groups of them.
+const MIN_SAVINGS: [f64; 2] = [0.05, MIN_SAVING];
+
+/// Makes a plan: [`nodeless_scheduling::solve`], and a second look at what it launches.
+///
+/// With `second_look` false, and once [`nodeless_scheduling::Options::max_work`] is used up, the plan stays as it was made
+/// first: valid, and no dearer than the scheduler found.
+#[must_use]
+pub fn plan(problem: &Problem<'_>, options: &nodeless_scheduling::Options, second_look: bool) -> Solution {
+    let requests = problem.pods.iter().map(|pod| &pod.requests);
+    let mut prepared = Prepared::new(&problem.node_pools, problem.daemon_sets, requests, options);
+    let mut solution = prepared.solve(problem);
+    solution.work = solution.work.saturating_add(prepared.work());
+    let left = options.max_work.map_or(u64::MAX, |max| max.saturating_sub(solution.work));
+    let max_work = solution.work.min(left);
+    // From here on nobody reads why pods find no place.
+    prepared.explain_at_most(1);
+    if second_look { settle(problem, solution, options, &mut prepared, max_work) } else { solution }
+}
+
+/// Changes a solution until consolidation would leave its launches alone, or `max_work` is used up.
+///
+/// Launches whose pods fit elsewhere are left out, and groups of launches give way to cheaper ones, as
+/// [`decide`](crate::decide) would do it once they are nodes, whatever the policies and budgets. All pods that had a place
+/// keep one, and the solution is as valid as before; existing nodes only get more pods. The effort is bounded by counts, so
+/// the same input always has the same outcome.
+fn settle(
+    problem: &Problem<'_>,
+    solution: Solution,
+    options: &nodeless_scheduling::Options,
+    prepared: &mut Prepared<'_>,
+    max_work: u64,
+) -> Solution {
+    if solution.launches.is_empty() || solution.launches.len() > MAX_LAUNCHES {
+        return solution;
+    }
+    let Some(pinned) = Pinned::of(problem, &solution, options) else { return solution };
+    let launches = u64::try_from(solution.launches.len()).unwrap_or(u64::MAX);
+    let pods = u64::try_from(problem.pods.len() + problem.nodes.len()).unwrap_or(u64::MAX);
+    let mut work_left = max_work;
+    let mut settled: Option<Solution> = None;
+    let budgets = if solution.launches.len() > MAX_IN_DETAIL { &BUDGETS[..1] } else { &BUDGETS[..] };
+    // Those that allow all nodes are no others than the first.
+    let tight = |budget: &u32| *budget == u32::MAX || u64::from(*budget) < launches;
+    let budgets: Vec<u32> = budgets.iter().copied().filter(tight).collect();
+    let mut ways =
+        MIN_SAVINGS.into_iter().flat_map(|least| budgets.iter().map(move |budget| (*budget, least))).peekable();
+    for _ in 0..MAX_LOOKS {
+        let Some(&(budget, least_saving)) = ways.peek() else { break };
+        let Some(left) = work_left.checked_sub(pods.saturating_add(launches).saturating_mul(WORK_OF_PREPARATION))
+        else {
+            break;
+        };
+        let present = settled.as_ref().unwrap_or(&solution);
+        let Some(planned) = PlannedCluster::of(problem, &pinned, present) else { break };
+        let cluster = planned.cluster(present);
+        let eligible = planned.eligible(&cluster, present);
+        let (beside, charged) = (planned.beside(present), planned.charged(present));
+        let look = Options {
+            scheduling: nodeless_scheduling::Options { max_work: None, ..*options },
+            spot_to_spot: true,
+            least_saving,
+            most_work: left,
+            ..Options::default()
+        };
+        let (commands, left) =
+            consolidation::find_planned(&cluster, &eligible, (&beside, &charged), budget, &look, prepared);
+        let resizer = LaunchResizer { problem, prepared: &mut *prepared, work_left: left };
+        let mut next = Plan { pinned: &pinned, solution: present.clone(), resizer };
+        let changes = commands.iter().filter_map(|command| planned.change(command));
+        let changed = changes.filter(|change| next.make(change)).count() > 0;
+        work_left = next.resizer.work_left;
+        if changed {
+            settled = Some(tidy(next.solution));
+        } else {
+            ways.next();
+        }
+    }
+    let work = solution.work.saturating_add(max_work.saturating_sub(work_left));
+    let mut resizer = LaunchResizer { problem, prepared, work_left: u64::MAX };
+    let settled = settled.and_then(|settled| resizer.within_limits(settled));
+    Solution { work, ..settled.unwrap_or(solution) }
+}
+
+/// What a command does to a solution.
+#[derive(Default)]
+struct Change {
+    /// The launches that go.
+    going: Vec<usize>,
+    placements: Vec<Placement>,
+    launches: Vec<Launch>,
+    /// Pods that join launches.
+    joining: BTreeMap<usize, Vec<usize>>,
+}
+
+/// A solution while it changes. Launches that went are empty, so that the places of others stay.
+struct Plan<'p, 'a, 'q> {
+    pinned: &'p Pinned,
+    solution: Solution,
+    resizer: LaunchResizer<'p, 'a, 'q>,
+}
+
+impl Plan<'_, '_, '_> {
+    /// Makes a change, if there are launches for it.
+    fn make(&mut self, change: &Change) -> bool {
+        let Some(grown) = self.grown(change) else { return false };
+        change.going.iter().for_each(|place| self.solution.launches[*place].pods.clear());
+        grown.into_iter().for_each(|(place, launch)| self.solution.launches[place] = launch);
+        self.solution.placements.extend(&change.placements);
+        self.solution.launches.extend(change.launches.iter().cloned());
+        true
+    }
+
+    /// The launches that get more pods.
+    fn grown(&mut self, change: &Change) -> Option<Vec<(usize, Launch)>> {
+        let mut grown = Vec::with_capacity(change.joining.len());
+        for (place, pods) in &change.joining {
+            let launch = &self.solution.launches[*place];
+            let in_zone = launch.pods.iter().chain(pods).any(|pod| self.pinned.keeps_zone(*pod));
+            grown.push((*place, self.resizer.grown(launch, pods, in_zone)?));
+        }
+        Some(grown)
+    }
+}
+
+fn tidy(mut solution: Solution) -> Solution {
+    solution.launches.retain(|launch| !launch.pods.is_empty());
+    solution.placements.sort_unstable();
+    solution
+}
+
+impl PlannedCluster<'_, '_> {
+    /// What a command does; `None` where it speaks of something else.
+    fn change(&self, command: &Command) -> Option<Change> {
+        let mut change = Change::default();
+        for candidate in &command.candidates {
+            change.going.push(self.launch(&candidate.node)?);
+        }
+        for to in &command.placements {
+            let pod = self.pod(&to.pod)?;
+            match self.launch(&to.node) {
+                Some(launch) => change.joining.entry(launch).or_default().push(pod),
+                None => change.placements.push(Placement { pod, node: self.node(&to.node)? }),
+            }
+        }
+        for replacement in &command.replacements {
+            let pods: Option<Vec<usize>> = replacement.pods.iter().map(|pod| self.pod(pod)).collect();
+            let mut pods = pods?;
+            pods.sort_unstable();
+            change.launches.push(Launch { pods, ..replacement.launch.clone() });
+        }
+        Some(change)
+    }
+}

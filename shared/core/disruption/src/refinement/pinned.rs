@@ -1,0 +1,68 @@
+//! What the second look leaves as it was planned.
+
+use super::planned_nodes::{existing, nodes, of_launch};
+use nodeless_model::{Node, NodeClaim, Pod, labels};
+use nodeless_scheduling::{Bond, BoundPods, Options, PreferencePolicy, Problem, Solution, bonds, held_preferences};
+
+/// What the second look leaves as it was planned, by the place of the pod.
+pub(super) struct Pinned {
+    bonds: Vec<Bond>,
+    /// Pods as if what they are to keep were required.
+    pods: Vec<Option<Pod>>,
+}
+
+impl Pinned {
+    /// `None` where something that is launched is not known.
+    pub(super) fn of(problem: &Problem<'_>, solution: &Solution, options: &Options) -> Option<Self> {
+        let bonds = bonds(problem, options);
+        let mut pods: Vec<Option<Pod>> = vec![None; problem.pods.len()];
+        if options.preferences == PreferencePolicy::Respect {
+            let planned = nodes(problem, solution)?;
+            for (place, index, pod) in preferred(problem, solution, &planned) {
+                pods[solution.launches[place].pods[index]] = Some(pod);
+            }
+        }
+        for launch in &solution.launches {
+            for pod in launch.pods.iter().filter(|pod| bonds[**pod] == Bond::Zone) {
+                let held = pods[*pod].get_or_insert_with(|| problem.pods[*pod].clone());
+                keep_in_zone(held, &launch.offering.zone);
+            }
+        }
+        Some(Self { bonds, pods })
+    }
+
+    pub(super) fn bond(&self, pod: usize) -> Bond {
+        self.bonds.get(pod).copied().unwrap_or(Bond::Other)
+    }
+
+    /// Whether the node of a pod has to be in the zone for which it was planned.
+    pub(super) fn keeps_zone(&self, pod: usize) -> bool {
+        self.bond(pod) != Bond::None
+    }
+
+    /// The pod as if what it is to keep were required.
+    pub(super) fn pod<'h, 'a: 'h>(&'h self, problem: &Problem<'a>, pod: usize) -> &'h Pod {
+        self.pods[pod].as_ref().unwrap_or(problem.pods[pod])
+    }
+}
+
+/// Lets a pod go nowhere but to a zone. What it asks of zones holds there, since the counts of the zones stay as they are.
+fn keep_in_zone(pod: &mut Pod, zone: &str) {
+    let other = |key: &str| labels::normalize(key) != labels::ZONE;
+    pod.topology_spread.retain(|spread| other(&spread.topology_key));
+    pod.required_pod_affinity.retain(|term| other(&term.topology_key));
+    pod.required_pod_anti_affinity.retain(|term| other(&term.topology_key));
+    pod.preferred_pod_affinity.retain(|term| other(&term.preference.topology_key));
+    pod.preferred_pod_anti_affinity.retain(|term| other(&term.preference.topology_key));
+    pod.node_selector.insert(labels::ZONE.to_owned(), zone.to_owned());
+}
+
+/// The pods of launches whose preferences the plan meets: launch, place among its pods, and the pod.
+fn preferred(problem: &Problem<'_>, solution: &Solution, planned: &[(Node, NodeClaim)]) -> Vec<(usize, usize, Pod)> {
+    let launched = planned.iter().zip(&solution.launches);
+    let mut running: Vec<BoundPods<'_>> =
+        launched.map(|((node, _), launch)| BoundPods::on(node, of_launch(problem, launch))).collect();
+    running.extend(existing(problem, solution).bound_pods);
+    let held = held_preferences(&running, problem.facts).into_iter();
+    held.filter(|held| held.node < planned.len()).map(|held| (held.node, held.place, held.pod)).collect()
+}

@@ -1,0 +1,100 @@
+//! A plan's launches as the nodes that they would become.
+
+use super::pinned::Pinned;
+use super::planned_nodes::{existing, nodes};
+use super::resize::least_charge;
+use crate::candidates::Eligible;
+use crate::cluster::{Cluster, ClusterNode};
+use nodeless_model::{CapacityType, Node, NodeClaim, Pod};
+use nodeless_scheduling::{Bond, Launch, PoolOffer, Problem, Solution};
+use std::collections::HashMap;
+
+/// A plan as it would come true: each launch as the cheapest that it may be.
+pub(super) struct PlannedCluster<'p, 'a> {
+    pub(super) problem: &'p Problem<'a>,
+    pinned: &'p Pinned,
+    nodes: Vec<(Node, NodeClaim)>,
+    launches: HashMap<String, usize>,
+    existing: HashMap<&'p str, usize>,
+    pods: HashMap<String, usize>,
+}
+
+impl<'p, 'a> PlannedCluster<'p, 'a> {
+    /// `None` where pods cannot be told apart, or something that is launched is not known.
+    pub(super) fn of(problem: &'p Problem<'a>, pinned: &'p Pinned, solution: &Solution) -> Option<Self> {
+        let nodes = nodes(problem, solution)?;
+        let launches = nodes.iter().enumerate().map(|(place, (node, _))| (node.name.clone(), place)).collect();
+        let existing = problem.nodes.iter().enumerate().map(|(place, node)| (node.name.as_str(), place)).collect();
+        let pods: HashMap<String, usize> =
+            problem.pods.iter().enumerate().map(|(place, pod)| (pod.key(), place)).collect();
+        (pods.len() == problem.pods.len()).then_some(Self { problem, pinned, nodes, launches, existing, pods })
+    }
+
+    /// The place of the launch that becomes a node.
+    pub(super) fn launch(&self, node: &str) -> Option<usize> {
+        self.launches.get(node).copied()
+    }
+
+    /// The place of a node that exists.
+    pub(super) fn node(&self, name: &str) -> Option<usize> {
+        self.existing.get(name).copied()
+    }
+
+    /// The place of a pod, by `namespace/name`.
+    pub(super) fn pod(&self, key: &str) -> Option<usize> {
+        self.pods.get(key).copied()
+    }
+
+    /// What exists, with the pods that the solution sends there.
+    pub(super) fn beside(&self, solution: &Solution) -> Problem<'a> {
+        existing(self.problem, solution)
+    }
+
+    /// The launches as nodes, without what exists.
+    pub(super) fn cluster<'h>(&'h self, solution: &Solution) -> Cluster<'h>
+    where
+        'a: 'h,
+    {
+        let nodes = self.nodes.iter().zip(&solution.launches).map(|((node, claim), launch)| ClusterNode {
+            node: Some(node),
+            claim: Some(claim),
+            pods: launch.pods.iter().map(|pod| self.pinned.pod(self.problem, *pod)).collect(),
+            command: None,
+        });
+        Cluster {
+            nodes: nodes.collect(),
+            node_pools: self.problem.node_pools.clone(),
+            daemon_sets: self.problem.daemon_sets,
+            facts: self.problem.facts,
+            ..Cluster::default()
+        }
+    }
+
+    /// The launches with what they take of limits at the least: to what all of them may grow is for the end.
+    pub(super) fn charged(&self, solution: &Solution) -> Vec<Launch> {
+        let offer = |name: &str| self.problem.node_pools.iter().find(|offer| offer.pool.name == name);
+        let one = |launch: &Launch| {
+            Some(Launch { charge: least_charge(offer(&launch.node_pool)?, launch), ..launch.clone() })
+        };
+        solution.launches.iter().filter_map(one).collect()
+    }
+
+    /// The launches that may change: all but those with pods that would not have to move with their node, or that have to
+    /// stay together with others.
+    pub(super) fn eligible<'c, 'h>(&'h self, cluster: &'c Cluster<'h>, solution: &Solution) -> Vec<Eligible<'c, 'h>> {
+        let offers: HashMap<&str, &'c PoolOffer<'h>> =
+            cluster.node_pools.iter().map(|offer| (offer.pool.name.as_str(), offer)).collect();
+        let one = |of: &'c ClusterNode<'h>| {
+            let (node, claim) = (of.node?, of.claim?);
+            let offer = offers.get(claim.node_pool.as_str()).copied()?;
+            let price = claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
+            let reserved =
+                claim.status.instance.as_ref().is_some_and(|one| one.capacity_type == CapacityType::Reserved);
+            let all_move = of.pods.iter().all(|pod: &&Pod| pod.is_reschedulable());
+            (price > 0.0 && all_move && !reserved).then_some(Eligible { of, node, claim, offer, price })
+        };
+        let fixed = |launch: &Launch| launch.pods.iter().any(|pod| self.pinned.bond(*pod) == Bond::Other);
+        let movable = cluster.nodes.iter().zip(&solution.launches).filter(|(_, launch)| !fixed(launch));
+        movable.filter_map(|(node, _)| one(node)).collect()
+    }
+}

@@ -1,0 +1,95 @@
+//! A plan's launches as the nodes that they become.
+
+use jiff::Timestamp;
+use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
+use nodeless_model::{ConditionStatus, InstanceType, Node, NodeClaim, Phase, Pod, labels};
+use nodeless_scheduling::{Launch, Problem, Solution};
+use std::collections::HashMap;
+
+/// The nodes that all launches of a solution become, and their claims; `None` where something that is launched is not known.
+pub(super) fn nodes(problem: &Problem<'_>, solution: &Solution) -> Option<Vec<(Node, NodeClaim)>> {
+    solution.launches.iter().enumerate().map(|(place, launch)| node(problem, place, launch)).collect()
+}
+
+/// The pods of a launch.
+pub(super) fn of_launch<'a>(problem: &Problem<'a>, launch: &Launch) -> Vec<&'a Pod> {
+    launch.pods.iter().map(|pod| problem.pods[*pod]).collect()
+}
+
+/// What exists, with the pods that a solution sends there.
+pub(super) fn existing<'a>(problem: &Problem<'a>, solution: &Solution) -> Problem<'a> {
+    let mut beside =
+        Problem { nodes: problem.nodes.clone(), bound_pods: problem.bound_pods.clone(), ..Problem::default() };
+    let bound: HashMap<&str, usize> =
+        problem.bound_pods.iter().enumerate().map(|(place, bound)| (bound.name, place)).collect();
+    for placement in &solution.placements {
+        let pod = problem.pods[placement.pod];
+        let node = &mut beside.nodes[placement.node];
+        node.available.subtract(&pod.requests);
+        node.host_ports.extend(pod.host_ports.iter().cloned());
+        if let Some(place) = bound.get(node.name.as_str()) {
+            beside.bound_pods[*place].pods.push(pod);
+        }
+    }
+    // What was expected there has come.
+    beside.nodes.iter_mut().for_each(|node| node.nominated.clear());
+    beside
+}
+
+/// The node that a launch becomes, and its claim.
+fn node(problem: &Problem<'_>, place: usize, launch: &Launch) -> Option<(Node, NodeClaim)> {
+    let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool)?;
+    let chosen = &launch.offering;
+    let kind: &InstanceType = offer.instance_types.iter().find(|kind| kind.name == chosen.instance_type)?;
+    // No Node has such a name, so it is no existing node's.
+    let name = format!("launch/{place:06}");
+    let mut of_node = launch.requirements.with(&kind.requirements).single_values();
+    of_node.extend(offer.pool.template.labels.clone());
+    for (key, value) in [
+        (labels::NODE_POOL, launch.node_pool.as_str()),
+        (labels::EC2_NODE_CLASS, &launch.node_class),
+        (labels::INSTANCE_TYPE, &chosen.instance_type),
+        (labels::ZONE, &chosen.zone),
+        (labels::CAPACITY_TYPE, chosen.capacity_type.as_str()),
+        (labels::HOSTNAME, &name),
+        (labels::REGISTERED, "true"),
+        (labels::INITIALIZED, "true"),
+    ] {
+        of_node.insert(key.to_owned(), value.to_owned());
+    }
+    let instance = LaunchedInstance {
+        id: name.clone(),
+        instance_type: chosen.instance_type.clone(),
+        zone: chosen.zone.clone(),
+        capacity_type: chosen.capacity_type,
+        price: chosen.price,
+        image_id: String::new(),
+        private_dns_name: None,
+        reservation_id: None,
+        launched: Timestamp::MIN,
+        subnet_id: None,
+        security_group_ids: Vec::new(),
+    };
+    let taints = offer.pool.template.taints.clone();
+    let mut claim = NodeClaim {
+        name: name.clone(),
+        uid: name.clone(),
+        node_pool: launch.node_pool.clone(),
+        node_class: launch.node_class.clone(),
+        created: Timestamp::MIN,
+        version: 0,
+        spec: NodeClaimSpec { taints: taints.clone(), ..NodeClaimSpec::default() },
+        phase: Phase::Initialized,
+        status: NodeClaimStatus { instance: Some(instance), ..NodeClaimStatus::default() },
+    };
+    claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Planned", "", Timestamp::MIN);
+    let node = Node {
+        name,
+        labels: of_node,
+        taints,
+        capacity: kind.capacity.clone(),
+        allocatable: kind.allocatable(),
+        ..Node::default()
+    };
+    Some((node, claim))
+}

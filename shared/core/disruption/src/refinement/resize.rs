@@ -1,0 +1,125 @@
+//! Launches whose pods are others than the scheduler packed.
+
+use nodeless_model::claim::Charge;
+use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::{CapacityType, NodePool, Quantity, Requirement, Requirements, labels, resources};
+use nodeless_scheduling::{Launch, PoolOffer, Prepared, Problem, Solution};
+
+/// Makes launches for other pods.
+pub(super) struct LaunchResizer<'p, 'a, 'q> {
+    pub(super) problem: &'p Problem<'a>,
+    pub(super) prepared: &'p mut Prepared<'q>,
+    pub(super) work_left: u64,
+}
+
+impl LaunchResizer<'_, '_, '_> {
+    /// The launch with further pods: of the same NodePool, no wider than it was, and for all of them on one node. Limits are
+    /// not looked at. With `in_zone` its zone is the one that was chosen for it. `None` where there is no such launch.
+    pub(super) fn grown(&mut self, launch: &Launch, more: &[usize], in_zone: bool) -> Option<Launch> {
+        if launch.offering.capacity_type == CapacityType::Reserved {
+            return None;
+        }
+        let offer = self.problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool)?;
+        let mut within = narrowing(launch);
+        if in_zone {
+            within.add(labels::ZONE, Requirement::one_of([launch.offering.zone.as_str()]));
+        }
+        let usage = unlimited(offer.pool);
+        let pods = launch.pods.iter().chain(more).copied().collect();
+        self.together(&PoolOffer { usage, ..offer.clone() }, &within, pods)
+    }
+
+    /// Lets the launches of all NodePools with limits be as many instance types as these have room for, each its even part
+    /// of what is left. `None` where they do not have room for all of them.
+    pub(super) fn within_limits(&mut self, mut solution: Solution) -> Option<Solution> {
+        for offer in &self.problem.node_pools {
+            if offer.pool.limits.is_empty() && offer.pool.limit_dollars_per_hour.is_none() {
+                continue;
+            }
+            let of_pool = |launch: &&mut Launch| launch.node_pool == offer.pool.name;
+            let mut own: Vec<&mut Launch> = solution.launches.iter_mut().filter(of_pool).collect();
+            let mut used = offer.usage.clone();
+            for launch in &own {
+                add(&mut used, &least_charge(offer, launch));
+            }
+            let count = own.len();
+            for (index, launch) in own.iter_mut().enumerate() {
+                // What it is to become, and its part of what nobody needs.
+                let least = least_charge(offer, launch);
+                let usage = usage_for(offer, &used, &least, count - index);
+                let offer = PoolOffer { usage, ..offer.clone() };
+                let widened = self.together(&offer, &narrowing(launch), launch.pods.clone())?;
+                used.resources.subtract(&least.resources);
+                used.dollars_per_hour -= least.dollars_per_hour;
+                add(&mut used, &widened.charge);
+                **launch = widened;
+            }
+        }
+        Some(solution)
+    }
+
+    fn together(&mut self, offer: &PoolOffer<'_>, within: &Requirements, mut pods: Vec<usize>) -> Option<Launch> {
+        pods.sort_unstable();
+        let alone = Problem {
+            pods: pods.iter().map(|pod| self.problem.pods[*pod]).collect(),
+            daemon_sets: self.problem.daemon_sets,
+            facts: self.problem.facts,
+            ..Problem::default()
+        };
+        let mut work = u64::try_from(pods.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_POD);
+        let launch = self.prepared.launch_together(&alone, offer, within, &mut work);
+        self.work_left = self.work_left.saturating_sub(work);
+        Some(Launch { pods, ..launch? })
+    }
+}
+
+/// What it takes to look at a pod of a launch, in the units of [`Solution::work`].
+const WORK_PER_POD: u64 = 60;
+
+/// A usage by which nothing of the limits is used, however much is asked for.
+fn unlimited(pool: &NodePool) -> PoolUsage {
+    let mut usage = PoolUsage::default();
+    for (name, _) in pool.limits.iter() {
+        usage.resources.set(name, Quantity::from_milli(i64::MIN / 4));
+    }
+    usage.dollars_per_hour = pool.limit_dollars_per_hour.map_or(0.0, |_| f64::MIN / 4.0);
+    usage
+}
+
+/// What a launch takes of limits at the least: its cheapest instance type, at the price of that one's dearest offering.
+pub(super) fn least_charge(offer: &PoolOffer<'_>, launch: &Launch) -> Charge {
+    let Some(kind) = offer.instance_types.iter().find(|kind| kind.name == launch.offering.instance_type) else {
+        return launch.charge.clone();
+    };
+    let mut resources = kind.capacity.clone();
+    resources.set(resources::name::NODES, Quantity::from_units(1));
+    let prices = kind.available_offerings(&launch.requirements).map(|offering| offering.price);
+    Charge { resources, dollars_per_hour: prices.fold(launch.offering.price, f64::max) }
+}
+
+fn add(usage: &mut PoolUsage, charge: &Charge) {
+    usage.resources.add(&charge.resources);
+    usage.dollars_per_hour += charge.dollars_per_hour;
+}
+
+/// What has to count as used, so that a launch takes no more than its least charge and an even part of what is left.
+fn usage_for(offer: &PoolOffer<'_>, used: &PoolUsage, least: &Charge, launches: usize) -> PoolUsage {
+    let mut usage = used.clone();
+    let parts = i64::try_from(launches).unwrap_or(i64::MAX).max(1);
+    for (name, limit) in offer.pool.limits.iter() {
+        let part = (limit - used.resources.get(name)).milli().max(0) / parts;
+        usage.resources.set(name, limit - least.resources.get(name) - Quantity::from_milli(part));
+    }
+    if let Some(limit) = offer.pool.limit_dollars_per_hour {
+        let part = (limit - used.dollars_per_hour).max(0.0) / f64::from(u32::try_from(launches).unwrap_or(u32::MAX));
+        usage.dollars_per_hour = limit - least.dollars_per_hour - part;
+    }
+    usage
+}
+
+/// What a launch may be, whichever instance type it is.
+fn narrowing(launch: &Launch) -> Requirements {
+    let mut requirements = launch.requirements.clone();
+    requirements.remove(labels::INSTANCE_TYPE);
+    requirements
+}

@@ -1,0 +1,66 @@
+//! How a claim begins to leave.
+
+use crate::effect::{Effect, Step};
+use crate::events::claim_event;
+use crate::observation::Observation;
+use crate::time::after;
+use jiff::Timestamp;
+use nodeless_model::claim::{Termination, TerminationReason, condition};
+use nodeless_model::{ConditionStatus, NodeClaim, Phase};
+
+/// Begins to leave. The effects of leaving follow in the next step, once this one is written.
+pub(crate) fn leave(
+    claim: &NodeClaim,
+    seen: &Observation,
+    reason: TerminationReason,
+    message: &str,
+    now: Timestamp,
+) -> Step {
+    let mut step = Step::stay(claim);
+    begin_termination(&mut step.claim, reason, message, now);
+    let uid = seen.mirror.known().and_then(Option::as_ref).map_or("", |mirror| &mirror.uid);
+    let (name, warning) = match reason {
+        TerminationReason::InsufficientCapacity => ("InsufficientCapacityError", true),
+        TerminationReason::NodeClassNotReady => ("NodeClassNotReady", true),
+        TerminationReason::LaunchTimeout => ("LaunchTimeout", true),
+        TerminationReason::RegistrationTimeout => ("RegistrationTimeout", true),
+        TerminationReason::Interrupted => ("TerminatingOnInterruption", true),
+        _ => ("DisruptionTerminating", false),
+    };
+    step.events.push(claim_event(&claim.name, uid, warning, name, &format!("Disrupting NodeClaim: {message}")));
+    if claim.status.instance.is_some() {
+        step.effects.push(Effect::WakePlanner);
+    }
+    step.again()
+}
+
+/// Marks a claim as leaving, and says whether that changed anything. One that is leaving already keeps its reason; its
+/// deadline is only ever brought forward.
+///
+/// The caller writes the record, conditionally, and wakes whoever looks after claims. From then on the steps do the rest.
+pub fn begin_termination(claim: &mut NodeClaim, reason: TerminationReason, message: &str, now: Timestamp) -> bool {
+    let deadline = match reason {
+        TerminationReason::Unhealthy => Some(now),
+        _ => claim.spec.termination_grace_period.map(|grace| after(now, grace)),
+    };
+    if claim.phase.is_leaving() {
+        let Some(termination) = claim.status.termination.as_mut() else { return false };
+        let sooner = deadline.is_some_and(|new| termination.deadline.is_none_or(|present| new < present));
+        if sooner {
+            termination.deadline = deadline;
+        }
+        return sooner;
+    }
+    claim.phase = Phase::Draining;
+    claim.status.termination = Some(Termination { reason, message: message.to_owned(), requested: now, deadline });
+    let disruption = match reason {
+        TerminationReason::Empty => Some("Empty"),
+        TerminationReason::Underutilized => Some("Underutilized"),
+        TerminationReason::Drifted => Some("Drifted"),
+        _ => None,
+    };
+    if let Some(disruption) = disruption {
+        claim.set_condition(condition::DISRUPTION_REASON, ConditionStatus::True, disruption, message, now);
+    }
+    true
+}

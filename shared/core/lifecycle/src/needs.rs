@@ -1,0 +1,52 @@
+//! What has to be read for one step.
+
+use crate::{launch, without_instance};
+use nodeless_model::{NodeClaim, Phase};
+
+/// Which parts of an [`Observation`](crate::Observation) a step will look at, so that nothing else is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each names one independent read")]
+pub struct Needs {
+    /// The EC2NodeClass.
+    pub node_class: bool,
+    /// Whether the NodePool exists.
+    pub node_pool: bool,
+    /// The instance.
+    pub instance: bool,
+    /// The launch group.
+    pub launch_group: bool,
+    /// The nodes.
+    pub nodes: bool,
+    /// The pods on the nodes.
+    pub pods: bool,
+    /// The volumes attached to the nodes.
+    pub volume_attachments: bool,
+    /// The NodeClaim object.
+    pub mirror: bool,
+}
+
+impl Needs {
+    /// What the next step of a claim looks at.
+    ///
+    /// EC2 is asked as rarely as possible. While a node is awaited nobody asks for its instance: the sweep compares all of
+    /// them once a minute, and EC2 itself tells of one that stops.
+    #[must_use]
+    pub fn of(claim: &NodeClaim) -> Self {
+        let launched = claim.status.instance.is_some();
+        let present = !claim.phase.is_leaving();
+        Self {
+            node_class: claim.phase == Phase::Reserved,
+            node_pool: present,
+            instance: launched && !matches!(claim.phase, Phase::Launched | Phase::Gone),
+            launch_group: match claim.phase {
+                Phase::Reserved => launch::answer_was_lost(claim),
+                Phase::Terminating => without_instance::may_have_an_instance(claim),
+                _ => false,
+            },
+            nodes: launched,
+            pods: launched && claim.phase == Phase::Draining,
+            volume_attachments: launched && claim.phase == Phase::Draining,
+            mirror: present,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! From launched through registered to initialised, and what is kept up after that.
+
+use crate::begin_termination::leave;
+use crate::consistency::set_consistent;
+use crate::effect::{Effect, Step};
+use crate::events::node_event;
+use crate::observation::{Observation, Seen};
+use crate::settings::Settings;
+use crate::time::{elapsed, poll_delay};
+use jiff::Timestamp;
+use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::object::{MirroredClaim, NodePatch};
+use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, StringMap, Taint, labels};
+use std::time::Duration;
+
+/// How long to wait for a node that is joining: it takes half a minute or so.
+fn joining_delay(claim: &NodeClaim, now: Timestamp) -> Duration {
+    let since = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
+    poll_delay(elapsed(since, now), Duration::from_secs(3), Duration::from_mins(1))
+}
+
+/// A claim whose node has not joined yet.
+pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    let delay = joining_delay(claim, now);
+    let nodes = match &seen.nodes {
+        Seen::Known(nodes) => nodes,
+        Seen::Unknown(why) => return step.wait_for("its node", why, delay),
+    };
+    if let [node] = nodes.as_slice()
+        && is_recognised(node)
+    {
+        step.claim.phase = Phase::Registered;
+        step.claim.status.node_name = Some(node.name.clone());
+        // Where a plan's view does not have the Node yet, the claim stands in for it.
+        for (resource, quantity) in node.allocatable.iter().filter(|(_, quantity)| !quantity.is_zero()) {
+            step.claim.status.allocatable.set(resource, quantity);
+        }
+        step.claim.status.last_pod_event.get_or_insert(now);
+        step.claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", now);
+        step.claim.set_condition(
+            condition::INITIALIZED,
+            ConditionStatus::Unknown,
+            "NodeNotReady",
+            "Node not ready",
+            now,
+        );
+        return step.again();
+    }
+    let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
+    if elapsed(since, now) >= settings.registration_timeout {
+        return leave(claim, seen, TerminationReason::RegistrationTimeout, "its node did not join in time", now);
+    }
+    match nodes.as_slice() {
+        [] => {
+            step.claim.set_condition(
+                condition::REGISTERED,
+                ConditionStatus::Unknown,
+                "NodeNotFound",
+                "Node not found",
+                since,
+            );
+            step.after(delay)
+        }
+        [node] => match &seen.mirror {
+            Seen::Unknown(why) => step.wait_for("its NodeClaim object", why, delay),
+            Seen::Known(None) => {
+                step.effects.push(Effect::MirrorClaim);
+                step.again()
+            }
+            Seen::Known(Some(mirror)) => recognise(step, node, mirror).again(),
+        },
+        several => {
+            let names: Vec<&str> = several.iter().map(|node| node.name.as_str()).collect();
+            let message = format!("several Nodes have its provider id: {}", names.join(", "));
+            // The timeout goes on counting from when the node was first looked for.
+            step.claim.set_condition(
+                condition::REGISTERED,
+                ConditionStatus::False,
+                "MultipleNodesFound",
+                &message,
+                since,
+            );
+            step.after(delay)
+        }
+    }
+}
+
+/// Whether a node bears every mark of being recognised.
+fn is_recognised(node: &Node) -> bool {
+    node.is_registered()
+        && !node.has_taint(&Taint::unregistered())
+        && node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER)
+}
+
+/// Puts the marks of a recognised node onto it: the claim's labels, annotations and taints, the finalizer and the owner.
+fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
+    let unregistered = Taint::unregistered();
+    if !node.is_registered() && !node.has_taint(&unregistered) {
+        let message = "it joined without the taint karpenter.sh/unregistered, so pods may have been scheduled before it was registered";
+        step.events.push(node_event(node, true, "UnregisteredTaintMissing", message));
+    }
+    let claim = &step.claim;
+    let mut wanted = claim.node_labels();
+    wanted.insert(labels::REGISTERED.to_owned(), "true".to_owned());
+    let kubelet_sets_taints = node.has_label(labels::DO_NOT_SYNC_TAINTS, "true");
+    let taints = claim.spec.taints.iter().chain(&claim.spec.startup_taints);
+    let patch = NodePatch {
+        labels: wanted,
+        annotations: claim.spec.annotations.clone(),
+        add_taints: taints.filter(|taint| !kubelet_sets_taints && !node.has_taint(taint)).cloned().collect(),
+        remove_taints: vec![unregistered],
+        add_finalizer: Some(labels::TERMINATION_FINALIZER.to_owned()),
+        owner: Some((mirror.name.clone(), mirror.uid.clone())),
+        ..NodePatch::default()
+    };
+    step.effects.push(Effect::patch_node(node, patch));
+    step
+}
+
+/// A claim whose node has joined but was not ready for pods yet.
+pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
+    let mut step = Step::stay(claim);
+    let delay = joining_delay(claim, now);
+    let nodes = match &seen.nodes {
+        Seen::Known(nodes) => nodes,
+        Seen::Unknown(why) => return step.wait_for("its node", why, delay),
+    };
+    let [node] = nodes.as_slice() else {
+        let message = format!("{} Nodes have its provider id", nodes.len());
+        step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, "NodeNotFound", &message, now);
+        return step.after(delay);
+    };
+    if node.is_initialized() {
+        step.claim.phase = Phase::Initialized;
+        step.claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", now);
+        set_consistent(&mut step.claim, node, now);
+        if !claim.spec.replaces.is_empty() {
+            // A command waits for it before it drains what this replaces.
+            step.effects.push(Effect::WakePlanner);
+        }
+        return step;
+    }
+    if let Some((reason, message)) = not_initialised_because(claim, node) {
+        step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
+        return step.after(delay);
+    }
+    let initialised = StringMap::from([(labels::INITIALIZED.to_owned(), "true".to_owned())]);
+    step.effects.push(Effect::patch_node(node, NodePatch { labels: initialised, ..NodePatch::default() }));
+    step.again()
+}
+
+/// What a node still lacks before it counts as ready for pods, in Karpenter's order.
+fn not_initialised_because(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
+    if !node.is_ready() {
+        return Some(("NodeNotReady", "Node status is not Ready".to_owned()));
+    }
+    if let Some(taint) = claim.spec.startup_taints.iter().find(|taint| node.has_taint(taint)) {
+        return Some(("StartupTaintsExist", format!("Startup taint {taint} still exists")));
+    }
+    if let Some(taint) = node.taints.iter().find(|taint| taint.is_ephemeral()) {
+        return Some(("KnownEphemeralTaintsExist", format!("Ephemeral taint {taint} still exists")));
+    }
+    let missing =
+        claim.spec.requests.iter().find(|(name, wanted)| !wanted.is_zero() && node.allocatable.get(name).is_zero());
+    missing.map(|(name, _)| ("ResourceNotRegistered", format!("Resource {name} was requested but not registered")))
+}
+
+/// The hashes of a claim, and how they were made, that its node does not show.
+#[must_use]
+pub fn stale_hashes(claim: &NodeClaim, node: &Node) -> StringMap {
+    let keys = [
+        labels::NODE_POOL_HASH,
+        labels::NODE_POOL_HASH_VERSION,
+        labels::EC2_NODE_CLASS_HASH,
+        labels::EC2_NODE_CLASS_HASH_VERSION,
+    ];
+    let own = keys.into_iter().filter_map(|key| Some((key, claim.spec.annotations.get(key)?)));
+    let stale = own.filter(|(key, value)| node.annotations.get(*key) != Some(value));
+    stale.map(|(key, value)| (key.to_owned(), value.clone())).collect()
+}
+
+/// A claim whose node is ready for pods.
+pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
+    let mut step = Step::stay(claim);
+    for node in seen.nodes.known().into_iter().flatten() {
+        let annotations = stale_hashes(claim, node);
+        if !annotations.is_empty() {
+            // The node comes last: what it shows, its NodeClaim shows too.
+            let patch = NodePatch { annotations, ..NodePatch::default() };
+            step.effects.extend([Effect::MirrorClaim, Effect::patch_node(node, patch)]);
+        }
+        let tainted = node.has_taint(&Taint::disrupted());
+        match claim.status.command {
+            Some(_) if !tainted => {
+                let patch = NodePatch { add_taints: vec![Taint::disrupted()], ..NodePatch::default() };
+                // The command waits for the taint.
+                step.effects.extend([Effect::patch_node(node, patch), Effect::MirrorClaim, Effect::WakePlanner]);
+            }
+            // A claim is marked as leaving, or as taken by a command, before its node is tainted. So any other taint is left
+            // over from a command that was rolled back, or from a disruption that Karpenter began and nobody will finish.
+            None if tainted => {
+                let marked = node.has_label(labels::EXCLUDE_FROM_LOAD_BALANCERS, "karpenter");
+                let remove_labels =
+                    marked.then(|| labels::EXCLUDE_FROM_LOAD_BALANCERS.to_owned()).into_iter().collect();
+                let patch =
+                    NodePatch { remove_taints: vec![Taint::disrupted()], remove_labels, ..NodePatch::default() };
+                step.effects.extend([Effect::patch_node(node, patch), Effect::MirrorClaim]);
+            }
+            _ => {}
+        }
+    }
+    step
+}
+
+/// Tags the instance with its node and claim, once it has a node, and notes on the claim that it has them. A `Name` that the
+/// user chose is left alone.
+pub(crate) fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
+    let Some(Some(instance)) = seen.instance.known().filter(|_| seen.zonal_shift.is_none()) else { return };
+    let tags = missing_tags(&step.claim, instance, settings);
+    if !tags.is_empty() {
+        step.effects.push(Effect::TagInstance { id: instance.id.clone(), tags });
+    } else if step.claim.status.node_name.is_some() {
+        note_tagged(step);
+    }
+}
+
+/// Has the claim say that its instance is tagged, as Karpenter's do.
+fn note_tagged(step: &mut Step) {
+    let mut noted = false;
+    for key in [labels::TAGGED, labels::CLUSTER_NAME_TAGGED] {
+        noted |= step.claim.spec.annotations.insert(key.to_owned(), "true".to_owned()).as_deref() != Some("true");
+    }
+    if noted && !step.effects.contains(&Effect::MirrorClaim) {
+        step.effects.push(Effect::MirrorClaim);
+    }
+}
+
+fn missing_tags(claim: &NodeClaim, instance: &Instance, settings: &Settings) -> StringMap {
+    let mut wanted = StringMap::from([
+        (labels::NODE_CLAIM_TAG.to_owned(), claim.name.clone()),
+        (labels::CLUSTER_NAME_TAG.to_owned(), settings.cluster_name.clone()),
+    ]);
+    if let Some(node) = &claim.status.node_name
+        && !instance.tags.contains_key("Name")
+    {
+        wanted.insert("Name".to_owned(), node.clone());
+    }
+    wanted.retain(|key, value| instance.tags.get(key) != Some(value));
+    wanted
+}

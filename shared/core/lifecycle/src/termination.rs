@@ -1,0 +1,259 @@
+//! From draining through terminating to gone.
+
+use crate::drain::{Drain, drain};
+use crate::effect::{Effect, Step};
+use crate::events::{claim_event, node_event};
+use crate::observation::{Observation, Seen};
+use crate::settings::Settings;
+use crate::time::{TERMINATION_POLL, elapsed, poll_delay};
+use crate::without_instance;
+use jiff::Timestamp;
+use nodeless_model::claim::condition;
+use nodeless_model::object::{NodePatch, ObjectEvent};
+use nodeless_model::{ConditionStatus, InstanceState, Node, NodeClaim, Phase, StringMap, Taint, TaintEffect, labels};
+use std::time::Duration;
+
+/// How often a claim is looked at whose instance has to outlast a zonal shift.
+const SHIFTED_POLL: Duration = Duration::from_mins(1);
+/// How long EC2 takes at least, as a rule, from being asked to terminate an instance until it is terminated.
+const SHUTTING_DOWN: Duration = Duration::from_secs(20);
+
+/// What is left of an instance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remains {
+    Alive,
+    ShuttingDown,
+    Nothing,
+}
+
+/// What is left of the claim's instance. An id that EC2 does not know may be one that it does not know yet.
+fn remains(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Result<Remains, String> {
+    let Some(launched) = &claim.status.instance else { return Ok(Remains::Nothing) };
+    if seen.zonal_shift.is_some() {
+        return Ok(Remains::Alive);
+    }
+    match &seen.instance {
+        Seen::Unknown(why) => Err(why.clone()),
+        Seen::Known(None) if elapsed(launched.launched, now) < settings.visible_after => Ok(Remains::Alive),
+        Seen::Known(None) => Ok(Remains::Nothing),
+        Seen::Known(Some(instance)) => Ok(match instance.state {
+            InstanceState::Terminated => Remains::Nothing,
+            InstanceState::ShuttingDown => Remains::ShuttingDown,
+            _ => Remains::Alive,
+        }),
+    }
+}
+
+/// Whether pods may have come to a node: it was recognised, or joined without the taint that keeps them off until it is. The
+/// marks of recognition are put onto the node before the record says so, and a process may end in between.
+fn is_open_to_pods(node: &Node) -> bool {
+    node.is_registered() || !node.has_taint(&Taint::unregistered())
+}
+
+/// A claim whose node is being emptied.
+pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    if claim.status.instance.is_none() {
+        step.claim.phase = Phase::Terminating;
+        return step.again();
+    }
+    let nodes = match &seen.nodes {
+        Seen::Known(nodes) => nodes,
+        Seen::Unknown(why) => return step.wait_for("its node", why, TERMINATION_POLL),
+    };
+    let remains = match remains(claim, seen, now, settings) {
+        Ok(remains) => remains,
+        Err(why) => return step.wait_for("its instance", &why, TERMINATION_POLL),
+    };
+    let recognised = claim.has_condition(condition::REGISTERED) || nodes.iter().any(is_open_to_pods);
+    let deserted = remains == Remains::Nothing && !nodes.iter().any(Node::is_ready);
+    if !recognised || nodes.is_empty() || deserted {
+        step.claim.phase = Phase::Terminating;
+        return step.again();
+    }
+    if let [node] = nodes.as_slice() {
+        step.claim.status.node_name.get_or_insert_with(|| node.name.clone());
+    }
+    if claim.status.drain_started.is_none() {
+        step.events.extend(expiring(claim, seen, nodes));
+    }
+    let deadline = claim.status.termination.as_ref().and_then(|termination| termination.deadline);
+    let overdue = deadline.is_some_and(|deadline| now >= deadline);
+    if !overdue && nodes.iter().any(|node| !node.has_taint(&Taint::disrupted())) {
+        // Pods may come until the taint is there, after those on the node were read too: the drain begins with it. What put it
+        // there before may have failed.
+        step.claim.status.drain_started = Some(now);
+    }
+    let started = *step.claim.status.drain_started.get_or_insert(now);
+    if close_off(&mut step, nodes) {
+        return step.again();
+    }
+    let pods = match &seen.pods {
+        Seen::Known(pods) => pods,
+        Seen::Unknown(why) => return step.wait_for("the pods of its node", why, TERMINATION_POLL),
+    };
+    let plan = drain(pods, deadline, now);
+    let going_on_for = elapsed(started, now);
+    if plan.waiting > 0 || going_on_for < settings.minimum_drain {
+        move_pods(&mut step, nodes, pods, plan);
+        step.claim.set_condition(condition::DRAINED, ConditionStatus::Unknown, "Draining", "", now);
+        return step.after(poll_delay(going_on_for, Duration::from_secs(1), Duration::from_secs(20)));
+    }
+    step.claim.set_condition(condition::DRAINED, ConditionStatus::True, "Drained", "", now);
+    detach(step, seen, nodes, overdue, going_on_for, now)
+}
+
+/// Tells on NodeClaim and Node when the drain ends by force, if it does.
+fn expiring(claim: &NodeClaim, seen: &Observation, nodes: &[Node]) -> Vec<ObjectEvent> {
+    let Some(deadline) = claim.status.termination.as_ref().and_then(|termination| termination.deadline) else {
+        return Vec::new();
+    };
+    let (reason, text) = ("TerminationGracePeriodExpiring", format!("All pods will be deleted by {deadline:.0}"));
+    let uid = seen.mirror.known().and_then(Option::as_ref).map_or("", |mirror| &mirror.uid);
+    let on_claim = claim_event(&claim.name, uid, true, reason, &text);
+    nodes.iter().map(|node| node_event(node, true, reason, &text)).chain([on_claim]).collect()
+}
+
+/// Waits for the volumes of pods that have left, unless there is no time left for that.
+fn detach(
+    mut step: Step,
+    seen: &Observation,
+    nodes: &[Node],
+    overdue: bool,
+    going_on_for: Duration,
+    now: Timestamp,
+) -> Step {
+    let attached = match &seen.volume_attachments {
+        _ if overdue => 0,
+        Seen::Known(attachments) => attachments.len(),
+        Seen::Unknown(why) => return step.wait_for("the volumes of its node", why, TERMINATION_POLL),
+    };
+    if attached > 0 {
+        let message = format!("waiting for {attached} volume(s) to be detached");
+        for node in nodes {
+            step.events.push(node_event(node, false, "AwaitingVolumeDetachment", &message));
+        }
+        let kind = condition::VOLUMES_DETACHED;
+        step.claim.set_condition(kind, ConditionStatus::Unknown, "AwaitingVolumeDetachment", &message, now);
+        return step.after(poll_delay(going_on_for, Duration::from_secs(1), Duration::from_secs(20)));
+    }
+    let (status, reason) = match (overdue, &seen.volume_attachments) {
+        (true, Seen::Known(attachments)) if attachments.is_empty() => (ConditionStatus::True, "VolumesDetached"),
+        (true, _) => (ConditionStatus::False, "TerminationGracePeriodElapsed"),
+        (false, _) => (ConditionStatus::True, "VolumesDetached"),
+    };
+    step.claim.set_condition(condition::VOLUMES_DETACHED, status, reason, "", now);
+    step.claim.phase = Phase::Terminating;
+    step.again()
+}
+
+/// Keeps pods and load balancers off the nodes and asks for their deletion, which the finalizer holds up. Says whether a
+/// node lacks the finalizer and has to be looked at again first: without it, deletion would take the node from its pods.
+fn close_off(step: &mut Step, nodes: &[Node]) -> bool {
+    let mut unsafe_to_delete = false;
+    for node in nodes {
+        let held = node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER);
+        let can_be_held = node.deletion_timestamp.is_none();
+        let tainted = node.has_taint(&Taint::disrupted());
+        let excluded = node.labels.contains_key(labels::EXCLUDE_FROM_LOAD_BALANCERS);
+        if !tainted || !excluded || (!held && can_be_held) {
+            let exclude = StringMap::from([(labels::EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), "karpenter".to_owned())]);
+            let other_effects = [TaintEffect::PreferNoSchedule, TaintEffect::NoExecute]
+                .map(|effect| Taint::new(labels::DISRUPTED_TAINT, effect));
+            let patch = NodePatch {
+                labels: if excluded { StringMap::new() } else { exclude },
+                add_taints: if tainted { Vec::new() } else { vec![Taint::disrupted()] },
+                remove_taints: other_effects.into_iter().filter(|taint| node.has_taint(taint)).collect(),
+                add_finalizer: (!held && can_be_held).then(|| labels::TERMINATION_FINALIZER.to_owned()),
+                ..NodePatch::default()
+            };
+            step.effects.push(Effect::patch_node(node, patch));
+        }
+        if can_be_held {
+            if held {
+                step.effects.push(Effect::DeleteNode { name: node.name.clone(), uid: node.uid.clone() });
+            } else {
+                unsafe_to_delete = true;
+            }
+        }
+    }
+    unsafe_to_delete
+}
+
+fn move_pods(step: &mut Step, nodes: &[Node], pods: &[nodeless_model::Pod], plan: Drain) {
+    let node_of = |pod: &nodeless_model::object::PodRef| {
+        pods.iter().find(|other| other.uid == pod.uid).and_then(|pod| pod.node_name.clone()).unwrap_or_default()
+    };
+    for (pod, grace_seconds) in plan.delete {
+        step.effects.push(Effect::DeletePod { pod, grace_seconds });
+    }
+    for pod in plan.evict {
+        step.effects.push(Effect::Evict { node: node_of(&pod), pod });
+    }
+    if !plan.protected.is_empty() {
+        let message = format!("karpenter.sh/do-not-disrupt holds up the drain: {}", plan.protected.join(", "));
+        step.events.extend(nodes.iter().map(|node| node_event(node, true, "FailedDraining", &message)));
+    }
+}
+
+/// A claim whose instance is being terminated.
+pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    let Some(launched) = &claim.status.instance else {
+        return without_instance::terminating(claim, seen, now, settings);
+    };
+    if let Some(shift) = &seen.zonal_shift {
+        return step.hold(format!("the instance {} is not terminated while {shift}", launched.id), SHIFTED_POLL);
+    }
+    // The node matters too: an instance may only be terminated under a node that could be looked at.
+    if let Seen::Unknown(why) = &seen.nodes {
+        return step.wait_for("its node", why, TERMINATION_POLL);
+    }
+    let remains = match remains(claim, seen, now, settings) {
+        Ok(remains) => remains,
+        Err(why) => return step.wait_for("its instance", &why, TERMINATION_POLL),
+    };
+    match remains {
+        Remains::Nothing => {
+            step.claim.phase = Phase::Gone;
+            return step.again();
+        }
+        Remains::ShuttingDown => {}
+        Remains::Alive => {
+            step.claim.status.terminate_requested.get_or_insert(now);
+            step.effects.push(Effect::TerminateInstance { id: launched.id.clone() });
+        }
+    }
+    step.claim.set_condition(condition::INSTANCE_TERMINATING, ConditionStatus::True, "InstanceTerminating", "", now);
+    let asked = step.claim.status.terminate_requested.map_or(Duration::ZERO, |at| elapsed(at, now));
+    // EC2 tells when it is done; looking sooner costs calls and seldom sees anything.
+    step.after(if asked < SHUTTING_DOWN { SHUTTING_DOWN } else { TERMINATION_POLL })
+}
+
+/// A claim whose instance is gone: its traces in the cluster go, then its record.
+pub(crate) fn gone(claim: &NodeClaim, seen: &Observation) -> Step {
+    let mut step = Step::stay(claim);
+    if claim.status.instance.is_some() {
+        match &seen.nodes {
+            Seen::Known(nodes) => {
+                for node in nodes {
+                    forget_node(&mut step, node);
+                }
+            }
+            Seen::Unknown(why) => return step.wait_for("its node", why, TERMINATION_POLL),
+        }
+    }
+    step.effects.extend([Effect::RemoveMirror, Effect::DeleteRecord, Effect::WakePlanner]);
+    step
+}
+
+/// Deletes a node object whose instance is gone, and lets it go.
+pub(crate) fn forget_node(step: &mut Step, node: &Node) {
+    if node.deletion_timestamp.is_none() {
+        step.effects.push(Effect::DeleteNode { name: node.name.clone(), uid: node.uid.clone() });
+    }
+    if node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER) {
+        let finalizer = Some(labels::TERMINATION_FINALIZER.to_owned());
+        step.effects.push(Effect::patch_node(node, NodePatch { remove_finalizer: finalizer, ..NodePatch::default() }));
+    }
+}

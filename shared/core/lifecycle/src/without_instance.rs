@@ -1,0 +1,95 @@
+//! The end of a claim that has no instance, as far as its record knows.
+//!
+//! One may have been launched for it all the same: by a call whose answer never reached the record, or by that of another
+//! member of its launch group, which asks for as many instances as the group was written with. To forget such a claim would
+//! free what it is charged while its instance runs, with nobody to look after it. So it stays until EC2 can have none for it.
+
+use crate::group::{may_take, owned_by};
+use crate::observation::{Observation, Seen, SeenGroup};
+use crate::settings::Settings;
+use crate::time::{TERMINATION_POLL, elapsed};
+use crate::{Effect, Step};
+use jiff::Timestamp;
+use nodeless_model::{Instance, InstanceState, NodeClaim, Phase};
+use std::time::Duration;
+
+/// Whether EC2 may have, or may yet get, an instance for a claim that has none on record.
+pub(crate) fn may_have_an_instance(claim: &NodeClaim) -> bool {
+    let shared = claim.spec.launch_group.as_ref().is_some_and(|group| group.size > 1);
+    claim.status.instance.is_none() && !claim.status.launch_denied && (claim.status.launch_asked || shared)
+}
+
+/// The step of a claim that leaves and has no instance on record.
+pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    if !may_have_an_instance(claim) {
+        return gone(step);
+    }
+    let group = match &seen.launch_group {
+        Seen::Known(group) => group,
+        Seen::Unknown(why) => return step.wait_for("the instances of its launch group", why, TERMINATION_POLL),
+    };
+    let left = left_over(claim, group);
+    if !left.is_empty() {
+        step.effects.push(Effect::Recover { instances: left });
+        return step.after(TERMINATION_POLL);
+    }
+    // Another member may make the call at any time, for this one too.
+    if group.others.iter().any(|other| other.phase == Phase::Reserved) {
+        return step.after(TERMINATION_POLL);
+    }
+    let asked = claim.status.launch_asked || group.others.iter().any(|other| other.status.launch_asked);
+    let settles = match own(claim, group) {
+        Own::Unlisted => settings.visible_after,
+        Own::Listed | Own::None if asked => settings.launch_settles,
+        Own::Listed | Own::None | Own::Ended => return gone(step),
+    };
+    let since = claim.status.termination.as_ref().map_or(claim.created, |termination| termination.requested);
+    match settles.saturating_sub(elapsed(since, now)) {
+        Duration::ZERO => gone(step),
+        left => step.after(left.min(TERMINATION_POLL)),
+    }
+}
+
+fn gone(mut step: Step) -> Step {
+    step.claim.phase = Phase::Gone;
+    step.again()
+}
+
+/// What there is of the instance that is written down as a claim's, but not on its own record yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// There is none.
+    None,
+    /// EC2 lists it.
+    Listed,
+    /// EC2 does not list it; it may not do so yet.
+    Unlisted,
+    /// It is gone.
+    Ended,
+}
+
+/// What there is of the instance that is a claim's.
+pub(crate) fn own(claim: &NodeClaim, group: &SeenGroup) -> Own {
+    let Some(id) = owned_by(&group.owners, &claim.name) else { return Own::None };
+    match group.instances.iter().find(|instance| instance.id == id) {
+        None => Own::Unlisted,
+        Some(instance) if instance.state == InstanceState::Terminated => Own::Ended,
+        Some(_) => Own::Listed,
+    }
+}
+
+/// The instances of the group that no other member has or is to get, other than terminated ones, in the order of their ids.
+pub(crate) fn left_over(claim: &NodeClaim, group: &SeenGroup) -> Vec<Instance> {
+    let is_anothers = |instance: &Instance| {
+        let owner = group.owners.get(&instance.id).filter(|owner| **owner != claim.name);
+        group.others.iter().any(|other| match &other.status.instance {
+            Some(own) => own.id == instance.id,
+            None => owner == Some(&other.name) && may_take(other, &instance.id),
+        })
+    };
+    let there = group.instances.iter().filter(|instance| instance.state != InstanceState::Terminated);
+    let mut left: Vec<Instance> = there.filter(|instance| !is_anothers(instance)).cloned().collect();
+    left.sort_by(|a, b| a.id.cmp(&b.id));
+    left
+}

@@ -1,0 +1,187 @@
+//! The operations, wired to the world's ports as the functions wire them to AWS.
+
+use nodeless_lifecycle::Settings;
+use nodeless_operations::gates::FeatureGates;
+use nodeless_operations::interrupt::InterruptError;
+use nodeless_operations::plan::PlanSettings;
+use nodeless_operations::{
+    CapacitySettings, CatalogCache, Context, Interrupter, PlanError, PlanReport, Planner, ReconcileError, Reconciled,
+    Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
+};
+use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, PortError, Queue, ZonalShifts};
+use nodeless_telemetry::Sink;
+use nodeless_world::World;
+use nodeless_world::fault_injection::{
+    FaultInjection, FaultyCatalogSource, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, FaultyZonalShifts,
+};
+use nodeless_world::memory::{MemoryClaims, MemoryQueue};
+use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
+use std::sync::Arc;
+
+/// All operations over one world.
+pub struct Functions {
+    planner: Planner,
+    reconciler: Reconciler,
+    sweeper: Sweeper,
+    refresher: Refresher,
+    validator: Validator,
+    interrupter: Interrupter,
+}
+
+/// What came of an operation.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Of a plan.
+    Planned(Result<PlanReport, PlanError>),
+    /// Of looking after a claim.
+    Reconciled(Result<Reconciled, ReconcileError>),
+    /// Of a sweep.
+    Swept(Result<SweepReport, SweepError>),
+    /// Of a refresh.
+    Refreshed(Result<RefreshReport, RefreshError>),
+    /// Of asking EC2 whether instances can be launched from an EC2NodeClass: whether its status changed.
+    Validated(Result<bool, PortError>),
+    /// Of an event from EC2: the claims that leave because of it.
+    Interrupted(Result<Vec<String>, InterruptError>),
+    /// Of nothing: the process ended in the middle of its work, which this names.
+    Ended(&'static str),
+}
+
+impl Outcome {
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Self::Planned(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Reconciled(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Swept(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Refreshed(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Validated(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Interrupted(result) => result.as_ref().err().map(ToString::to_string),
+            Self::Ended(what) => Some(format!("the process of {what} ended in the middle")),
+        }
+    }
+
+    /// Whether its message comes again: messages of queues do, schedules wait for their next time.
+    pub(crate) fn comes_again(&self) -> bool {
+        match self {
+            Self::Planned(result) => result.is_err(),
+            Self::Reconciled(result) => result.is_err(),
+            Self::Validated(result) => result.is_err(),
+            Self::Interrupted(result) => matches!(result, Err(InterruptError::Port(_))),
+            Self::Ended(_) => true,
+            Self::Swept(_) | Self::Refreshed(_) => false,
+        }
+    }
+}
+
+impl Functions {
+    /// The operations over the world's ports, with the settings that the functions have by default, and with faults in
+    /// the way of every call when there are to be any. Nothing is remembered of any that were there before.
+    pub fn new(
+        world: &World,
+        claims: MemoryClaims,
+        queue: MemoryQueue,
+        sink: Arc<dyn Sink>,
+        fault_injection: Option<&FaultInjection>,
+        gates: FeatureGates,
+    ) -> Self {
+        let options = world.options();
+        let name = options.cluster_name.clone();
+        let claims: Arc<dyn Claims> = Arc::new(claims);
+        let queue: Arc<dyn Queue> = Arc::new(queue);
+        let cluster: Arc<dyn Cluster> = Arc::new(MemoryCluster::new(world.api().clone(), world.clock().clone()));
+        let cloud: Arc<dyn Cloud> = Arc::new(MemoryCloud::new(world.ec2().clone(), name.clone()));
+        let catalog = world.catalog().clone();
+        let source: Arc<dyn CatalogSource> =
+            Arc::new(MemoryCatalogSource::new(world.ec2().clone(), catalog, name.clone(), options.version.clone()));
+        let arc: Arc<dyn ZonalShifts> = Arc::new(world.zonal_shifts().clone());
+        let (claims, queue, cluster, cloud, source, arc) = match fault_injection.cloned() {
+            None => (claims, queue, cluster, cloud, source, arc),
+            Some(fault_injection) => (
+                Arc::new(FaultyClaims { inner: claims, fault_injection: fault_injection.clone() }) as Arc<dyn Claims>,
+                Arc::new(FaultyQueue { inner: queue, fault_injection: fault_injection.clone() }) as Arc<dyn Queue>,
+                Arc::new(FaultyCluster::new(cluster, fault_injection.clone())) as Arc<dyn Cluster>,
+                Arc::new(FaultyCloud::new(cloud, fault_injection.clone())) as Arc<dyn Cloud>,
+                Arc::new(FaultyCatalogSource { inner: source, fault_injection: fault_injection.clone() })
+                    as Arc<dyn CatalogSource>,
+                Arc::new(FaultyZonalShifts { inner: arc, fault_injection }) as Arc<dyn ZonalShifts>,
+            ),
+        };
+        let context = Context { cluster_name: name.clone(), clock: Arc::new(world.clock().clone()), sink };
+        let settings = Settings::new(name);
+        Self {
+            planner: Planner::new(
+                context.clone(),
+                claims.clone(),
+                queue.clone(),
+                cluster.clone(),
+                PlanSettings { gates, zonal_shift: options.zonal_shift, ..PlanSettings::default() },
+            ),
+            reconciler: Reconciler {
+                context: context.clone(),
+                claims: claims.clone(),
+                queue: queue.clone(),
+                cluster: cluster.clone(),
+                cloud: cloud.clone(),
+                catalog: CatalogCache::default(),
+                settings: settings.clone(),
+                zonal_shift: options.zonal_shift,
+                min_values_strict: true,
+            },
+            sweeper: Sweeper {
+                context: context.clone(),
+                claims: claims.clone(),
+                queue: queue.clone(),
+                cluster: cluster.clone(),
+                cloud: cloud.clone(),
+                catalog: CatalogCache::default(),
+                settings,
+                zonal_shifts: options.zonal_shift.then_some(arc),
+            },
+            validator: Validator {
+                context: context.clone(),
+                claims: claims.clone(),
+                queue: queue.clone(),
+                cluster: cluster.clone(),
+                cloud,
+                catalog: CatalogCache::default(),
+                dry_runs: true,
+            },
+            refresher: Refresher {
+                context: context.clone(),
+                claims: claims.clone(),
+                queue: queue.clone(),
+                cluster: cluster.clone(),
+                source,
+                catalog: CatalogCache::default(),
+                capacity: CapacitySettings::default(),
+                dry_runs: true,
+            },
+            interrupter: Interrupter { context, claims, queue, cluster },
+        }
+    }
+
+    pub(crate) async fn plan(&self) -> Outcome {
+        Outcome::Planned(self.planner.run().await)
+    }
+
+    pub(crate) async fn reconcile(&self, claim: &str) -> Outcome {
+        Outcome::Reconciled(self.reconciler.run(claim).await)
+    }
+
+    pub(crate) async fn sweep(&self) -> Outcome {
+        Outcome::Swept(self.sweeper.run().await)
+    }
+
+    pub(crate) async fn refresh(&self) -> Outcome {
+        Outcome::Refreshed(self.refresher.run().await)
+    }
+
+    pub(crate) async fn validate(&self, node_class: &str) -> Outcome {
+        Outcome::Validated(self.validator.run(node_class).await)
+    }
+
+    pub(crate) async fn interrupt(&self, event: &str) -> Outcome {
+        Outcome::Interrupted(self.interrupter.run(event).await)
+    }
+}

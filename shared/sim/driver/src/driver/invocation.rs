@@ -1,0 +1,60 @@
+//! One invocation of a function, which may end in the middle.
+
+use super::{Functions, Outcome, Work};
+use futures::future::BoxFuture;
+use nodeless_world::fault_injection::FaultInjection;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+pub(crate) struct Invocation {
+    work: Work,
+    fault_injection: Option<FaultInjection>,
+    future: BoxFuture<'static, Outcome>,
+}
+
+impl Invocation {
+    pub(crate) fn new(functions: Arc<Functions>, work: Work, fault_injection: Option<FaultInjection>) -> Self {
+        let own = work.clone();
+        let future = Box::pin(async move {
+            match &own {
+                Work::Plan => functions.plan().await,
+                Work::Claim(name) => functions.reconcile(name).await,
+                Work::Sweep => functions.sweep().await,
+                Work::Refresh => functions.refresh().await,
+                Work::Validate(name) => functions.validate(name).await,
+                Work::Interrupt(event) => functions.interrupt(event).await,
+            }
+        });
+        Self { work, fault_injection, future }
+    }
+}
+
+impl Future for Invocation {
+    type Output = (Work, Outcome);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(fault_injection) = &self.fault_injection {
+            fault_injection.enter();
+        }
+        let polled = self.future.as_mut().poll(context);
+        if self.fault_injection.as_ref().is_some_and(FaultInjection::leave) {
+            return Poll::Ready((self.work.clone(), Outcome::Ended(self.work.name())));
+        }
+        polled.map(|outcome| (self.work.clone(), outcome))
+    }
+}
+
+impl Work {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Plan => "a plan",
+            Self::Claim(_) => "looking after a claim",
+            Self::Sweep => "a sweep",
+            Self::Refresh => "a refresh",
+            Self::Validate(_) => "asking whether EC2 would launch",
+            Self::Interrupt(_) => "an interruption",
+        }
+    }
+}

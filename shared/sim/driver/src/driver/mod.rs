@@ -1,0 +1,413 @@
+//! Runs the operations of the Lambda functions in a world, in one thread.
+//!
+//! [`Driver`] does what EventBridge, SQS and the webhook do in AWS: it wakes the planner by the minute, on
+//! FailedScheduling events and when EC2NodeClasses change, hands out claims when their messages are due, and starts sweeps and refreshes on schedule.
+//!
+//! Time is the world's. [`Driver::advance_to`] runs everything that is due until then, at its own time and in a fixed order:
+//! when every operation waits, the clock jumps to the next due time. So hours pass in milliseconds, and the same calls give
+//! the same result each time. To follow the wall clock, call it often.
+
+mod functions;
+mod invocation;
+mod schedule;
+
+pub use functions::{Functions, Outcome};
+pub use schedule::Schedule;
+
+use futures::stream::{FuturesUnordered, Stream as _};
+use invocation::Invocation;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_fake_kubernetes::resource::EVENTS;
+use nodeless_fake_kubernetes::{Change, ChangeKind};
+use nodeless_operations::gates::FeatureGates;
+use nodeless_telemetry::{Level, Line, Sink, emit};
+use nodeless_world::fault_injection::{Fate, FaultInjection};
+use nodeless_world::memory::{Faults, MemoryClaims, MemoryQueue};
+use nodeless_world::resources::NODE_CLASSES;
+use nodeless_world::{World, WorldError};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A message that could not be handled comes again after so long, like one whose visibility times out.
+const RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// A message whose process ended in the middle comes again when its visibility times out.
+const VISIBILITY: SignedDuration = SignedDuration::from_mins(1);
+/// The webhook sends at most one wake-up in this time.
+const WEBHOOK_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+/// The least that the clock moves on. Kubernetes' times have whole seconds, so nothing is due more often.
+const STEP: SignedDuration = SignedDuration::from_millis(1);
+/// How many rounds of world and operations may follow on each other at one moment.
+const ROUNDS: usize = 10_000;
+/// How many outcomes are kept for whoever takes them.
+const OUTCOMES: usize = 1_000;
+
+/// What is due next, by what it is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    Plan,
+    Claim(String),
+    Sweep,
+    Refresh,
+    Validate(String),
+    Interrupt(String),
+}
+
+/// Why a simulation cannot continue.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// The simulated cluster or account failed.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// The simulated cluster and the operations caused changes in each other without end.
+    #[error("the simulated cluster and the operations did not become quiescent in {ROUNDS} rounds at {at}")]
+    NotQuiescent {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// A world with nodeless at work in it.
+pub struct Driver {
+    world: World,
+    functions: Arc<Functions>,
+    gates: FeatureGates,
+    claims: MemoryClaims,
+    queue: MemoryQueue,
+    schedule: Schedule,
+    sink: Arc<dyn Sink>,
+    fault_injection: Option<FaultInjection>,
+    running: FuturesUnordered<Invocation>,
+    busy: BTreeSet<Work>,
+    /// Work that is to be done, once it is not being done already.
+    wanted: BTreeSet<Work>,
+    /// Work that is to be done again at a time.
+    later: BTreeMap<Work, Timestamp>,
+    seen: u64,
+    webhook_sent: Option<Timestamp>,
+    outcomes: VecDeque<(Timestamp, Outcome)>,
+    events: VecDeque<Value>,
+}
+
+/// An operation failed, and comes again.
+#[derive(serde::Serialize)]
+struct OperationFailed<'a> {
+    why: &'a str,
+}
+
+impl Line for OperationFailed<'_> {
+    const EVENT: &'static str = "operation-failed";
+    const LEVEL: Level = Level::Warn;
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Driver").field("world", &self.world).field("busy", &self.busy).finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// Puts nodeless to work in a world. Logs and metrics go to `sink`; `faults` stand in the way of claims and queue.
+    pub fn new(world: World, schedule: Schedule, sink: Arc<dyn Sink>, faults: Faults) -> Self {
+        Self::set_up(world, schedule, sink, faults, None, FeatureGates::default())
+    }
+
+    /// Puts nodeless to work in a world where things go wrong: calls fail, processes end, messages get lost.
+    pub fn with_fault_injection(
+        world: World,
+        schedule: Schedule,
+        sink: Arc<dyn Sink>,
+        fault_injection: FaultInjection,
+        gates: FeatureGates,
+    ) -> Self {
+        Self::set_up(world, schedule, sink, Faults::default(), Some(fault_injection), gates)
+    }
+
+    /// The same, with what is behind feature gates switched on or off.
+    #[must_use]
+    pub fn gated(mut self, gates: FeatureGates) -> Self {
+        self.gates = gates;
+        self.forget();
+        self
+    }
+
+    fn set_up(
+        world: World,
+        schedule: Schedule,
+        sink: Arc<dyn Sink>,
+        faults: Faults,
+        fault_injection: Option<FaultInjection>,
+        gates: FeatureGates,
+    ) -> Self {
+        let claims = MemoryClaims::new(faults.clone());
+        let queue = MemoryQueue::new(Arc::new(world.clock().clone()), faults);
+        let functions =
+            Functions::new(&world, claims.clone(), queue.clone(), sink.clone(), fault_injection.as_ref(), gates);
+        let now = world.now();
+        Self {
+            seen: world.api().revision(),
+            world,
+            functions: Arc::new(functions),
+            gates,
+            claims,
+            queue,
+            schedule: schedule.starting(now),
+            sink,
+            fault_injection,
+            running: FuturesUnordered::new(),
+            busy: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            later: BTreeMap::new(),
+            webhook_sent: None,
+            outcomes: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The world.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The claims table.
+    pub fn claims(&self) -> &MemoryClaims {
+        &self.claims
+    }
+
+    /// The world, for whoever changes it from outside between steps.
+    pub fn world_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    /// What goes wrong, if anything is to.
+    pub fn fault_injection(&self) -> Option<&FaultInjection> {
+        self.fault_injection.as_ref()
+    }
+
+    /// The queues.
+    pub fn queue(&self) -> &MemoryQueue {
+        &self.queue
+    }
+
+    /// Takes what came of the operations since the last call, and when, oldest first.
+    pub fn take_outcomes(&mut self) -> Vec<(Timestamp, Outcome)> {
+        self.outcomes.drain(..).collect()
+    }
+
+    /// Takes the EventBridge events since the last call, oldest first. The interruption operation has had them already.
+    pub fn take_events(&mut self) -> Vec<Value> {
+        self.events.drain(..).collect()
+    }
+
+    /// Does everything that is to be done now, until every operation waits.
+    ///
+    /// # Errors
+    /// When the world fails or does not come to rest. An operation that fails is tried again and is no error.
+    pub fn settle(&mut self) -> Result<(), DriverError> {
+        for _ in 0..ROUNDS {
+            let moved = self.world.settle()?;
+            self.notice();
+            let started = self.start();
+            let ended = self.poll();
+            if !(moved || started || ended) {
+                return Ok(());
+            }
+        }
+        Err(DriverError::NotQuiescent { at: self.world.now() })
+    }
+
+    /// When something is due next, if anything is.
+    pub fn next_wakeup(&mut self) -> Option<Timestamp> {
+        let clock = self.world.clock().next_sleeper();
+        let due = [self.world.next_wakeup(), clock, self.queue.next_due(), Some(self.schedule.next())];
+        due.into_iter().flatten().chain(self.later.values().copied()).min()
+    }
+
+    /// Lets time pass: everything that is due until then happens at its own time. Time never goes back.
+    ///
+    /// # Errors
+    /// As for [`Driver::settle`].
+    pub fn advance_to(&mut self, target: Timestamp) -> Result<(), DriverError> {
+        self.settle()?;
+        while self.step(target)? {}
+        self.world.clock().advance_to(target);
+        self.settle()
+    }
+
+    /// Lets time pass until something is as wanted, looking wherever something happened, but not beyond `limit`. Returns
+    /// whether it came to be.
+    ///
+    /// # Errors
+    /// As for [`Driver::settle`].
+    pub fn advance_until(
+        &mut self,
+        limit: Timestamp,
+        mut wanted: impl FnMut(&Self) -> bool,
+    ) -> Result<bool, DriverError> {
+        self.settle()?;
+        loop {
+            if wanted(self) {
+                return Ok(true);
+            }
+            if !self.step(limit)? {
+                self.world.clock().advance_to(limit);
+                self.settle()?;
+                return Ok(wanted(self));
+            }
+        }
+    }
+
+    /// Goes to whatever is due next; `false` when that is after `limit`.
+    fn step(&mut self, limit: Timestamp) -> Result<bool, DriverError> {
+        let least = self.world.now().saturating_add(STEP).unwrap_or(Timestamp::MAX);
+        let Some(next) = self.next_wakeup().map(|next| next.max(least)).filter(|next| *next <= limit) else {
+            return Ok(false);
+        };
+        self.world.clock().advance_to(next);
+        self.settle()?;
+        Ok(true)
+    }
+
+    /// Finds out what is to be done.
+    fn notice(&mut self) {
+        let now = self.world.now();
+        let due = self.schedule.take(now);
+        if due.heartbeat || self.queue.take_plan().is_some() {
+            self.wanted.insert(Work::Plan);
+        }
+        if due.sweep {
+            self.wanted.insert(Work::Sweep);
+        }
+        if due.refresh || self.queue.take_resolve() {
+            self.wanted.insert(Work::Refresh);
+        }
+        self.wanted.extend(self.queue.take_claims().into_iter().map(Work::Claim));
+        self.wanted.extend(self.queue.take_node_classes().into_iter().map(Work::Validate));
+        for event in self.world.take_events() {
+            // What ARC tells goes where the sweep's schedule goes.
+            let of_arc = event["source"] == "aws.arc-zonal-shift";
+            let work = if of_arc { Work::Sweep } else { Work::Interrupt(event.to_string()) };
+            self.deliver(&work, now);
+            self.events.push_back(event);
+            if self.events.len() > OUTCOMES {
+                self.events.pop_front();
+            }
+        }
+        self.watch(now);
+        let ripe: Vec<Work> = self.later.iter().filter(|(_, at)| **at <= now).map(|(work, _)| work.clone()).collect();
+        for work in ripe {
+            self.later.remove(&work);
+            self.wanted.insert(work);
+        }
+    }
+
+    /// Hands over a message that comes from outside, once unless chance has it otherwise.
+    fn deliver(&mut self, work: &Work, now: Timestamp) {
+        let Fate(copies) = self.fault_injection.as_ref().map_or_else(Fate::default, FaultInjection::fate);
+        for delay in copies {
+            match now.checked_add(delay) {
+                Ok(at) if at > now => drop(self.later.insert(work.clone(), at)),
+                _ => drop(self.wanted.insert(work.clone())),
+            }
+        }
+    }
+
+    /// Looks at what changed in the cluster as the webhook would.
+    fn watch(&mut self, now: Timestamp) {
+        let current = self.world.api().revision();
+        if current == self.seen {
+            return;
+        }
+        let changes = self.world.api().watch_since(None, self.seen).unwrap_or_default();
+        self.seen = current;
+        let wakes = changes.iter().filter(|change| change.kind != ChangeKind::Deleted).any(|change| {
+            (change.resource == EVENTS && wakes_planner(&change.object))
+                || (change.resource == NODE_CLASSES && has_new_generation(change))
+        });
+        if wakes {
+            let next = self.webhook_sent.and_then(|sent| sent.checked_add(WEBHOOK_PAUSE).ok());
+            match next.filter(|next| *next > now) {
+                Some(next) => drop(self.later.insert(Work::Plan, next)),
+                None => {
+                    self.webhook_sent = Some(now);
+                    self.deliver(&Work::Plan, now);
+                }
+            }
+        }
+    }
+
+    /// Starts what is to be done and is not being done. Returns whether anything was.
+    fn start(&mut self) -> bool {
+        let ready: Vec<Work> = self.wanted.iter().filter(|work| !self.busy.contains(*work)).cloned().collect();
+        for work in &ready {
+            self.wanted.remove(work);
+            if !self.may_overlap(work) {
+                self.busy.insert(work.clone());
+            }
+            let (functions, work) = (self.functions.clone(), work.clone());
+            self.running.push(Invocation::new(functions, work, self.fault_injection.clone()));
+        }
+        !ready.is_empty()
+    }
+
+    /// Whether the same work may be done twice at once. Where things go wrong it may, as in AWS: the queue of claims hands out
+    /// two messages about the same claim to two processes, and a sweep may take longer than the minute until the next one. Only
+    /// plans come one after the other, by their FIFO queue, and refreshes, since there is one process for them.
+    fn may_overlap(&self, work: &Work) -> bool {
+        self.fault_injection.is_some() && !matches!(work, Work::Plan | Work::Refresh)
+    }
+
+    /// The processes that come next remember nothing. Those that run already keep what they have.
+    fn forget(&mut self) {
+        let (claims, queue, sink) = (self.claims.clone(), self.queue.clone(), self.sink.clone());
+        self.functions =
+            Arc::new(Functions::new(&self.world, claims, queue, sink, self.fault_injection.as_ref(), self.gates));
+    }
+
+    /// Lets the operations go on until all of them wait. Returns whether any ended.
+    fn poll(&mut self) -> bool {
+        let now = self.world.now();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut ended = false;
+        while let Poll::Ready(Some((work, outcome))) = Pin::new(&mut self.running).poll_next(&mut context) {
+            ended = true;
+            self.busy.remove(&work);
+            let died = matches!(outcome, Outcome::Ended(_));
+            if died {
+                self.forget();
+            }
+            // What a schedule started comes again by itself.
+            if outcome.comes_again() && !matches!(work, Work::Sweep | Work::Refresh) {
+                let at = now.saturating_add(if died { VISIBILITY } else { RETRY }).unwrap_or(now);
+                self.later.insert(work, at);
+            }
+            if let Some(why) = outcome.failure() {
+                if self.fault_injection.is_some() {
+                    tracing::debug!(why, "an operation failed");
+                } else {
+                    emit(self.sink.as_ref(), now, &OperationFailed { why: &why });
+                }
+            }
+            self.outcomes.push_back((now, outcome));
+            if self.outcomes.len() > OUTCOMES {
+                self.outcomes.pop_front();
+            }
+        }
+        ended
+    }
+}
+
+/// Whether the webhook's match conditions let a change of an EC2NodeClass through: one that is new, changed or being deleted.
+fn has_new_generation(change: &Change) -> bool {
+    let generation = |object: &Value| object["metadata"]["generation"].clone();
+    change.previous.as_ref().is_none_or(|before| generation(before) != generation(&change.object))
+}
+
+/// Whether the webhook's match conditions let an event through: FailedScheduling about a pod, from somebody else.
+fn wakes_planner(event: &Value) -> bool {
+    event["reason"] == "FailedScheduling"
+        && event["involvedObject"]["kind"] == "Pod"
+        && event["reportingComponent"] != "nodeless"
+}

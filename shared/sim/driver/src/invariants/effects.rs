@@ -1,0 +1,264 @@
+//! What is looked at while it happens: evictions, deletions of pods, and the end of instances, against
+//! PodDisruptionBudgets, by a reckoning of its own.
+
+use super::{DO_NOT_DISRUPT, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, Violation, condition, text};
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
+use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
+use nodeless_model::{NodeClaim, claim::TerminationReason, labels};
+use nodeless_ports::Claims as _;
+use nodeless_world::fault_injection::{Effect, Observer};
+use nodeless_world::memory::MemoryClaims;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) violations: Vec<Violation>,
+    /// Evictions that were accepted, by the reason of the claim that left.
+    pub(crate) evictions: BTreeMap<String, u64>,
+    /// Pods deleted by force, because their node's time was up.
+    pub(crate) forced: u64,
+    /// The latest effects on the world, without those that change nothing there.
+    pub(crate) effects: Vec<Effect>,
+    /// Claims as they were last written, without what is only noted about looking after them.
+    records: BTreeMap<String, NodeClaim>,
+    /// The pod that is about to be evicted, as it is before.
+    about: Option<Arc<Value>>,
+}
+
+/// Sees each effect right after it happened.
+pub(crate) struct EffectChecks {
+    api: ApiServer,
+    claims: MemoryClaims,
+    observed: Mutex<Observed>,
+}
+
+/// Writing these changes nothing in the world: messages, events, explanations. Nor does a status that is as it was; when it
+/// is not, the object changes, which is looked at too.
+const WITHOUT_EFFECT: [&str; 8] = [
+    "queue ",
+    "cluster publish",
+    "cluster node class status",
+    "cluster node pool status",
+    "claims record decisions",
+    "claims put catalog",
+    "claims put launch check",
+    "claims acquire lease",
+];
+
+/// How many effects are kept. Only those of a time of rest are looked at, and there should be none.
+const KEPT: usize = 10_000;
+
+impl EffectChecks {
+    pub(crate) fn new(api: ApiServer, claims: MemoryClaims) -> Self {
+        Self { api, claims, observed: Mutex::default() }
+    }
+
+    pub(crate) fn observed(&self) -> MutexGuard<'_, Observed> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn violated(&self, at: Timestamp, detail: String) {
+        self.observed().violations.push(Violation { at, invariant: PDB_INVARIANT, detail });
+    }
+
+    fn list(&self, resource: &Resource, options: &ListOptions) -> Vec<Arc<Value>> {
+        self.api.list(resource, options).map(|list| list.items).unwrap_or_default()
+    }
+
+    /// Whether the last write of a claim changed nothing but when it was looked after. A node that fell silent before it was
+    /// ready, and that must not be repaired because too many others are as sick, is waited for like that for ever.
+    fn changes_bookkeeping_only(&self, name: &str) -> bool {
+        let Some(Ok(Some(mut claim))) = self.claims.get(name).now_or_never() else { return false };
+        claim.version = 0;
+        claim.status.looked_after = None;
+        let mut seen = self.observed();
+        if seen.records.get(name) == Some(&claim) {
+            return true;
+        }
+        seen.records.insert(name.to_owned(), claim);
+        false
+    }
+
+    /// The claim of the node that a pod is on.
+    fn claim_of(&self, pod: &Value) -> Option<NodeClaim> {
+        let node = text(pod, "/spec/nodeName");
+        self.claims.snapshot().into_iter().find(|claim| claim.status.node_name.as_deref() == Some(node))
+    }
+
+    fn evicted(&self, effect: &Effect) {
+        let pod = self.pod(&effect.subject);
+        let reason = pod.as_deref().and_then(|pod| self.claim_of(pod)).and_then(|claim| claim.status.termination);
+        let reason = reason.map_or("unknown", |end| end.reason.as_str());
+        *self.observed().evictions.entry(reason.to_owned()).or_default() += 1;
+        if pod.as_deref().is_some_and(|pod| pod["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true") {
+            let detail = format!("pod {} was evicted", effect.subject);
+            self.observed().violations.push(Violation { at: effect.at, invariant: DO_NOT_DISRUPT, detail });
+        }
+        // What was leaving already is not missed: the API lets it go, whatever its budget says. Its machine may have fallen
+        // silent, so that it seems to be there for a long time.
+        let before = self.observed().about.take();
+        let Some(pod) = before.filter(|pod| is_ready(pod) && !is_leaving(pod)) else { return };
+        for budget in self.budgets_of(&pod) {
+            let (healthy, desired) = self.healthy_and_desired(&budget);
+            if healthy < desired {
+                self.violated(effect.at, format!(
+                    "pod {} was evicted, and PodDisruptionBudget {} then had {healthy} healthy pods of {desired} that it wants",
+                    effect.subject,
+                    text(&budget, "/metadata/name"),
+                ));
+            }
+        }
+    }
+
+    fn deleted(&self, effect: &Effect) {
+        self.observed().forced += 1;
+        let Some(pod) = self.pod(&effect.subject) else { return };
+        let allowed =
+            self.claim_of(&pod).is_some_and(|claim| claim.status.termination.is_some_and(|end| end.deadline.is_some()));
+        if !allowed && !self.budgets_of(&pod).is_empty() {
+            self.violated(
+                effect.at,
+                format!(
+                    "pod {} was deleted past its budget, though its node has no terminationGracePeriod",
+                    effect.subject
+                ),
+            );
+        }
+    }
+
+    /// An instance is about to go. Whatever still runs there goes with it.
+    fn terminated(&self, effect: &Effect) {
+        for id in effect.subject.split(' ') {
+            let node = self
+                .list(&NODES, &ListOptions::default())
+                .into_iter()
+                .find(|node| nodeless_model::node::instance_id(text(node, "/spec/providerID")) == Some(id));
+            let Some(node) = node.filter(|node| is_ready(node)) else { continue };
+            let claim = self.claims.of_instance(id);
+            let end = claim.and_then(|claim| claim.status.termination);
+            let timed_out = end.as_ref().is_some_and(|end| end.deadline.is_some_and(|deadline| deadline <= effect.at));
+            // What EC2 or a person already ended is not ours.
+            let gone = end.as_ref().is_some_and(|end| end.reason == TerminationReason::InstanceMissing);
+            if timed_out || gone {
+                continue;
+            }
+            let name = text(&node, "/metadata/name");
+            let options = ListOptions { fields: format!("spec.nodeName={name}"), ..ListOptions::default() };
+            for pod in self.list(&PODS, &options) {
+                if is_ready(&pod) && !is_leaving(&pod) && !tolerates_all(&pod) && !self.budgets_of(&pod).is_empty() {
+                    self.violated(
+                        effect.at,
+                        format!(
+                            "instance {id} was terminated while pod {}/{} with a PodDisruptionBudget ran there",
+                            text(&pod, "/metadata/namespace"),
+                            text(&pod, "/metadata/name"),
+                        ),
+                    );
+                }
+            }
+        }
+    }
+
+    fn pod(&self, key: &str) -> Option<Arc<Value>> {
+        let (namespace, name) = key.split_once('/')?;
+        self.api.get(&PODS, namespace, name).ok()
+    }
+
+    fn budgets_of(&self, pod: &Value) -> Vec<Arc<Value>> {
+        let budgets = self.list(&POD_DISRUPTION_BUDGETS, &ListOptions::namespace(text(pod, "/metadata/namespace")));
+        budgets.into_iter().filter(|budget| selects(budget, pod)).collect()
+    }
+
+    /// How many healthy pods a budget has, and how many it wants.
+    fn healthy_and_desired(&self, budget: &Value) -> (i64, i64) {
+        let here = ListOptions::namespace(text(budget, "/metadata/namespace"));
+        let pods = self.list(&PODS, &here).into_iter();
+        let pods: Vec<Arc<Value>> = pods.filter(|pod| selects(budget, pod)).collect();
+        let healthy = pods.iter().filter(|pod| is_ready(pod) && !is_leaving(pod)).count();
+        let mut expected = 0;
+        for resource in [DEPLOYMENTS, STATEFUL_SETS] {
+            for owner in self.list(&resource, &here) {
+                let template = &owner["spec"]["template"];
+                if selects(budget, template) {
+                    expected += owner["spec"]["replicas"].as_i64().unwrap_or(1);
+                }
+            }
+        }
+        let share = |value: &Value| match value.as_str().and_then(|text| text.strip_suffix('%')) {
+            Some(percent) => (percent.parse::<i64>().unwrap_or(0) * expected + 99) / 100,
+            None => value.as_i64().unwrap_or(0),
+        };
+        let spec = &budget["spec"];
+        let desired = match (spec.get("minAvailable"), spec.get("maxUnavailable")) {
+            (Some(least), _) => share(least),
+            (_, Some(most)) => expected - share(most),
+            _ => 0,
+        };
+        (i64::try_from(healthy).unwrap_or(i64::MAX), desired)
+    }
+}
+
+impl Observer for EffectChecks {
+    fn before(&self, operation: &'static str, subject: &str) {
+        if operation == "cluster evict" {
+            let pod = self.pod(subject);
+            self.observed().about = pod;
+        }
+    }
+
+    fn after(&self, effect: &Effect) {
+        match effect.operation {
+            "cluster evict" if effect.accepted => self.evicted(effect),
+            "cluster delete pod" => self.deleted(effect),
+            "cloud terminate" => self.terminated(effect),
+            _ => {}
+        }
+        if effect.operation == "claims update" && self.changes_bookkeeping_only(&effect.subject) {
+            return;
+        }
+        if effect.accepted && !WITHOUT_EFFECT.iter().any(|prefix| effect.operation.starts_with(prefix)) {
+            let mut seen = self.observed();
+            if seen.effects.len() < KEPT {
+                seen.effects.push(effect.clone());
+            }
+        }
+    }
+}
+
+/// Whether a budget's selector takes in a pod. An empty selector takes in all, none at all takes in none.
+fn selects(budget: &Value, pod: &Value) -> bool {
+    let Some(selector) = budget["spec"]["selector"].as_object() else { return false };
+    let labels = &pod["metadata"]["labels"];
+    let same = selector.get("matchLabels").and_then(Value::as_object);
+    let same = same.into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    let terms = selector.get("matchExpressions").and_then(Value::as_array);
+    same && terms.into_iter().flatten().all(|term| {
+        let value = labels.get(text(term, "/key"));
+        let listed = || term["values"].as_array().is_some_and(|list| value.is_some_and(|value| list.contains(value)));
+        match text(term, "/operator") {
+            "In" => listed(),
+            "NotIn" => !listed(),
+            "Exists" => value.is_some(),
+            _ => value.is_none(),
+        }
+    })
+}
+
+fn is_ready(object: &Value) -> bool {
+    condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
+}
+
+fn is_leaving(pod: &Value) -> bool {
+    pod.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// Whether a pod tolerates every taint: it stays on its node to the end, as pods of most DaemonSets do.
+fn tolerates_all(pod: &Value) -> bool {
+    let tolerations = pod.pointer("/spec/tolerations").and_then(Value::as_array);
+    tolerations.into_iter().flatten().any(|it| it["operator"] == "Exists" && it.get("key").is_none())
+}

@@ -1,0 +1,51 @@
+//! What must hold in every run, checked from outside: in the simulated cluster, in the account and in the claims table.
+//!
+//! Nothing here calls what decides. Where a decision is checked, for example against budgets, the oracle computes what is
+//! allowed by itself, from the JSON of the objects.
+
+mod commands;
+mod disruption_budgets;
+mod effects;
+mod leftovers;
+mod oracle;
+
+pub(crate) use effects::EffectChecks;
+pub(crate) use leftovers::leftovers;
+pub(crate) use oracle::Oracle;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub(crate) const ONE_INSTANCE: &str = "at most one instance a claim";
+pub(crate) const LIMITS: &str = "the limits of NodePools hold";
+pub(crate) const DISRUPTION_BUDGETS: &str = "disruption budgets hold";
+pub(crate) const DO_NOT_DISRUPT: &str = "nothing is disrupted that asks not to be";
+pub(crate) const ONE_COMMAND: &str = "no node is in two commands";
+pub(crate) const REPLACEMENTS_FIRST: &str = "no node drains before its replacements are ready";
+pub(crate) const NO_ORPHANS: &str = "no instance is without a claim for more than ten minutes";
+pub(crate) const POD_DISRUPTION_BUDGETS: &str = "no pod is evicted against its PodDisruptionBudget";
+pub(crate) const EXPLAINED: &str = "each pending pod has a claim or a reason within two plans";
+pub(crate) const PODS_RUN: &str = "a pod that can be placed runs";
+pub(crate) const BECOMES_QUIESCENT: &str = "the cluster becomes quiescent";
+pub(crate) const NO_LEFTOVERS: &str = "a quiescent cluster has no leftovers";
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Violation {
+    /// When.
+    pub at: Timestamp,
+    /// What must hold.
+    pub invariant: &'static str,
+    /// What was found instead.
+    pub detail: String,
+}
+
+/// The text at a place in an object; empty when there is none.
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A condition of an object's status.
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object.pointer("/status/conditions").and_then(Value::as_array)?.iter().find(|it| it["type"] == kind)
+}

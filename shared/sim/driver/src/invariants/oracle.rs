@@ -1,0 +1,441 @@
+//! What must hold after every step.
+
+use super::commands::CommandChecks;
+use super::{
+    DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPLAINED, LIMITS, NO_ORPHANS, ONE_INSTANCE, PODS_RUN, Violation,
+    condition as condition_of, disruption_budgets, text,
+};
+use crate::scenarios::Scenario;
+use crate::{Driver, Outcome};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{Change, ChangeKind, ListOptions};
+use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::{NodeClaim, Phase, labels};
+use nodeless_operations::PlanReport;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long an instance may be without a claim.
+const UNOWNED: SignedDuration = SignedDuration::from_mins(10);
+/// A plan has seen a pod that was pending for so long when the plan ended: batching, slow calls and stale views included.
+const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(60);
+/// How long a pod may wait for a place that it has.
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(45);
+/// How much longer it may for each machine of its own that never joins: until its claim gives it up, as in Karpenter, and the
+/// next one is planned.
+const WAIT_PER_FAILURE: SignedDuration = SignedDuration::from_mins(16);
+/// How long back the greatest number of nodes of a pool counts for its budgets: a plan works on what was true when it began.
+const BUDGET_WINDOW: SignedDuration = SignedDuration::from_mins(5);
+
+/// A pod that has no node.
+#[derive(Debug)]
+struct Pending {
+    key: String,
+    created: Timestamp,
+    /// When the scheduler first found no node for it.
+    marked: Option<Timestamp>,
+    /// How many plans without problems have ended since they could have seen it.
+    plans: u32,
+    /// Whether the last such plan gave a reason why it fits nowhere.
+    refused: bool,
+    /// When a plan last gave such a reason: until then it had no place to wait for.
+    last_refused: Option<Timestamp>,
+}
+
+/// What EC2 runs for a NodePool.
+#[derive(Clone, Copy, Debug, Default)]
+struct Running {
+    cpus: f64,
+    nodes: f64,
+    dollars: f64,
+}
+
+/// Looks at a world from outside.
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    seen: u64,
+    claims_seen: u64,
+    pending: BTreeMap<String, Pending>,
+    /// How long pods waited for their node, in milliseconds.
+    pub(crate) waits: Vec<i64>,
+    /// Instances by the uid of the claim that they were written on.
+    instances: BTreeMap<String, String>,
+    /// The name of the claim that an instance was written on, by the instance's id.
+    machines: BTreeMap<String, String>,
+    unowned: BTreeMap<String, Timestamp>,
+    /// Claims that leave by choice, by NodePool.
+    leaving: BTreeSet<String>,
+    /// Number of nodes by NodePool over the last minutes.
+    sizes: BTreeMap<String, Vec<(Timestamp, usize)>>,
+    pools: BTreeMap<String, Value>,
+    launched: BTreeSet<String>,
+    commands: CommandChecks,
+    /// The pods that claims were made for. What a plan says is looked at a little later, when a claim of it may have gone again.
+    nominated: BTreeMap<String, Vec<String>>,
+    looked: Timestamp,
+    pub(crate) violations: Vec<Violation>,
+}
+
+impl Oracle {
+    pub(crate) fn new(scenario: &Scenario, driver: &Driver) -> Self {
+        let pools = scenario.objects.iter().filter(|object| object["kind"] == "NodePool");
+        Self {
+            seen: driver.world().api().revision(),
+            claims_seen: 0,
+            pending: BTreeMap::new(),
+            waits: Vec::new(),
+            instances: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            unowned: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            sizes: BTreeMap::new(),
+            pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
+            launched: BTreeSet::new(),
+            commands: CommandChecks::default(),
+            nominated: BTreeMap::new(),
+            looked: driver.world().now(),
+            violations: Vec::new(),
+        }
+    }
+
+    /// Number of instances that were ever launched, as far as was seen.
+    pub(crate) fn launched(&self) -> usize {
+        self.launched.len()
+    }
+
+    fn violated(&mut self, at: Timestamp, invariant: &'static str, detail: String) {
+        self.violations.push(Violation { at, invariant, detail });
+    }
+
+    /// Looks at what changed since the last look.
+    pub(crate) fn check(&mut self, driver: &Driver) {
+        let now = driver.world().now();
+        let api = driver.world().api();
+        if api.revision() != self.seen {
+            let changes = api.watch_since(None, self.seen).unwrap_or_default();
+            self.seen = api.revision();
+            changes.iter().filter(|change| change.resource == PODS).for_each(|change| self.pod_changed(change, now));
+            changes
+                .iter()
+                .filter(|change| change.resource.kind == "NodePool")
+                .for_each(|change| self.pool_changed(change));
+        }
+        let revision = driver.claims().revision();
+        let due = now.duration_since(self.looked) >= SignedDuration::from_secs(30);
+        if revision != self.claims_seen || due {
+            self.claims_seen = revision;
+            self.looked = now;
+            let claims = driver.claims().snapshot();
+            for claim in claims.iter().filter(|claim| !claim.spec.nominated_pods.is_empty()) {
+                self.nominated.entry(claim.name.clone()).or_insert_with(|| claim.spec.nominated_pods.clone());
+            }
+            self.violations.extend(self.commands.check(&driver.claims().commands_now(), &claims, now));
+            self.check_instances(driver, &claims, now);
+            self.check_voluntary_disruption(driver, &claims, now);
+        }
+    }
+
+    fn pool_changed(&mut self, change: &Change) {
+        // A deleted pool's limits no longer hold, and neither do its budgets.
+        if change.kind == ChangeKind::Deleted {
+            self.pools.remove(change.name());
+        } else {
+            self.pools.insert(change.name().to_owned(), change.object.as_ref().clone());
+        }
+    }
+
+    fn pod_changed(&mut self, change: &Change, now: Timestamp) {
+        let pod = &change.object;
+        let uid = text(pod, "/metadata/uid");
+        let bound = !text(pod, "/spec/nodeName").is_empty();
+        let gone = change.kind == ChangeKind::Deleted || pod.pointer("/metadata/deletionTimestamp").is_some();
+        if bound || gone {
+            if let Some(waited) = self.pending.remove(uid)
+                && bound
+            {
+                let wait = now.duration_since(waited.created).as_millis();
+                self.waits.push(i64::try_from(wait).unwrap_or(i64::MAX));
+            }
+            return;
+        }
+        let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        if owners.into_iter().flatten().any(|owner| owner["kind"] == "DaemonSet") {
+            return;
+        }
+        let unschedulable = condition_of(pod, "PodScheduled")
+            .is_some_and(|scheduled| scheduled["status"] == "False" && scheduled["reason"] == "Unschedulable");
+        let entry = self.pending.entry(uid.to_owned()).or_insert_with(|| Pending {
+            key: format!("{}/{}", text(pod, "/metadata/namespace"), text(pod, "/metadata/name")),
+            created: now,
+            marked: None,
+            plans: 0,
+            refused: false,
+            last_refused: None,
+        });
+        if unschedulable {
+            entry.marked.get_or_insert(now);
+        }
+    }
+
+    /// Looks at what operations said of themselves.
+    pub(crate) fn take_outcomes(&mut self, outcomes: &[(Timestamp, Outcome)], driver: &Driver) {
+        for (at, outcome) in outcomes {
+            if let Outcome::Planned(Ok(report)) = outcome
+                && report.problems.is_empty()
+            {
+                self.planned(*at, report, driver);
+            }
+        }
+        let now = driver.world().now();
+        let waited = |pod: &Pending| {
+            let since = pod.last_refused.max(pod.marked).filter(|_| !pod.refused && pod.marked.is_some());
+            since.map_or(SignedDuration::ZERO, |since| now.duration_since(since))
+        };
+        let stuck = self.pending.values().filter(|pod| waited(pod) > LONGEST_WAIT);
+        let stuck: Vec<String> = stuck
+            .map(|pod| (pod, self.failed_instances(&pod.key, driver)))
+            .filter(|(pod, dead)| waited(pod) > LONGEST_WAIT + WAIT_PER_FAILURE * *dead)
+            .map(|(pod, dead)| {
+                let waited = waited(pod).as_mins();
+                format!(
+                    "pod {} has waited for {waited} minutes and {dead} machines that never joined, although no plan says \
+                     that it fits nowhere",
+                    pod.key
+                )
+            })
+            .collect();
+        for detail in stuck {
+            self.violated(now, PODS_RUN, detail);
+        }
+    }
+
+    /// How many of the machines that were launched for a pod never join.
+    fn failed_instances(&self, pod: &str, driver: &Driver) -> i32 {
+        let pods_of = |id: &str| self.nominated.get(self.machines.get(id)?);
+        let dead = driver.world().ec2().instances().into_iter().filter(|instance| !instance.joins);
+        let of_pod = dead.filter(|instance| pods_of(&instance.id).is_some_and(|pods| pods.iter().any(|it| it == pod)));
+        i32::try_from(of_pod.count()).unwrap_or(i32::MAX)
+    }
+
+    fn planned(&mut self, at: Timestamp, report: &PlanReport, driver: &Driver) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let refused: BTreeSet<&str> = report.unschedulable.iter().map(|(pod, _)| pod.as_str()).collect();
+        let placed: BTreeSet<&str> = report.placements.iter().map(|(pod, _)| pod.as_str()).collect();
+        let claims = driver.claims().snapshot();
+        let names = claims.iter().map(|claim| &claim.name).chain(&report.created);
+        let nominated: BTreeSet<&str> =
+            names.filter_map(|name| self.nominated.get(name)).flatten().map(String::as_str).collect();
+        let mut forgotten = Vec::new();
+        for pod in self.pending.values_mut() {
+            if pod.marked.is_none_or(|marked| at.duration_since(marked) < SEEN_AFTER) {
+                continue;
+            }
+            pod.plans += 1;
+            let key = pod.key.as_str();
+            pod.refused = refused.contains(key);
+            if pod.refused {
+                pod.last_refused = Some(at);
+            }
+            if pod.plans >= 2 && !pod.refused && !placed.contains(key) && !nominated.contains(key) {
+                forgotten.push(format!(
+                    "pod {key} is pending since {} and {} plans say nothing of it",
+                    pod.created, pod.plans
+                ));
+            }
+        }
+        for detail in forgotten {
+            self.violated(at, EXPLAINED, detail);
+        }
+    }
+
+    fn check_instances(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
+        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+        for claim in claims {
+            let Some(instance) = &claim.status.instance else { continue };
+            if let Some(other) = owners.insert(&instance.id, &claim.name) {
+                let detail = format!("claims {other} and {} both have instance {}", claim.name, instance.id);
+                self.violated(now, ONE_INSTANCE, detail);
+            }
+            self.machines.insert(instance.id.clone(), claim.name.clone());
+            let known = self.instances.entry(claim.uid.clone()).or_insert_with(|| instance.id.clone());
+            if *known != instance.id {
+                let detail = format!("claim {} had instance {known} and now has {}", claim.name, instance.id);
+                self.violated(now, ONE_INSTANCE, detail);
+            }
+        }
+        let mut running: BTreeMap<String, Running> = BTreeMap::new();
+        let mut unowned = BTreeMap::new();
+        let mut groups: BTreeMap<String, u32> = BTreeMap::new();
+        let facts = driver.world().ec2().account().facts;
+        for instance in driver.world().ec2().instances() {
+            if let Some(group) = instance.tags.get(labels::LAUNCH_GROUP_TAG) {
+                *groups.entry(group.clone()).or_default() += 1;
+            }
+            self.launched.insert(instance.id.clone());
+            let Some(pool) = instance.tags.get(labels::NODE_POOL).filter(|_| instance.state.is_alive()) else {
+                continue;
+            };
+            let cpus = facts.types.get(&instance.offering.instance_type).map_or(0, |facts| facts.vcpus());
+            let owner =
+                claims.iter().find(|claim| Some(claim.name.as_str()) == owners.get(instance.id.as_str()).copied());
+            let counted = owner.is_none_or(|claim| !leaves_involuntarily(claim));
+            let entry = running.entry(pool.clone()).or_default();
+            #[expect(clippy::cast_precision_loss, reason = "numbers of CPUs are small")]
+            let cpus = cpus as f64;
+            if counted {
+                entry.cpus += cpus;
+                entry.nodes += 1.0;
+                entry.dollars += instance.price;
+            }
+            if !owners.contains_key(instance.id.as_str()) {
+                // EC2 is asked for nothing in a zone that is shifted away from.
+                let waits = driver.world().is_shifted(&instance.offering.zone);
+                let since = self.unowned.get(&instance.id).copied().filter(|_| !waits).unwrap_or(now);
+                if now.duration_since(since) > UNOWNED {
+                    let detail = format!("instance {} has no claim since {since}", instance.id);
+                    self.violated(now, NO_ORPHANS, detail);
+                }
+                unowned.insert(instance.id, since);
+            }
+        }
+        self.unowned = unowned;
+        for claim in claims {
+            let Some(group) = &claim.spec.launch_group else { continue };
+            let launched = groups.get(&group.id).copied().unwrap_or(0);
+            if launched > group.size {
+                let detail = format!("{launched} instances were launched for group {} of {}", group.id, group.size);
+                self.violated(now, ONE_INSTANCE, detail);
+            }
+        }
+        self.check_limits(&running, now);
+    }
+
+    /// What EC2 runs for a NodePool, less what leaves by force, against its limits of cpu, nodes and dollars per hour.
+    fn check_limits(&mut self, running: &BTreeMap<String, Running>, now: Timestamp) {
+        let mut passed = Vec::new();
+        for (pool, running) in running {
+            let Some(object) = self.pools.get(pool) else { continue };
+            let limits = &object["spec"]["limits"];
+            let annotated = &object["metadata"]["annotations"]["nodeless.sh/dollars-per-hour"];
+            let number = |value: &Value| match value {
+                Value::String(text) => text.parse::<f64>().ok(),
+                other => other.as_f64(),
+            };
+            for (what, used, limit) in [
+                ("CPUs", running.cpus, &limits["cpu"]),
+                ("nodes", running.nodes, &limits["nodes"]),
+                ("dollars per hour", running.dollars, &limits["nodeless.sh/dollars-per-hour"]),
+                ("dollars per hour", running.dollars, annotated),
+            ] {
+                // Prices are added up in another order than where they are counted.
+                if let Some(limit) = number(limit).filter(|limit| used > limit + 1e-6) {
+                    passed.push(format!("NodePool {pool} has {used} {what}, and its limit is {limit}"));
+                }
+            }
+        }
+        passed.into_iter().for_each(|detail| self.violated(now, LIMITS, detail));
+    }
+
+    /// Each time that a claim begins to leave by choice, those that leave for the reason are counted against the budgets,
+    /// and its pods are asked whether they forbade it.
+    fn check_voluntary_disruption(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
+        let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
+        for claim in claims.iter().filter(|claim| claim.status.node_name.is_some()) {
+            *sizes.entry(&claim.node_pool).or_default() += 1;
+        }
+        for (pool, size) in &sizes {
+            let history = self.sizes.entry((*pool).to_owned()).or_default();
+            history.retain(|(at, _)| now.duration_since(*at) <= BUDGET_WINDOW);
+            history.push((now, *size));
+        }
+        let leaving: Vec<(&NodeClaim, &'static str)> =
+            claims.iter().filter_map(|claim| Some((claim, voluntary_reason(claim)?))).collect();
+        let mut wrong = Vec::new();
+        for (claim, reason) in leaving.iter().filter(|(claim, _)| !self.leaving.contains(&claim.name)) {
+            // A plan works on what was true when it was made.
+            let taken = claim.condition(condition::DISRUPTION_REASON).map_or(now, |it| it.last_transition_time);
+            let decided = self.commands.decided(claim, now).map_or(taken, |validated| validated.min(taken));
+            if let Some(violation) = self.commands.leaves(claim, now) {
+                wrong.push((violation.invariant, violation.detail));
+            }
+            if let Some(what) = do_not_disrupt_on(driver, claim, decided) {
+                let detail = format!("node of claim {} leaves for {reason}, and {what}", claim.name);
+                wrong.push((DO_NOT_DISRUPT, detail));
+            }
+            let pool = &claim.node_pool;
+            let Some(object) = self.pools.get(pool) else { continue };
+            let most = self.sizes.get(pool).and_then(|sizes| sizes.iter().map(|(_, size)| *size).max()).unwrap_or(0);
+            let allowed = disruption_budgets::allowed(object, reason, most, &[decided, now]);
+            let count = leaving.iter().filter(|(other, why)| other.node_pool == *pool && why == reason).count();
+            if count > allowed {
+                let detail = format!(
+                    "{count} nodes of NodePool {pool} leave for {reason}, and its budgets allow {allowed} of {most}"
+                );
+                wrong.push((DISRUPTION_BUDGETS, detail));
+            }
+        }
+        self.leaving = leaving.iter().map(|(claim, _)| claim.name.clone()).collect();
+        wrong.into_iter().for_each(|(invariant, detail)| self.violated(now, invariant, detail));
+    }
+
+    /// What still waits at the end of a time of rest although no plan gave a reason.
+    pub(crate) fn unexplained(&self) -> Vec<String> {
+        self.pending.values().filter(|pod| pod.marked.is_some() && !pod.refused).map(|pod| pod.key.clone()).collect()
+    }
+
+    /// How many pods have no node, and how many run.
+    pub(crate) fn pods(&self, driver: &Driver) -> (usize, usize) {
+        let pods = driver.world().api().list(&PODS, &ListOptions::default());
+        let pods = pods.map(|list| list.items).unwrap_or_default();
+        (self.pending.len(), pods.iter().filter(|pod| text(pod, "/status/phase") == "Running").count())
+    }
+}
+
+/// Whether a node leaves although nobody here chose that: its NodePool may have another one from then on.
+fn leaves_involuntarily(claim: &NodeClaim) -> bool {
+    let reason = claim.status.termination.as_ref().filter(|_| claim.status.node_name.is_some()).map(|end| end.reason);
+    let taken = ["expired", "interrupted", "unhealthy", "deleted", "garbage_collected"];
+    claim.phase >= Phase::Draining && reason.is_some_and(|reason| taken.contains(&reason.as_str()))
+}
+
+/// The reason, in the words of budgets, of a claim that leaves by choice. Karpenter no longer counts a node whose instance
+/// is being terminated: it has no pods any more.
+fn voluntary_reason(claim: &NodeClaim) -> Option<&'static str> {
+    let end = claim.status.termination.as_ref().filter(|_| claim.phase == Phase::Draining)?;
+    match end.reason {
+        TerminationReason::Empty => Some("Empty"),
+        TerminationReason::Underutilized => Some("Underutilized"),
+        TerminationReason::Drifted => Some("Drifted"),
+        _ => None,
+    }
+}
+
+/// How long a pod ran before a decision that has to know it.
+const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
+
+/// What on a node asked that it should not be disrupted, when that was decided. Drift may take nodes whose pods have a time
+/// by which they must go.
+fn do_not_disrupt_on(driver: &Driver, claim: &NodeClaim, decided: Timestamp) -> Option<String> {
+    let name = claim.status.node_name.as_deref()?;
+    let api = driver.world().api();
+    let asks = |object: &Value| object["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true";
+    if api.get(&NODES, "", name).is_ok_and(|node| asks(&node)) {
+        return Some("the node asks not to be disrupted".to_owned());
+    }
+    let drifted = claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Drifted);
+    if drifted && claim.spec.termination_grace_period.is_some() {
+        return None;
+    }
+    let options = ListOptions { fields: format!("spec.nodeName={name}"), ..ListOptions::default() };
+    let pods = api.list(&PODS, &options).map(|list| list.items).unwrap_or_default();
+    let forbids = |pod: &&std::sync::Arc<Value>| {
+        let started: Option<Timestamp> = text(pod, "/status/startTime").parse().ok();
+        let known = started.is_some_and(|started| decided.duration_since(started) > KNOWN_AFTER);
+        let runs = text(pod, "/status/phase") == "Running" && pod.pointer("/metadata/deletionTimestamp").is_none();
+        asks(pod) && known && runs
+    };
+    pods.iter().find(forbids).map(|pod| format!("pod {} asks not to be disrupted", text(pod, "/metadata/name")))
+}

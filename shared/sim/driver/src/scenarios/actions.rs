@@ -1,0 +1,306 @@
+//! Carrying out the actions of a scenario.
+
+use super::timeline::{Entry, after};
+use super::{Action, BadMachines, Named, Scenario, ScenarioError, Shortage};
+use crate::Driver;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_fake_aws::requests::TerminateInstances;
+use nodeless_fake_aws::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern};
+use nodeless_fake_kubernetes::resource as known;
+use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource, Status};
+use nodeless_ports::ErrorKind;
+use nodeless_world::random::Random;
+use nodeless_world::resources;
+use serde_json::{Value, json};
+
+/// Shortages and zonal shifts that are in effect.
+#[derive(Debug, Default)]
+pub(crate) struct ActiveFaults {
+    shortages: Vec<(Timestamp, OfferingPattern)>,
+    zonal_shifts: Vec<(Timestamp, String)>,
+}
+
+impl ActiveFaults {
+    /// When the next shortage ends. ARC ends zonal shifts by itself.
+    pub(crate) fn next_end(&self) -> Option<Timestamp> {
+        self.shortages.iter().map(|(at, _)| *at).min()
+    }
+
+    /// Ends what is due; with `all` everything, whenever it is due.
+    pub(crate) fn end(&mut self, driver: &mut Driver, now: Timestamp, all: bool) {
+        for (_, zone) in self.zonal_shifts.extract_if(.., |(until, _)| all || *until <= now) {
+            driver.world_mut().cancel_zonal_shift(&zone);
+        }
+        for (_, pattern) in self.shortages.extract_if(.., |(until, _)| all || *until <= now) {
+            driver.world().ec2().restore(pattern);
+        }
+    }
+}
+
+/// The resource of a kind.
+pub(crate) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
+    if let Some(custom) = resources::ALL.into_iter().find(|resource| resource.kind == kind) {
+        return Ok(custom);
+    }
+    Ok(match kind {
+        "Deployment" => known::DEPLOYMENTS,
+        "StatefulSet" => known::STATEFUL_SETS,
+        "DaemonSet" => known::DAEMON_SETS,
+        "ReplicaSet" => known::REPLICA_SETS,
+        "Job" => known::JOBS,
+        "Pod" => known::PODS,
+        "PodDisruptionBudget" => known::POD_DISRUPTION_BUDGETS,
+        "PriorityClass" => known::PRIORITY_CLASSES,
+        "Namespace" => known::NAMESPACES,
+        "PodTemplate" => known::POD_TEMPLATES,
+        "StorageClass" => known::STORAGE_CLASSES,
+        "PersistentVolumeClaim" => known::PERSISTENT_VOLUME_CLAIMS,
+        "PersistentVolume" => known::PERSISTENT_VOLUMES,
+        "Node" => known::NODES,
+        other => {
+            return Err(ScenarioError::Value {
+                field: "kind".to_owned(),
+                why: format!(
+                    "{other} is not simulated; use NodePool, EC2NodeClass, NodeOverlay, CapacityBuffer, Deployment, StatefulSet, \
+                     DaemonSet, ReplicaSet, Job, Pod, PodTemplate, PodDisruptionBudget, PersistentVolume, \
+                     PersistentVolumeClaim, StorageClass, PriorityClass or Namespace"
+                ),
+            });
+        }
+    })
+}
+
+fn refused(what: &str, status: &Status) -> ScenarioError {
+    ScenarioError::Value { field: what.to_owned(), why: format!("the API server refused it: {status}") }
+}
+
+/// Checks every object that a scenario has or will have, before anything happens: its kind, and that it has no field that the
+/// kind does not have, as `kubectl apply --validate=strict` does.
+pub(crate) fn check(driver: &Driver, scenario: &Scenario) -> Result<(), ScenarioError> {
+    for (index, object) in scenario.objects.iter().enumerate() {
+        check_object(driver, &format!("objects[{index}]"), object)?;
+    }
+    for (index, action) in scenario.actions.iter().enumerate() {
+        match &action.action {
+            Action::Apply(object) => check_object(driver, &format!("actions[{index}].apply"), object)?,
+            Action::Delete(named) => resource(&named.kind).map(drop)?,
+            _ => {}
+        }
+    }
+    for (index, jobs) in scenario.jobs.iter().enumerate() {
+        check_object(driver, &format!("jobs[{index}]"), &jobs.object(0))?;
+    }
+    Ok(())
+}
+
+fn check_object(driver: &Driver, place: &str, object: &Value) -> Result<(), ScenarioError> {
+    let named = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
+    let field = format!("{place}, {} {}", named("/kind"), named("/metadata/name"));
+    let wrong = |why: String| Err(ScenarioError::Value { field: field.clone(), why });
+    let known = resource(named("/kind"))?;
+    if named("/metadata/name").is_empty() {
+        return wrong("it has no metadata.name".to_owned());
+    }
+    if named("/apiVersion") != known.api_version() {
+        return wrong(format!("apiVersion is {:?}; write {}", named("/apiVersion"), known.api_version()));
+    }
+    let unknown = driver.world().api().unknown_fields(&known, object).map_err(|status| refused(&field, &status))?;
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<String> = unknown.iter().map(|field| format!("{field:?}")).collect();
+    wrong(format!("there is no field {} in a {} of {}", listed.join(", "), known.kind, known.api_version()))
+}
+
+/// Creates or replaces an object.
+pub(crate) fn apply(driver: &Driver, object: &Value) -> Result<(), ScenarioError> {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+    let resource = resource(kind)?;
+    let api = driver.world().api();
+    let what = format!("{kind} {name}");
+    let namespace = if resource.namespaced { namespace } else { "" };
+    if api.get(&resource, namespace, name).is_ok() {
+        let options = PatchOptions::default();
+        let patched = api.patch(&resource, namespace, name, None, PatchType::Merge, object, &options);
+        return patched.map(drop).map_err(|status| refused(&what, &status));
+    }
+    let created = api.create(&resource, object.clone(), &CreateOptions::default());
+    created.map(drop).map_err(|status| refused(&what, &status))
+}
+
+/// Carries out an entry of the timeline. Returns a line about it for people.
+pub(crate) fn carry_out(
+    driver: &mut Driver,
+    entry: &Entry,
+    random: &mut Random,
+    active: &mut ActiveFaults,
+) -> Result<String, ScenarioError> {
+    match entry {
+        Entry::Scale { kind, namespace, name, replicas } => {
+            let patch = json!({ "spec": { "replicas": replicas } });
+            let options = PatchOptions::default();
+            let api = driver.world().api();
+            let done = api.patch(&resource(kind)?, namespace, name, None, PatchType::Merge, &patch, &options);
+            done.map_err(|status| refused(&format!("scale {name}"), &status))?;
+            Ok(format!("{kind} {name} is scaled to {replicas}"))
+        }
+        Entry::Action(action) => perform(driver, action, random, active),
+    }
+}
+
+fn perform(
+    driver: &mut Driver,
+    action: &Action,
+    random: &mut Random,
+    active: &mut ActiveFaults,
+) -> Result<String, ScenarioError> {
+    let now = driver.world().now();
+    let ec2 = driver.world().ec2().clone();
+    match action {
+        Action::Apply(object) => {
+            apply(driver, object)?;
+            let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+            Ok(format!("{} {} is applied", text("/kind"), text("/metadata/name")))
+        }
+        Action::Delete(Named { kind, namespace, name }) => {
+            let resource = resource(kind)?;
+            let namespace = if resource.namespaced { namespace } else { "" };
+            match driver.world().api().delete(&resource, namespace, name, &DeleteOptions::default()) {
+                Err(status) if status.code != 404 => Err(refused(&format!("delete {kind} {name}"), &status)),
+                _ => Ok(format!("{kind} {name} is deleted")),
+            }
+        }
+        Action::DeleteNodeClaims(count) => Ok(delete_some(driver, "NodeClaim", *count, random)),
+        Action::DeleteNodes(count) => Ok(delete_some(driver, "Node", *count, random)),
+        Action::InterruptSpot(count) => {
+            let chosen = some_of(ids(driver, |it| it.offering.capacity_type == CapacityType::Spot), *count, random);
+            let done: Vec<String> = chosen.into_iter().filter(|id| ec2.interrupt_spot(id).is_ok()).collect();
+            Ok(format!("EC2 interrupts {}", listed(&done)))
+        }
+        Action::RebalanceSpot(count) => {
+            let chosen = some_of(ids(driver, |it| it.offering.capacity_type == CapacityType::Spot), *count, random);
+            let done: Vec<String> = chosen.into_iter().filter(|id| ec2.recommend_rebalance(id).is_ok()).collect();
+            Ok(format!("EC2 recommends replacing {}", listed(&done)))
+        }
+        Action::KillMachines(count) => {
+            let instance_ids = some_of(ids(driver, |_| true), *count, random);
+            if !instance_ids.is_empty() {
+                let request = TerminateInstances { instance_ids: instance_ids.clone(), dry_run: false };
+                // One that EC2 does not yet describe cannot be named, by a person either.
+                let _unknown = ec2.terminate_instances(&request);
+            }
+            Ok(format!("{} stop without warning", listed(&instance_ids)))
+        }
+        Action::SilenceMachines(count) => {
+            let chosen = some_of(ids(driver, |_| true), *count, random);
+            let silent: Vec<String> = chosen.into_iter().filter(|id| driver.world_mut().silence(id)).collect();
+            Ok(format!("{} no longer answer", listed(&silent)))
+        }
+        Action::ImpairMachines(count) => {
+            let chosen = some_of(ids(driver, |_| true), *count, random);
+            let impaired: Vec<String> = chosen.into_iter().filter(|id| ec2.impair(id)).collect();
+            Ok(format!("{} fail their status checks", listed(&impaired)))
+        }
+        Action::NewImages(_) => {
+            let version = driver.world().options().version.clone();
+            ec2.change_account(|account| account.add_eks_images(&version, now));
+            Ok("a new EKS image is published".to_owned())
+        }
+        Action::Shortage(shortage) => {
+            let pattern = pattern(shortage)?;
+            match shortage.left {
+                0 => ec2.exhaust(pattern.clone()),
+                left => ec2.run_short(pattern.clone(), left),
+            }
+            active.shortages.push((after(now, shortage.lasts), pattern));
+            let some = |text: &Option<String>| text.clone().unwrap_or_else(|| "any".to_owned());
+            let (kind, zone, bought) =
+                (some(&shortage.instance_type), some(&shortage.zone), some(&shortage.capacity_type));
+            let first = if shortage.left > 0 { format!("after {} more, ", shortage.left) } else { String::new() };
+            Ok(format!("{first}EC2 lacks type {kind}, zone {zone}, capacity {bought} for {:#}", shortage.lasts))
+        }
+        Action::ZonalShift(shift) => {
+            let until = after(now, shift.lasts);
+            if !driver.world_mut().start_zonal_shift(&shift.zone, until) {
+                let why = format!("there is no zone {}; use one of zones", shift.zone);
+                return Err(ScenarioError::Value { field: "zonalShift".to_owned(), why });
+            }
+            active.zonal_shifts.push((until, shift.zone.clone()));
+            Ok(format!("the cluster is shifted away from {} for {:#}", shift.zone, shift.lasts))
+        }
+        Action::Outage(outage) => {
+            if let Some(fault_injection) = driver.fault_injection() {
+                fault_injection.break_down(&outage.of, after(now, outage.lasts), ErrorKind::Unavailable);
+            }
+            Ok(format!("{} fails for {:#}", outage.of, outage.lasts))
+        }
+        Action::BadMachines(bad) => {
+            ec2.spoil_launches(OfferingPattern::default(), launch_fault(bad)?, bad.count);
+            let machines = if bad.count == 1 { "machine".to_owned() } else { format!("{} machines", bad.count) };
+            Ok(format!("the next {machines}: {}", bad.fault))
+        }
+    }
+}
+
+fn launch_fault(bad: &BadMachines) -> Result<LaunchFault, ScenarioError> {
+    match bad.fault.as_str() {
+        "neverStarts" => Ok(LaunchFault::NeverStarts),
+        "neverJoins" => Ok(LaunchFault::NeverJoins),
+        "failsToStart" => Ok(LaunchFault::FailsToStart),
+        other => Err(ScenarioError::Value {
+            field: "badMachines".to_owned(),
+            why: format!("{other} is no fault; use neverStarts, neverJoins or failsToStart"),
+        }),
+    }
+}
+
+fn pattern(shortage: &Shortage) -> Result<OfferingPattern, ScenarioError> {
+    let capacity_type = match shortage.capacity_type.as_deref() {
+        None => None,
+        Some("spot") => Some(CapacityType::Spot),
+        Some("on-demand") => Some(CapacityType::OnDemand),
+        Some(other) => {
+            return Err(ScenarioError::Value {
+                field: "shortage".to_owned(),
+                why: format!("{other} is no capacity type; use spot or on-demand"),
+            });
+        }
+    };
+    Ok(OfferingPattern { instance_type: shortage.instance_type.clone(), zone: shortage.zone.clone(), capacity_type })
+}
+
+/// Instances that run, in the order of their ids.
+fn ids(driver: &Driver, wanted: impl Fn(&Instance) -> bool) -> Vec<String> {
+    let all = driver.world().ec2().instances().into_iter();
+    all.filter(|it| it.state == InstanceState::Running && wanted(it)).map(|it| it.id).collect()
+}
+
+fn delete_some(driver: &Driver, kind: &str, count: u32, random: &mut Random) -> String {
+    let Ok(resource) = resource(kind) else { return String::new() };
+    let api = driver.world().api();
+    let names = api.list(&resource, &ListOptions::default()).map(|list| list.items).unwrap_or_default();
+    let present = names.iter().filter(|object| object.pointer("/metadata/deletionTimestamp").is_none());
+    let names = present.filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect();
+    let chosen = some_of(names, count, random);
+    let gone = |name: &String| api.delete(&resource, "", name, &DeleteOptions::default()).is_ok();
+    let deleted: Vec<String> = chosen.into_iter().filter(gone).collect();
+    format!("{kind} deleted by a person: {}", listed(&deleted))
+}
+
+fn some_of(mut from: Vec<String>, count: u32, random: &mut Random) -> Vec<String> {
+    let mut chosen = Vec::new();
+    while chosen.len() < usize::try_from(count).unwrap_or(usize::MAX) && !from.is_empty() {
+        let at = usize::try_from(random.below(u64::try_from(from.len()).unwrap_or(1))).unwrap_or(0);
+        chosen.push(from.remove(at));
+    }
+    chosen
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "none, because there is none".to_owned() } else { names.join(", ") }
+}
+
+/// The least time between two steps.
+pub(crate) const LEAST_STEP: SignedDuration = SignedDuration::from_millis(1);

@@ -1,0 +1,495 @@
+//! What happens in a run: the form of scenario files, and the built-in scenarios.
+
+pub(crate) mod actions;
+pub(crate) mod durations;
+mod timeline;
+
+pub(crate) use timeline::{Timeline, after};
+
+use jiff::{SignedDuration, Timestamp};
+use nodeless_world::fault_injection::Rates;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A scenario, as written in YAML. `docs/simulate.md` describes every field.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scenario {
+    /// What it is called.
+    pub name: String,
+    /// What it is about, for people.
+    #[serde(default)]
+    pub description: String,
+    /// The time at which it begins; schedules by time of day go by UTC.
+    #[serde(default = "start")]
+    pub start: Timestamp,
+    /// How long it lasts unless the command line says otherwise.
+    #[serde(default = "hours")]
+    pub hours: u32,
+    /// The zones.
+    #[serde(default = "zones")]
+    pub zones: Vec<String>,
+    /// The instance families that EC2 sells; all of them when empty.
+    #[serde(default)]
+    pub instance_families: Vec<String>,
+    /// How long machines take.
+    #[serde(default)]
+    pub machines: Machines,
+    /// Feature gates as the functions take them, such as `NodeRepair=true,SpotToSpotConsolidation=true`.
+    #[serde(default)]
+    pub feature_gates: String,
+    /// What is in the cluster from the beginning: Kubernetes objects. Without an EC2NodeClass among them there is one
+    /// called `default`.
+    #[serde(default)]
+    pub objects: Vec<Value>,
+    /// Deployments and StatefulSets whose replicas follow the time of day.
+    #[serde(default)]
+    pub scale: Vec<Scale>,
+    /// Jobs that are started again and again.
+    #[serde(default)]
+    pub jobs: Vec<Jobs>,
+    /// What somebody does at a time.
+    #[serde(default)]
+    pub actions: Vec<TimedAction>,
+    /// What goes wrong by chance.
+    #[serde(default)]
+    pub faults: FaultRates,
+}
+
+fn start() -> Timestamp {
+    // A Monday.
+    "2026-03-02T00:00:00Z".parse().unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn hours() -> u32 {
+    24
+}
+
+fn zones() -> Vec<String> {
+    ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec()
+}
+
+/// How long machines take.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Machines {
+    /// From CreateFleet to running.
+    #[serde(deserialize_with = "durations::one")]
+    pub start_up: SignedDuration,
+    /// From running to the registration of the node.
+    #[serde(deserialize_with = "durations::one")]
+    pub registers_after: SignedDuration,
+    /// From the registration to being ready.
+    #[serde(deserialize_with = "durations::one")]
+    pub ready_after: SignedDuration,
+    /// How long DescribeInstances does not know a new instance.
+    #[serde(deserialize_with = "durations::one")]
+    pub visibility_delay: SignedDuration,
+    /// How much later it knows each further instance of a call.
+    #[serde(deserialize_with = "durations::one")]
+    pub visibility_spread: SignedDuration,
+    /// How long after an instance it knows its tags.
+    #[serde(deserialize_with = "durations::one")]
+    pub tags_delay: SignedDuration,
+}
+
+impl Default for Machines {
+    fn default() -> Self {
+        Self {
+            start_up: SignedDuration::from_secs(15),
+            registers_after: SignedDuration::from_secs(12),
+            ready_after: SignedDuration::from_secs(10),
+            visibility_delay: SignedDuration::from_secs(1),
+            visibility_spread: SignedDuration::ZERO,
+            tags_delay: SignedDuration::ZERO,
+        }
+    }
+}
+
+/// A workload whose replicas follow the time of day.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scale {
+    /// `Deployment` or `StatefulSet`.
+    #[serde(default = "deployment")]
+    pub kind: String,
+    /// Its namespace.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Replicas from a time of day on, such as `"07:30": 20`.
+    #[serde(default)]
+    pub daily: BTreeMap<String, u32>,
+    /// Replicas from a time after the beginning on, such as `"1h30m": 20`.
+    #[serde(default)]
+    pub after: BTreeMap<String, u32>,
+    /// By which share of itself each number may differ by chance, from 0 to 1; the time by as many hours.
+    #[serde(default)]
+    pub jitter: f64,
+}
+
+fn deployment() -> String {
+    "Deployment".to_owned()
+}
+
+fn default_namespace() -> String {
+    "default".to_owned()
+}
+
+/// A Job that is started again and again.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Jobs {
+    /// What its runs are called, followed by a number.
+    pub name: String,
+    /// From one to the next.
+    #[serde(deserialize_with = "durations::one")]
+    pub every: SignedDuration,
+    /// By which share of itself the time between two may differ by chance, from 0 to 1.
+    #[serde(default)]
+    pub jitter: f64,
+    /// The Job's spec.
+    pub spec: Value,
+}
+
+impl Jobs {
+    /// The Job object of one of its runs.
+    pub(crate) fn object(&self, number: u64) -> Value {
+        let name = format!("{}-{number}", self.name);
+        json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name }, "spec": self.spec })
+    }
+}
+
+/// What somebody does at a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "BTreeMap<String, Value>")]
+pub struct TimedAction {
+    /// How long after the beginning.
+    pub after: SignedDuration,
+    /// The action.
+    pub action: Action,
+}
+
+impl TryFrom<BTreeMap<String, Value>> for TimedAction {
+    type Error = String;
+
+    fn try_from(mut fields: BTreeMap<String, Value>) -> Result<Self, String> {
+        let after = fields.remove("after").ok_or("an action says with after when it happens")?;
+        let after = durations::parse(after.as_str().unwrap_or(&after.to_string()))?;
+        if fields.len() != 1 {
+            let given: Vec<&str> = fields.keys().map(String::as_str).collect();
+            return Err(format!("an action is one thing that happens, beside after; these are {given:?}"));
+        }
+        let rest = Value::Object(fields.into_iter().collect());
+        Ok(Self { after, action: serde_json::from_value(rest).map_err(|error| error.to_string())? })
+    }
+}
+
+/// What somebody, or EC2, does.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Action {
+    /// Creates or replaces an object.
+    Apply(Value),
+    /// Deletes an object.
+    Delete(Named),
+    /// Deletes the NodeClaim objects of so many nodes, chosen by chance.
+    DeleteNodeClaims(u32),
+    /// Deletes so many Node objects, chosen by chance.
+    DeleteNodes(u32),
+    /// EC2 takes so many spot instances back, chosen by chance.
+    InterruptSpot(u32),
+    /// EC2 recommends replacing so many spot instances, chosen by chance.
+    RebalanceSpot(u32),
+    /// So many machines stop without a warning, chosen by chance.
+    KillMachines(u32),
+    /// So many machines stop answering, chosen by chance, while EC2 goes on to run them.
+    SilenceMachines(u32),
+    /// The EC2 status checks of so many machines fail from then on, chosen by chance.
+    ImpairMachines(u32),
+    /// A new EKS image is published, so that nodes drift.
+    NewImages(u32),
+    /// EC2 lacks capacity of offerings for a time.
+    Shortage(Shortage),
+    /// Somebody shifts the cluster away from a zone for a time.
+    ZonalShift(ZonalShift),
+    /// A service fails for a time.
+    Outage(Outage),
+    /// Something is wrong with the next machines.
+    BadMachines(BadMachines),
+}
+
+/// An object by name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Named {
+    /// The kind.
+    pub kind: String,
+    /// The namespace, for kinds that have one.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+/// Offerings that EC2 does not have for a time. What is absent matches all.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Shortage {
+    /// The instance type.
+    #[serde(default)]
+    pub instance_type: Option<String>,
+    /// The zone.
+    #[serde(default)]
+    pub zone: Option<String>,
+    /// `spot` or `on-demand`.
+    #[serde(default)]
+    pub capacity_type: Option<String>,
+    /// How many machines these offerings still give, all together.
+    #[serde(default)]
+    pub left: u64,
+    /// For how long.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// A zone that the cluster is shifted away from for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ZonalShift {
+    /// The zone, by name.
+    pub zone: String,
+    /// For how long.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// A service that fails for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Outage {
+    /// `claims`, `cluster`, `cloud`, `source`, `queue`, `arc`, or the beginning of an operation's name such as `cloud launch`.
+    pub of: String,
+    /// For how long.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// What is wrong with the next machines.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BadMachines {
+    /// `neverStarts`, `neverJoins` or `failsToStart`.
+    pub fault: String,
+    /// How many.
+    pub count: u32,
+}
+
+/// What goes wrong by chance. All rates are 0 unless given.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FaultRates {
+    /// How often an hour EC2 takes a spot instance back.
+    pub spot_interruptions_per_hour: f64,
+    /// How often an hour EC2 recommends replacing a spot instance.
+    pub rebalances_per_hour: f64,
+    /// How often an hour some offerings run out: a type, a zone's spot capacity, or a type in a zone.
+    pub shortages_per_hour: f64,
+    /// How often an hour an API fails for some minutes.
+    pub outages_per_hour: f64,
+    /// How often an hour a machine stops without a warning.
+    pub machine_failures_per_hour: f64,
+    /// How often an hour a machine stops answering while EC2 goes on to run it.
+    pub silent_machines_per_hour: f64,
+    /// How often an hour a machine begins to fail its EC2 status check.
+    pub impaired_machines_per_hour: f64,
+    /// How often an hour a machine that is launched next does not come up.
+    pub bad_machines_per_hour: f64,
+    /// How often an hour a person deletes a NodeClaim.
+    pub deleted_claims_per_hour: f64,
+    /// How often an hour a person deletes a Node.
+    pub deleted_nodes_per_hour: f64,
+    /// How often a day a new image is published.
+    pub new_images_per_day: f64,
+    /// What goes wrong with calls and messages.
+    pub calls: CallRates,
+}
+
+/// How likely each fault is for one call or one message, from 0 to 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each is documented where it is used, in Rates")]
+pub struct CallRates {
+    pub killed_before: f64,
+    pub killed_after: f64,
+    pub failed: f64,
+    pub throttled: f64,
+    pub answer_lost: f64,
+    pub refused: f64,
+    pub slow: f64,
+    #[serde(deserialize_with = "durations::one")]
+    pub slowest: SignedDuration,
+    pub stale: f64,
+    #[serde(deserialize_with = "durations::one")]
+    pub stalest: SignedDuration,
+    pub lost: f64,
+    pub late: f64,
+    #[serde(deserialize_with = "durations::one")]
+    pub latest: SignedDuration,
+    pub doubled: f64,
+}
+
+impl Default for CallRates {
+    fn default() -> Self {
+        Self {
+            killed_before: 0.0,
+            killed_after: 0.0,
+            failed: 0.0,
+            throttled: 0.0,
+            answer_lost: 0.0,
+            refused: 0.0,
+            slow: 0.0,
+            slowest: SignedDuration::from_secs(2),
+            stale: 0.0,
+            stalest: SignedDuration::from_secs(10),
+            lost: 0.0,
+            late: 0.0,
+            latest: SignedDuration::from_secs(30),
+            doubled: 0.0,
+        }
+    }
+}
+
+impl CallRates {
+    pub(crate) fn rates(&self) -> Rates {
+        let unsigned = |duration: SignedDuration| std::time::Duration::try_from(duration).unwrap_or_default();
+        Rates {
+            killed_before: self.killed_before,
+            killed_after: self.killed_after,
+            failed: self.failed,
+            throttled: self.throttled,
+            answer_lost: self.answer_lost,
+            refused: self.refused,
+            slow: self.slow,
+            slowest: unsigned(self.slowest),
+            stale: self.stale,
+            stalest: unsigned(self.stalest),
+            lost: self.lost,
+            late: self.late,
+            latest: unsigned(self.latest),
+            doubled: self.doubled,
+        }
+    }
+}
+
+/// Why a scenario cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// It is no YAML, or has a field that there is not.
+    #[error("the scenario cannot be read: {0}; docs/simulate.md describes its fields")]
+    Form(String),
+    /// A field has a value that makes no sense.
+    #[error("the scenario cannot be used: {field}: {why}")]
+    Value {
+        /// The field.
+        field: String,
+        /// What is wrong, and what to write instead.
+        why: String,
+    },
+}
+
+/// The built-in scenarios, by name.
+const BUILT_IN: [(&str, &str); 5] = [
+    ("day", include_str!("built-in/day.yaml")),
+    ("faults", include_str!("built-in/faults.yaml")),
+    ("faults-all-features", include_str!("built-in/faults-all-features.yaml")),
+    ("schedules", include_str!("built-in/schedules.yaml")),
+    ("stateful", include_str!("built-in/stateful.yaml")),
+];
+
+/// Former names of built-in scenarios, and their names now.
+const FORMER_NAMES: [(&str, &str); 4] =
+    [("storm", "faults"), ("turmoil", "faults-all-features"), ("shifts", "schedules"), ("harbour", "stateful")];
+
+impl Scenario {
+    /// Reads a scenario file.
+    ///
+    /// # Errors
+    /// When it is no scenario.
+    pub fn parse(yaml: &str) -> Result<Self, ScenarioError> {
+        serde_saphyr::from_str(yaml).map_err(|error| ScenarioError::Form(error.to_string()))
+    }
+
+    /// The names of the built-in scenarios.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.into_iter().map(|(name, _)| name)
+    }
+
+    /// The present name of a built-in scenario that was called so before.
+    #[must_use]
+    pub fn renamed(name: &str) -> Option<&'static str> {
+        FORMER_NAMES.into_iter().find(|(former, _)| *former == name).map(|(_, present)| present)
+    }
+
+    /// A built-in scenario, by its name or a former one.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub fn built_in(name: &str) -> Result<Self, ScenarioError> {
+        let present = Self::renamed(name).unwrap_or(name);
+        match BUILT_IN.iter().find(|(known, _)| *known == present) {
+            Some((_, yaml)) => Self::parse(yaml),
+            None => Err(ScenarioError::Value {
+                field: "scenario".to_owned(),
+                why: format!(
+                    "there is no built-in scenario {name}; use one of {}",
+                    Self::built_in_names().collect::<Vec<_>>().join(", ")
+                ),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_scenarios_can_be_read() {
+        for (name, _) in BUILT_IN {
+            let scenario = Scenario::built_in(name).unwrap();
+            assert_eq!(scenario.name, name);
+            assert!(!scenario.objects.is_empty() && !scenario.scale.is_empty());
+        }
+        for (former, name) in FORMER_NAMES {
+            assert_eq!(Scenario::built_in(former).unwrap().name, name);
+        }
+    }
+
+    #[test]
+    fn what_there_is_not_is_named() {
+        let error = Scenario::parse("name: a\nscales: []\n").unwrap_err().to_string();
+        assert!(error.contains("scales"), "{error}");
+        let error = Scenario::parse("name: a\njobs: [{name: b, every: soon, spec: {}}]\n").unwrap_err().to_string();
+        assert!(error.contains("soon"), "{error}");
+        let error = Scenario::built_in("night").unwrap_err().to_string();
+        assert!(error.contains("day, faults, faults-all-features, schedules, stateful"), "{error}");
+        for (actions, expected) in [
+            ("{after: 1h, interruptSpots: 2}", "unknown variant `interruptSpots`, expected one of `apply`"),
+            ("{after: 1h}", "an action is one thing"),
+            ("{interruptSpot: 2}", "an action says with after"),
+            ("{after: 1d, interruptSpot: 2}", "1d is no duration; write it like 90s or 1h30m"),
+            ("{after: 1h, shortage: {zoned: a, for: 1h}}", "unknown field `zoned`"),
+        ] {
+            let error = Scenario::parse(&format!("name: a\nactions: [{actions}]\n")).unwrap_err().to_string();
+            assert!(error.contains(expected), "{expected}: {error}");
+        }
+        let action = "name: a\nactions: [{after: 1h, interruptSpot: 2}, {after: 90m, outage: {of: cloud, for: 3m}}, {after: 2h, zonalShift: {zone: us-east-1b, for: 30m}}]\n";
+        let actions = Scenario::parse(action).unwrap().actions;
+        assert!(matches!(actions[0].action, Action::InterruptSpot(2)));
+        assert_eq!(actions[1].after, SignedDuration::from_mins(90));
+        assert!(matches!(&actions[2].action, Action::ZonalShift(shift) if shift.zone == "us-east-1b"));
+    }
+}

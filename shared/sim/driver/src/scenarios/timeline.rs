@@ -1,0 +1,258 @@
+//! When what happens: drawn from the seed before the run begins, so that nothing in the run changes it.
+
+use super::{Action, BadMachines, Outage, Scale, Scenario, ScenarioError, Shortage, durations};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_world::random::Random;
+use std::collections::BTreeMap;
+
+/// A change from outside.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    Scale { kind: String, namespace: String, name: String, replicas: u32 },
+    Action(Action),
+}
+
+/// Entries by time, and by number where the time is the same.
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    entries: BTreeMap<(Timestamp, usize), Entry>,
+}
+
+impl Timeline {
+    pub(crate) fn new(scenario: &Scenario, seed: u64, hours: u32) -> Result<Self, ScenarioError> {
+        let mut timeline = Self::default();
+        let end = after(scenario.start, SignedDuration::from_hours(i64::from(hours)));
+        let shares = scenario.scale.iter().map(|scale| ("scale", &scale.name, scale.jitter));
+        let shares = shares.chain(scenario.jobs.iter().map(|jobs| ("jobs", &jobs.name, jobs.jitter)));
+        for (what, name, jitter) in shares {
+            if !(0.0..=1.0).contains(&jitter) {
+                return Err(value(
+                    &format!("{what} {name}"),
+                    &format!("jitter is {jitter}; it is a share, from 0 to 1"),
+                ));
+            }
+        }
+        for scale in &scenario.scale {
+            timeline.add_scale(scenario, scale, &mut Random::of(seed, &format!("scale {}", scale.name)), end)?;
+        }
+        for jobs in &scenario.jobs {
+            let mut random = Random::of(seed, &format!("jobs {}", jobs.name));
+            if jobs.every < SignedDuration::from_secs(1) {
+                return Err(value(&format!("jobs {}", jobs.name), "every must be at least 1s"));
+            }
+            let mut at = scenario.start;
+            for number in 0.. {
+                at = after(at, spread(jobs.every, jobs.jitter, &mut random));
+                if at >= end {
+                    break;
+                }
+                timeline.add(at, Entry::Action(Action::Apply(jobs.object(number))));
+            }
+        }
+        for action in &scenario.actions {
+            timeline.add(after(scenario.start, action.after), Entry::Action(action.action.clone()));
+        }
+        timeline.add_faults(scenario, seed, hours);
+        timeline.entries.retain(|(at, _), _| *at < end);
+        Ok(timeline)
+    }
+
+    fn add(&mut self, at: Timestamp, what: Entry) {
+        self.entries.insert((at, self.entries.len()), what);
+    }
+
+    /// When the next entry is due.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.entries.keys().next().map(|(at, _)| *at)
+    }
+
+    /// Takes the entries that are due.
+    pub(crate) fn take(&mut self, now: Timestamp) -> Vec<Entry> {
+        let mut due = Vec::new();
+        while let Some(first) = self.entries.first_entry().filter(|first| first.key().0 <= now) {
+            due.push(first.remove());
+        }
+        due
+    }
+
+    fn add_scale(
+        &mut self,
+        scenario: &Scenario,
+        scale: &Scale,
+        random: &mut Random,
+        end: Timestamp,
+    ) -> Result<(), ScenarioError> {
+        if !matches!(scale.kind.as_str(), "Deployment" | "StatefulSet") {
+            return Err(value(&format!("scale {}", scale.name), "kind must be Deployment or StatefulSet"));
+        }
+        let add = |timeline: &mut Self, at: Timestamp, replicas: u32, random: &mut Random| {
+            let late = spread(SignedDuration::from_hours(1), scale.jitter, random) - SignedDuration::from_hours(1);
+            let entry = Entry::Scale {
+                kind: scale.kind.clone(),
+                namespace: scale.namespace.clone(),
+                name: scale.name.clone(),
+                replicas: jittered(replicas, scale.jitter, random),
+            };
+            let at = if scale.jitter > 0.0 && !scale.daily.is_empty() { after(at, late) } else { at };
+            timeline.add(at.max(scenario.start), entry);
+        };
+        for (text, replicas) in &scale.daily {
+            let of_day = time_of_day(text).ok_or_else(|| {
+                value(&format!("scale {}", scale.name), &format!("{text} is no time of day; write it like \"07:30\""))
+            })?;
+            let day = SignedDuration::from_hours(24);
+            let since = i64::rem_euclid(scenario.start.as_second(), day.as_secs());
+            let mut at = after(scenario.start, of_day - SignedDuration::from_secs(since));
+            while at < end {
+                if at >= scenario.start {
+                    add(self, at, *replicas, random);
+                }
+                at = after(at, day);
+            }
+        }
+        for (text, replicas) in &scale.after {
+            let delay = durations::parse(text).map_err(|why| value(&format!("scale {}", scale.name), &why))?;
+            add(self, after(scenario.start, delay), *replicas, random);
+        }
+        Ok(())
+    }
+
+    fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
+        let faults = &scenario.faults;
+        let rates: [(&str, f64, Draw); 11] = [
+            ("spot", faults.spot_interruptions_per_hour, |_, _| Action::InterruptSpot(1)),
+            ("rebalance", faults.rebalances_per_hour, |_, _| Action::RebalanceSpot(1)),
+            ("shortage", faults.shortages_per_hour, shortage),
+            ("outage", faults.outages_per_hour, outage),
+            ("machine", faults.machine_failures_per_hour, |_, _| Action::KillMachines(1)),
+            ("silent machine", faults.silent_machines_per_hour, |_, _| Action::SilenceMachines(1)),
+            ("impaired machine", faults.impaired_machines_per_hour, |_, _| Action::ImpairMachines(1)),
+            ("bad machine", faults.bad_machines_per_hour, bad_machines),
+            ("claim", faults.deleted_claims_per_hour, |_, _| Action::DeleteNodeClaims(1)),
+            ("node", faults.deleted_nodes_per_hour, |_, _| Action::DeleteNodes(1)),
+            ("image", faults.new_images_per_day / 24.0, |_, _| Action::NewImages(1)),
+        ];
+        for (purpose, per_hour, action) in rates {
+            let mut random = Random::of(seed, purpose);
+            for minute in 0..i64::from(hours) * 60 {
+                // More than one a minute is a certainty each minute: no rate here is as high.
+                if random.happens(per_hour / 60.0) {
+                    let seconds = i64::try_from(random.below(60)).unwrap_or(0);
+                    let at = after(scenario.start, SignedDuration::from_secs(minute * 60 + seconds));
+                    let what = action(scenario, &mut random);
+                    self.add(at, Entry::Action(what));
+                }
+            }
+        }
+    }
+}
+
+/// Draws the details of an action.
+type Draw = fn(&Scenario, &mut Random) -> Action;
+
+fn shortage(scenario: &Scenario, random: &mut Random) -> Action {
+    const SIZES: [&str; 4] = ["large", "xlarge", "2xlarge", "4xlarge"];
+    const FAMILIES: [&str; 6] = ["m6i", "c6i", "r6i", "m7i", "c7i", "m7g"];
+    let families: Vec<String> = if scenario.instance_families.is_empty() {
+        FAMILIES.map(str::to_owned).to_vec()
+    } else {
+        scenario.instance_families.clone()
+    };
+    let instance_type = match (random.pick(&families), random.pick(&SIZES)) {
+        (Some(family), Some(size)) => Some(format!("{family}.{size}")),
+        _ => None,
+    };
+    let zone = random.pick(&scenario.zones).cloned();
+    let lasts = SignedDuration::from_secs(i64::try_from(120 + random.below(900)).unwrap_or(120));
+    // Nothing at all, or one or two machines more: then a launch of several gets fewer than it asked for.
+    let left = u64::try_from(lasts.as_secs() % 3).unwrap_or(0);
+    match random.below(3) {
+        0 => Action::Shortage(Shortage { instance_type, zone, capacity_type: None, left, lasts }),
+        1 => Action::Shortage(Shortage {
+            instance_type: None,
+            zone,
+            capacity_type: Some("spot".to_owned()),
+            left,
+            lasts,
+        }),
+        _ => Action::Shortage(Shortage { instance_type, zone: None, capacity_type: None, left, lasts }),
+    }
+}
+
+fn outage(_: &Scenario, random: &mut Random) -> Action {
+    const SERVICES: [&str; 6] = ["claims", "cluster", "cloud", "cloud launch", "cluster evict", "queue"];
+    let of = random.pick(&SERVICES).copied().unwrap_or("cloud").to_owned();
+    let lasts = SignedDuration::from_secs(i64::try_from(20 + random.below(160)).unwrap_or(20));
+    Action::Outage(Outage { of, lasts })
+}
+
+fn bad_machines(_: &Scenario, random: &mut Random) -> Action {
+    const FAULTS: [&str; 3] = ["neverStarts", "neverJoins", "failsToStart"];
+    Action::BadMachines(BadMachines {
+        fault: random.pick(&FAULTS).copied().unwrap_or("neverJoins").to_owned(),
+        count: 1,
+    })
+}
+
+fn value(field: &str, why: &str) -> ScenarioError {
+    ScenarioError::Value { field: field.to_owned(), why: why.to_owned() }
+}
+
+pub(crate) fn after(at: Timestamp, duration: SignedDuration) -> Timestamp {
+    at.saturating_add(duration).unwrap_or(Timestamp::MAX)
+}
+
+/// A duration, longer or shorter by chance by up to a share of itself.
+fn spread(duration: SignedDuration, share: f64, random: &mut Random) -> SignedDuration {
+    if share <= 0.0 {
+        return duration;
+    }
+    let factor = 1.0 + share.min(1.0) * (2.0 * random.fraction() - 1.0);
+    SignedDuration::try_from_secs_f64((duration.as_secs_f64() * factor).round()).unwrap_or(duration)
+}
+
+fn jittered(number: u32, share: f64, random: &mut Random) -> u32 {
+    if share <= 0.0 {
+        return number;
+    }
+    let factor = 1.0 + share.min(1.0) * (2.0 * random.fraction() - 1.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most twice a u32, and never negative"
+    )]
+    let number = (f64::from(number) * factor).round() as u32;
+    number
+}
+
+/// `07:30` as the time since midnight.
+fn time_of_day(text: &str) -> Option<SignedDuration> {
+    let (hours, minutes) = text.split_once(':')?;
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let valid = (0..24).contains(&hours) && (0..60).contains(&minutes);
+    valid.then(|| SignedDuration::from_secs(hours * 3600 + minutes * 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_draws_the_same_entries() {
+        let scenario = Scenario::built_in("faults").unwrap();
+        let text = |seed| format!("{:?}", Timeline::new(&scenario, seed, 3).unwrap());
+        assert_eq!(text(1), text(1));
+        assert_ne!(text(1), text(2));
+    }
+
+    #[test]
+    fn schedules_by_day_repeat_and_start_within_the_run() {
+        let yaml = "name: a\nstart: 2026-03-02T12:00:00Z\nscale: [{name: web, daily: {\"06:00\": 3, \"18:00\": 5}}]\n";
+        let scenario = Scenario::parse(yaml).unwrap();
+        let mut timeline = Timeline::new(&scenario, 0, 36).unwrap();
+        assert_eq!(timeline.next(), Some("2026-03-02T18:00:00Z".parse().unwrap()));
+        assert_eq!(timeline.take(Timestamp::MAX).len(), 3);
+        let wrong = Scenario::parse("name: a\nscale: [{name: web, daily: {\"6 am\": 3}}]\n").unwrap();
+        assert!(Timeline::new(&wrong, 0, 1).unwrap_err().to_string().contains("6 am"));
+    }
+}

@@ -1,0 +1,317 @@
+//! A run of a scenario, checked from outside: `nodeless simulate`.
+//!
+//! The operations are those that the Lambda functions call; the cluster and the account are simulated, and time is virtual.
+//! Everything that happens is drawn from one seed: the same scenario, seed and hours give the same run, to the byte.
+//!
+//! After every step the oracle of [`crate::invariants`] checks what must always hold. At the end no more faults are injected
+//! and no more actions happen: the cluster must become quiescent, and stay so.
+
+mod report;
+
+pub use report::{Note, Report, Sample, Waits};
+
+use crate::invariants::{BECOMES_QUIESCENT, EffectChecks, NO_LEFTOVERS, Oracle, Violation, leftovers};
+use crate::scenarios::actions::{self, ActiveFaults};
+use crate::scenarios::{Action, Scenario, ScenarioError, Timeline, after};
+use crate::{Driver, DriverError, Schedule};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_operations::gates::FeatureGatesError;
+use nodeless_telemetry::Sink;
+use nodeless_world::fault_injection::{FaultInjection, Rates};
+use nodeless_world::random::Random;
+use nodeless_world::{JoinTiming, World, WorldError, WorldOptions};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// How often figures are taken.
+const SAMPLE: SignedDuration = SignedDuration::from_mins(5);
+/// How long after the last action the cluster must have been quiescent for [`QUIESCENT_FOR`].
+const QUIESCENT_WITHIN: SignedDuration = SignedDuration::from_mins(95);
+/// How long it must stay quiescent.
+const QUIESCENT_FOR: SignedDuration = SignedDuration::from_mins(20);
+/// Objects of these kinds do not change in a quiescent cluster.
+const QUIESCENT_KINDS: [&str; 5] = ["NodePool", "EC2NodeClass", "NodeClaim", "Node", "Pod"];
+/// The run ends after so many violations: further ones mostly follow from them.
+const MAX_VIOLATIONS: usize = 10;
+/// How many notes are kept.
+const MAX_NOTES: usize = 2_000;
+
+/// Why a run cannot start or continue.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The scenario cannot be used.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The simulated cluster or account failed.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// The cluster or the operations failed.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+}
+
+/// One run of a scenario.
+pub struct Run {
+    scenario: Scenario,
+    seed: u64,
+    hours: u32,
+    driver: Driver,
+    fault_injection: FaultInjection,
+    effects: Arc<EffectChecks>,
+    oracle: Oracle,
+    timeline: Timeline,
+    active: ActiveFaults,
+    random: Random,
+    sampled: Timestamp,
+    report: Report,
+}
+
+impl Run {
+    /// Sets a world up. Logs of the operations go to `sink`.
+    ///
+    /// # Errors
+    /// When the scenario cannot be used.
+    pub fn new(
+        scenario: Scenario,
+        seed: u64,
+        hours: Option<u32>,
+        sink: Arc<dyn Sink>,
+    ) -> Result<Self, SimulationError> {
+        let hours = hours.unwrap_or(scenario.hours);
+        let machines = scenario.machines;
+        let options = WorldOptions {
+            start: scenario.start,
+            zones: scenario.zones.clone(),
+            families: scenario.instance_families.clone(),
+            seed,
+            join: JoinTiming { registers_after: machines.registers_after, ready_after: machines.ready_after },
+            zonal_shift: scenario.actions.iter().any(|action| matches!(action.action, Action::ZonalShift(_))),
+            ..WorldOptions::default()
+        };
+        let timeline = Timeline::new(&scenario, seed, hours)?;
+        let world = World::new(options)?;
+        let sold =
+            |family: &str| world.catalog().types.iter().any(|kind| kind.facts.name.split('.').next() == Some(family));
+        if let Some(unsold) = scenario.instance_families.iter().find(|family| !sold(family)) {
+            return Err(ScenarioError::Value {
+                field: "instanceFamilies".to_owned(),
+                why: format!("EC2 sells no family {unsold}; write it like m6i"),
+            }
+            .into());
+        }
+        world.ec2().change_account(|account| {
+            account.timing.start_up = machines.start_up;
+            account.timing.visibility_delay = machines.visibility_delay;
+            account.timing.visibility_spread = machines.visibility_spread;
+            account.timing.tags_delay = machines.tags_delay;
+        });
+        let fault_injection = FaultInjection::new(world.clock().clone(), seed, scenario.faults.calls.rates());
+        let gates = scenario.feature_gates.parse().map_err(|error: FeatureGatesError| ScenarioError::Value {
+            field: "featureGates".to_owned(),
+            why: error.to_string(),
+        })?;
+        let driver = Driver::with_fault_injection(world, Schedule::default(), sink, fault_injection.clone(), gates);
+        let effects = Arc::new(EffectChecks::new(driver.world().api().clone(), driver.claims().clone()));
+        fault_injection.set_observer(effects.clone());
+        actions::check(&driver, &scenario)?;
+        let has_class = scenario.objects.iter().any(|object| object["kind"] == "EC2NodeClass");
+        if !has_class {
+            actions::apply(&driver, &node_class(&driver))?;
+        }
+        for object in &scenario.objects {
+            actions::apply(&driver, object)?;
+        }
+        let oracle = Oracle::new(&scenario, &driver);
+        let report = Report::new(&scenario, seed, hours);
+        let (sampled, random) = (scenario.start, Random::of(seed, "targets"));
+        Ok(Self {
+            scenario,
+            seed,
+            hours,
+            driver,
+            fault_injection,
+            effects,
+            oracle,
+            timeline,
+            active: ActiveFaults::default(),
+            random,
+            sampled,
+            report,
+        })
+    }
+
+    /// Runs it to its end, and returns its report.
+    ///
+    /// # Errors
+    /// When an action cannot be carried out, or the simulated cluster fails.
+    pub fn finish(mut self) -> Result<Report, SimulationError> {
+        let end = after(self.scenario.start, SignedDuration::from_hours(i64::from(self.hours)));
+        self.sample();
+        self.advance(end)?;
+        self.report.dollars = self.driver.world().ec2().spent();
+        let (faults, killed) = self.fault_injection.injected();
+        (self.report.faults, self.report.killed) = (faults, killed);
+        if self.report.violations.len() < MAX_VIOLATIONS {
+            self.become_quiescent(end)?;
+        }
+        self.conclude();
+        Ok(self.report)
+    }
+
+    /// The driver, for tests that look closer.
+    pub fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    /// Advances to a time, from action to action.
+    fn advance(&mut self, target: Timestamp) -> Result<(), SimulationError> {
+        loop {
+            let now = self.driver.world().now();
+            for entry in self.timeline.take(now) {
+                let what = actions::carry_out(&mut self.driver, &entry, &mut self.random, &mut self.active)?;
+                self.report.note(now, what);
+            }
+            self.active.end(&mut self.driver, now, false);
+            let sample = after(self.sampled, SAMPLE);
+            if sample <= now {
+                self.sample();
+            }
+            if now >= target || self.report.violations.len() >= MAX_VIOLATIONS {
+                return Ok(());
+            }
+            let sample = after(self.sampled, SAMPLE);
+            let dues = [self.timeline.next(), self.active.next_end(), Some(sample), Some(target)];
+            let limit =
+                dues.into_iter().flatten().min().unwrap_or(target).max(after(now, actions::LEAST_STEP)).min(target);
+            self.step_to(limit)?;
+        }
+    }
+
+    fn step_to(&mut self, limit: Timestamp) -> Result<(), SimulationError> {
+        let oracle = &mut self.oracle;
+        self.driver.advance_until(limit, |driver| {
+            oracle.check(driver);
+            false
+        })?;
+        self.oracle.check(&self.driver);
+        let outcomes = self.driver.take_outcomes();
+        self.report.count(&outcomes);
+        self.oracle.take_outcomes(&outcomes, &self.driver);
+        self.driver.take_events();
+        self.report.violations.append(&mut self.oracle.violations);
+        self.report.violations.append(&mut self.effects.observed().violations);
+        Ok(())
+    }
+
+    /// Stops all faults and actions, and checks that the cluster becomes quiescent, and stays so.
+    fn become_quiescent(&mut self, end: Timestamp) -> Result<(), SimulationError> {
+        self.timeline = Timeline::default();
+        self.active.end(&mut self.driver, end, true);
+        self.fault_injection.set_rates(Rates::default());
+        self.fault_injection.end_outages();
+        self.report.note(end, "no more faults and actions from here on".to_owned());
+        let mut quiet = SignedDuration::ZERO;
+        let mut last = None;
+        while quiet < QUIESCENT_FOR && self.driver.world().now() < after(end, QUIESCENT_WITHIN) {
+            let now = self.driver.world().now();
+            let revision = self.driver.world().api().revision();
+            self.effects.observed().effects.clear();
+            self.advance(after(now, SAMPLE))?;
+            // A pod whose node never became ready is pending until the node is repaired, which takes half an hour.
+            let waits =
+                self.oracle.unexplained().pop().map(|pod| format!("pod {pod} is pending, and no plan gives a reason"));
+            match self.moved_since(revision).or(waits) {
+                Some(what) => (quiet, last) = (SignedDuration::ZERO, Some(what)),
+                None => quiet += SAMPLE,
+            }
+            if self.report.violations.len() >= MAX_VIOLATIONS {
+                return Ok(());
+            }
+        }
+        if quiet < QUIESCENT_FOR {
+            let last = last.unwrap_or_default();
+            let detail = format!("within {QUIESCENT_WITHIN:#} it was not quiescent for {QUIESCENT_FOR:#}: {last}");
+            self.report.violations.push(Violation {
+                at: self.driver.world().now(),
+                invariant: BECOMES_QUIESCENT,
+                detail,
+            });
+        }
+        for pod in self.oracle.unexplained() {
+            let detail = format!("pod {pod} is still pending, and no plan gives a reason");
+            let at = self.driver.world().now();
+            self.report.violations.push(Violation { at, invariant: BECOMES_QUIESCENT, detail });
+        }
+        for detail in leftovers(&self.driver) {
+            let at = self.driver.world().now();
+            self.report.violations.push(Violation { at, invariant: NO_LEFTOVERS, detail });
+        }
+        Ok(())
+    }
+
+    /// The latest effect of the operations or change of the cluster since a revision, if there was any.
+    fn moved_since(&self, revision: u64) -> Option<String> {
+        if let Some(effect) = self.effects.observed().effects.last() {
+            return Some(format!("{} {} at {}", effect.operation, effect.subject, effect.at));
+        }
+        let changes = self.driver.world().api().watch_since(None, revision).unwrap_or_default();
+        let moved = changes.iter().rev().find(|change| QUIESCENT_KINDS.contains(&change.resource.kind.as_ref()));
+        moved.map(|change| format!("{} {} was {:?}", change.resource.kind, change.name(), change.kind))
+    }
+
+    fn sample(&mut self) {
+        let world = self.driver.world();
+        let now = world.now();
+        self.sampled = now;
+        let claims = self.driver.claims().snapshot();
+        let (pending, running) = self.oracle.pods(&self.driver);
+        let joined = claims.iter().filter(|claim| claim.status.node_name.is_some());
+        let spot = joined.clone().filter(|claim| {
+            claim.status.instance.as_ref().is_some_and(|it| it.capacity_type == nodeless_model::CapacityType::Spot)
+        });
+        let evictions = self.effects.observed().evictions.values().sum();
+        self.report.samples.push(Sample {
+            at: now,
+            nodes: joined.clone().count(),
+            spot_nodes: spot.count(),
+            running_pods: running,
+            pending_pods: pending,
+            dollars_per_hour: world.ec2().hourly_price(),
+            evictions,
+        });
+    }
+
+    fn conclude(&mut self) {
+        let report = &mut self.report;
+        report.waits = Waits::of(&mut self.oracle.waits);
+        let seen = self.effects.observed();
+        report.evictions = seen.evictions.clone();
+        report.forced = seen.forced;
+        report.launched = self.oracle.launched();
+        report.calls = self.driver.world().ec2().call_counts();
+        report.writes = self.fault_injection.writes();
+        report.violations.sort_by_key(|violation| violation.at);
+        report.replay = replay(&self.scenario.name, self.seed, self.hours);
+    }
+}
+
+/// The command that runs a built-in scenario again.
+fn replay(scenario: &str, seed: u64, hours: u32) -> String {
+    format!("nodeless simulate --seed {seed} --hours {hours} --scenario {scenario}")
+}
+
+/// The EC2NodeClass of scenarios without one.
+fn node_class(driver: &Driver) -> Value {
+    let cluster = &driver.world().options().cluster_name;
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
+        "spec": {
+            "role": format!("{cluster}-node"), "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+            "subnetSelectorTerms": [{ "tags": { "karpenter.sh/discovery": cluster } }],
+            "securityGroupSelectorTerms": [{ "tags": { "karpenter.sh/discovery": cluster } }],
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

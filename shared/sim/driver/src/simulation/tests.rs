@@ -1,0 +1,523 @@
+//! Each invariant can be broken: a sound world is damaged in one place, and the watchers must say so.
+
+use super::*;
+use crate::Outcome;
+use futures::FutureExt as _;
+use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
+use nodeless_lifecycle::begin_termination;
+use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::{ConditionStatus, NodeClaim, Phase, labels};
+use nodeless_operations::PlanReport;
+use nodeless_operations::plan::encode_command;
+use nodeless_ports::Claims as _;
+use nodeless_telemetry::Null;
+use nodeless_world::fault_injection::{Effect, Observer as _};
+use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};
+use std::collections::BTreeSet;
+
+const CALM: &str = r#"
+name: calm
+hours: 1
+zones: [us-east-1a]
+instanceFamilies: [m6i]
+objects:
+  - apiVersion: karpenter.sh/v1
+    kind: NodePool
+    metadata: { name: general }
+    spec:
+      template:
+        spec:
+          nodeClassRef: { group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }
+          requirements:
+            - { key: karpenter.sh/capacity-type, operator: In, values: [on-demand] }
+            - { key: karpenter.k8s.aws/instance-size, operator: In, values: [large] }
+      limits: { cpu: "12", nodes: "6" }
+      disruption:
+        consolidationPolicy: WhenEmpty
+        consolidateAfter: Never
+        budgets: [{ nodes: "1" }]
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata: { name: web }
+    spec:
+      replicas: 3
+      selector: { matchLabels: { app: web } }
+      template:
+        metadata: { labels: { app: web } }
+        spec:
+          containers:
+            - name: web
+              image: registry.k8s.io/pause:3.9
+              resources: { requests: { cpu: 1500m, memory: 1Gi } }
+  - apiVersion: policy/v1
+    kind: PodDisruptionBudget
+    metadata: { name: web }
+    spec: { maxUnavailable: 1, selector: { matchLabels: { app: web } } }
+"#;
+
+/// Three nodes with a pod each, five minutes old, and nothing wrong with them.
+fn calm() -> Run {
+    let mut run = Run::new(Scenario::parse(CALM).unwrap(), 1, None, Arc::new(Null)).unwrap();
+    let until = after(run.scenario.start, SignedDuration::from_mins(5));
+    run.advance(until).unwrap();
+    assert_eq!((claims(&run).len(), run.report.violations.len()), (3, 0), "{:?}", run.report.violations);
+    assert!(claims(&run).iter().all(|claim| claim.phase == Phase::Initialized));
+    run
+}
+
+fn claims(run: &Run) -> Vec<NodeClaim> {
+    run.driver.claims().snapshot()
+}
+
+fn write(run: &Run, claim: &NodeClaim) {
+    run.driver.claims().update(claim, None).now_or_never().unwrap().unwrap();
+}
+
+/// Looks at the world, and gives the invariants that were found broken, with the first detail.
+fn broken(run: &mut Run) -> BTreeSet<&'static str> {
+    run.oracle.check(&run.driver);
+    let seen = run.effects.observed();
+    run.oracle.violations.iter().chain(&seen.violations).map(|violation| violation.invariant).collect()
+}
+
+fn only(invariant: &'static str) -> BTreeSet<&'static str> {
+    BTreeSet::from([invariant])
+}
+
+fn patch(run: &Run, resource: &Resource, namespace: &str, name: &str, patch: &Value) {
+    let api = run.driver.world().api();
+    api.patch(resource, namespace, name, None, PatchType::Merge, patch, &PatchOptions::default()).unwrap();
+}
+
+fn pods(run: &Run) -> Vec<Arc<Value>> {
+    run.driver.world().api().list(&PODS, &ListOptions::default()).unwrap().items
+}
+
+/// A claim begins to leave by choice.
+fn leave(run: &Run, claim: &mut NodeClaim, reason: TerminationReason) {
+    begin_termination(claim, reason, "a test says so", run.driver.world().now());
+    write(run, claim);
+}
+
+#[test]
+fn two_claims_may_not_share_an_instance_and_none_may_change_it() {
+    let mut run = calm();
+    let mut claim = claims(&run).remove(0);
+    claim.status.instance = claims(&run)[1].status.instance.clone();
+    write(&run, &claim);
+    assert!(broken(&mut run).contains("at most one instance a claim"));
+    let told: Vec<&str> = run.oracle.violations.iter().map(|violation| violation.detail.as_str()).collect();
+    assert!(told.iter().any(|detail| detail.contains("both have instance")), "{told:?}");
+    assert!(told.iter().any(|detail| detail.contains("and now has")), "{told:?}");
+}
+
+#[test]
+fn a_launch_group_may_not_have_more_instances_than_members() {
+    let mut run = calm();
+    for mut claim in claims(&run) {
+        claim.spec.launch_group.as_mut().unwrap().size = 1;
+        write(&run, &claim);
+    }
+    assert_eq!(broken(&mut run), only("at most one instance a claim"));
+}
+
+#[test]
+fn what_ec2_runs_may_not_pass_a_limit() {
+    for (limits, annotation) in [
+        (json!({ "cpu": "5" }), Value::Null),
+        (json!({ "nodes": "2" }), Value::Null),
+        (json!({}), json!({ "nodeless.sh/dollars-per-hour": "0.2" })),
+        (json!({ "nodeless.sh/dollars-per-hour": "0.2" }), Value::Null),
+    ] {
+        let mut run = calm();
+        let change = json!({ "metadata": { "annotations": annotation }, "spec": { "limits": limits } });
+        patch(&run, &NODE_POOLS, "", "general", &change);
+        let mut claim = claims(&run).remove(0);
+        claim.status.looked_after = Some(run.driver.world().now());
+        write(&run, &claim);
+        assert_eq!(broken(&mut run), only("the limits of NodePools hold"), "{change}");
+    }
+}
+
+#[test]
+fn what_leaves_by_force_does_not_count_against_a_limit() {
+    for (reason, counts) in [(TerminationReason::Interrupted, false), (TerminationReason::Drifted, true)] {
+        let mut run = calm();
+        let all = claims(&run);
+        let change = json!({ "spec": { "limits": { "nodes": (all.len() - 1).to_string() } } });
+        patch(&run, &NODE_POOLS, "", "general", &change);
+        let mut claim = all[0].clone();
+        leave(&run, &mut claim, reason);
+        assert_eq!(broken(&mut run).contains("the limits of NodePools hold"), counts, "{reason:?}");
+    }
+}
+
+#[test]
+fn no_more_nodes_may_leave_by_choice_than_a_budget_allows() {
+    let mut run = calm();
+    let mut all = claims(&run);
+    leave(&run, &mut all[0], TerminationReason::Empty);
+    assert_eq!(broken(&mut run), BTreeSet::new(), "one may");
+    leave(&run, &mut all[1], TerminationReason::Empty);
+    assert_eq!(broken(&mut run), only("disruption budgets hold"));
+}
+
+#[test]
+fn a_budget_whose_window_begins_after_the_decision_does_not_hold_it_up() {
+    let budgets = json!([{ "nodes": "0", "schedule": "5 0 * * *", "duration": "10m" }]);
+    let change = json!({ "spec": { "disruption": { "budgets": budgets } } });
+    // What a command says of when it was validated, how long it was there when its node left, and whether that is wrong.
+    for (validated, seen, wrong) in [(-1, 5, false), (1, 5, true), (-1, 120, true), (-3_600, 5, false)] {
+        let mut run = calm();
+        patch(&run, &NODE_POOLS, "", "general", &change);
+        let mut claim = claims(&run).remove(0);
+        let since = after(run.driver.world().now(), SignedDuration::from_secs(validated));
+        command_of(&run, "first", &[&claim], Vec::new(), CommandPhase::Draining, since);
+        run.oracle.check(&run.driver);
+        let later = after(run.driver.world().now(), SignedDuration::from_secs(seen));
+        run.driver.world_mut().advance_to(later).unwrap();
+        leave(&run, &mut claim, TerminationReason::Underutilized);
+        let expected = if wrong { only("disruption budgets hold") } else { BTreeSet::new() };
+        assert_eq!(
+            broken(&mut run),
+            expected,
+            "validated {validated} s after the window began, and left {seen} s later"
+        );
+    }
+}
+
+#[test]
+fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
+    let asks = json!({ "metadata": { "annotations": { labels::DO_NOT_DISRUPT: "true" } } });
+    let mut run = calm();
+    let mut claim = claims(&run).remove(0);
+    patch(&run, &NODES, "", claim.status.node_name.as_ref().unwrap(), &asks);
+    leave(&run, &mut claim, TerminationReason::Underutilized);
+    assert_eq!(broken(&mut run), only("nothing is disrupted that asks not to be"), "a node");
+
+    let mut run = calm();
+    for pod in pods(&run) {
+        patch(&run, &PODS, "default", pod["metadata"]["name"].as_str().unwrap(), &asks);
+    }
+    let mut claim = claims(&run).remove(0);
+    leave(&run, &mut claim, TerminationReason::Drifted);
+    assert_eq!(broken(&mut run), only("nothing is disrupted that asks not to be"), "a pod");
+    run.oracle.violations.clear();
+    let key = format!("default/{}", pods(&run)[0]["metadata"]["name"].as_str().unwrap());
+    run.effects.after(&effect(&run, "cluster evict", key));
+    assert!(broken(&mut run).contains("nothing is disrupted that asks not to be"), "an eviction");
+}
+
+#[test]
+fn no_instance_may_be_without_a_claim_for_long() {
+    let mut run = calm();
+    let claim = claims(&run).remove(0);
+    run.driver.claims().delete(&claim).now_or_never().unwrap().unwrap();
+    assert_eq!(broken(&mut run), BTreeSet::new(), "not yet");
+    let later = after(run.driver.world().now(), SignedDuration::from_mins(11));
+    run.driver.world_mut().advance_to(later).unwrap();
+    assert_eq!(broken(&mut run), only("no instance is without a claim for more than ten minutes"));
+}
+
+/// Tells of an eviction as it is told: before and after.
+fn evict(run: &Run, pod: &Value, done: impl FnOnce()) {
+    let key = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+    run.effects.before("cluster evict", &key);
+    done();
+    run.effects.after(&effect(run, "cluster evict", key));
+}
+
+fn effect(run: &Run, operation: &'static str, subject: String) -> Effect {
+    Effect { at: run.driver.world().now(), operation, subject, accepted: true }
+}
+
+#[test]
+fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
+    const BUDGET: &str = "no pod is evicted against its PodDisruptionBudget";
+    let key = |pod: &Value| format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+    let mut run = calm();
+    let all = pods(&run);
+    evict(&run, &all[0], || ());
+    assert_eq!(broken(&mut run), BTreeSet::new(), "all three are healthy");
+    // One pod is gone, and the next one may not follow.
+    let api = run.driver.world().api().clone();
+    let options = DeleteOptions::default();
+    for pod in &all[..2] {
+        api.delete(&PODS, "default", pod["metadata"]["name"].as_str().unwrap(), &options).unwrap();
+    }
+    let delete = |pod: &Value| {
+        api.delete(&PODS, "default", pod["metadata"]["name"].as_str().unwrap(), &options).unwrap();
+    };
+    evict(&run, &all[0], || delete(&all[0]));
+    assert_eq!(broken(&mut run), BTreeSet::new(), "one that is leaving anyway");
+    evict(&run, &all[2], || delete(&all[2]));
+    assert_eq!(broken(&mut run), only(BUDGET), "an eviction");
+
+    let mut run = calm();
+    run.effects.after(&effect(&run, "cluster delete pod", key(&pods(&run)[0])));
+    assert_eq!(broken(&mut run), only(BUDGET), "a deletion");
+
+    let mut run = calm();
+    let id = claims(&run)[0].status.instance.as_ref().unwrap().id.clone();
+    run.effects.after(&effect(&run, "cloud terminate", id));
+    assert_eq!(broken(&mut run), only(BUDGET), "the end of its machine");
+}
+
+/// A pod that fits nowhere waits, and plans say what they say of it.
+fn with_a_pod_that_waits(report: &PlanReport, plans: usize) -> BTreeSet<&'static str> {
+    with_a_pod_that_waits_for(&vec![report; plans])
+}
+
+fn with_a_pod_that_waits_for(reports: &[&PlanReport]) -> BTreeSet<&'static str> {
+    let mut run = calm();
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "giant" }, "spec": { "containers": [
+        { "name": "main", "image": "registry.k8s.io/pause:3.9", "resources": { "requests": { "cpu": "500" } } },
+    ] } });
+    actions::apply(&run.driver, &pod).unwrap();
+    // Time passes in the world alone: the operations are this test.
+    for report in reports {
+        let later = after(run.driver.world().now(), SignedDuration::from_mins(2));
+        run.driver.world_mut().advance_to(later).unwrap();
+        run.oracle.check(&run.driver);
+        let outcome = Outcome::Planned(Ok((*report).clone()));
+        run.oracle.take_outcomes(&[(later, outcome)], &run.driver);
+    }
+    broken(&mut run)
+}
+
+#[test]
+fn a_pod_that_waits_may_not_be_forgotten() {
+    let named = |reason: &str| vec![("default/giant".to_owned(), reason.to_owned())];
+    let silent = PlanReport::default();
+    // The first plan ends when the pod is seen for the first time, and counts as one that missed it.
+    assert_eq!(with_a_pod_that_waits(&silent, 2), BTreeSet::new(), "one more may miss it");
+    assert_eq!(with_a_pod_that_waits(&silent, 3), only("each pending pod has a claim or a reason within two plans"));
+    let refuses = PlanReport { unschedulable: named("it fits nowhere"), ..PlanReport::default() };
+    assert_eq!(with_a_pod_that_waits(&refuses, 40), BTreeSet::new());
+    let promises = PlanReport { placements: named("a node"), ..PlanReport::default() };
+    assert_eq!(with_a_pod_that_waits(&promises, 10), BTreeSet::new());
+    let fleeting = PlanReport { created: vec!["general-gone".to_owned()], ..PlanReport::default() };
+    assert!(!with_a_pod_that_waits(&fleeting, 3).is_empty(), "a claim that nobody saw with the pod");
+    assert_eq!(with_a_pod_that_waits(&promises, 40), only("a pod that can be placed runs"));
+}
+
+#[test]
+fn a_pod_may_wait_for_as_long_as_machines_never_join() {
+    // Each is given up after a quarter of an hour, so the pods run after an hour.
+    let yaml = format!("{CALM}actions: [{{ after: 0s, badMachines: {{ fault: neverJoins, count: 12 }} }}]\n");
+    let yaml = yaml.replace("hours: 1", "hours: 2");
+    let report = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap().finish().unwrap();
+    assert_eq!((report.launched, &report.violations), (15, &Vec::new()), "three pods on five machines each");
+}
+
+#[test]
+fn a_pod_may_wait_for_as_long_as_plans_say_why_it_fits_nowhere_and_then_some() {
+    let named = vec![("default/giant".to_owned(), "its NodePool sleeps".to_owned())];
+    let refuses = PlanReport { unschedulable: named.clone(), ..PlanReport::default() };
+    let promises = PlanReport { placements: named, ..PlanReport::default() };
+    // Every plan is two minutes after the one before.
+    for (promised, wrong) in [(22, false), (24, true)] {
+        let reports: Vec<&PlanReport> = [vec![&refuses; 10], vec![&promises; promised]].concat();
+        let expected = if wrong { only("a pod that can be placed runs") } else { BTreeSet::new() };
+        assert_eq!(with_a_pod_that_waits_for(&reports), expected, "promised {promised} times");
+    }
+}
+
+/// A command that has taken these claims, and its replacements, is stored.
+fn command(run: &Run, id: &str, taken: &[&NodeClaim], replacements: Vec<NodeClaim>) {
+    command_of(run, id, taken, replacements, CommandPhase::Waiting, run.driver.world().now());
+}
+
+/// A command in this phase since a time.
+fn command_of(
+    run: &Run,
+    id: &str,
+    taken: &[&NodeClaim],
+    replacements: Vec<NodeClaim>,
+    phase: CommandPhase,
+    since: Timestamp,
+) {
+    let candidates: Vec<Value> = taken
+        .iter()
+        .map(|claim| json!({ "node": claim.status.node_name, "nodeClaim": claim.name, "nodePool": claim.node_pool }))
+        .collect();
+    let now = run.driver.world().now();
+    let command = json!({
+        "id": id, "method": "Drift", "reason": "Drifted", "candidates": candidates, "replacements": [],
+        "savingsPerHour": 0.0, "evictions": [], "placements": [], "score": null, "decided": now,
+    });
+    let mut record = CommandRecord::propose(serde_json::from_value(command).unwrap());
+    (record.phase, record.since) = (phase, since);
+    record.replacements = replacements;
+    let stored = encode_command(&record).unwrap();
+    run.driver.claims().put_command(&stored).now_or_never().unwrap().unwrap();
+}
+
+#[test]
+fn no_node_may_be_in_two_commands() {
+    let mut run = calm();
+    let mut all = claims(&run);
+    command(&run, "first", &[&all[0], &all[1]], Vec::new());
+    all[0].status.command = Some("first".to_owned());
+    write(&run, &all[0]);
+    assert_eq!(broken(&mut run), BTreeSet::new());
+    command(&run, "second", &[&all[1], &all[2]], Vec::new());
+    write(&run, &all[2]);
+    assert_eq!(broken(&mut run), only("no node is in two commands"));
+}
+
+#[test]
+fn no_node_may_drain_before_its_replacement_is_ready() {
+    for ready in [true, false] {
+        let mut run = calm();
+        let mut all = claims(&run);
+        let replacement = all[2].clone();
+        command(&run, "first", &[&all[0]], vec![replacement]);
+        if !ready {
+            all[2].name = "general-other".to_owned();
+            let created = all[2].created;
+            all[2].set_condition(condition::INITIALIZED, ConditionStatus::False, "NotYet", "", created);
+            command(&run, "first-2", &[&all[0]], vec![all[2].clone()]);
+        }
+        let id = if ready { "first" } else { "first-2" };
+        all[0].status.command = Some(id.to_owned());
+        write(&run, &all[0]);
+        run.oracle.check(&run.driver);
+        run.oracle.violations.clear();
+        all[0] = claims(&run).remove(0);
+        leave(&run, &mut all[0], TerminationReason::Drifted);
+        let expected = if ready { BTreeSet::new() } else { only("no node drains before its replacements are ready") };
+        assert!(broken(&mut run).is_superset(&expected), "ready: {ready}: {:?}", run.oracle.violations);
+        let told = run.oracle.violations.iter().any(|it| it.invariant.starts_with("no node drains"));
+        assert_eq!(told, !ready, "{:?}", run.oracle.violations);
+    }
+}
+
+#[test]
+fn noting_that_a_claim_is_looked_after_is_no_effect() {
+    let run = calm();
+    let mut claim = claims(&run).remove(0);
+    let update = effect(&run, "claims update", claim.name.clone());
+    run.effects.after(&update);
+    run.effects.observed().effects.clear();
+    claim.status.looked_after = Some(run.driver.world().now());
+    write(&run, &claim);
+    run.effects.after(&update);
+    assert_eq!(run.effects.observed().effects, []);
+    let mut claim = claims(&run).remove(0);
+    leave(&run, &mut claim, TerminationReason::Drifted);
+    run.effects.after(&update);
+    assert_eq!(run.effects.observed().effects, [update]);
+}
+
+#[test]
+fn a_world_that_never_rests_is_told() {
+    // Its nodes live for ten minutes each.
+    let class = "nodeClassRef: { group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }";
+    let yaml = CALM.replace(class, &format!("{class}\n          expireAfter: 10m"));
+    let scenario = Scenario::parse(&yaml).unwrap();
+    let report = Run::new(scenario, 1, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
+    let told: BTreeSet<&str> = report.violations.iter().map(|violation| violation.invariant).collect();
+    assert!(told.contains("the cluster becomes quiescent"), "{told:?}");
+}
+
+#[test]
+fn a_world_in_which_a_pod_waits_for_nothing_does_not_hold() {
+    // The machines fall silent between joining and being ready. Nobody repairs nodes unless that is asked for, and then it
+    // takes half an hour in which nothing happens.
+    for (gates, holds) in [("", false), ("NodeRepair=true", true)] {
+        let yaml = format!("{CALM}featureGates: \"{gates}\"\nactions: [{{ after: 33s, silenceMachines: 1 }}]\n");
+        let report = Run::new(Scenario::parse(&yaml).unwrap(), 1, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
+        assert_eq!(report.holds(), holds, "{gates}: {:?}", report.violations);
+    }
+}
+
+#[test]
+fn a_scenario_with_a_field_that_its_kind_does_not_have_is_refused_before_it_begins() {
+    let pool =
+        "{ apiVersion: karpenter.sh/v1, kind: NodePool, metadata: { name: general }, spec: { limit: { cpu: 1 } } }";
+    for (from, to, told) in [
+        (
+            "replicas: 3",
+            "replicaz: 3",
+            r#"objects[1], Deployment web: there is no field "spec.replicaz" in a Deployment of apps/v1"#,
+        ),
+        ("image:", "imag:", r#"no field "spec.template.spec.containers[0].imag""#),
+        (
+            "consolidateAfter: Never",
+            "consolidateAftr: Never",
+            r#"objects[0], NodePool general: there is no field "spec.disruption.consolidateAftr""#,
+        ),
+        (
+            "policy/v1",
+            "policy/v1beta1",
+            r#"objects[2], PodDisruptionBudget web: apiVersion is "policy/v1beta1"; write policy/v1"#,
+        ),
+        (
+            "kind: PodDisruptionBudget\n    metadata: { name: web }",
+            "kind: PodDisruptionBudget",
+            "it has no metadata.name",
+        ),
+        (
+            "hours: 1\n",
+            &format!("hours: 1\nactions: [{{ after: 1m, apply: {pool} }}]\n"),
+            r#"actions[0].apply, NodePool general: there is no field "spec.limit""#,
+        ),
+        (
+            "hours: 1\n",
+            "hours: 1\nactions: [{ after: 1m, delete: { kind: Service, name: a } }]\n",
+            "Service is not simulated",
+        ),
+        (
+            "hours: 1\n",
+            "hours: 1\njobs: [{ name: a, every: 1m, spec: { paralelism: 1 } }]\n",
+            r#"jobs[0], Job a-0: there is no field "spec.paralelism""#,
+        ),
+    ] {
+        let yaml = CALM.replacen(from, to, 1);
+        assert_ne!(yaml, CALM, "{from}");
+        let error = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).err().unwrap().to_string();
+        assert!(error.contains(told), "{told}: {error}");
+    }
+}
+
+#[test]
+fn what_is_left_over_in_a_world_at_rest_is_told() {
+    let told = |damage: &dyn Fn(&Run)| {
+        let run = calm();
+        assert_eq!(leftovers(&run.driver), Vec::<String>::new());
+        damage(&run);
+        leftovers(&run.driver).join("; ")
+    };
+    let taint = told(&|run| {
+        let name = claims(run).remove(0).status.node_name.unwrap();
+        let taints = json!([{ "key": labels::DISRUPTED_TAINT, "effect": "NoSchedule" }]);
+        patch(run, &NODES, "", &name, &json!({ "spec": { "taints": taints } }));
+    });
+    assert!(taint.contains("has the taint karpenter.sh/disrupted and stays"), "{taint}");
+    let held = told(&|run| {
+        let mut claim = claims(run).remove(0);
+        claim.status.command = Some("gone".to_owned());
+        write(run, &claim);
+    });
+    assert!(held.contains("is held by command"), "{held}");
+    let stored = told(&|run| command(run, "first", &[&claims(run)[0]], Vec::new()));
+    assert!(stored.contains("command first is there"), "{stored}");
+    let counted = told(&|run| {
+        let mut claim = claims(run).remove(0);
+        claim.spec.charge.dollars_per_hour += 1.0;
+        write(run, &claim);
+    });
+    assert!(counted.contains("dollars per hour, and its claims cost"), "{counted}");
+    let gone = told(&|run| run.driver.claims().delete(&claims(run)[0]).now_or_never().unwrap().unwrap());
+    assert!(gone.contains("no claim in the table is that of NodeClaim general-"), "{gone}");
+    let unseen = told(&|run| {
+        let name = claims(run).remove(0).name;
+        let finalizers = json!({ "metadata": { "finalizers": null } });
+        patch(run, &NODE_CLAIMS, "", &name, &finalizers);
+        run.driver.world().api().delete(&NODE_CLAIMS, "", &name, &DeleteOptions::default()).unwrap();
+    });
+    assert!(unseen.contains("nobody sees claim general-"), "{unseen}");
+}

@@ -1,0 +1,45 @@
+//! EC2 in memory: the calls that node autoscaling makes, with EC2's own rules and errors, on a clock of your own.
+//!
+//! [`Ec2`] is a handle to an [`Account`]: clones share it. Nothing happens by itself; [`Ec2::advance_to`] lets time
+//! pass and [`Ec2::drain_events`] tells what it brought. Faults are scripted on the handle, and every call is recorded.
+//!
+//! What is refused rather than imitated answers `UnsupportedOperation` and says what it was.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod account;
+mod describe;
+mod describe_region;
+mod error;
+mod facts;
+mod faults;
+mod filter;
+mod fleet;
+mod fleet_allocation;
+mod instance;
+mod launch;
+mod launch_templates;
+pub mod requests;
+mod run;
+mod services;
+mod state;
+mod tags;
+mod wire;
+
+pub use account::{
+    Account, CapacityReservation, Cluster, Image, InstanceProfile, PlacementGroup, SecurityGroup, Subnet, Tags, Timing,
+    Vpc,
+};
+pub use describe::{Page, TagOfResource};
+pub use describe_region::{SpotPrice, Tagged, TypeOffering};
+pub use error::Ec2Error;
+pub use facts::{RegionFacts, TypeFacts, Zone};
+pub use faults::{Call, LaunchFault, OfferingPattern};
+pub use fleet::{CreateFleetAnswer, Fleet, FleetError, FleetInstances, LaunchTemplateAndOverrides};
+pub use instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering, PlannedEvent};
+pub use launch_templates::{LaunchTemplate, LaunchTemplateVersion};
+pub use run::TerminatedInstance;
+pub use state::Ec2;
+pub use wire::{aws_router, aws_router_with_clock};
+
+#[cfg(test)]
+mod tests;

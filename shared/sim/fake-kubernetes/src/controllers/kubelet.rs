@@ -1,0 +1,322 @@
+//! The machines: each registers as a node, becomes ready, and runs the pods that are bound to it.
+
+use super::Controller;
+use super::feed::Feed;
+use super::object::{
+    NewEvent, after, all, condition, controller_of, create, delete, has_ended, int, is_deleting, is_true, lenient,
+    list, name, namespace, publish, seconds, set_condition, text, time, uid, write_status,
+};
+use crate::server::resource::{LEASES, NODES, PODS, Resource};
+use crate::server::{ApiServer, PatchOptions, PatchType, Status};
+use jiff::Timestamp;
+use nodeless_model::{ResourceList, StringMap, Taint, TaintEffect, labels};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const WATCHED: &[Resource] = &[NODES, PODS];
+/// From the binding of a pod to its containers running, in seconds.
+const POD_START: i64 = 2;
+/// The longest that a simulated container takes to stop, in seconds. Its own grace period may be shorter.
+const POD_STOP: i64 = 2;
+/// How long the pods of a Job run whose command does not say `sleep N`, in seconds.
+const JOB_RUN: i64 = 10;
+/// How often a kubelet renews its lease, in seconds. It is done along with other work: an idle world stays idle.
+const LEASE_RENEWAL: i64 = 10;
+
+/// A machine with a kubelet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// The node's name.
+    pub name: String,
+    /// `aws:///ZONE/INSTANCE`.
+    pub provider_id: String,
+    /// The address of the node.
+    pub internal_ip: String,
+    /// Labels that the kubelet registers with.
+    pub labels: StringMap,
+    /// Taints that the kubelet registers with.
+    pub taints: Vec<Taint>,
+    /// The machine's resources.
+    pub capacity: ResourceList,
+    /// What of them pods may use.
+    pub allocatable: ResourceList,
+    /// The kubelet's version, such as `v1.33.0`.
+    pub version: String,
+    /// The operating system's name.
+    pub os_image: String,
+    /// When the kubelet registers the node.
+    pub registers: Timestamp,
+    /// When the node becomes ready.
+    pub ready: Timestamp,
+}
+
+#[derive(Debug)]
+struct Kubelet {
+    machine: Machine,
+    registered: bool,
+    renewed: Option<Timestamp>,
+}
+
+/// All machines of the cluster.
+#[derive(Debug)]
+pub struct Kubelets {
+    feed: Feed,
+    machines: BTreeMap<String, Kubelet>,
+}
+
+impl Default for Kubelets {
+    fn default() -> Self {
+        Self { feed: Feed::new(WATCHED), machines: BTreeMap::new() }
+    }
+}
+
+impl Kubelets {
+    /// Adds a machine, which joins at its own times.
+    pub fn start(&mut self, machine: Machine) {
+        self.feed.wake_at(machine.registers);
+        self.machines.insert(machine.name.clone(), Kubelet { machine, registered: false, renewed: None });
+    }
+
+    /// Takes a machine away at once: its kubelet says nothing any more, and its pods stay as they were last seen.
+    /// Returns whether there was one.
+    pub fn stop(&mut self, name: &str) -> bool {
+        self.machines.remove(name).is_some()
+    }
+}
+
+impl Controller for Kubelets {
+    fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
+        if self.machines.is_empty() || !self.feed.look(api, now)? {
+            return Ok(());
+        }
+        let mut ready = BTreeMap::new();
+        for kubelet in self.machines.values_mut() {
+            if let Some(next) = kubelet.join(api, now)? {
+                self.feed.wake_at(next);
+            }
+            kubelet.renew(api, now)?;
+            ready.insert(kubelet.machine.name.as_str(), kubelet.registered && kubelet.machine.ready <= now);
+        }
+        for pod in all(api, &PODS)? {
+            let Some(ready) = ready.get(text(&pod, "/spec/nodeName")) else { continue };
+            if let Some(next) = run(api, &pod, *ready, now)? {
+                self.feed.wake_at(next);
+            }
+        }
+        Ok(())
+    }
+
+    fn next_wakeup(&self) -> Option<Timestamp> {
+        self.feed.due().filter(|_| !self.machines.is_empty())
+    }
+}
+
+impl Kubelet {
+    /// Registers the node, and reports it as ready, each when its time has come. Returns when the next of these is due.
+    fn join(&mut self, api: &ApiServer, now: Timestamp) -> Result<Option<Timestamp>, Status> {
+        let machine = &self.machine;
+        if machine.registers > now {
+            return Ok(Some(machine.registers));
+        }
+        if !self.registered {
+            create(api, &NODES, node(machine, now))?;
+            self.registered = true;
+        }
+        if machine.ready > now {
+            return Ok(Some(machine.ready));
+        }
+        // A node that somebody deleted is not registered again until the kubelet restarts.
+        let Ok(node) = api.get(&NODES, "", &machine.name) else { return Ok(None) };
+        if text(&node, "/spec/providerID") == machine.provider_id && !is_true(&node, "Ready") {
+            let mut status = node["status"].clone();
+            status["conditions"] = conditions(&node, true, now);
+            write_status(api, &NODES, &node, status)?;
+            let message = format!("Node {} status is now: NodeReady", machine.name);
+            let event = NewEvent { component: "kubelet", kind: "Normal", reason: "NodeReady", message: &message };
+            publish(api, &node, &event, now)?;
+        }
+        Ok(None)
+    }
+
+    fn renew(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
+        if !self.registered || self.renewed.is_some_and(|last| after(last, LEASE_RENEWAL) > now) {
+            return Ok(());
+        }
+        let name = &self.machine.name;
+        let place = "kube-node-lease";
+        let renewed = now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+        if self.renewed.replace(now).is_some() {
+            let patch = json!({ "spec": { "renewTime": renewed } });
+            return lenient(api.patch(&LEASES, place, name, None, PatchType::Merge, &patch, &PatchOptions::default()));
+        }
+        let Ok(node) = api.get(&NODES, "", name) else { return Ok(()) };
+        let owner = json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": uid(&node) });
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": name, "namespace": place, "ownerReferences": [owner] },
+            "spec": { "holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": renewed },
+        });
+        create(api, &LEASES, lease)
+    }
+}
+
+/// The node object that a kubelet registers.
+fn node(machine: &Machine, now: Timestamp) -> Value {
+    let label = |key: &str| machine.labels.get(key).cloned().unwrap_or_default();
+    let mut taints: Vec<Value> = Vec::new();
+    let not_ready = Taint::new(labels::NOT_READY_TAINT, TaintEffect::NoSchedule);
+    for taint in machine.taints.iter().chain([&not_ready]) {
+        let mut value = json!({ "key": taint.key, "effect": taint.effect.as_str() });
+        if !taint.value.is_empty() {
+            value["value"] = json!(taint.value);
+        }
+        taints.push(value);
+    }
+    let bare = json!({});
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": machine.name, "labels": machine.labels },
+        "spec": { "providerID": machine.provider_id, "taints": taints },
+        "status": {
+            "capacity": machine.capacity, "allocatable": machine.allocatable,
+            "conditions": conditions(&bare, false, now),
+            "addresses": [
+                { "type": "InternalIP", "address": machine.internal_ip },
+                { "type": "InternalDNS", "address": machine.name },
+                { "type": "Hostname", "address": machine.name },
+            ],
+            "nodeInfo": {
+                "architecture": label(labels::ARCH), "operatingSystem": label(labels::OS),
+                "kubeletVersion": machine.version, "kubeProxyVersion": machine.version,
+                "osImage": machine.os_image, "kernelVersion": "6.1.0-simulated",
+                "containerRuntimeVersion": "containerd://simulated", "machineID": machine.provider_id,
+                "systemUUID": machine.provider_id, "bootID": seconds(machine.registers),
+            },
+            "daemonEndpoints": { "kubeletEndpoint": { "Port": 10250 } },
+        },
+    })
+}
+
+fn conditions(node: &Value, ready: bool, now: Timestamp) -> Value {
+    let mut conditions = list(node, "/status/conditions").to_vec();
+    for (kind, reason, message) in [
+        ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ] {
+        set_condition(&mut conditions, kind, "False", reason, message, now);
+    }
+    let (status, reason, message) = if ready {
+        ("True", "KubeletReady", "kubelet is posting ready status")
+    } else {
+        ("False", "KubeletNotReady", "container runtime network not ready: NetworkReady=false")
+    };
+    set_condition(&mut conditions, "Ready", status, reason, message, now);
+    for condition in &mut conditions {
+        condition["lastHeartbeatTime"] = json!(seconds(now));
+    }
+    Value::Array(conditions)
+}
+
+/// Starts, ends or stops a pod when its time has come. Returns when it next will have.
+fn run(api: &ApiServer, pod: &Value, node_ready: bool, now: Timestamp) -> Result<Option<Timestamp>, Status> {
+    if is_deleting(pod) {
+        let grace = int(pod, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
+        let asked = after(time(pod, "/metadata/deletionTimestamp").unwrap_or(now), -grace);
+        let gone = after(asked, grace.min(POD_STOP));
+        if gone > now {
+            return Ok(Some(gone));
+        }
+        delete(api, &PODS, pod, Some(0))?;
+        return Ok(None);
+    }
+    match text(pod, "/status/phase") {
+        // Pods on the host's network start before the node is ready: they are what makes it so.
+        "Pending" if node_ready || pod["spec"]["hostNetwork"] == true => {
+            let bound = condition(pod, "PodScheduled").and_then(|it| time(it, "/lastTransitionTime"));
+            let start = after(bound.unwrap_or(now), POD_START);
+            if start > now {
+                return Ok(Some(start));
+            }
+            write_status(api, &PODS, pod, running(pod, now))?;
+            let event =
+                NewEvent { component: "kubelet", kind: "Normal", reason: "Started", message: "Started containers" };
+            publish(api, pod, &event, now)?;
+            Ok(run_length(pod).map(|length| after(now, length)))
+        }
+        "Running" => {
+            let Some(length) = run_length(pod) else { return Ok(None) };
+            let end = after(time(pod, "/status/startTime").unwrap_or(now), length);
+            if end > now {
+                return Ok(Some(end));
+            }
+            write_status(api, &PODS, pod, succeeded(pod, now)).map(|()| None)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// How many seconds a pod runs that ends by itself; `None` for one that does not.
+fn run_length(pod: &Value) -> Option<i64> {
+    let of_job = controller_of(pod).is_some_and(|owner| owner["kind"] == "Job");
+    if has_ended(pod) || !(of_job || text(pod, "/spec/restartPolicy") == "Never") {
+        return None;
+    }
+    let words = ["command", "args"].into_iter().flat_map(|field| list(pod, &format!("/spec/containers/0/{field}")));
+    let words: Vec<&str> = words.filter_map(Value::as_str).flat_map(str::split_whitespace).collect();
+    let slept = words.windows(2).find(|pair| pair[0] == "sleep").and_then(|pair| pair[1].parse::<u32>().ok());
+    match slept {
+        Some(length) => Some(i64::from(length)),
+        None => of_job.then_some(JOB_RUN),
+    }
+}
+
+fn running(pod: &Value, now: Timestamp) -> Value {
+    let mut status = pod["status"].clone();
+    let mut conditions = list(pod, "/status/conditions").to_vec();
+    for kind in ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"] {
+        set_condition(&mut conditions, kind, "True", "", "", now);
+    }
+    status["conditions"] = Value::Array(conditions);
+    status["phase"] = json!("Running");
+    status["startTime"] = json!(seconds(now));
+    let address = address(pod);
+    status["podIP"] = json!(address);
+    status["podIPs"] = json!([{ "ip": address }]);
+    let state = json!({ "running": { "startedAt": seconds(now) } });
+    status["containerStatuses"] = container_statuses(pod, &state, true);
+    status
+}
+
+fn succeeded(pod: &Value, now: Timestamp) -> Value {
+    let mut status = pod["status"].clone();
+    let mut conditions = list(pod, "/status/conditions").to_vec();
+    for kind in ["Ready", "ContainersReady"] {
+        set_condition(&mut conditions, kind, "False", "PodCompleted", "", now);
+    }
+    status["conditions"] = Value::Array(conditions);
+    status["phase"] = json!("Succeeded");
+    let state = json!({ "terminated": {
+        "exitCode": 0, "reason": "Completed", "startedAt": status["startTime"], "finishedAt": seconds(now),
+    } });
+    status["containerStatuses"] = container_statuses(pod, &state, false);
+    status
+}
+
+fn container_statuses(pod: &Value, state: &Value, up: bool) -> Value {
+    let statuses = list(pod, "/spec/containers").iter().map(|container| {
+        json!({
+            "name": container["name"], "image": container["image"], "imageID": container["image"],
+            "containerID": format!("containerd://{}-{}", uid(pod), text(container, "/name")),
+            "ready": up, "started": up, "restartCount": 0, "state": state,
+        })
+    });
+    Value::Array(statuses.collect())
+}
+
+/// An address for a pod, the same each time.
+fn address(pod: &Value) -> String {
+    let number = super::object::digest(&[namespace(pod), name(pod), uid(pod)]);
+    let byte = |shift: u32| (number >> shift) & 0xff;
+    format!("10.{}.{}.{}", 128 + byte(16) % 64, byte(8), 1 + byte(0) % 254)
+}

@@ -1,0 +1,199 @@
+//! Nodes and pods as the scheduler compares them.
+
+use super::spec::{self, Affinity, PodTerm, Port, TopologySpread};
+use crate::controllers::object::{list, name, text};
+use jiff::Timestamp;
+use nodeless_model::{ResourceList, StringMap, Taint, TaintEffect, Toleration};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+/// A node and what is on it.
+#[derive(Debug)]
+pub(in crate::controllers) struct NodeInfo {
+    pub(in crate::controllers) name: String,
+    pub(super) labels: StringMap,
+    pub(super) taints: Vec<Taint>,
+    pub(super) unschedulable: bool,
+    pub(super) allocatable: ResourceList,
+    pub(super) requested: ResourceList,
+    pub(super) ports: Vec<Port>,
+    pub(super) pods: Vec<PodInfo>,
+}
+
+/// A pod, with the terms of its node affinity as they are.
+#[derive(Debug)]
+pub(in crate::controllers) struct PodInfo {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) labels: StringMap,
+    pub(super) created: Option<Timestamp>,
+    pub(super) is_terminating: bool,
+    pub(super) priority: i64,
+    pub(super) requests: ResourceList,
+    pub(super) host_ports: Vec<Port>,
+    pub(super) volume_claims: Vec<String>,
+    pub(super) has_resource_claims: bool,
+    pub(super) tolerations: Vec<Toleration>,
+    node_selector: StringMap,
+    pub(super) topology_spread: Vec<TopologySpread>,
+    /// Required terms of pod affinity.
+    pub(super) attracted: Vec<PodTerm>,
+    /// Required terms of pod anti-affinity.
+    pub(super) repelled: Vec<PodTerm>,
+    /// One of these has to match; `None` when the pod asks for nothing.
+    terms: Option<Vec<Term>>,
+    pub(super) preferred: Vec<(i64, Term)>,
+}
+
+/// All of its parts have to match.
+#[derive(Debug)]
+pub(super) struct Term {
+    expressions: Vec<Expression>,
+    fields: Vec<Expression>,
+}
+
+#[derive(Debug)]
+struct Expression {
+    key: String,
+    operator: String,
+    values: Vec<String>,
+}
+
+impl NodeInfo {
+    /// A node with nothing on it. One that cannot be understood takes no pods.
+    pub(in crate::controllers) fn new(node: &Value) -> Option<Self> {
+        let node = match spec::Node::deserialize(node) {
+            Ok(node) => node,
+            Err(error) => {
+                tracing::warn!(node = name(node), %error, "the simulated scheduler cannot read this node");
+                return None;
+            }
+        };
+        Some(Self {
+            name: node.metadata.name,
+            labels: node.metadata.labels,
+            taints: node.spec.taints,
+            unschedulable: node.spec.unschedulable,
+            allocatable: node.status.allocatable,
+            requested: ResourceList::new(),
+            ports: Vec::new(),
+            pods: Vec::new(),
+        })
+    }
+
+    /// Puts a pod on it.
+    pub(super) fn add(&mut self, pod: PodInfo) {
+        self.requested.add(&pod.requests);
+        self.ports.extend(pod.host_ports.iter().cloned());
+        self.pods.push(pod);
+    }
+
+    /// The first taint that keeps the pod away, or that would drive it out.
+    pub(in crate::controllers) fn first_untolerated(&self, pod: &PodInfo, executing_only: bool) -> Option<&Taint> {
+        self.taints.iter().find(|taint| {
+            let counts = match taint.effect {
+                TaintEffect::NoExecute => true,
+                TaintEffect::NoSchedule => !executing_only,
+                TaintEffect::PreferNoSchedule => false,
+            };
+            counts && !pod.tolerates(taint)
+        })
+    }
+}
+
+impl PodInfo {
+    /// A pod. One that cannot be understood is left alone.
+    pub(in crate::controllers) fn new(pod: &Value) -> Option<Self> {
+        let read = match spec::Pod::deserialize(pod) {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(pod = name(pod), %error, "the simulated scheduler cannot read this pod");
+                return None;
+            }
+        };
+        let affinity = "/spec/affinity/nodeAffinity";
+        let required = format!("{affinity}/requiredDuringSchedulingIgnoredDuringExecution");
+        let terms = pod
+            .pointer(&required)
+            .filter(|it| it.is_object())
+            .map(|_| list(pod, &format!("{required}/nodeSelectorTerms")).iter().map(Term::new).collect());
+        let preferred = list(pod, &format!("{affinity}/preferredDuringSchedulingIgnoredDuringExecution"));
+        let preferred = preferred.iter().map(|it| (it["weight"].as_i64().unwrap_or(1), Term::new(&it["preference"])));
+        let preferred = preferred.collect();
+        let (requests, host_ports, volume_claims) = (read.requests(), read.host_ports(), read.volume_claims());
+        let has_resource_claims = read.has_resource_claims();
+        let Affinity { pod_affinity, pod_anti_affinity } = read.spec.affinity.unwrap_or_default();
+        Some(Self {
+            namespace: read.metadata.namespace,
+            name: read.metadata.name,
+            labels: read.metadata.labels,
+            created: read.metadata.creation_timestamp,
+            is_terminating: read.metadata.deletion_timestamp.is_some(),
+            priority: read.spec.priority.unwrap_or(0),
+            requests,
+            host_ports,
+            volume_claims,
+            has_resource_claims,
+            tolerations: read.spec.tolerations,
+            node_selector: read.spec.node_selector,
+            topology_spread: read.spec.topology_spread_constraints,
+            attracted: pod_affinity.required,
+            repelled: pod_anti_affinity.required,
+            terms,
+            preferred,
+        })
+    }
+
+    pub(in crate::controllers) fn tolerations(&self) -> &[Toleration] {
+        &self.tolerations
+    }
+
+    pub(super) fn tolerates(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
+    }
+
+    /// Whether node selector and required node affinity match.
+    pub(in crate::controllers) fn selects(&self, node: &NodeInfo) -> bool {
+        self.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+            && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
+    }
+}
+
+impl Term {
+    pub(super) fn new(term: &Value) -> Self {
+        let read = |field: &str| list(term, field).iter().map(Expression::new).collect();
+        Self { expressions: read("/matchExpressions"), fields: read("/matchFields") }
+    }
+
+    /// A term without any part matches nothing.
+    pub(super) fn matches(&self, node: &NodeInfo) -> bool {
+        !(self.expressions.is_empty() && self.fields.is_empty())
+            && self.expressions.iter().all(|it| it.matches(node.labels.get(&it.key).map(String::as_str)))
+            && self.fields.iter().all(|it| it.key == "metadata.name" && it.matches(Some(&node.name)))
+    }
+}
+
+impl Expression {
+    fn new(expression: &Value) -> Self {
+        let values = list(expression, "/values").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let part = |field: &str| text(expression, field).to_owned();
+        Self { key: part("/key"), operator: part("/operator"), values }
+    }
+
+    fn matches(&self, label: Option<&str>) -> bool {
+        let among = || label.is_some_and(|label| self.values.iter().any(|value| value == label));
+        let numbers = || {
+            let number = label?.parse::<i64>().ok()?;
+            Some((number, self.values.first()?.parse::<i64>().ok()?))
+        };
+        match self.operator.as_str() {
+            "In" => among(),
+            "NotIn" => !among(),
+            "Exists" => label.is_some(),
+            "DoesNotExist" => label.is_none(),
+            "Gt" => numbers().is_some_and(|(own, bound)| own > bound),
+            "Lt" => numbers().is_some_and(|(own, bound)| own < bound),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The kube-scheduler: pods by priority, each on the best node that takes it, or a reason for each node that does not.
+//!
+//! Preferred pod affinity, preemption and the limits of CSI drivers are not simulated.
+
+mod filter;
+mod info;
+mod score;
+mod spec;
+mod topology;
+mod volumes;
+
+pub(super) use info::{NodeInfo, PodInfo};
+pub(super) use spec::executing_taints;
+
+use super::Controller;
+use super::feed::Feed;
+use super::object::{NewEvent, after, all, lenient, list, publish, set_condition, text, uid, write_status};
+use crate::server::resource::{
+    NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource, STORAGE_CLASSES,
+};
+use crate::server::{ApiServer, Status};
+use filter::Cluster;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use volumes::Storage;
+
+const WATCHED: &[Resource] = &[PODS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES];
+const NAME: &str = "default-scheduler";
+/// A pod that stays unschedulable is tried, and reported, again after so many seconds, as the kube-scheduler does.
+const REPORTED_AGAIN: i64 = 300;
+
+/// Binds pods to nodes.
+#[derive(Debug)]
+pub struct Scheduler {
+    feed: Feed,
+    /// The message that was last reported for a pod, by uid, and when.
+    reported: BTreeMap<String, (String, Timestamp)>,
+}
+
+impl Default for Scheduler {
+    fn default() -> Self {
+        Self { feed: Feed::new(WATCHED), reported: BTreeMap::new() }
+    }
+}
+
+impl Controller for Scheduler {
+    fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
+        if !self.feed.look(api, now)? {
+            return Ok(());
+        }
+        let pods = all(api, &PODS)?;
+        let mut pending: Vec<(PodInfo, &Arc<Value>)> = pods
+            .iter()
+            .filter(|pod| awaits_scheduling(pod))
+            .filter_map(|pod| Some((PodInfo::new(pod)?, pod)))
+            .collect();
+        if pending.is_empty() {
+            self.reported.clear();
+            return Ok(());
+        }
+        pending.sort_by_cached_key(|(info, _)| {
+            (Reverse(info.priority), info.created, info.namespace.clone(), info.name.clone())
+        });
+        let mut cluster = cluster(api, &pods)?;
+        let mut waiting = BTreeMap::new();
+        for (info, pod) in pending {
+            match cluster.place(&info) {
+                Ok(index) => {
+                    if !info.volume_claims.is_empty() {
+                        cluster.provision(api, &info, index)?;
+                    }
+                    self.bind(api, pod, &cluster.nodes[index].name, now)?;
+                    cluster.add(index, info);
+                }
+                Err(message) => {
+                    let last = self.refuse(api, pod, &message, now)?;
+                    self.feed.wake_at(after(last, REPORTED_AGAIN));
+                    waiting.insert(uid(pod).to_owned(), (message, last));
+                }
+            }
+        }
+        self.reported = waiting;
+        Ok(())
+    }
+
+    fn next_wakeup(&self) -> Option<Timestamp> {
+        self.feed.due()
+    }
+}
+
+/// Whether a pod is this scheduler's to place.
+fn awaits_scheduling(pod: &Value) -> bool {
+    text(pod, "/spec/nodeName").is_empty()
+        && text(pod, "/status/phase") == "Pending"
+        && pod.pointer("/metadata/deletionTimestamp").is_none()
+        && list(pod, "/spec/schedulingGates").is_empty()
+        && matches!(text(pod, "/spec/schedulerName"), "" | NAME)
+}
+
+fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {
+    let mut nodes: Vec<NodeInfo> = all(api, &NODES)?
+        .iter()
+        .filter(|node| node.pointer("/metadata/deletionTimestamp").is_none())
+        .filter_map(|node| NodeInfo::new(node))
+        .collect();
+    let mut namespaces = BTreeMap::new();
+    for namespace in all(api, &NAMESPACES)? {
+        let labels = namespace.pointer("/metadata/labels").cloned().unwrap_or_default();
+        let labels = serde_json::from_value(labels).unwrap_or_default();
+        namespaces.insert(super::object::name(&namespace).to_owned(), labels);
+    }
+    let positions: BTreeMap<String, usize> =
+        nodes.iter().enumerate().map(|(index, node)| (node.name.clone(), index)).collect();
+    for pod in pods.iter().filter(|pod| !super::object::has_ended(pod)) {
+        let Some(position) = positions.get(text(pod, "/spec/nodeName")) else { continue };
+        if let Some(info) = PodInfo::new(pod) {
+            nodes[*position].add(info);
+        }
+    }
+    let mounts = pods.iter().any(|pod| awaits_scheduling(pod) && !list(pod, "/spec/volumes").is_empty());
+    let storage = if mounts { Storage::read(api)? } else { Storage::default() };
+    Ok(Cluster { nodes, namespaces, storage })
+}
+
+impl Scheduler {
+    fn bind(&self, api: &ApiServer, pod: &Value, node: &str, now: Timestamp) -> Result<(), Status> {
+        let (namespace, name) = (super::object::namespace(pod), super::object::name(pod));
+        lenient(api.bind(namespace, name, node))?;
+        let message = format!("Successfully assigned {namespace}/{name} to {node}");
+        let event = NewEvent { component: NAME, kind: "Normal", reason: "Scheduled", message: &message };
+        publish(api, pod, &event, now)
+    }
+
+    /// Writes why a pod has no node to its condition, and as an event when that is new. Returns when it was last reported.
+    fn refuse(&self, api: &ApiServer, pod: &Value, message: &str, now: Timestamp) -> Result<Timestamp, Status> {
+        let mut status = pod["status"].clone();
+        let mut conditions = list(pod, "/status/conditions").to_vec();
+        set_condition(&mut conditions, "PodScheduled", "False", "Unschedulable", message, now);
+        status["conditions"] = Value::Array(conditions);
+        // The condition first: whoever is woken by the event looks for it.
+        write_status(api, &PODS, pod, status)?;
+        let before =
+            self.reported.get(uid(pod)).filter(|(last, at)| last == message && after(*at, REPORTED_AGAIN) > now);
+        if let Some((_, at)) = before {
+            return Ok(*at);
+        }
+        let event = NewEvent { component: NAME, kind: "Warning", reason: "FailedScheduling", message };
+        publish(api, pod, &event, now)?;
+        Ok(now)
+    }
+}

@@ -1,0 +1,308 @@
+//! The part of a pod's JSON that decides on which node it may run.
+//!
+//! Read here and not by the types of `nodeless-api`: what this scheduler makes of a pod is compared with what nodeless does.
+
+use jiff::Timestamp;
+use nodeless_model::{LabelSelector, Quantity, ResourceList, StringMap, Taint, TaintEffect, Toleration};
+use serde::{Deserialize, Deserializer};
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Pod {
+    #[serde(default)]
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    pub(super) spec: PodSpec,
+    #[serde(default)]
+    pub(super) status: PodStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Metadata {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) labels: StringMap,
+    pub(super) creation_timestamp: Option<Timestamp>,
+    pub(super) deletion_timestamp: Option<Timestamp>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PodSpec {
+    pub(super) node_selector: StringMap,
+    pub(super) affinity: Option<Affinity>,
+    #[serde(deserialize_with = "tolerations")]
+    pub(super) tolerations: Vec<Toleration>,
+    pub(super) topology_spread_constraints: Vec<TopologySpread>,
+    containers: Vec<Container>,
+    init_containers: Vec<Container>,
+    overhead: ResourceList,
+    resources: Option<Resources>,
+    pub(super) priority: Option<i64>,
+    volumes: Vec<Volume>,
+    resource_claims: Vec<serde::de::IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Affinity {
+    pub(super) pod_affinity: PodTerms,
+    pub(super) pod_anti_affinity: PodTerms,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PodTerms {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub(super) required: Vec<PodTerm>,
+}
+
+/// A term of pod affinity or anti-affinity.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PodTerm {
+    pub(super) topology_key: String,
+    pub(super) label_selector: Option<LabelSelector>,
+    #[serde(default)]
+    pub(super) match_label_keys: Vec<String>,
+    #[serde(default)]
+    pub(super) mismatch_label_keys: Vec<String>,
+    #[serde(default)]
+    pub(super) namespaces: Vec<String>,
+    pub(super) namespace_selector: Option<LabelSelector>,
+}
+
+/// A topology spread constraint.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TopologySpread {
+    pub(super) max_skew: i64,
+    pub(super) topology_key: String,
+    pub(super) when_unsatisfiable: WhenUnsatisfiable,
+    pub(super) label_selector: Option<LabelSelector>,
+    #[serde(default)]
+    pub(super) match_label_keys: Vec<String>,
+    pub(super) min_domains: Option<usize>,
+    pub(super) node_affinity_policy: Option<NodeInclusionPolicy>,
+    pub(super) node_taints_policy: Option<NodeInclusionPolicy>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum WhenUnsatisfiable {
+    DoNotSchedule,
+    ScheduleAnyway,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum NodeInclusionPolicy {
+    Honor,
+    Ignore,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    name: String,
+    resources: Resources,
+    ports: Vec<Port>,
+    restart_policy: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Resources {
+    requests: ResourceList,
+    limits: ResourceList,
+}
+
+/// A port that a container takes on its node, where `host_port` is not 0.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Port {
+    host_port: i64,
+    #[serde(rename = "hostIP")]
+    host_ip: String,
+    protocol: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Volume {
+    name: String,
+    persistent_volume_claim: Option<VolumeClaim>,
+    ephemeral: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VolumeClaim {
+    claim_name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PodStatus {
+    conditions: Vec<Condition>,
+    container_statuses: Vec<ContainerStatus>,
+    init_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerStatus {
+    name: String,
+    allocated_resources: ResourceList,
+    resources: Option<Resources>,
+}
+
+/// Tolerations, with an effect or operator that is the empty string read as one that is absent.
+fn tolerations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Toleration>, D::Error> {
+    let mut tolerations = Vec::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
+    for toleration in &mut tolerations {
+        toleration.retain(|_, value| value != "");
+    }
+    let read = |map| serde_json::from_value(serde_json::Value::Object(map)).map_err(serde::de::Error::custom);
+    tolerations.into_iter().map(read).collect()
+}
+
+impl Port {
+    /// Whether two ports cannot be taken on one node.
+    pub(super) fn conflicts_with(&self, other: &Self) -> bool {
+        let every = |port: &Self| matches!(port.host_ip.as_str(), "" | "0.0.0.0" | "::");
+        let protocol = |port: &Self| port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+        self.host_port == other.host_port
+            && protocol(self) == protocol(other)
+            && (self.host_ip == other.host_ip || every(self) || every(other))
+    }
+}
+
+impl Pod {
+    /// The ports of the node that the pod takes.
+    pub(super) fn host_ports(&self) -> Vec<Port> {
+        let sidecars = self.spec.init_containers.iter().filter(|container| container.is_sidecar());
+        let ports = self.spec.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
+        ports.filter(|port| port.host_port != 0).cloned().collect()
+    }
+
+    /// The names of the persistent volume claims that the pod mounts.
+    pub(super) fn volume_claims(&self) -> Vec<String> {
+        let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => Some(claim.claim_name.clone()),
+            (None, Some(_)) => Some(format!("{}-{}", self.metadata.name, volume.name)),
+            (None, None) => None,
+        };
+        self.spec.volumes.iter().filter_map(claim).collect()
+    }
+
+    /// Whether the pod has claims of dynamic resource allocation.
+    pub(super) fn has_resource_claims(&self) -> bool {
+        !self.spec.resource_claims.is_empty()
+    }
+
+    /// The resources that the pod takes from its node, by the kube-scheduler's rules: the sum of its containers, or what an
+    /// init container needs beside the sidecars before it if that is more; requests of the pod as a whole instead where it has
+    /// them; its overhead; and one of `pods`.
+    pub(super) fn requests(&self) -> ResourceList {
+        let mut sum = ResourceList::new();
+        for container in &self.spec.containers {
+            sum.add(&self.requests_of(container, &self.status.container_statuses));
+        }
+        let mut sidecars = ResourceList::new();
+        let mut peak = ResourceList::new();
+        for container in &self.spec.init_containers {
+            let own = self.requests_of(container, &self.status.init_container_statuses);
+            let mut at_once = sidecars.clone();
+            at_once.add(&own);
+            peak.max_with(&at_once);
+            if container.is_sidecar() {
+                sum.add(&own);
+                sidecars = at_once;
+            }
+        }
+        sum.max_with(&peak);
+        if let Some(whole) = &self.spec.resources {
+            for (name, quantity) in whole.or_limits().iter() {
+                let only_limited = !whole.requests.contains(name);
+                if !(only_limited && sum.contains(name)) {
+                    sum.set(name, quantity);
+                }
+            }
+        }
+        sum.add(&self.spec.overhead);
+        sum.set("pods", Quantity::from_units(1));
+        sum
+    }
+
+    /// The requests of a container; while it is resized, the greatest of what is asked for, set aside and in force. A resize
+    /// that the node can never grant does not count.
+    fn requests_of(&self, container: &Container, statuses: &[ContainerStatus]) -> ResourceList {
+        let asked = container.resources.or_limits();
+        let Some(status) = statuses.iter().find(|status| status.name == container.name) else { return asked };
+        let mut requests = status.allocated_resources.clone();
+        if let Some(in_force) = &status.resources {
+            requests.max_with(&in_force.requests);
+        }
+        let infeasible = |it: &Condition| it.kind == "PodResizePending" && it.reason.as_deref() == Some("Infeasible");
+        if requests.is_empty() || !self.status.conditions.iter().any(infeasible) {
+            requests.max_with(&asked);
+        }
+        requests
+    }
+}
+
+impl Container {
+    fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+}
+
+impl Resources {
+    /// The requests, with the limit where a resource has only that.
+    fn or_limits(&self) -> ResourceList {
+        let mut requests = self.requests.clone();
+        for (name, limit) in self.limits.iter() {
+            if !requests.contains(name) {
+                requests.set(name, limit);
+            }
+        }
+        requests
+    }
+}
+
+/// A node, as far as pods are placed by it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Node {
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    pub(super) spec: NodeSpec,
+    #[serde(default)]
+    pub(super) status: NodeStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct NodeSpec {
+    pub(super) taints: Vec<Taint>,
+    pub(super) unschedulable: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct NodeStatus {
+    pub(super) allocatable: ResourceList,
+}
+
+/// The taints of a node that evict pods.
+pub(in crate::controllers) fn executing_taints(node: &serde_json::Value) -> Vec<Taint> {
+    let node = Node::deserialize(node);
+    let taints = node.map(|node| node.spec.taints).unwrap_or_default();
+    taints.into_iter().filter(|taint| taint.effect == TaintEffect::NoExecute).collect()
+}

@@ -1,0 +1,151 @@
+//! Topology spread constraints, and required affinity and anti-affinity between pods.
+
+use super::filter::Cluster;
+use super::info::{NodeInfo, PodInfo};
+use super::spec::{NodeInclusionPolicy, PodTerm, TopologySpread, WhenUnsatisfiable};
+use nodeless_model::LabelSelector;
+use nodeless_model::selector::{LabelExpression, LabelOperator};
+use std::collections::BTreeMap;
+
+/// A spread constraint of a pod, counted over the cluster.
+pub(super) struct Spread<'a> {
+    constraint: &'a TopologySpread,
+    /// Matching pods by domain, over the nodes that count.
+    domains: BTreeMap<String, i64>,
+    /// Whether the pod counts itself.
+    own: i64,
+}
+
+/// A selector with the labels added that the pod itself gives.
+fn selector(base: Option<&LabelSelector>, pod: &PodInfo, same: &[String], other: &[String]) -> Option<LabelSelector> {
+    let mut selector = base?.clone();
+    for (keys, operator) in [(same, LabelOperator::In), (other, LabelOperator::NotIn)] {
+        for key in keys {
+            if let Some(value) = pod.labels.get(key) {
+                let expression = LabelExpression { key: key.clone(), operator, values: vec![value.clone()] };
+                selector.match_expressions.push(expression);
+            }
+        }
+    }
+    Some(selector)
+}
+
+/// Counts all spread constraints of a pod.
+pub(super) fn spreads<'a>(cluster: &Cluster, pod: &'a PodInfo) -> Vec<Spread<'a>> {
+    pod.topology_spread.iter().map(|constraint| count(cluster, pod, constraint)).collect()
+}
+
+fn count<'a>(cluster: &Cluster, pod: &PodInfo, constraint: &'a TopologySpread) -> Spread<'a> {
+    let selector = selector(constraint.label_selector.as_ref(), pod, &constraint.match_label_keys, &[]);
+    let matches = |other: &PodInfo| {
+        selector.as_ref().is_some_and(|it| it.matches(&other.labels)) && other.namespace == pod.namespace
+    };
+    let keys: Vec<&String> = pod.topology_spread.iter().filter(|it| it.is_hard()).map(|it| &it.topology_key).collect();
+    let mut domains: BTreeMap<String, i64> = BTreeMap::new();
+    for node in &cluster.nodes {
+        let counts = keys.iter().all(|key| node.labels.contains_key(*key))
+            && (!constraint.honors_affinity() || pod.selects(node))
+            && (!constraint.honors_taints() || node.first_untolerated(pod, false).is_none());
+        let Some(domain) = node.labels.get(&constraint.topology_key).filter(|_| counts) else { continue };
+        let here = node.pods.iter().filter(|other| !other.is_terminating && matches(other)).count();
+        *domains.entry(domain.clone()).or_default() += i64::try_from(here).unwrap_or(i64::MAX);
+    }
+    Spread { constraint, domains, own: i64::from(matches(pod)) }
+}
+
+impl TopologySpread {
+    fn is_hard(&self) -> bool {
+        self.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule
+    }
+
+    fn honors_affinity(&self) -> bool {
+        self.node_affinity_policy.unwrap_or(NodeInclusionPolicy::Honor) == NodeInclusionPolicy::Honor
+    }
+
+    fn honors_taints(&self) -> bool {
+        self.node_taints_policy.unwrap_or(NodeInclusionPolicy::Ignore) == NodeInclusionPolicy::Honor
+    }
+}
+
+impl Spread<'_> {
+    /// How many matching pods are in a node's domain.
+    pub(super) fn neighbours(&self, node: &NodeInfo) -> i64 {
+        let domain = node.labels.get(&self.constraint.topology_key);
+        domain.and_then(|domain| self.domains.get(domain)).copied().unwrap_or(0)
+    }
+}
+
+/// What the pod's hard spread constraints say against a node.
+pub(super) fn against_spread(node: &NodeInfo, spreads: &[Spread<'_>]) -> Option<&'static str> {
+    for spread in spreads.iter().filter(|spread| spread.constraint.is_hard()) {
+        if !node.labels.contains_key(&spread.constraint.topology_key) {
+            return Some("node(s) didn't match pod topology spread constraints (missing required label)");
+        }
+        let least_domains = spread.constraint.min_domains.unwrap_or(1);
+        let least =
+            if spread.domains.len() < least_domains { 0 } else { spread.domains.values().copied().min().unwrap_or(0) };
+        if spread.neighbours(node) + spread.own - least > spread.constraint.max_skew {
+            return Some("node(s) didn't match pod topology spread constraints");
+        }
+    }
+    None
+}
+
+/// What required affinity and anti-affinity, the pod's own and that of pods already there, say against a node.
+pub(super) fn against_affinity(cluster: &Cluster, pod: &PodInfo, node: &NodeInfo) -> Option<&'static str> {
+    if pod.attracted.iter().any(|term| !attracted(cluster, pod, term, node)) {
+        return Some("node(s) didn't match pod affinity rules");
+    }
+    if pod
+        .repelled
+        .iter()
+        .any(|term| neighbours(cluster, node, &term.topology_key).any(|other| meant(cluster, pod, term, other)))
+    {
+        return Some("node(s) didn't match pod anti-affinity rules");
+    }
+    let repelled =
+        cluster.nodes.iter().flat_map(|other| other.pods.iter().map(move |it| (other, it))).any(|(place, other)| {
+            other.repelled.iter().any(|term| {
+                let shared = node.labels.get(&term.topology_key);
+                shared.is_some() && shared == place.labels.get(&term.topology_key) && meant(cluster, other, term, pod)
+            })
+        });
+    repelled.then_some("node(s) didn't satisfy existing pods anti-affinity rules")
+}
+
+/// Whether an affinity term is met on a node: a pod that is meant is in its domain, or there is none anywhere and the pod
+/// means itself, so that the first of a group can start.
+fn attracted(cluster: &Cluster, pod: &PodInfo, term: &PodTerm, node: &NodeInfo) -> bool {
+    if !node.labels.contains_key(&term.topology_key) {
+        return false;
+    }
+    let mut near = neighbours(cluster, node, &term.topology_key);
+    if near.any(|other| meant(cluster, pod, term, other)) {
+        return true;
+    }
+    let mut everyone = cluster.nodes.iter().flat_map(|node| &node.pods);
+    !everyone.any(|other| meant(cluster, pod, term, other)) && meant(cluster, pod, term, pod)
+}
+
+/// The pods in a node's domain.
+fn neighbours<'a>(cluster: &'a Cluster, node: &'a NodeInfo, key: &'a str) -> impl Iterator<Item = &'a PodInfo> {
+    let domain = node.labels.get(key);
+    let near = cluster.nodes.iter().filter(move |other| domain.is_some() && other.labels.get(key) == domain);
+    near.flat_map(|other| &other.pods)
+}
+
+/// Whether a term of one pod means another.
+fn meant(cluster: &Cluster, pod: &PodInfo, term: &PodTerm, other: &PodInfo) -> bool {
+    let everywhere = term.namespaces.is_empty() && term.namespace_selector.is_none();
+    let in_namespace = if everywhere {
+        other.namespace == pod.namespace
+    } else {
+        let selected = term.namespace_selector.as_ref().is_some_and(|selector| {
+            cluster.namespaces.get(&other.namespace).is_some_and(|labels| selector.matches(labels))
+        });
+        selected || term.namespaces.contains(&other.namespace)
+    };
+    in_namespace
+        && selector(term.label_selector.as_ref(), pod, &term.match_label_keys, &term.mismatch_label_keys)
+            .is_some_and(|selector| selector.matches(&other.labels))
+}

@@ -1,0 +1,447 @@
+//! The controllers together, on a clock that the tests move.
+
+use super::{Controllers, Machine};
+use crate::server::resource::{
+    DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, STATEFUL_SETS, STORAGE_CLASSES,
+};
+use crate::server::{ApiServer, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType, Resource};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::{Quantity, ResourceList, StringMap, Taint};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+struct Cluster {
+    api: ApiServer,
+    controllers: Controllers,
+    clock: Arc<AtomicI64>,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let clock = Arc::new(AtomicI64::new(1_000_000));
+        let read = clock.clone();
+        let now = move || Timestamp::from_second(read.load(Ordering::SeqCst)).unwrap();
+        let api = ApiServer::new(Options::with_clock(Arc::new(now))).unwrap();
+        Self { api, controllers: Controllers::default(), clock }
+    }
+
+    fn with_nodes(names: &[&str]) -> Self {
+        let mut cluster = Self::new();
+        for (index, name) in names.iter().enumerate() {
+            let zone = ["us-east-1a", "us-east-1b"][index % 2];
+            cluster.start(name, &[("topology.kubernetes.io/zone", zone)], Vec::new());
+        }
+        cluster.run(5);
+        cluster
+    }
+
+    fn start(&mut self, name: &str, labels: &[(&str, &str)], taints: Vec<Taint>) {
+        let mut all = StringMap::from([("kubernetes.io/hostname".to_owned(), name.to_owned())]);
+        all.extend(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        let resources = ResourceList::from([
+            ("cpu", Quantity::from_units(2)),
+            ("memory", Quantity::from_mebibytes(4096)),
+            ("pods", Quantity::from_units(10)),
+        ]);
+        self.controllers.kubelets.start(Machine {
+            name: name.to_owned(),
+            provider_id: format!("aws:///us-east-1a/i-{name}"),
+            internal_ip: "10.0.0.1".to_owned(),
+            labels: all,
+            taints,
+            capacity: resources.clone(),
+            allocatable: resources,
+            version: "v1.33.0".to_owned(),
+            os_image: "Test".to_owned(),
+            registers: self.now(),
+            ready: self.now().saturating_add(SignedDuration::from_secs(2)).unwrap(),
+        });
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.clock.load(Ordering::SeqCst)).unwrap()
+    }
+
+    /// Lets time pass, stopping wherever something is due.
+    fn run(&mut self, seconds: i64) {
+        let end = self.clock.load(Ordering::SeqCst) + seconds;
+        loop {
+            self.controllers.settle(&self.api, self.now()).unwrap();
+            let now = self.clock.load(Ordering::SeqCst);
+            let next = self.controllers.next_wakeup().map_or(end, |next| next.as_second().max(now + 1));
+            if now >= end {
+                return;
+            }
+            self.clock.store(next.min(end), Ordering::SeqCst);
+        }
+    }
+
+    fn create(&self, resource: &Resource, object: Value) {
+        self.api.create(resource, object, &CreateOptions::default()).unwrap();
+    }
+
+    fn list(&self, resource: &Resource) -> Vec<Arc<Value>> {
+        self.api.list(resource, &ListOptions::namespace("default")).unwrap().items
+    }
+
+    fn get(&self, resource: &Resource, name: &str) -> Arc<Value> {
+        let namespace = if resource.namespaced { "default" } else { "" };
+        self.api.get(resource, namespace, name).unwrap()
+    }
+
+    fn patch(&self, resource: &Resource, name: &str, patch: &Value) {
+        let namespace = if resource.namespaced { "default" } else { "" };
+        let options = PatchOptions::default();
+        self.api.patch(resource, namespace, name, None, PatchType::Merge, patch, &options).unwrap();
+    }
+
+    /// The nodes of the pods, in the order of the pods' names; empty for those without.
+    fn placed(&self) -> Vec<String> {
+        self.list(&PODS).iter().map(|pod| super::object::text(pod, "/spec/nodeName").to_owned()).collect()
+    }
+
+    fn running(&self) -> usize {
+        self.list(&PODS).iter().filter(|pod| pod["status"]["phase"] == "Running").count()
+    }
+}
+
+fn spec(cpu: &str) -> Value {
+    let requests = json!({ "cpu": cpu, "memory": "128Mi" });
+    json!({ "containers": [{ "name": "main", "image": "pause:3.9", "resources": { "requests": requests } }] })
+}
+
+fn pod(name: &str, cpu: &str) -> Value {
+    json!({ "metadata": { "name": name, "labels": { "app": "web" } }, "spec": spec(cpu) })
+}
+
+fn workload(name: &str, replicas: i64, cpu: &str) -> Value {
+    json!({ "metadata": { "name": name }, "spec": {
+        "replicas": replicas, "selector": { "matchLabels": { "app": name } },
+        "template": { "metadata": { "labels": { "app": name } }, "spec": spec(cpu) },
+    } })
+}
+
+#[test]
+fn a_machine_registers_and_becomes_ready() {
+    let mut cluster = Cluster::new();
+    cluster.start("n1", &[], vec![Taint::unregistered()]);
+    cluster.run(0);
+    let taints = |cluster: &Cluster| -> Vec<String> {
+        let node = cluster.get(&NODES, "n1");
+        super::object::list(&node, "/spec/taints").iter().map(|it| it["key"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(taints(&cluster), ["karpenter.sh/unregistered", "node.kubernetes.io/not-ready"]);
+    cluster.run(2);
+    assert!(super::object::is_true(&cluster.get(&NODES, "n1"), "Ready"));
+    assert_eq!(taints(&cluster), ["karpenter.sh/unregistered"]);
+}
+
+#[test]
+fn pods_are_spread_over_nodes_and_run() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
+    cluster.create(&PODS, pod("a", "500m"));
+    cluster.create(&PODS, pod("b", "500m"));
+    cluster.run(0);
+    assert_eq!(cluster.placed(), ["n1", "n2"]);
+    assert_eq!(cluster.running(), 0);
+    cluster.run(3);
+    assert_eq!(cluster.running(), 2);
+}
+
+#[test]
+fn a_pod_that_fits_nowhere_is_told_why_once() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
+    cluster.patch(&NODES, "n2", &json!({ "spec": { "unschedulable": true } }));
+    cluster.create(&PODS, pod("big", "3"));
+    cluster.run(5);
+    let pod = cluster.get(&PODS, "big");
+    let scheduled = super::object::condition(&pod, "PodScheduled").unwrap();
+    let message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.";
+    assert_eq!((&scheduled["reason"], &scheduled["message"]), (&json!("Unschedulable"), &json!(message)));
+    let told = |cluster: &Cluster| -> Vec<Arc<Value>> {
+        cluster.list(&EVENTS).into_iter().filter(|event| event["reason"] == "FailedScheduling").collect()
+    };
+    assert_eq!(told(&cluster).len(), 1);
+    assert_eq!((&told(&cluster)[0]["message"], &told(&cluster)[0]["count"]), (&json!(message), &json!(1)));
+    cluster.run(300);
+    assert_eq!(told(&cluster)[0]["count"], 2);
+}
+
+#[test]
+fn priority_comes_first() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    cluster.create(&PODS, pod("a", "1500m"));
+    let mut critical = pod("b", "1500m");
+    critical["spec"]["priorityClassName"] = json!("system-cluster-critical");
+    cluster.create(&PODS, critical);
+    cluster.run(0);
+    assert_eq!(cluster.placed(), ["", "n1"]);
+}
+
+#[test]
+fn anti_affinity_and_zone_spread_are_kept() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2", "n3"]);
+    let selector = json!({ "matchLabels": { "app": "web" } });
+    for name in ["a", "b", "c", "d"] {
+        let mut lonely = pod(name, "10m");
+        lonely["spec"]["affinity"] = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+            { "labelSelector": selector, "topologyKey": "kubernetes.io/hostname" },
+        ] } });
+        cluster.create(&PODS, lonely);
+    }
+    cluster.run(0);
+    let placed = cluster.placed();
+    assert_eq!(placed.iter().filter(|node| !node.is_empty()).collect::<BTreeSet<_>>().len(), 3);
+    assert_eq!(placed[3], "");
+    let message = cluster.get(&PODS, "d")["status"]["conditions"][0]["message"].as_str().unwrap().to_owned();
+    assert_eq!(message, "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.");
+
+    let mut cluster = Cluster::with_nodes(&["n1", "n2", "n3"]);
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        let mut spread = pod(name, "10m");
+        spread["spec"]["topologySpreadConstraints"] = json!([{
+            "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": selector,
+        }]);
+        cluster.create(&PODS, spread);
+    }
+    cluster.run(0);
+    assert_eq!(cluster.placed().iter().filter(|node| *node == "n2").count(), 3);
+}
+
+#[test]
+fn a_deployment_rolls_without_losing_availability() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2", "n3"]);
+    cluster.create(&DEPLOYMENTS, workload("web", 4, "100m"));
+    cluster.run(5);
+    assert_eq!(cluster.running(), 4);
+    let status = |cluster: &Cluster| cluster.get(&DEPLOYMENTS, "web")["status"].clone();
+    assert_eq!((&status(&cluster)["availableReplicas"], &status(&cluster)["updatedReplicas"]), (&json!(4), &json!(4)));
+    let mut changed = spec("100m");
+    changed["containers"][0]["image"] = json!("pause:3.10");
+    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "template": { "spec": changed } } }));
+    for _ in 0..30 {
+        cluster.run(1);
+        assert!(status(&cluster)["availableReplicas"].as_i64().unwrap() >= 3);
+    }
+    let images: BTreeSet<String> =
+        cluster.list(&PODS).iter().map(|pod| pod["spec"]["containers"][0]["image"].to_string()).collect();
+    assert_eq!(images, BTreeSet::from(["\"pause:3.10\"".to_owned()]));
+    assert_eq!(cluster.list(&PODS).len(), 4);
+    let sizes: Vec<i64> =
+        cluster.list(&REPLICA_SETS).iter().map(|set| set["spec"]["replicas"].as_i64().unwrap()).collect();
+    assert_eq!(sizes.iter().sum::<i64>(), 4);
+    assert_eq!(cluster.get(&DEPLOYMENTS, "web")["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
+    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": 0 } }));
+    cluster.run(5);
+    assert_eq!(cluster.list(&PODS).len(), 0);
+}
+
+#[test]
+fn a_smaller_set_lets_go_of_the_pending_first_then_of_the_cheap() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    cluster.create(&DEPLOYMENTS, workload("web", 3, "900m"));
+    cluster.run(5);
+    assert_eq!(cluster.running(), 2);
+    let kept: BTreeSet<String> = cluster
+        .list(&PODS)
+        .iter()
+        .filter(|pod| pod["status"]["phase"] == "Running")
+        .map(|pod| super::object::name(pod).to_owned())
+        .collect();
+    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": 2 } }));
+    cluster.run(5);
+    let names = |cluster: &Cluster| -> BTreeSet<String> {
+        cluster.list(&PODS).iter().map(|pod| super::object::name(pod).to_owned()).collect()
+    };
+    assert_eq!(names(&cluster), kept);
+    let cheap = kept.first().unwrap();
+    let cost = json!({ "controller.kubernetes.io/pod-deletion-cost": "-10" });
+    cluster.patch(&PODS, cheap, &json!({ "metadata": { "annotations": cost } }));
+    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": 1 } }));
+    cluster.run(5);
+    assert!(!names(&cluster).contains(cheap));
+}
+
+#[test]
+fn a_stateful_set_grows_and_shrinks_in_order() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
+    cluster.create(&STATEFUL_SETS, workload("db", 3, "100m"));
+    cluster.run(0);
+    let names = |cluster: &Cluster| -> Vec<String> {
+        cluster.list(&PODS).iter().map(|pod| super::object::name(pod).to_owned()).collect()
+    };
+    assert_eq!(names(&cluster), ["db-0"]);
+    cluster.run(10);
+    assert_eq!(names(&cluster), ["db-0", "db-1", "db-2"]);
+    cluster.patch(&STATEFUL_SETS, "db", &json!({ "spec": { "replicas": 1 } }));
+    cluster.run(1);
+    assert_eq!(names(&cluster), ["db-0", "db-1", "db-2"]);
+    cluster.run(5);
+    assert_eq!(names(&cluster), ["db-0"]);
+}
+
+#[test]
+fn a_volume_is_made_where_its_first_pod_goes_and_ties_the_next_one_to_that_zone() {
+    let mut cluster = Cluster::new();
+    cluster.start("n1", &[("topology.kubernetes.io/zone", "a")], Vec::new());
+    cluster.start("n2", &[("topology.kubernetes.io/zone", "b")], Vec::new());
+    cluster.run(2);
+    let mut set = workload("db", 1, "100m");
+    set["spec"]["volumeClaimTemplates"] = json!([{ "metadata": { "name": "data" }, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "gp3", "resources": { "requests": { "storage": "1Gi" } } } }]);
+    cluster.create(&STATEFUL_SETS, set);
+    cluster.run(0);
+    let why = |cluster: &Cluster| cluster.get(&PODS, "db-0")["status"]["conditions"][0]["message"].clone();
+    assert_eq!(why(&cluster), "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.");
+    cluster.create(
+        &STORAGE_CLASSES,
+        json!({ "metadata": { "name": "gp3" }, "provisioner": "ebs.csi.aws.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+            "allowedTopologies": [{ "matchLabelExpressions": [
+                { "key": "topology.ebs.csi.aws.com/zone", "values": ["b"] }] }] }),
+    );
+    cluster.run(1);
+    assert_eq!(cluster.placed(), ["n2"]);
+    let claim = cluster.get(&PERSISTENT_VOLUME_CLAIMS, "data-db-0");
+    assert_eq!(claim["status"]["phase"], "Bound");
+    let volume = cluster.list(&PERSISTENT_VOLUMES);
+    assert_eq!(claim["spec"]["volumeName"], volume[0]["metadata"]["name"]);
+    let zone = "/spec/nodeAffinity/required/nodeSelectorTerms/0/matchExpressions/0/values/0";
+    assert_eq!(volume[0].pointer(zone), Some(&json!("b")));
+
+    cluster.patch(&NODES, "n2", &json!({ "spec": { "unschedulable": true } }));
+    cluster.api.delete(&PODS, "default", "db-0", &crate::DeleteOptions::default()).unwrap();
+    cluster.run(60);
+    let message = "0/2 nodes are available: 1 node(s) had volume node affinity conflict, 1 node(s) were unschedulable.";
+    assert_eq!(why(&cluster), message);
+}
+
+#[test]
+fn a_daemon_set_follows_the_nodes() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    let mut set = workload("agent", 0, "50m");
+    set["spec"].as_object_mut().unwrap().remove("replicas");
+    cluster.create(&DAEMON_SETS, set);
+    cluster.start("n2", &[], vec![Taint::unregistered()]);
+    cluster.run(5);
+    assert_eq!(cluster.placed(), ["n1"]);
+    cluster.patch(&NODES, "n2", &json!({ "spec": { "taints": null } }));
+    cluster.run(5);
+    let mut placed = cluster.placed();
+    placed.sort();
+    assert_eq!(placed, ["n1", "n2"]);
+    assert_eq!(cluster.get(&DAEMON_SETS, "agent")["status"]["numberAvailable"], 2);
+    cluster.patch(&NODES, "n1", &json!({ "spec": { "unschedulable": true } }));
+    cluster.run(5);
+    assert_eq!(cluster.placed().len(), 2);
+    cluster.controllers.kubelets.stop("n2");
+    cluster.api.delete(&NODES, "", "n2", &DeleteOptions::default()).unwrap();
+    cluster.run(60);
+    assert_eq!(cluster.placed(), ["n1"]);
+}
+
+#[test]
+fn a_job_completes() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    let mut template = spec("100m");
+    template["restartPolicy"] = json!("Never");
+    template["containers"][0]["command"] = json!(["sh", "-c", "sleep 20"]);
+    cluster.create(
+        &JOBS,
+        json!({ "metadata": { "name": "once" }, "spec": {
+        "completions": 3, "parallelism": 2, "template": { "spec": template },
+    } }),
+    );
+    cluster.run(5);
+    assert_eq!(cluster.running(), 2);
+    cluster.run(60);
+    let job = cluster.get(&JOBS, "once");
+    assert_eq!((&job["status"]["succeeded"], &job["status"]["active"]), (&json!(3), &json!(0)));
+    assert!(super::object::is_true(&job, "Complete"));
+}
+
+#[test]
+fn a_budget_counts_and_blocks() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
+    cluster.create(&DEPLOYMENTS, workload("web", 2, "100m"));
+    let spec = json!({ "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } });
+    cluster.create(&POD_DISRUPTION_BUDGETS, json!({ "metadata": { "name": "web" }, "spec": spec }));
+    cluster.run(5);
+    let status = cluster.get(&POD_DISRUPTION_BUDGETS, "web")["status"].clone();
+    assert_eq!((&status["disruptionsAllowed"], &status["currentHealthy"]), (&json!(1), &json!(2)));
+    let names: Vec<String> = cluster.list(&PODS).iter().map(|pod| super::object::name(pod).to_owned()).collect();
+    cluster.api.evict("default", &names[0], &DeleteOptions::default()).unwrap();
+    cluster.run(0);
+    let refused = cluster.api.evict("default", &names[1], &DeleteOptions::default()).unwrap_err();
+    assert_eq!(refused.code, 429);
+    cluster.run(10);
+    cluster.api.evict("default", &names[1], &DeleteOptions::default()).unwrap();
+}
+
+#[test]
+fn a_budget_knows_at_once_of_pods_that_were_deleted() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
+    cluster.create(&DEPLOYMENTS, workload("web", 2, "100m"));
+    let spec = json!({ "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } });
+    cluster.create(&POD_DISRUPTION_BUDGETS, json!({ "metadata": { "name": "web" }, "spec": spec }));
+    cluster.run(5);
+    let names: Vec<String> = cluster.list(&PODS).iter().map(|pod| super::object::name(pod).to_owned()).collect();
+    let options = DeleteOptions::default();
+    // No controller gets its turn in between.
+    cluster.api.delete(&PODS, "default", &names[0], &options).unwrap();
+    let status = cluster.get(&POD_DISRUPTION_BUDGETS, "web")["status"].clone();
+    assert_eq!(status["disruptionsAllowed"], 1, "what the disruption controller wrote last");
+    assert_eq!(cluster.api.evict("default", &names[1], &options).unwrap_err().code, 429);
+    cluster.api.evict("default", &names[0], &options).unwrap();
+}
+
+#[test]
+fn a_lost_machine_takes_its_pods_along_in_the_end() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
+    cluster.create(&DEPLOYMENTS, workload("web", 2, "100m"));
+    let spec = json!({ "maxUnavailable": 1, "selector": { "matchLabels": { "app": "web" } } });
+    cluster.create(&POD_DISRUPTION_BUDGETS, json!({ "metadata": { "name": "web" }, "spec": spec }));
+    cluster.run(5);
+    let allowed =
+        |cluster: &Cluster| cluster.get(&POD_DISRUPTION_BUDGETS, "web")["status"]["disruptionsAllowed"].clone();
+    assert_eq!(allowed(&cluster), 1);
+    let now = cluster.now();
+    cluster.controllers.kubelets.stop("n2");
+    cluster.controllers.node_lifecycle.machine_stopped("n2", now);
+    cluster.run(39);
+    assert!(super::object::is_true(&cluster.get(&NODES, "n2"), "Ready"));
+    cluster.run(2);
+    let node = cluster.get(&NODES, "n2");
+    assert_eq!(super::object::condition(&node, "Ready").unwrap()["status"], "Unknown");
+    assert_eq!(node["spec"]["taints"][0]["key"], "node.kubernetes.io/unreachable");
+    assert_eq!(allowed(&cluster), 0, "its pod serves nobody any more, and the other one has to stay");
+    let ready = cluster.list(&PODS).iter().filter(|pod| super::object::is_true(pod, "Ready")).count();
+    assert_eq!((ready, cluster.running()), (1, 2));
+    // Tolerated for five minutes, then replaced elsewhere; nobody confirms the end of the old one.
+    cluster.run(310);
+    assert_eq!(cluster.running(), 3);
+    cluster.controllers.node_lifecycle.instance_terminated("aws:///us-east-1a/i-n2", now);
+    cluster.run(60);
+    assert!(cluster.api.get(&NODES, "", "n2").is_err());
+    assert_eq!(cluster.placed(), ["n1", "n1"]);
+}
+
+#[test]
+fn rest_costs_nothing_and_two_runs_are_alike() {
+    let once = || {
+        let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
+        cluster.create(&DEPLOYMENTS, workload("web", 5, "100m"));
+        cluster.run(60);
+        cluster
+    };
+    let mut cluster = once();
+    let before = cluster.api.revision();
+    cluster.run(3600);
+    assert_eq!(cluster.api.revision(), before);
+    let (one, two) = (cluster.list(&PODS), once().list(&PODS));
+    assert_eq!(one, two);
+}

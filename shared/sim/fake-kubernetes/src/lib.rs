@@ -1,0 +1,11 @@
+//! A Kubernetes control plane in memory: an API server that the real `kubectl` and any client library can use.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod controllers;
+pub mod schema;
+pub mod server;
+
+pub use server::{
+    ApiServer, Change, ChangeKind, Clock, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType,
+    Preconditions, Propagation, Resource, Status, UpdateOptions, resource,
+};

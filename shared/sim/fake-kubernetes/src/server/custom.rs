@@ -1,0 +1,112 @@
+//! Custom resources: what a CustomResourceDefinition says about the objects of its kind.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::patch::apply::seconds;
+use super::resource::{Definition, Resource, Scale, text};
+
+/// One served version of a custom resource.
+pub(crate) struct CustomVersion {
+    /// The structural schema (`openAPIV3Schema`).
+    pub(crate) schema: Value,
+    /// Checks objects against the schema.
+    pub(crate) validator: Arc<crate::schema::Schema>,
+    /// Whether objects are stored in this version.
+    pub(crate) storage: bool,
+    /// `additionalPrinterColumns`.
+    pub(crate) columns: Vec<Value>,
+    /// JSON paths of `selectableFields`.
+    pub(crate) selectable_fields: Vec<String>,
+}
+
+impl std::fmt::Debug for CustomVersion {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("CustomVersion").field("storage", &self.storage).finish_non_exhaustive()
+    }
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn pointer(path: &Value) -> Option<String> {
+    path.as_str().map(|path| path.replace('.', "/"))
+}
+
+/// The definitions of all served versions of a CustomResourceDefinition that was found valid.
+pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
+    let spec = &crd["spec"];
+    let names = &spec["names"];
+    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    versions
+        .iter()
+        .filter(|version| version["served"] != false)
+        .filter_map(|version| {
+            let validator = match super::schema::compile(crd, text(version, "/name")) {
+                Ok(validator) => validator,
+                Err(error) => {
+                    tracing::error!(field = error.field, error = error.message, "a version is not served");
+                    return None;
+                }
+            };
+            let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+            let fields = version["selectableFields"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let custom = CustomVersion {
+                schema,
+                validator,
+                storage: version["storage"] == true,
+                columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
+                selectable_fields: fields.iter().map(|field| text(field, "/jsonPath").to_owned()).collect(),
+            };
+            let scale = version.pointer("/subresources/scale").map(|scale| Scale {
+                spec_replicas: pointer(&scale["specReplicasPath"]).unwrap_or_default(),
+                status_replicas: pointer(&scale["statusReplicasPath"]).unwrap_or_default(),
+                selector: pointer(&scale["labelSelectorPath"]),
+            });
+            Some(Definition {
+                resource: Resource::custom(
+                    text(spec, "/group"),
+                    text(version, "/name"),
+                    text(names, "/plural"),
+                    text(names, "/kind"),
+                    spec["scope"] == "Namespaced",
+                ),
+                singular: text(names, "/singular").to_owned(),
+                short_names: strings(&names["shortNames"]),
+                categories: strings(&names["categories"]),
+                status: version.pointer("/subresources/status").is_some(),
+                scale,
+                generation: true,
+                custom: Some(Arc::new(custom)),
+            })
+        })
+        .collect()
+}
+
+/// The status of a CustomResourceDefinition that is served, keeping the times of an older status.
+pub(crate) fn established(crd: &mut Value, now: Timestamp) {
+    let condition = |kind: &str, reason: &str, message: &str| {
+        let time = crd
+            .pointer("/status/conditions")
+            .and_then(Value::as_array)
+            .and_then(|list| list.iter().find(|it| it["type"] == kind))
+            .map_or_else(|| json!(seconds(now)), |it| it["lastTransitionTime"].clone());
+        json!({"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": time})
+    };
+    let conditions = [
+        condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+        condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ];
+    let versions = crd["spec"]["versions"].as_array().cloned().unwrap_or_default();
+    let mut stored = strings(&crd.pointer("/status/storedVersions").cloned().unwrap_or_default());
+    for version in versions.iter().filter(|version| version["storage"] == true) {
+        let name = text(version, "/name").to_owned();
+        if !stored.contains(&name) {
+            stored.push(name);
+        }
+    }
+    crd["status"] = json!({"conditions": conditions, "acceptedNames": crd["spec"]["names"], "storedVersions": stored});
+}

@@ -1,0 +1,145 @@
+//! Get and list.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use super::request::{Call, Target};
+use super::{respond, show};
+use crate::server::api::ApiServer;
+use crate::server::selectors::FieldSelector;
+use crate::server::status::Status;
+use crate::server::store::{ObjectKey, Store};
+use crate::server::{events, scale};
+
+pub(super) fn get(server: &ApiServer, call: &Call, target: &Target) -> Result<Response, Status> {
+    let object = server.get(&target.definition.resource, target.namespace(), target.name())?;
+    match target.subresource.as_deref() {
+        None | Some("status") => Ok(show(server, call, target, 200, &object)),
+        Some("scale") => Ok(respond::json(200, &scale::read(&target.definition, &object)?)),
+        Some("log") => {
+            let text = format!("pod {:?} has no logs: its containers are simulated and run nowhere", target.name());
+            Err(Status::bad_request(text))
+        }
+        Some(other @ ("exec" | "attach" | "portforward")) => {
+            let text = format!("{other} is not possible: the containers of simulated pods run nowhere");
+            Err(Status::bad_request(text))
+        }
+        Some(_) => Err(Status::method_not_allowed()),
+    }
+}
+
+/// Where a paged list goes on: at which revision, behind which object.
+struct Continue {
+    revision: u64,
+    after: ObjectKey,
+}
+
+const ENGINE: base64::engine::GeneralPurpose = base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+impl Continue {
+    fn encode(&self) -> String {
+        let value = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "ns": self.after.0, "name": self.after.1});
+        ENGINE.encode(value.to_string())
+    }
+
+    fn decode(token: &str) -> Result<Self, Status> {
+        let invalid = || Status::bad_request("continue key is not valid");
+        let bytes = ENGINE.decode(token).map_err(|_| invalid())?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
+        let text = |field: &str| value[field].as_str().map(str::to_owned).ok_or_else(invalid);
+        let revision = value["rv"].as_u64().ok_or_else(invalid)?;
+        Ok(Self { revision, after: (text("ns")?, text("name")?) })
+    }
+}
+
+/// The revision to list at: that of the continue token, an exact one that is asked for, or the latest.
+fn revision(call: &Call, store: &Store, token: Option<&Continue>) -> Result<u64, Status> {
+    let asked = call.number("resourceVersion")?;
+    if let Some(token) = token {
+        if asked.is_some_and(|asked| asked != 0) {
+            let text = "specifying resource version is not allowed when using continue";
+            return Err(Status::bad_request(text));
+        }
+        return Ok(token.revision);
+    }
+    let asked_match = call.parameter("resourceVersionMatch");
+    match (asked, asked_match) {
+        (None, Some(_)) => {
+            Err(Status::bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        }
+        (Some(0), Some("Exact")) => {
+            Err(Status::bad_request("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""))
+        }
+        (Some(asked), Some("Exact")) => Ok(asked),
+        (_, None | Some("NotOlderThan")) => {
+            check_not_ahead(store, asked.unwrap_or_default())?;
+            Ok(store.revision)
+        }
+        (_, Some(other)) => Err(Status::bad_request(format!("resourceVersionMatch {other:?} is not supported"))),
+    }
+}
+
+/// A revision from the future cannot be served: the client talks to another cluster than it did before.
+pub(super) fn check_not_ahead(store: &Store, asked: u64) -> Result<(), Status> {
+    if asked <= store.revision {
+        return Ok(());
+    }
+    let text = format!("Timeout: Too large resource version: {asked}, current: {}", store.revision);
+    Err(Status::new(504, "Timeout", text)
+        .caused_by("ResourceVersionTooLarge", "Too large resource version")
+        .retry_after(1))
+}
+
+pub(super) fn list(server: &ApiServer, call: &Call, target: &Target) -> Result<Response, Status> {
+    let (objects, metadata) = page(server, call, target)?;
+    Ok(respond::list(&target.definition, call.form(), call.include(), &objects, &metadata, server.now()))
+}
+
+/// The objects of one page, and the metadata of the list.
+fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Value>>, Value), Status> {
+    let definition = &target.definition;
+    let options = call.list_options(target)?;
+    let fields = FieldSelector::parse(definition, &options.fields)?;
+    let token = call.parameter("continue").map(Continue::decode).transpose()?;
+    let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+    let storage = definition.resource.storage_key();
+    let store = server.store();
+    let revision = revision(call, &store, token.as_ref())?;
+    let snapshot = if revision == store.revision {
+        None
+    } else {
+        check_not_ahead(&store, revision)?;
+        let gone = |_| {
+            Status::expired(
+                "The provided continue parameter is too old to display a consistent list result. You can \
+                start a new list without the continue parameter.",
+            )
+        };
+        Some(store.snapshot(&storage, revision).map_err(|error| if token.is_some() { gone(error) } else { error })?)
+    };
+    let everything: Box<dyn Iterator<Item = _> + '_> = match &snapshot {
+        Some(snapshot) => Box::new(snapshot.iter()),
+        None => store.iter(&storage, options.namespace.as_deref()),
+    };
+    let mut matching = everything
+        .filter(|((namespace, _), _)| options.namespace.as_ref().is_none_or(|wanted| wanted == namespace))
+        .filter(|(key, _)| token.as_ref().is_none_or(|token| **key > token.after))
+        .filter(|(_, object)| options.labels.matches(object) && fields.matches(object));
+    let page: Vec<(ObjectKey, Arc<Value>)> = matching
+        .by_ref()
+        .take(limit.unwrap_or(usize::MAX))
+        .map(|(key, object)| (key.clone(), events::to_version(definition, object)))
+        .collect();
+    let mut metadata = json!({"resourceVersion": revision.to_string()});
+    let remaining = if limit.is_some() { matching.count() } else { 0 };
+    if let (true, Some((key, _))) = (remaining > 0, page.last()) {
+        metadata["continue"] = json!(Continue { revision, after: key.clone() }.encode());
+        if options.labels.is_empty() && fields.is_empty() {
+            metadata["remainingItemCount"] = json!(remaining);
+        }
+    }
+    Ok((page.into_iter().map(|(_, object)| object).collect(), metadata))
+}

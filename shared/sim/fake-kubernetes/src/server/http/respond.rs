@@ -1,0 +1,119 @@
+//! Answers: whole objects, metadata alone, or tables.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json as object_of};
+
+use crate::server::resource::Definition;
+use crate::server::status::Status;
+use crate::server::table;
+
+/// The form that a client accepts objects in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Full,
+    Partial,
+    Table,
+}
+
+fn response(code: u16, content_type: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+pub(super) fn stream(body: Body) -> Response {
+    response(200, "application/json", body)
+}
+
+pub(super) fn text(text: &'static str) -> Response {
+    response(200, "text/plain; charset=utf-8", Body::from(text))
+}
+
+pub(super) fn json(code: u16, value: &impl Serialize) -> Response {
+    with_type(code, "application/json", value)
+}
+
+pub(super) fn typed(value: &Value, content_type: &'static str) -> Response {
+    with_type(200, content_type, value)
+}
+
+fn with_type(code: u16, content_type: &'static str, value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => response(code, content_type, Body::from(bytes)),
+        Err(error) => self::error(&Status::new(500, "InternalError", format!("the answer is no JSON: {error}"))),
+    }
+}
+
+pub(super) fn error(status: &Status) -> Response {
+    let mut response = response(status.code, "application/json", Body::from(status.to_value().to_string()));
+    if let Some(seconds) = status.retry_after_seconds {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// One object.
+pub(super) fn object(
+    definition: &Definition,
+    form: Form,
+    include: &str,
+    code: u16,
+    object: &Arc<Value>,
+    now: Timestamp,
+) -> Response {
+    match form {
+        Form::Full => json(code, object.as_ref()),
+        Form::Partial => json(code, &table::partial(object)),
+        Form::Table => {
+            let metadata = object_of!({"resourceVersion": object["metadata"]["resourceVersion"]});
+            json(code, &table::table(definition, std::slice::from_ref(object), &metadata, include, true, now))
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ListBody<'a> {
+    kind: String,
+    #[serde(rename = "apiVersion")]
+    api_version: String,
+    metadata: &'a Value,
+    items: Vec<&'a Value>,
+}
+
+/// A list of objects.
+pub(super) fn list(
+    definition: &Definition,
+    form: Form,
+    include: &str,
+    objects: &[Arc<Value>],
+    metadata: &Value,
+    now: Timestamp,
+) -> Response {
+    match form {
+        Form::Table => json(200, &table::table(definition, objects, metadata, include, true, now)),
+        Form::Partial => {
+            let items: Vec<Value> = objects.iter().map(|object| table::partial(object)).collect();
+            json(
+                200,
+                &object_of!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata, "items": items}),
+            )
+        }
+        Form::Full => {
+            let body = ListBody {
+                kind: format!("{}List", definition.resource.kind),
+                api_version: definition.resource.api_version(),
+                metadata,
+                items: objects.iter().map(AsRef::as_ref).collect(),
+            };
+            json(200, &body)
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Watches: a stream of changes, with bookmarks.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::reads::check_not_ahead;
+use super::request::{Call, Target};
+use super::respond::{self, Form};
+use crate::server::api::{ApiServer, ListOptions};
+use crate::server::resource::Definition;
+use crate::server::selectors::FieldSelector;
+use crate::server::status::Status;
+use crate::server::store::{Change, ChangeKind};
+use crate::server::{events, table};
+
+/// How often a client that allows bookmarks gets one when nothing else happens.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a watch lasts that does not say; the real server takes half an hour to an hour.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+struct Watch {
+    server: ApiServer,
+    definition: Arc<Definition>,
+    options: ListOptions,
+    fields: FieldSelector,
+    form: Form,
+    include: String,
+    bookmarks: bool,
+    revision: u64,
+    revisions: tokio::sync::watch::Receiver<u64>,
+    deadline: Instant,
+    next_bookmark: Instant,
+    pending: VecDeque<Bytes>,
+    columns_sent: bool,
+    finished: bool,
+}
+
+pub(super) fn watch(server: &ApiServer, call: &Call, target: &Target) -> Result<Response, Status> {
+    let options = call.list_options(target)?;
+    let fields = FieldSelector::parse(&target.definition, &options.fields)?;
+    let from = call.number("resourceVersion")?;
+    let initial = initial_events(call, from)?;
+    let seconds = call.number("timeoutSeconds")?;
+    let now = Instant::now();
+    let mut watch = Watch {
+        server: server.clone(),
+        definition: target.definition.clone(),
+        options,
+        fields,
+        form: call.form(),
+        include: call.include().to_owned(),
+        bookmarks: call.flag("allowWatchBookmarks"),
+        revision: from.unwrap_or_default(),
+        // Subscribed before the state is read, so that nothing falls between.
+        revisions: server.subscribe(),
+        deadline: now + seconds.map_or(LONGEST, Duration::from_secs),
+        next_bookmark: now + BOOKMARK_INTERVAL,
+        pending: VecDeque::new(),
+        columns_sent: false,
+        finished: false,
+    };
+    if from.unwrap_or_default() > 0 {
+        check_not_ahead(&server.store(), watch.revision)?;
+    }
+    if initial {
+        watch.start(call.flag("sendInitialEvents"));
+    }
+    let stream = futures::stream::unfold(watch, |mut watch| async move {
+        let next = watch.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(next), watch))
+    });
+    Ok(respond::stream(Body::from_stream(stream)))
+}
+
+/// Whether the watch begins with the objects that exist.
+fn initial_events(call: &Call, from: Option<u64>) -> Result<bool, Status> {
+    let asked_match = call.parameter("resourceVersionMatch");
+    match call.parameter("sendInitialEvents") {
+        None if asked_match.is_some() => {
+            let text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            Err(Status::bad_request(text))
+        }
+        None => Ok(from.unwrap_or_default() == 0),
+        Some(_) if asked_match != Some("NotOlderThan") => {
+            let text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            Err(Status::bad_request(text))
+        }
+        Some(value) => Ok(value == "true" || value == "1"),
+    }
+}
+
+impl Watch {
+    /// Queues the objects that exist, and the bookmark that says where they end.
+    fn start(&mut self, mark_end: bool) {
+        let server = self.server.clone();
+        let store = server.store();
+        self.revision = store.revision;
+        let storage = self.definition.resource.storage_key();
+        let found: Vec<_> = store
+            .iter(&storage, self.options.namespace.as_deref())
+            .filter(|(_, object)| self.options.labels.matches(object) && self.fields.matches(object))
+            .map(|(_, object)| object.clone())
+            .collect();
+        drop(store);
+        for object in found {
+            let line = self.line("ADDED", &object);
+            self.pending.push_back(line);
+        }
+        if mark_end && self.bookmarks {
+            let mark = self.bookmark(true);
+            self.pending.push_back(mark);
+        }
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.pending.pop_front() {
+                return Some(line);
+            }
+            if self.finished {
+                return None;
+            }
+            self.poll();
+            if !self.pending.is_empty() {
+                continue;
+            }
+            let wake = if self.bookmarks { self.deadline.min(self.next_bookmark) } else { self.deadline };
+            tokio::select! {
+                changed = self.revisions.changed() => self.finished |= changed.is_err(),
+                () = tokio::time::sleep_until(wake) => {
+                    self.finished = Instant::now() >= self.deadline;
+                    self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+                    if self.bookmarks {
+                        let mark = self.bookmark(false);
+                        self.pending.push_back(mark);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Queues what has changed since the last look.
+    fn poll(&mut self) {
+        self.revisions.mark_unchanged();
+        let server = self.server.clone();
+        let store = server.store();
+        let storage = self.definition.resource.storage_key();
+        let changes: Vec<Change> = match store.since(self.revision) {
+            Ok(changes) => changes.filter(|it| it.resource.storage_key() == storage).cloned().collect(),
+            Err(error) => {
+                let line = json!({"type": "ERROR", "object": error.to_value()});
+                self.pending.push_back(Bytes::from(format!("{line}\n")));
+                self.finished = true;
+                return;
+            }
+        };
+        self.revision = store.revision;
+        drop(store);
+        for change in changes {
+            let line = self.change(&change);
+            self.pending.extend(line);
+        }
+    }
+
+    fn selects(&self, object: &Value) -> bool {
+        let namespace = object["metadata"]["namespace"].as_str();
+        self.options.namespace.as_deref().is_none_or(|wanted| namespace == Some(wanted))
+            && self.options.labels.matches(object)
+            && self.fields.matches(object)
+    }
+
+    /// A change as this watch sees it: an object may come into, or go out of, what is selected.
+    fn change(&mut self, change: &Change) -> Option<Bytes> {
+        let before = change.previous.as_ref().is_some_and(|previous| self.selects(previous));
+        let after = change.kind != ChangeKind::Deleted && self.selects(&change.object);
+        match (before, after) {
+            (false, false) => None,
+            (false, true) => Some(self.line("ADDED", &change.object)),
+            (true, true) => Some(self.line("MODIFIED", &change.object)),
+            (true, false) => Some(self.line("DELETED", &change.object)),
+        }
+    }
+
+    fn line(&mut self, kind: &str, object: &Arc<Value>) -> Bytes {
+        let object = events::to_version(&self.definition, object);
+        let shown = match self.form {
+            Form::Full => object.as_ref().clone(),
+            Form::Partial => table::partial(&object),
+            Form::Table => {
+                let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                let columns = !std::mem::replace(&mut self.columns_sent, true);
+                let now = self.server.now();
+                table::table(&self.definition, &[object], &metadata, &self.include, columns, now)
+            }
+        };
+        Bytes::from(format!("{}\n", json!({"type": kind, "object": shown})))
+    }
+
+    fn bookmark(&self, initial_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": self.revision.to_string()});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let resource = &self.definition.resource;
+        let object = match self.form {
+            Form::Full => json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata}),
+            Form::Partial => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            Form::Table => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+                "columnDefinitions": [], "rows": []}),
+        };
+        Bytes::from(format!("{}\n", json!({"type": "BOOKMARK", "object": object})))
+    }
+}

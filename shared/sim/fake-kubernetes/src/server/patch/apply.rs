@@ -1,0 +1,265 @@
+//! Server-side apply, and the book-keeping of field managers that it rests on.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::fields::{self, FieldSet, display};
+use crate::server::resource::{Definition, text};
+use crate::server::status::{Cause, Status};
+use crate::server::structure::{ListType, is_atomic_map, list_type, position_by_keys};
+
+/// Who writes, and through which subresource.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer<'a> {
+    pub(crate) manager: &'a str,
+    /// Empty for the object itself.
+    pub(crate) subresource: &'a str,
+    pub(crate) now: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    manager: String,
+    operation: String,
+    api_version: String,
+    subresource: String,
+    time: Value,
+    fields: FieldSet,
+}
+
+fn entries(object: &Value) -> Vec<Entry> {
+    let list = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter(|entry| !text(entry, "/manager").is_empty())
+        .map(|entry| Entry {
+            manager: text(entry, "/manager").into(),
+            operation: text(entry, "/operation").into(),
+            api_version: text(entry, "/apiVersion").into(),
+            subresource: text(entry, "/subresource").into(),
+            time: entry.get("time").cloned().unwrap_or_default(),
+            fields: FieldSet::parse(entry.get("fieldsV1").unwrap_or(&Value::Null)),
+        })
+        .collect()
+}
+
+fn store(object: &mut Value, entries: &[Entry]) {
+    let list: Vec<Value> = entries
+        .iter()
+        .filter(|entry| !entry.fields.is_empty())
+        .map(|entry| {
+            let mut value = json!({
+                "manager": entry.manager, "operation": entry.operation, "apiVersion": entry.api_version,
+                "time": entry.time, "fieldsType": "FieldsV1", "fieldsV1": entry.fields.to_value(),
+            });
+            if !entry.subresource.is_empty() {
+                value["subresource"] = json!(entry.subresource);
+            }
+            value
+        })
+        .collect();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        if list.is_empty() {
+            metadata.remove("managedFields");
+        } else {
+            metadata.insert("managedFields".into(), Value::Array(list));
+        }
+    }
+}
+
+fn position(entries: &[Entry], writer: Writer<'_>, operation: &str) -> Option<usize> {
+    entries.iter().position(|entry| {
+        entry.manager == writer.manager && entry.operation == operation && entry.subresource == writer.subresource
+    })
+}
+
+/// Records what a create or update changed: the writer owns it, and nobody owns what is gone.
+pub(crate) fn track_update(definition: &Definition, old: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
+    let mut all = entries(new);
+    let nothing = json!({});
+    let (changed, removed) = FieldSet::difference(definition, old.unwrap_or(&nothing), new);
+    if changed.is_empty() && removed.is_empty() {
+        return;
+    }
+    for entry in &mut all {
+        let is_own =
+            entry.manager == writer.manager && entry.operation == "Update" && entry.subresource == writer.subresource;
+        entry.fields.0.retain(|path| !removed.0.contains(path) && (is_own || !changed.0.contains(path)));
+    }
+    if !changed.is_empty() {
+        let index = position(&all, writer, "Update").unwrap_or_else(|| {
+            all.push(new_entry(definition, writer, "Update"));
+            all.len() - 1
+        });
+        all[index].time = json!(seconds(writer.now));
+        all[index].fields.0.extend(changed.0);
+    }
+    store(new, &all);
+}
+
+fn new_entry(definition: &Definition, writer: Writer<'_>, operation: &str) -> Entry {
+    Entry {
+        manager: writer.manager.into(),
+        operation: operation.into(),
+        api_version: definition.resource.api_version(),
+        subresource: writer.subresource.into(),
+        time: json!(seconds(writer.now)),
+        fields: FieldSet::default(),
+    }
+}
+
+/// A time as Kubernetes writes it: RFC 3339 in whole seconds.
+pub(crate) fn seconds(now: Timestamp) -> String {
+    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+}
+
+/// Merges an applied configuration into the live object (an empty one, to create it).
+///
+/// # Errors
+/// A conflict for fields that others own with another value, unless forced.
+pub(crate) fn apply(
+    definition: &Definition,
+    live: &Value,
+    configuration: &Value,
+    writer: Writer<'_>,
+    force: bool,
+) -> Result<Value, Status> {
+    if !entries(configuration).is_empty() {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    let mut all = entries(live);
+    let own = position(&all, writer, "Apply");
+    let applied = FieldSet::of(definition, configuration);
+    let mut conflicts = Vec::new();
+    for (index, entry) in all.iter_mut().enumerate().filter(|(index, _)| Some(*index) != own) {
+        let differing: Vec<_> = entry
+            .fields
+            .0
+            .intersection(&applied.0)
+            .filter(|path| is_conflict(live, configuration, path))
+            .cloned()
+            .collect();
+        for path in differing {
+            conflicts.push((index, path.clone()));
+            entry.fields.0.remove(&path);
+        }
+    }
+    if !force && !conflicts.is_empty() {
+        return Err(conflict(&all, &conflicts));
+    }
+    let previous = own.map(|index| all[index].fields.clone()).unwrap_or_default();
+    let mut merged = merge(definition, &mut Vec::new(), live, configuration);
+    // Elements before their fields: an element cannot be found any more once its keys are gone.
+    let abandoned = previous.0.iter().filter(|path| {
+        !applied.0.contains(*path)
+            && !applied.0.iter().any(|other| other.starts_with(path))
+            && !all
+                .iter()
+                .enumerate()
+                .any(|(index, entry)| Some(index) != own && entry.fields.0.iter().any(|other| other.starts_with(path)))
+    });
+    for path in abandoned {
+        fields::remove(&mut merged, path);
+        remove_empty_parents(&mut merged, path);
+    }
+    let index = own.unwrap_or_else(|| {
+        all.push(new_entry(definition, writer, "Apply"));
+        all.len() - 1
+    });
+    if all[index].fields != applied {
+        all[index].time = json!(seconds(writer.now));
+        all[index].api_version = definition.resource.api_version();
+        all[index].fields = applied;
+    }
+    store(&mut merged, &all);
+    Ok(merged)
+}
+
+/// A field in a list element or map that becomes empty goes with its last child: `labels: {}` is no label at all.
+fn remove_empty_parents(object: &mut Value, path: &[String]) {
+    for length in (1..path.len()).rev() {
+        let parent = &path[..length];
+        let empty = match fields::get(object, parent) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            _ => false,
+        };
+        if !empty || length < 2 {
+            return;
+        }
+        fields::remove(object, parent);
+    }
+}
+
+fn is_conflict(live: &Value, configuration: &Value, path: &[String]) -> bool {
+    // A keyed element is shared by all who set fields in it.
+    if path.last().is_some_and(|step| step.starts_with("k:")) {
+        return false;
+    }
+    fields::get(live, path) != fields::get(configuration, path)
+}
+
+fn conflict(entries: &[Entry], conflicts: &[(usize, Vec<String>)]) -> Status {
+    let describe = |index: usize| {
+        let entry = &entries[index];
+        let subresource = if entry.subresource.is_empty() {
+            String::new()
+        } else {
+            format!(" with subresource {:?}", entry.subresource)
+        };
+        let using = if entry.operation == "Update" { format!(" using {}", entry.api_version) } else { String::new() };
+        format!("conflict with {:?}{subresource}{using}", entry.manager)
+    };
+    let count = conflicts.len();
+    let text = if count == 1 {
+        format!("{}: {}", describe(conflicts[0].0), display(&conflicts[0].1))
+    } else {
+        let lines = conflicts.iter().map(|(index, path)| format!("{}: {}", describe(*index), display(path)));
+        format!("conflicts:\n- {}", lines.collect::<Vec<_>>().join("\n- "))
+    };
+    let plural = if count == 1 { "conflict" } else { "conflicts" };
+    let mut status = Status::new(409, "Conflict", format!("Apply failed with {count} {plural}: {text}"));
+    status.causes = conflicts
+        .iter()
+        .map(|(index, path)| Cause {
+            reason: "FieldManagerConflict".into(),
+            message: describe(*index),
+            field: Some(display(path)),
+        })
+        .collect();
+    status
+}
+
+fn merge(definition: &Definition, names: &mut Vec<String>, live: &Value, applied: &Value) -> Value {
+    match (live, applied) {
+        (Value::Object(old), Value::Object(new)) if !is_atomic_map(definition, names) => {
+            let mut merged = old.clone();
+            for (key, value) in new {
+                names.push(key.clone());
+                let value = merge(definition, names, old.get(key).unwrap_or(&Value::Null), value);
+                names.pop();
+                merged.insert(key.clone(), value);
+            }
+            Value::Object(merged)
+        }
+        (Value::Array(old), Value::Array(new)) => match list_type(definition, names) {
+            ListType::Atomic => applied.clone(),
+            ListType::Set => {
+                let mut merged = old.clone();
+                merged.extend(new.iter().filter(|value| !old.contains(value)).cloned());
+                Value::Array(merged)
+            }
+            ListType::Map(keys) => {
+                let mut merged = old.clone();
+                for element in new {
+                    match position_by_keys(&merged, &keys, element) {
+                        Some(index) => merged[index] = merge(definition, names, &merged[index], element),
+                        None => merged.push(element.clone()),
+                    }
+                }
+                Value::Array(merged)
+            }
+        },
+        _ => applied.clone(),
+    }
+}

@@ -1,0 +1,245 @@
+//! Sets of field paths, as `managedFields` keeps them (`FieldsV1`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use crate::server::resource::Definition;
+use crate::server::structure::{ListType, is_atomic_map, key_value, list_type};
+
+/// One step of a path, in the spelling of `FieldsV1`: `f:name`, `k:{"name":"a"}`, `v:"value"`.
+pub(crate) type Path = Vec<String>;
+
+/// The paths that a manager owns. A path that others extend is the mark of the containing map itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldSet(pub(crate) BTreeSet<Path>);
+
+/// Fields that nobody manages, because the server sets them or they are the object's identity.
+const UNMANAGED: &[&str] = &[
+    "f:apiVersion",
+    "f:kind",
+    "f:metadata/f:name",
+    "f:metadata/f:namespace",
+    "f:metadata/f:creationTimestamp",
+    "f:metadata/f:deletionTimestamp",
+    "f:metadata/f:deletionGracePeriodSeconds",
+    "f:metadata/f:selfLink",
+    "f:metadata/f:uid",
+    "f:metadata/f:generation",
+    "f:metadata/f:managedFields",
+    "f:metadata/f:resourceVersion",
+];
+
+impl FieldSet {
+    /// Every field that an object sets.
+    pub(crate) fn of(definition: &Definition, object: &Value) -> Self {
+        Self(leaves(definition, object).into_keys().collect())
+    }
+
+    /// The fields that differ between two objects: those set or changed, and those removed.
+    pub(crate) fn difference(definition: &Definition, old: &Value, new: &Value) -> (Self, Self) {
+        let (old, new) = (leaves(definition, old), leaves(definition, new));
+        let changed = new.iter().filter(|(path, value)| old.get(*path) != Some(value)).map(|(path, _)| path.clone());
+        let removed = old.keys().filter(|path| !new.contains_key(*path)).cloned();
+        (Self(changed.collect()), Self(removed.collect()))
+    }
+
+    pub(crate) fn parse(fields: &Value) -> Self {
+        let mut set = BTreeSet::new();
+        parse_into(fields, &mut Vec::new(), &mut set);
+        Self(set)
+    }
+
+    pub(crate) fn to_value(&self) -> Value {
+        let mut root = Map::new();
+        for path in &self.0 {
+            let mut current = &mut root;
+            for step in path {
+                let entry = current.entry(step.clone()).or_insert_with(|| Value::Object(Map::new()));
+                let Value::Object(map) = entry else { unreachable!("only maps are inserted") };
+                current = map;
+            }
+        }
+        mark_containers(&mut root, &mut Vec::new(), &self.0);
+        Value::Object(root)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Sets `.` in maps that are owned themselves and also contain owned fields.
+fn mark_containers(map: &mut Map<String, Value>, path: &mut Path, set: &BTreeSet<Path>) {
+    for (step, child) in map.iter_mut() {
+        path.push(step.clone());
+        if let Value::Object(child) = child
+            && !child.is_empty()
+        {
+            let owned = set.contains(path);
+            mark_containers(child, path, set);
+            if owned {
+                child.insert(".".into(), Value::Object(Map::new()));
+            }
+        }
+        path.pop();
+    }
+}
+
+fn parse_into(fields: &Value, path: &mut Path, set: &mut BTreeSet<Path>) {
+    let Some(map) = fields.as_object() else { return };
+    if map.is_empty() && !path.is_empty() {
+        set.insert(path.clone());
+    }
+    for (step, child) in map {
+        if step == "." {
+            set.insert(path.clone());
+        } else {
+            path.push(step.clone());
+            parse_into(child, path, set);
+            path.pop();
+        }
+    }
+}
+
+/// Every managed path with its value; containers of named things count with an empty value.
+pub(crate) fn leaves(definition: &Definition, object: &Value) -> BTreeMap<Path, Value> {
+    let mut found = BTreeMap::new();
+    collect(definition, object, &mut Vec::new(), &mut Vec::new(), &mut found);
+    found.retain(|path, _| {
+        let joined = path.iter().take(2).map(String::as_str).collect::<Vec<_>>().join("/");
+        !UNMANAGED.contains(&joined.as_str()) && joined != "f:metadata"
+    });
+    found
+}
+
+fn collect(
+    definition: &Definition,
+    value: &Value,
+    names: &mut Vec<String>,
+    path: &mut Path,
+    found: &mut BTreeMap<Path, Value>,
+) {
+    match value {
+        Value::Object(map) if !map.is_empty() && !is_atomic_map(definition, names) => {
+            for (key, child) in map {
+                names.push(key.clone());
+                path.push(format!("f:{key}"));
+                collect(definition, child, names, path, found);
+                path.pop();
+                names.pop();
+            }
+        }
+        Value::Array(list) if !list.is_empty() => match list_type(definition, names) {
+            ListType::Atomic => {
+                found.insert(path.clone(), value.clone());
+            }
+            ListType::Set => {
+                for element in list {
+                    path.push(format!("v:{element}"));
+                    found.insert(path.clone(), element.clone());
+                    path.pop();
+                }
+            }
+            ListType::Map(keys) => {
+                for element in list {
+                    path.push(key_step(&keys, element));
+                    found.insert(path.clone(), Value::Null);
+                    collect(definition, element, names, path, found);
+                    path.pop();
+                }
+            }
+        },
+        other => {
+            found.insert(path.clone(), other.clone());
+        }
+    }
+}
+
+fn key_step(keys: &[String], element: &Value) -> String {
+    let mut sorted = BTreeMap::new();
+    for key in keys {
+        if let Some(value) = key_value(element, key) {
+            sorted.insert(key.clone(), value);
+        }
+    }
+    format!("k:{}", Value::Object(sorted.into_iter().collect()))
+}
+
+/// Removes the field at a path, when it is there.
+pub(crate) fn remove(object: &mut Value, path: &[String]) {
+    let Some((last, parents)) = path.split_last() else { return };
+    let mut current = object;
+    for step in parents {
+        let Some(next) = child_mut(current, step) else { return };
+        current = next;
+    }
+    match (step_kind(last), current) {
+        (Step::Field(name), Value::Object(map)) => {
+            map.remove(name);
+        }
+        (Step::Key(key), Value::Array(list)) => list.retain(|element| !has_keys(element, &key)),
+        (Step::Value(value), Value::Array(list)) => list.retain(|element| *element != value),
+        _ => {}
+    }
+}
+
+/// The value at a path.
+pub(crate) fn get<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |current, step| match (step_kind(step), current) {
+        (Step::Field(name), Value::Object(map)) => map.get(name),
+        (Step::Key(key), Value::Array(list)) => list.iter().find(|element| has_keys(element, &key)),
+        (Step::Value(value), Value::Array(list)) => list.iter().find(|element| **element == value),
+        _ => None,
+    })
+}
+
+fn child_mut<'a>(value: &'a mut Value, step: &str) -> Option<&'a mut Value> {
+    match (step_kind(step), value) {
+        (Step::Field(name), Value::Object(map)) => map.get_mut(name),
+        (Step::Key(key), Value::Array(list)) => list.iter_mut().find(|element| has_keys(element, &key)),
+        _ => None,
+    }
+}
+
+enum Step<'a> {
+    Field(&'a str),
+    Key(Value),
+    Value(Value),
+    Unknown,
+}
+
+fn step_kind(step: &str) -> Step<'_> {
+    let parse = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
+    match step.split_once(':') {
+        Some(("f", name)) => Step::Field(name),
+        Some(("k", key)) => Step::Key(parse(key)),
+        Some(("v", value)) => Step::Value(parse(value)),
+        _ => Step::Unknown,
+    }
+}
+
+fn has_keys(element: &Value, keys: &Value) -> bool {
+    let wanted = keys.as_object().into_iter().flatten();
+    wanted.into_iter().all(|(key, value)| key_value(element, key).as_ref() == Some(value))
+}
+
+/// The path for a person: `.spec.template.spec.containers[name="web"].image`.
+pub(crate) fn display(path: &[String]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step_kind(step) {
+            Step::Field(name) => {
+                text.push('.');
+                text.push_str(name);
+            }
+            Step::Key(keys) => {
+                let pairs = keys.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={value}"));
+                text.push_str(&format!("[{}]", pairs.collect::<Vec<_>>().join(",")));
+            }
+            Step::Value(value) => text.push_str(&format!("[={value}]")),
+            Step::Unknown => text.push_str(step),
+        }
+    }
+    text
+}

@@ -1,0 +1,171 @@
+//! Strategic merge patch: a merge patch that knows which lists are keyed, with directives for the rest.
+
+use serde_json::{Map, Value};
+
+use crate::server::resource::Definition;
+use crate::server::status::Status;
+use crate::server::structure::{ListType, position_by_keys, strategic_list_type};
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
+const ELEMENT_ORDER: &str = "$setElementOrder/";
+
+/// Merges a patch into an object of a built-in kind.
+pub(crate) fn patch(definition: &Definition, object: &Value, patch: &Value) -> Result<Value, Status> {
+    let Some(patch) = patch.as_object() else {
+        return Err(Status::bad_request("a strategic merge patch has to be an object"));
+    };
+    let object = object.as_object().cloned().unwrap_or_default();
+    merge_map(definition, &mut Vec::new(), object, patch).map(Value::Object)
+}
+
+fn merge_map(
+    definition: &Definition,
+    path: &mut Vec<String>,
+    mut object: Map<String, Value>,
+    patch: &Map<String, Value>,
+) -> Result<Map<String, Value>, Status> {
+    match patch.get(PATCH).and_then(Value::as_str) {
+        Some("replace") => return Ok(without_directives(patch)),
+        Some("delete") => return Ok(Map::new()),
+        Some("merge") | None => {}
+        Some(other) => return Err(Status::bad_request(format!("unknown {PATCH} directive {other:?}"))),
+    }
+    if let Some(keep) = patch.get(RETAIN_KEYS).and_then(Value::as_array) {
+        object.retain(|key, _| keep.iter().any(|kept| kept == key));
+    }
+    for (key, value) in patch {
+        if let Some(field) = key.strip_prefix(DELETE_PRIMITIVES) {
+            let removed = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            if let Some(list) = object.get_mut(field).and_then(Value::as_array_mut) {
+                list.retain(|element| !removed.contains(element));
+            }
+        }
+    }
+    for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
+        path.push(key.clone());
+        merge_field(definition, path, &mut object, key, value)?;
+        path.pop();
+    }
+    for (key, order) in patch {
+        if let (Some(field), Some(order)) = (key.strip_prefix(ELEMENT_ORDER), order.as_array()) {
+            path.push(field.to_owned());
+            if let Some(list) = object.get_mut(field).and_then(Value::as_array_mut) {
+                reorder(&strategic_list_type(definition, path), list, order);
+            }
+            path.pop();
+        }
+    }
+    Ok(object)
+}
+
+fn merge_field(
+    definition: &Definition,
+    path: &mut Vec<String>,
+    object: &mut Map<String, Value>,
+    key: &str,
+    value: &Value,
+) -> Result<(), Status> {
+    let merged = match value {
+        Value::Null => {
+            object.remove(key);
+            return Ok(());
+        }
+        Value::Object(patch) => {
+            if patch.get(PATCH).is_some_and(|directive| directive == "delete") {
+                object.remove(key);
+                return Ok(());
+            }
+            let current = object.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
+            Value::Object(merge_map(definition, path, current, patch)?)
+        }
+        Value::Array(patch) => {
+            let current = object.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+            Value::Array(merge_list(definition, path, current, patch)?)
+        }
+        other => other.clone(),
+    };
+    object.insert(key.to_owned(), merged);
+    Ok(())
+}
+
+fn merge_list(
+    definition: &Definition,
+    path: &mut Vec<String>,
+    mut list: Vec<Value>,
+    patch: &[Value],
+) -> Result<Vec<Value>, Status> {
+    let is_replace = |element: &Value| element.get(PATCH).is_some_and(|directive| directive == "replace");
+    if patch.iter().any(|element| is_replace(element) && element.as_object().is_some_and(|map| map.len() == 1)) {
+        return Ok(patch.iter().filter(|element| !is_replace(element)).cloned().collect());
+    }
+    match strategic_list_type(definition, path) {
+        ListType::Atomic => Ok(patch.iter().map(strip).collect()),
+        ListType::Set => {
+            for value in patch {
+                if !list.contains(value) {
+                    list.push(value.clone());
+                }
+            }
+            Ok(list)
+        }
+        ListType::Map(keys) => {
+            for element in patch {
+                let Some(fields) = element.as_object() else {
+                    return Err(Status::bad_request(format!("an element of {} has to be an object", path.join("."))));
+                };
+                if let Some(missing) = keys.iter().find(|key| !fields.contains_key(*key)) {
+                    let text = format!("map: {element} does not contain declared merge key: {missing}");
+                    return Err(Status::bad_request(text));
+                }
+                let position = position_by_keys(&list, &keys, element);
+                match (position, fields.get(PATCH).and_then(Value::as_str)) {
+                    (Some(index), Some("delete")) => {
+                        list.remove(index);
+                    }
+                    (None, Some("delete")) => {}
+                    (Some(index), _) => {
+                        let current = list[index].as_object().cloned().unwrap_or_default();
+                        list[index] = Value::Object(merge_map(definition, path, current, fields)?);
+                    }
+                    (None, _) => list.push(Value::Object(merge_map(definition, path, Map::new(), fields)?)),
+                }
+            }
+            Ok(list)
+        }
+    }
+}
+
+/// Puts the listed elements in the given order, and the others behind the element that they followed.
+fn reorder(list_type: &ListType, list: &mut [Value], order: &[Value]) {
+    let rank = |element: &Value| {
+        order.iter().position(|wanted| match list_type {
+            ListType::Map(keys) => keys.iter().all(|key| element.get(key) == wanted.get(key)),
+            _ => element == wanted,
+        })
+    };
+    let mut last = 0;
+    let mut ranks = Vec::with_capacity(list.len());
+    for element in list.iter() {
+        last = rank(element).unwrap_or(last);
+        ranks.push(last);
+    }
+    let mut indexed: Vec<(usize, Value)> = ranks.into_iter().zip(list.iter().cloned()).collect();
+    indexed.sort_by_key(|(rank, _)| *rank);
+    for (slot, (_, element)) in list.iter_mut().zip(indexed) {
+        *slot = element;
+    }
+}
+
+fn without_directives(map: &Map<String, Value>) -> Map<String, Value> {
+    map.iter().filter(|(key, _)| !key.starts_with('$')).map(|(key, value)| (key.clone(), strip(value))).collect()
+}
+
+fn strip(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(without_directives(map)),
+        Value::Array(list) => Value::Array(list.iter().map(strip).collect()),
+        other => other.clone(),
+    }
+}

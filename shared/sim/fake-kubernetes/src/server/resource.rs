@@ -1,0 +1,290 @@
+//! Which resources there are: the built-in ones as constants, and how each behaves.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+/// A resource: what is named by group, version and plural in a URL.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Resource {
+    /// API group; empty for the core group.
+    pub group: Cow<'static, str>,
+    /// API version, for example `v1`.
+    pub version: Cow<'static, str>,
+    /// Plural name, as in URLs.
+    pub plural: Cow<'static, str>,
+    /// Kind of the objects.
+    pub kind: Cow<'static, str>,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+}
+
+impl Resource {
+    /// A resource whose names are known when the program is compiled.
+    pub const fn new(
+        group: &'static str,
+        version: &'static str,
+        plural: &'static str,
+        kind: &'static str,
+        namespaced: bool,
+    ) -> Self {
+        Self {
+            group: Cow::Borrowed(group),
+            version: Cow::Borrowed(version),
+            plural: Cow::Borrowed(plural),
+            kind: Cow::Borrowed(kind),
+            namespaced,
+        }
+    }
+
+    /// A resource that is not built in, such as one from a CustomResourceDefinition.
+    pub fn custom(group: &str, version: &str, plural: &str, kind: &str, namespaced: bool) -> Self {
+        Self {
+            group: Cow::Owned(group.to_owned()),
+            version: Cow::Owned(version.to_owned()),
+            plural: Cow::Owned(plural.to_owned()),
+            kind: Cow::Owned(kind.to_owned()),
+            namespaced,
+        }
+    }
+
+    /// `group/version`, or `version` alone in the core group: the `apiVersion` of the objects.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// `plural.group`, or the plural alone in the core group: how errors name the resource.
+    pub fn qualified_plural(&self) -> String {
+        if self.group.is_empty() { self.plural.to_string() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    pub(crate) fn storage_key(&self) -> StorageKey {
+        // Events are served in two groups and stored once.
+        let group = if self.group == "events.k8s.io" { Cow::Borrowed("") } else { self.group.clone() };
+        StorageKey { group, plural: self.plural.clone() }
+    }
+}
+
+/// Where the objects of a resource are kept: versions of one resource share their objects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct StorageKey {
+    pub(crate) group: Cow<'static, str>,
+    pub(crate) plural: Cow<'static, str>,
+}
+
+/// How a resource behaves, beyond its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    pub(crate) resource: Resource,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    /// Has a `status` subresource: other updates leave the status alone.
+    pub(crate) status: bool,
+    /// Has a `scale` subresource.
+    pub(crate) scale: Option<Scale>,
+    /// Counts `metadata.generation` when the specification changes.
+    pub(crate) generation: bool,
+    /// Set for resources from a CustomResourceDefinition.
+    pub(crate) custom: Option<std::sync::Arc<super::custom::CustomVersion>>,
+}
+
+/// Where the scale subresource finds its values, as JSON pointers.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    pub(crate) spec_replicas: String,
+    pub(crate) status_replicas: String,
+    /// A label selector, as an object or as text.
+    pub(crate) selector: Option<String>,
+}
+
+impl Definition {
+    /// The fields of an object that this kind does not have, as paths.
+    pub(crate) fn unknown_fields(&self, object: &Value) -> Vec<String> {
+        match &self.custom {
+            Some(custom) => super::schema::unknown_fields(custom, object),
+            None => super::protobuf::unknown_fields(&self.resource.api_version(), &self.resource.kind, object),
+        }
+    }
+
+    /// The subresources that have URLs of their own.
+    pub(crate) fn subresources(&self) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        if self.status {
+            all.push("status");
+        }
+        if self.scale.is_some() {
+            all.push("scale");
+        }
+        if self.resource == PODS {
+            all.extend(["binding", "eviction", "log", "exec", "attach", "portforward"]);
+        }
+        if self.resource == NAMESPACES {
+            all.push("finalize");
+        }
+        if self.resource == SERVICE_ACCOUNTS {
+            all.push("token");
+        }
+        all
+    }
+}
+
+macro_rules! resources {
+    ($($name:ident = $group:literal, $version:literal, $plural:literal, $kind:literal, $namespaced:literal;)*) => {
+        $(
+            #[doc = concat!("`", $plural, "` (kind ", $kind, ").")]
+            pub const $name: Resource = Resource::new($group, $version, $plural, $kind, $namespaced);
+        )*
+        const ALL: &[Resource] = &[$($name),*];
+    };
+}
+
+resources! {
+    PODS = "", "v1", "pods", "Pod", true;
+    NODES = "", "v1", "nodes", "Node", false;
+    NAMESPACES = "", "v1", "namespaces", "Namespace", false;
+    SERVICES = "", "v1", "services", "Service", true;
+    ENDPOINTS = "", "v1", "endpoints", "Endpoints", true;
+    CONFIG_MAPS = "", "v1", "configmaps", "ConfigMap", true;
+    SECRETS = "", "v1", "secrets", "Secret", true;
+    SERVICE_ACCOUNTS = "", "v1", "serviceaccounts", "ServiceAccount", true;
+    EVENTS = "", "v1", "events", "Event", true;
+    PERSISTENT_VOLUMES = "", "v1", "persistentvolumes", "PersistentVolume", false;
+    PERSISTENT_VOLUME_CLAIMS = "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true;
+    REPLICATION_CONTROLLERS = "", "v1", "replicationcontrollers", "ReplicationController", true;
+    POD_TEMPLATES = "", "v1", "podtemplates", "PodTemplate", true;
+    LIMIT_RANGES = "", "v1", "limitranges", "LimitRange", true;
+    RESOURCE_QUOTAS = "", "v1", "resourcequotas", "ResourceQuota", true;
+    DEPLOYMENTS = "apps", "v1", "deployments", "Deployment", true;
+    REPLICA_SETS = "apps", "v1", "replicasets", "ReplicaSet", true;
+    STATEFUL_SETS = "apps", "v1", "statefulsets", "StatefulSet", true;
+    DAEMON_SETS = "apps", "v1", "daemonsets", "DaemonSet", true;
+    CONTROLLER_REVISIONS = "apps", "v1", "controllerrevisions", "ControllerRevision", true;
+    JOBS = "batch", "v1", "jobs", "Job", true;
+    CRON_JOBS = "batch", "v1", "cronjobs", "CronJob", true;
+    POD_DISRUPTION_BUDGETS = "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", true;
+    STORAGE_CLASSES = "storage.k8s.io", "v1", "storageclasses", "StorageClass", false;
+    CSI_NODES = "storage.k8s.io", "v1", "csinodes", "CSINode", false;
+    CSI_DRIVERS = "storage.k8s.io", "v1", "csidrivers", "CSIDriver", false;
+    VOLUME_ATTACHMENTS = "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false;
+    PRIORITY_CLASSES = "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false;
+    LEASES = "coordination.k8s.io", "v1", "leases", "Lease", true;
+    ROLES = "rbac.authorization.k8s.io", "v1", "roles", "Role", true;
+    ROLE_BINDINGS = "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", true;
+    CLUSTER_ROLES = "rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", false;
+    CLUSTER_ROLE_BINDINGS = "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", false;
+    CUSTOM_RESOURCE_DEFINITIONS =
+        "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false;
+    VALIDATING_WEBHOOK_CONFIGURATIONS =
+        "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration",
+        false;
+    NEW_EVENTS = "events.k8s.io", "v1", "events", "Event", true;
+    ENDPOINT_SLICES = "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", true;
+}
+
+fn short_names(resource: &Resource) -> &'static [&'static str] {
+    match resource.plural.as_ref() {
+        "pods" => &["po"],
+        "nodes" => &["no"],
+        "namespaces" => &["ns"],
+        "services" => &["svc"],
+        "endpoints" => &["ep"],
+        "configmaps" => &["cm"],
+        "serviceaccounts" => &["sa"],
+        "events" => &["ev"],
+        "persistentvolumes" => &["pv"],
+        "persistentvolumeclaims" => &["pvc"],
+        "replicationcontrollers" => &["rc"],
+        "limitranges" => &["limits"],
+        "resourcequotas" => &["quota"],
+        "deployments" => &["deploy"],
+        "replicasets" => &["rs"],
+        "statefulsets" => &["sts"],
+        "daemonsets" => &["ds"],
+        "cronjobs" => &["cj"],
+        "poddisruptionbudgets" => &["pdb"],
+        "storageclasses" => &["sc"],
+        "priorityclasses" => &["pc"],
+        "customresourcedefinitions" => &["crd", "crds"],
+        _ => &[],
+    }
+}
+
+fn in_category_all(resource: &Resource) -> bool {
+    matches!(
+        resource.plural.as_ref(),
+        "pods"
+            | "services"
+            | "replicationcontrollers"
+            | "deployments"
+            | "replicasets"
+            | "statefulsets"
+            | "daemonsets"
+            | "jobs"
+            | "cronjobs"
+    )
+}
+
+fn has_status(resource: &Resource) -> bool {
+    in_category_all(resource)
+        || matches!(
+            resource.plural.as_ref(),
+            "nodes"
+                | "namespaces"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "resourcequotas"
+                | "poddisruptionbudgets"
+                | "volumeattachments"
+                | "customresourcedefinitions"
+        )
+}
+
+fn has_generation(resource: &Resource) -> bool {
+    matches!(
+        resource.plural.as_ref(),
+        "deployments"
+            | "replicasets"
+            | "statefulsets"
+            | "daemonsets"
+            | "replicationcontrollers"
+            | "jobs"
+            | "cronjobs"
+            | "poddisruptionbudgets"
+            | "customresourcedefinitions"
+            | "validatingwebhookconfigurations"
+            | "endpointslices"
+            | "podtemplates"
+    )
+}
+
+fn scale(resource: &Resource) -> Option<Scale> {
+    matches!(resource.plural.as_ref(), "deployments" | "replicasets" | "statefulsets" | "replicationcontrollers").then(
+        || Scale {
+            spec_replicas: "/spec/replicas".into(),
+            status_replicas: "/status/replicas".into(),
+            selector: Some("/spec/selector".into()),
+        },
+    )
+}
+
+/// The definitions of all built-in resources.
+pub(crate) fn built_in() -> Vec<Definition> {
+    ALL.iter()
+        .map(|resource| Definition {
+            resource: resource.clone(),
+            singular: resource.kind.to_lowercase(),
+            short_names: short_names(resource).iter().map(|name| (*name).to_owned()).collect(),
+            categories: if in_category_all(resource) { vec!["all".into()] } else { Vec::new() },
+            status: has_status(resource),
+            scale: scale(resource),
+            generation: has_generation(resource),
+            custom: None,
+        })
+        .collect()
+}
+
+/// Reads a text at a JSON pointer; empty when it is missing or no text.
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,97 @@
+//! Structural schemas of custom resources: defaults, pruning, validation and CEL rules, by the validator that the
+//! project's own definitions are checked with.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::schema::Schema;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::Value;
+
+use super::custom::CustomVersion;
+use super::resource::text;
+use super::status::FieldError;
+
+/// Validators that were made in this process, by definition and version. Each has dozens of rules and patterns to compile,
+/// and every new world has the same definitions.
+static COMPILED: Mutex<BTreeMap<(String, String), Arc<Schema>>> = Mutex::new(BTreeMap::new());
+/// How many validators are kept.
+const KEPT: usize = 64;
+
+/// The validator of one version of a definition.
+pub(crate) fn compile(crd: &Value, version: &str) -> Result<Arc<Schema>, FieldError> {
+    let key = (crd["spec"].to_string(), version.to_owned());
+    let known = COMPILED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    if let Some(schema) = known {
+        return Ok(schema);
+    }
+    let schema = compile_anew(crd, version)?;
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if compiled.len() >= KEPT {
+        compiled.clear();
+    }
+    compiled.insert(key, schema.clone());
+    Ok(schema)
+}
+
+fn compile_anew(crd: &Value, version: &str) -> Result<Arc<Schema>, FieldError> {
+    let invalid = |field: &str, problem: &str| FieldError::invalid(field, &Value::Null, problem);
+    let parsed: CustomResourceDefinition =
+        serde_json::from_value(crd.clone()).map_err(|error| invalid("spec", &error.to_string()))?;
+    Schema::from_crd(&parsed, version).map(Arc::new).map_err(|error| {
+        let field = format!("spec.versions[{version}].schema.openAPIV3Schema{}", error.path);
+        invalid(&field, &error.problem)
+    })
+}
+
+/// What keeps the schemas of a definition from being used.
+pub(crate) fn definition_errors(crd: &Value) -> Vec<FieldError> {
+    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+    let served = versions.into_iter().flatten().filter(|version| version["served"] != false);
+    served.filter_map(|version| compile(crd, text(version, "/name")).err()).collect()
+}
+
+/// Drops the fields that the schema does not know and fills in its defaults.
+pub(crate) fn default_and_prune(custom: &CustomVersion, object: &mut Value) {
+    custom.validator.prune(object);
+    custom.validator.default(object);
+}
+
+/// What the schema and its rules have against an object.
+pub(crate) fn validate(custom: &CustomVersion, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    custom
+        .validator
+        .validate(object, old)
+        .into_iter()
+        .map(|error| FieldError { field: error.path, reason: "FieldValueInvalid", message: error.message })
+        .collect()
+}
+
+/// The fields of an object that its schema does not know, as paths.
+pub(crate) fn unknown_fields(custom: &CustomVersion, object: &Value) -> Vec<String> {
+    let mut pruned = object.clone();
+    custom.validator.prune(&mut pruned);
+    let mut found = Vec::new();
+    removed(object, &pruned, "", &mut found);
+    found
+}
+
+fn removed(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            for (key, value) in before {
+                let here = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                match after.get(key) {
+                    Some(kept) => removed(value, kept, &here, found),
+                    None => found.push(here),
+                }
+            }
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            for (index, (value, kept)) in before.iter().zip(after).enumerate() {
+                removed(value, kept, &format!("{path}[{index}]"), found);
+            }
+        }
+        _ => {}
+    }
+}

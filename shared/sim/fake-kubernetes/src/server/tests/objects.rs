@@ -1,0 +1,221 @@
+use serde_json::{Value, json};
+
+use super::{World, deployment, pod, world};
+use crate::server::resource::{
+    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES, Resource,
+    SERVICES,
+};
+use crate::server::{CreateOptions, UpdateOptions};
+
+#[test]
+fn a_new_cluster_has_its_namespaces_classes_and_services() {
+    let world = world();
+    for name in ["default", "kube-system", "kube-node-lease", "kube-public"] {
+        assert_eq!(world.server.get(&NAMESPACES, "", name).unwrap()["status"]["phase"], "Active");
+    }
+    let class = world.server.get(&PRIORITY_CLASSES, "", "system-node-critical").unwrap();
+    assert_eq!(class["value"], 2_000_001_000);
+    assert_eq!(world.get(&SERVICES, "kubernetes")["spec"]["clusterIP"], "10.100.0.1");
+    let dns = world.server.get(&SERVICES, "kube-system", "kube-dns").unwrap();
+    assert_eq!(dns["spec"]["clusterIPs"], json!(["10.100.0.10"]));
+}
+
+#[test]
+fn the_same_calls_give_the_same_cluster() {
+    let run = || {
+        let world = world();
+        let mut object = pod("");
+        object["metadata"]["generateName"] = json!("web-");
+        world.create(&PODS, object).unwrap().as_ref().clone()
+    };
+    let first = run();
+    assert_eq!(first, run());
+    let name = first["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("web-") && name.len() == 9, "{name}");
+}
+
+#[test]
+fn a_pod_gets_its_defaults_and_priority() {
+    let world = world();
+    let mut object = pod("a");
+    object["spec"]["priorityClassName"] = json!("system-cluster-critical");
+    object["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "1", "memory": "1Gi"}});
+    let pod = world.create(&PODS, object).unwrap();
+    assert_eq!(pod["spec"]["priority"], 2_000_000_000);
+    assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 30);
+    assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"], json!({"cpu": "1", "memory": "1Gi"}));
+    assert_eq!(pod["status"], json!({"phase": "Pending", "qosClass": "Guaranteed"}));
+    assert_eq!(pod["spec"]["tolerations"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_is_wrong_with_an_object_is_said_field_by_field() {
+    let world = world();
+    let mut object = pod("Bad_Name");
+    object["spec"]["containers"] = json!([]);
+    let error = world.create(&PODS, object).unwrap_err();
+    assert_eq!((error.code, error.reason), (422, "Invalid"));
+    let fields: Vec<_> = error.causes.iter().filter_map(|cause| cause.field.as_deref()).collect();
+    assert_eq!(fields, ["metadata.name", "spec.containers"]);
+    assert!(error.message.starts_with("Pod \"Bad_Name\" is invalid: [metadata.name: Invalid value: \"Bad_Name\": a "));
+
+    let mut object = pod("a");
+    object["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1 core"}});
+    let error = world.create(&PODS, object).unwrap_err();
+    assert_eq!(error.causes[0].field.as_deref(), Some("spec.containers[0].resources.requests[cpu]"));
+
+    let mut object = pod("a");
+    object["metadata"]["namespace"] = json!("nowhere");
+    let error = world.create(&PODS, object).unwrap_err();
+    assert_eq!(error.message, "namespaces \"nowhere\" not found");
+
+    let mut object = pod("a");
+    object["kind"] = json!("Deployment");
+    assert_eq!(world.create(&PODS, object).unwrap_err().code, 400);
+}
+
+#[test]
+fn a_stale_update_conflicts_and_an_empty_one_changes_nothing() {
+    let world = world();
+    let mut second = world.create(&DEPLOYMENTS, deployment(1)).unwrap().as_ref().clone();
+    second["spec"]["replicas"] = json!(2);
+    let options = UpdateOptions::default();
+    let updated = world.server.update(&DEPLOYMENTS, second.clone(), &options).unwrap();
+    assert_eq!(updated["metadata"]["generation"], 2);
+    let error = world.server.update(&DEPLOYMENTS, second, &options).unwrap_err();
+    assert_eq!((error.code, error.reason), (409, "Conflict"));
+    let before = world.server.revision();
+    let same = world.server.update(&DEPLOYMENTS, updated.as_ref().clone(), &options).unwrap();
+    assert_eq!((same, world.server.revision()), (updated, before));
+}
+
+#[test]
+fn status_and_specification_are_written_apart() {
+    let world = world();
+    let mut object = world.create(&DEPLOYMENTS, deployment(1)).unwrap().as_ref().clone();
+    object["spec"]["replicas"] = json!(5);
+    object["status"] = json!({"replicas": 3});
+    let options = UpdateOptions::default();
+    let object = world.server.update_status(&DEPLOYMENTS, object, &options).unwrap();
+    assert_eq!((&object["spec"]["replicas"], &object["status"]["replicas"]), (&json!(1), &json!(3)));
+    assert_eq!(object["metadata"]["generation"], 1);
+    let mut object = object.as_ref().clone();
+    object["spec"]["replicas"] = json!(5);
+    object["status"] = json!({"replicas": 9});
+    let object = world.server.update(&DEPLOYMENTS, object, &options).unwrap();
+    assert_eq!((&object["spec"]["replicas"], &object["status"]["replicas"]), (&json!(5), &json!(3)));
+}
+
+#[test]
+fn a_node_keeps_the_status_it_registers_with_and_its_provider() {
+    let world = world();
+    let node = json!({"metadata": {"name": "n"}, "spec": {"providerID": "aws:///a/i-1"},
+        "status": {"capacity": {"cpu": "4"}}});
+    let mut node = world.create(&NODES, node).unwrap().as_ref().clone();
+    assert_eq!(node["status"]["capacity"]["cpu"], "4");
+    node["spec"]["providerID"] = json!("aws:///a/i-2");
+    assert_eq!(world.server.update(&NODES, node, &UpdateOptions::default()).unwrap_err().code, 422);
+}
+
+#[test]
+fn a_pod_is_bound_once_and_its_specification_is_fixed() {
+    let world = world();
+    world.create(&PODS, pod("a")).unwrap();
+    world.server.bind("default", "a", "n1").unwrap();
+    let bound = world.get(&PODS, "a");
+    assert_eq!(bound["spec"]["nodeName"], "n1");
+    assert_eq!(bound["status"]["conditions"][0]["type"], "PodScheduled");
+    let error = world.server.bind("default", "a", "n2").unwrap_err();
+    assert!(error.code == 409 && error.message.contains("already assigned to node \"n1\""), "{error}");
+    let mut changed = bound.as_ref().clone();
+    changed["spec"]["hostNetwork"] = json!(true);
+    assert_eq!(world.server.update(&PODS, changed, &UpdateOptions::default()).unwrap_err().code, 422);
+}
+
+#[test]
+fn a_dry_run_leaves_no_trace() {
+    let world = world();
+    let before = world.server.revision();
+    let options = CreateOptions { dry_run: true, ..CreateOptions::default() };
+    let shown = world.server.create(&PODS, pod("a"), &options).unwrap();
+    assert_eq!(shown["spec"]["restartPolicy"], "Always");
+    assert!(!world.exists(&PODS, "a"));
+    assert_eq!(world.server.revision(), before);
+}
+
+#[test]
+fn an_event_has_two_faces() {
+    let world = world();
+    let event = json!({"metadata": {"name": "e", "namespace": "default"}, "reason": "FailedScheduling",
+        "regarding": {"kind": "Pod", "name": "a", "namespace": "default"}, "note": "no nodes", "type": "Warning"});
+    let new = world.create(&NEW_EVENTS, event).unwrap();
+    assert_eq!((&new["apiVersion"], &new["note"]), (&json!("events.k8s.io/v1"), &json!("no nodes")));
+    let old = world.get(&EVENTS, "e");
+    assert_eq!((&old["apiVersion"], &old["message"]), (&json!("v1"), &json!("no nodes")));
+    assert_eq!(old["involvedObject"]["name"], "a");
+}
+
+fn definition() -> Value {
+    let spec = json!({"type": "object", "required": ["size"], "properties": {
+        "size": {"type": "integer", "minimum": 1},
+        "colour": {"type": "string", "default": "red"},
+        "parts": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+            "items": {"type": "object", "required": ["name"], "properties": {
+                "name": {"type": "string"}, "count": {"type": "integer"}}}},
+    }, "x-kubernetes-validations": [{"rule": "self.size < 100", "message": "too large"}]});
+    let status = json!({"type": "object", "properties": {"ready": {"type": "boolean"}}});
+    json!({
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}}}],
+        },
+    })
+}
+
+pub(super) fn with_things() -> (World, Resource) {
+    let world = world();
+    let crd = world.create(&CUSTOM_RESOURCE_DEFINITIONS, definition()).unwrap();
+    assert_eq!(crd["status"]["conditions"][1]["type"], "Established");
+    (world, Resource::custom("example.com", "v1", "things", "Thing", true))
+}
+
+#[test]
+fn a_custom_resource_is_defaulted_pruned_and_validated() {
+    let (world, things) = with_things();
+    let thing = |spec: Value| json!({"metadata": {"name": "t", "namespace": "default"}, "spec": spec});
+    let made = world.create(&things, thing(json!({"size": 1, "unknown": true}))).unwrap();
+    assert_eq!(made["spec"], json!({"size": 1, "colour": "red"}));
+    assert_eq!(made["metadata"]["generation"], 1);
+    let error = world.create(&things, thing(json!({"size": 0}))).unwrap_err();
+    assert!(error.code == 422 && error.message.contains("spec.size"), "{error}");
+    let error = world.create(&things, thing(json!({"size": 100}))).unwrap_err();
+    assert!(error.code == 422 && error.message.contains("too large"), "{error}");
+}
+
+#[test]
+fn a_definition_that_cannot_be_used_is_refused() {
+    let world = world();
+    let mut crd = definition();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
+        json!([{"rule": "self.size <"}]);
+    assert_eq!(world.create(&CUSTOM_RESOURCE_DEFINITIONS, crd).unwrap_err().code, 422);
+}
+
+#[test]
+fn the_objects_of_a_definition_go_with_it() {
+    let (world, things) = with_things();
+    let thing = json!({"metadata": {"name": "t", "namespace": "default", "finalizers": ["example.com/x"]},
+        "spec": {"size": 1}});
+    world.create(&things, thing).unwrap();
+    let crds = CUSTOM_RESOURCE_DEFINITIONS;
+    world.server.delete(&crds, "", "things.example.com", &crate::DeleteOptions::default()).unwrap();
+    let mut waiting = world.get(&things, "t").as_ref().clone();
+    assert!(waiting["metadata"]["deletionTimestamp"].is_string());
+    assert!(world.server.get(&crds, "", "things.example.com").is_ok());
+    waiting["metadata"]["finalizers"] = json!([]);
+    world.server.update(&things, waiting, &UpdateOptions::default()).unwrap();
+    assert!(world.server.get(&crds, "", "things.example.com").is_err());
+    assert!(world.server.get(&things, "default", "t").is_err());
+}

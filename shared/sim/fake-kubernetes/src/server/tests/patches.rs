@@ -1,0 +1,168 @@
+use serde_json::{Value, json};
+
+use super::objects::with_things;
+use super::{deployment, pod, world};
+use crate::server::resource::{DEPLOYMENTS, NODES, PODS, Resource};
+use crate::server::{PatchOptions, PatchType, Status};
+
+use super::World;
+
+fn patch(world: &World, resource: &Resource, name: &str, kind: PatchType, patch: &Value) -> Result<Value, Status> {
+    let options = PatchOptions::default();
+    let patched = world.server.patch(resource, "default", name, None, kind, patch, &options)?;
+    Ok(patched.as_ref().clone())
+}
+
+#[test]
+fn json_patch_tests_and_replaces() {
+    let world = world();
+    world.create(&DEPLOYMENTS, deployment(1)).unwrap();
+    let operations = json!([{"op": "test", "path": "/spec/replicas", "value": 1},
+        {"op": "replace", "path": "/spec/replicas", "value": 3}]);
+    let patched = patch(&world, &DEPLOYMENTS, "web", PatchType::Json, &operations).unwrap();
+    assert_eq!(patched["spec"]["replicas"], 3);
+    assert_eq!(patch(&world, &DEPLOYMENTS, "web", PatchType::Json, &operations).unwrap_err().code, 422);
+}
+
+#[test]
+fn merge_patch_removes_by_null_and_checks_the_version() {
+    let world = world();
+    let made = world.create(&PODS, pod("a")).unwrap();
+    let change = json!({"metadata": {"labels": {"app": null, "b": "c"}}});
+    let patched = patch(&world, &PODS, "a", PatchType::Merge, &change).unwrap();
+    assert_eq!(patched["metadata"]["labels"], json!({"b": "c"}));
+    let stale = json!({"metadata": {"resourceVersion": made["metadata"]["resourceVersion"], "labels": {"x": "y"}}});
+    assert_eq!(patch(&world, &PODS, "a", PatchType::Merge, &stale).unwrap_err().code, 409);
+}
+
+#[test]
+fn strategic_merge_knows_keyed_lists() {
+    let world = world();
+    world.create(&DEPLOYMENTS, deployment(1)).unwrap();
+    let containers = |patch: Value| json!({"spec": {"template": {"spec": {"containers": patch}}}});
+    let kind = PatchType::Strategic;
+    let added = containers(json!([{"name": "c", "image": "pause:4"}, {"name": "d", "image": "x:1"}]));
+    let patched = patch(&world, &DEPLOYMENTS, "web", kind, &added).unwrap();
+    let list = patched.pointer("/spec/template/spec/containers").unwrap().as_array().unwrap();
+    assert_eq!(list.len(), 2);
+    assert_eq!((&list[0]["name"], &list[0]["image"]), (&json!("c"), &json!("pause:4")));
+    let removed = containers(json!([{"name": "c", "$patch": "delete"}]));
+    let patched = patch(&world, &DEPLOYMENTS, "web", kind, &removed).unwrap();
+    let list = patched.pointer("/spec/template/spec/containers").unwrap().as_array().unwrap();
+    assert_eq!((list.len(), &list[0]["name"]), (1, &json!("d")));
+}
+
+#[test]
+fn strategic_merge_replaces_taints_and_merges_conditions() {
+    let world = world();
+    let node = json!({"metadata": {"name": "n"}, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "Disk", "status": "False"}]}});
+    world.create(&NODES, node).unwrap();
+    let taints = json!({"spec": {"taints": [{"key": "b", "effect": "NoExecute"}]}});
+    let patched = patch(&world, &NODES, "n", PatchType::Strategic, &taints).unwrap();
+    assert_eq!(patched["spec"]["taints"], taints["spec"]["taints"]);
+    let conditions = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let options = PatchOptions::default();
+    let (server, kind) = (&world.server, PatchType::Strategic);
+    let patched = server.patch(&NODES, "", "n", Some("status"), kind, &conditions, &options).unwrap();
+    let expected = json!([{"type": "Ready", "status": "True"}, {"type": "Disk", "status": "False"}]);
+    assert_eq!(patched["status"]["conditions"], expected);
+}
+
+#[test]
+fn strategic_merge_is_not_for_custom_resources() {
+    let (world, things) = with_things();
+    world.create(&things, json!({"metadata": {"name": "t"}, "spec": {"size": 1}})).unwrap();
+    assert_eq!(patch(&world, &things, "t", PatchType::Strategic, &json!({})).unwrap_err().code, 415);
+}
+
+#[test]
+fn scale_is_patched_as_a_scale() {
+    let world = world();
+    world.create(&DEPLOYMENTS, deployment(1)).unwrap();
+    let (options, change) = (PatchOptions::default(), json!({"spec": {"replicas": 7}}));
+    let kind = PatchType::Merge;
+    let scale = world.server.patch(&DEPLOYMENTS, "default", "web", Some("scale"), kind, &change, &options).unwrap();
+    assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(7)));
+    assert_eq!(scale["status"]["selector"], "app=web");
+    assert_eq!(world.get(&DEPLOYMENTS, "web")["spec"]["replicas"], 7);
+}
+
+fn apply(world: &World, manager: &str, force: bool, configuration: &Value) -> Result<Value, Status> {
+    let options = PatchOptions { field_manager: Some(manager.into()), force, dry_run: false };
+    let (server, kind) = (&world.server, PatchType::Apply);
+    let applied = server.patch(&DEPLOYMENTS, "default", "web", None, kind, configuration, &options)?;
+    Ok(applied.as_ref().clone())
+}
+
+#[test]
+fn apply_creates_and_applying_again_changes_nothing() {
+    let world = world();
+    let made = apply(&world, "me", false, &deployment(1)).unwrap();
+    assert_eq!(made["metadata"]["managedFields"][0]["operation"], "Apply");
+    world.advance(60);
+    assert_eq!(apply(&world, "me", false, &deployment(1)).unwrap(), made);
+}
+
+#[test]
+fn apply_removes_what_is_no_longer_applied_and_keeps_what_others_own() {
+    let world = world();
+    let mut configuration = deployment(1);
+    configuration["metadata"]["labels"] = json!({"mine": "1", "shared": "1"});
+    configuration["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}]);
+    apply(&world, "me", false, &configuration).unwrap();
+    let mut other = deployment(1);
+    other["metadata"]["labels"] = json!({"shared": "1", "theirs": "1"});
+    apply(&world, "other", false, &other).unwrap();
+    let mut less = configuration.clone();
+    less["metadata"]["labels"] = json!({});
+    less["spec"]["template"]["spec"]["containers"][0].as_object_mut().unwrap().remove("env");
+    let left = apply(&world, "me", false, &less).unwrap();
+    assert_eq!(left["metadata"]["labels"], json!({"shared": "1", "theirs": "1"}));
+    assert_eq!(left.pointer("/spec/template/spec/containers/0/env"), None);
+    assert_eq!(left.pointer("/spec/template/spec/containers/0/image"), Some(&json!("pause:3")));
+}
+
+#[test]
+fn apply_finds_conflicts_and_takes_over_by_force() {
+    let world = world();
+    apply(&world, "me", false, &deployment(1)).unwrap();
+    let options = PatchOptions { field_manager: Some("scaler".into()), ..PatchOptions::default() };
+    let change = json!({"spec": {"replicas": 9}});
+    let (server, kind) = (&world.server, PatchType::Merge);
+    server.patch(&DEPLOYMENTS, "default", "web", None, kind, &change, &options).unwrap();
+    let error = apply(&world, "me", false, &deployment(2)).unwrap_err();
+    assert_eq!(error.code, 409);
+    let expected = "Apply failed with 1 conflict: conflict with \"scaler\" using apps/v1: .spec.replicas";
+    assert_eq!(error.message, expected);
+    let forced = apply(&world, "me", true, &deployment(2)).unwrap();
+    assert_eq!(forced["spec"]["replicas"], 2);
+    // What one applies with the value it has is shared, and no conflict.
+    assert!(apply(&world, "third", false, &deployment(2)).is_ok());
+}
+
+#[test]
+fn apply_needs_a_manager() {
+    let world = world();
+    let options = PatchOptions::default();
+    let (server, kind) = (&world.server, PatchType::Apply);
+    let error = server.patch(&DEPLOYMENTS, "default", "web", None, kind, &deployment(1), &options).unwrap_err();
+    assert!(error.message.contains("fieldManager"), "{error}");
+}
+
+#[test]
+fn apply_merges_the_keyed_lists_of_a_custom_resource() {
+    let (world, things) = with_things();
+    let apply = |manager: &str, parts: Value| {
+        let options = PatchOptions { field_manager: Some(manager.into()), ..PatchOptions::default() };
+        let configuration = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"},
+            "spec": {"size": 1, "parts": parts}});
+        let kind = PatchType::Apply;
+        world.server.patch(&things, "default", "t", None, kind, &configuration, &options).unwrap()
+    };
+    apply("one", json!([{"name": "a", "count": 1}]));
+    let both = apply("two", json!([{"name": "b", "count": 2}]));
+    assert_eq!(both["spec"]["parts"], json!([{"name": "a", "count": 1}, {"name": "b", "count": 2}]));
+    let left = apply("one", json!([]));
+    assert_eq!(left["spec"]["parts"], json!([{"name": "b", "count": 2}]));
+}

@@ -1,0 +1,80 @@
+use super::{pod, world, world_with};
+use crate::server::resource::{NAMESPACES, NODES, PODS};
+use crate::server::{ChangeKind, LabelSelector, ListOptions};
+use serde_json::json;
+
+#[test]
+fn changes_are_seen_in_order_until_history_ends() {
+    let world = world_with(|options| options.history = 3);
+    let start = world.server.revision();
+    world.create(&PODS, pod("a")).unwrap();
+    world.create(&PODS, pod("b")).unwrap();
+    world.delete(&PODS, "a").unwrap();
+    let kinds = |since| {
+        let changes = world.server.watch_since(Some(&PODS), since).unwrap();
+        changes.iter().map(|change| (change.kind, change.name().to_owned())).collect::<Vec<_>>()
+    };
+    use ChangeKind::{Added, Deleted};
+    assert_eq!(kinds(start)[..2], [(Added, "a".to_owned()), (Added, "b".to_owned())]);
+    let last = kinds(start).last().cloned().unwrap();
+    assert_eq!(last, (Deleted, "a".to_owned()));
+    assert!(kinds(world.server.revision()).is_empty());
+    assert!(world.server.watch_since(Some(&NODES), start).is_ok_and(|changes| changes.is_empty()));
+    world.create(&PODS, pod("c")).unwrap();
+    assert_eq!(world.server.watch_since(Some(&PODS), start).unwrap_err().code, 410);
+}
+
+#[test]
+fn compaction_ends_history() {
+    let world = world();
+    let start = world.server.revision();
+    world.create(&PODS, pod("a")).unwrap();
+    world.server.compact();
+    assert_eq!(world.server.watch_since(None, start).unwrap_err().reason, "Expired");
+    assert!(world.server.watch_since(None, world.server.revision()).unwrap().is_empty());
+}
+
+#[test]
+fn lists_are_selected_by_labels_fields_and_namespace() {
+    let world = world();
+    world.create(&NAMESPACES, json!({"metadata": {"name": "other"}})).unwrap();
+    for (name, namespace, tier) in [("a", "default", "x"), ("b", "default", "y"), ("c", "other", "x")] {
+        let mut object = pod(name);
+        object["metadata"]["namespace"] = json!(namespace);
+        object["metadata"]["labels"]["tier"] = json!(tier);
+        world.create(&PODS, object).unwrap();
+    }
+    world.server.bind("default", "a", "n1").unwrap();
+    let names = |options: ListOptions| {
+        let list = world.server.list(&PODS, &options).unwrap();
+        list.items.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(ListOptions::default()), ["a", "b", "c"]);
+    assert_eq!(names(ListOptions::namespace("other")), ["c"]);
+    assert_eq!(names(ListOptions::labels("tier=x").unwrap()), ["a", "c"]);
+    assert_eq!(names(ListOptions::labels("tier notin (x),app").unwrap()), ["b"]);
+    let fields = |text: &str| ListOptions { fields: text.into(), ..ListOptions::default() };
+    assert_eq!(names(fields("spec.nodeName=n1")), ["a"]);
+    assert_eq!(names(fields("spec.nodeName=,status.phase!=Failed")), ["b", "c"]);
+    let error = world.server.list(&PODS, &fields("spec.unknown=1")).unwrap_err();
+    assert!(error.code == 400 && error.message.contains("field label not supported: spec.unknown"), "{error}");
+}
+
+#[test]
+fn selectors_follow_the_rules_of_kubernetes() {
+    let labels = json!({"a": "1", "n": "5", "empty": ""});
+    let matches = |text: &str| LabelSelector::parse(text).unwrap().matches_labels(&labels);
+    for text in ["", "a", "a=1", "a==1", "!b", "b!=1", "a in (1,2)", "b notin (x)", "n>4", "n<6", "empty="] {
+        assert!(matches(text), "{text}");
+    }
+    for text in ["b", "a=2", "!a", "a!=1", "a in (2)", "a notin (1)", "n>5", "b in (x)"] {
+        assert!(!matches(text), "{text}");
+    }
+    for text in ["a in 1", "a in (1", "=x", "a ? b", "n>x"] {
+        assert!(LabelSelector::parse(text).is_err(), "{text}");
+    }
+    let object = json!({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "DoesNotExist"}]});
+    assert!(LabelSelector::from_object(&object).unwrap().unwrap().matches_labels(&labels));
+    assert_eq!(LabelSelector::from_object(&json!(null)).unwrap(), None);
+    assert!(LabelSelector::from_object(&json!({"matchExpressions": [{"key": "a", "operator": "Eq"}]})).is_err());
+}

@@ -1,0 +1,393 @@
+//! The served API against the real `kubectl`, and over plain HTTP where kubectl hides what is on the wire.
+//! Where there is no kubectl its tests say so and pass.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::Timestamp;
+use nodeless_fake_kubernetes::resource::{EVENTS, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS};
+use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, UpdateOptions};
+use serde_json::{Value, json};
+
+/// A served cluster, and a folder for its kubeconfig that goes with it.
+struct Cluster {
+    server: ApiServer,
+    address: String,
+    folder: PathBuf,
+}
+
+static CLUSTERS: AtomicUsize = AtomicUsize::new(0);
+
+impl Cluster {
+    async fn start(history: usize) -> Self {
+        let mut options = Options::with_clock(Arc::new(Timestamp::now));
+        options.history = history;
+        let server = ApiServer::new(options).unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let router = server.router();
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let reviews = server.clone();
+        tokio::spawn(async move { reviews.run_reviews().await });
+        let number = CLUSTERS.fetch_add(1, Ordering::SeqCst);
+        let folder = std::env::temp_dir().join(format!("nodeless-kubectl-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "s",
+            "clusters": [{"name": "s", "cluster": {"server": address}}],
+            "users": [{"name": "s", "user": {"token": "any"}}],
+            "contexts": [{"name": "s", "context": {"cluster": "s", "user": "s"}}],
+        });
+        std::fs::write(folder.join("config"), kubeconfig.to_string()).unwrap();
+        Self { server, address, folder }
+    }
+
+    /// Runs kubectl, with an object on standard input where there is one: exit status, and all that it wrote.
+    async fn kubectl(&self, arguments: &str, input: Option<Value>) -> (bool, String) {
+        let mut command = Command::new("kubectl");
+        command.args(arguments.split_whitespace());
+        command.env("KUBECONFIG", self.folder.join("config")).env("HOME", &self.folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = tokio::task::spawn_blocking(move || {
+            use std::io::Write as _;
+            let mut child = command.spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            if let Some(input) = input {
+                stdin.write_all(input.to_string().as_bytes()).unwrap();
+            }
+            drop(stdin);
+            child.wait_with_output().unwrap()
+        });
+        let output = output.await.unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(text).unwrap())
+    }
+
+    async fn succeeds(&self, arguments: &str, input: Option<Value>, expected: &str) {
+        let (success, output) = self.kubectl(arguments, input).await;
+        assert!(success, "kubectl {arguments}: {output}");
+        assert!(output.contains(expected), "kubectl {arguments}: {output}");
+    }
+
+    async fn fails(&self, arguments: &str, input: Option<Value>, expected: &str) {
+        let (success, output) = self.kubectl(arguments, input).await;
+        assert!(!success && output.contains(expected), "kubectl {arguments}: {output}");
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn has_kubectl() -> bool {
+    let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|it| it.status.success());
+    if !found {
+        eprintln!("SKIPPED: there is no kubectl on the PATH");
+    }
+    found
+}
+
+fn deployment(replicas: i64) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "inflate"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "inflate"}}, "template": {
+            "metadata": {"labels": {"app": "inflate"}},
+            "spec": {"containers": [{"name": "c", "image": "pause:3", "resources": {"requests": {"cpu": 1}}}]},
+        }},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_discovers_applies_scales_and_deletes() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(10_000).await;
+    cluster.succeeds("api-resources", None, "poddisruptionbudgets").await;
+    cluster.succeeds("apply -f -", Some(deployment(1)), "deployment.apps/inflate created").await;
+    cluster.succeeds("apply -f -", Some(deployment(1)), "unchanged").await;
+    cluster.fails("diff -f -", Some(deployment(2)), "+  replicas: 2").await;
+    cluster.succeeds("apply -f -", Some(deployment(2)), "configured").await;
+    cluster.succeeds("apply --server-side -f -", Some(deployment(2)), "serverside-applied").await;
+    cluster.succeeds("scale deployment inflate --replicas=5", None, "scaled").await;
+    cluster.fails("apply --server-side -f -", Some(deployment(2)), "conflict").await;
+    cluster.succeeds("apply --server-side --force-conflicts -f -", Some(deployment(3)), "applied").await;
+    cluster.succeeds("get deployment inflate", None, "0/3").await;
+    cluster.succeeds("get deployment inflate -o jsonpath={.spec.replicas}", None, "3").await;
+    cluster.succeeds("label deployment inflate a=b", None, "labeled").await;
+    cluster.succeeds("annotate deployment inflate a=b", None, "annotated").await;
+    cluster.succeeds("set image deployment/inflate c=pause:4", None, "image updated").await;
+    cluster.succeeds("describe deployment inflate", None, "pause:4").await;
+    cluster.succeeds("get deployments -l a=b -o name", None, "deployment.apps/inflate").await;
+    cluster.succeeds("delete deployment inflate", None, "deleted").await;
+    cluster.succeeds("get all", None, "service/kubernetes").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_creates_what_newer_versions_send_as_protobuf() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(10_000).await;
+    cluster.succeeds("create deployment web --image=nginx:1 --replicas=0", None, "created").await;
+    cluster.succeeds("get deployment web", None, "0/0").await;
+    cluster.succeeds("create namespace t", None, "namespace/t created").await;
+    cluster.succeeds("-n t create configmap m --from-literal=a=b", None, "created").await;
+    cluster.succeeds("-n t get configmap m -o jsonpath={.data.a}", None, "b").await;
+    cluster.succeeds("create pdb p --selector=app=x --min-available=50%", None, "created").await;
+    cluster.succeeds("get pdb p", None, "50%").await;
+    cluster.succeeds("auth can-i create pods", None, "yes").await;
+    cluster.succeeds("delete namespace t", None, "deleted").await;
+    cluster.fails("get namespace t", None, "not found").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_is_told_what_is_wrong() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(10_000).await;
+    cluster.fails("get pod nobody", None, "pods \"nobody\" not found").await;
+    cluster.fails("get unicorns", None, "doesn't have a resource type").await;
+    cluster.fails("create deployment Upper --image=x", None, "RFC 1123").await;
+    let mut typo = deployment(1);
+    typo["spec"]["template"]["spec"]["containers"][0]["imagee"] = json!("x");
+    let expected = "unknown field \"spec.template.spec.containers[0].imagee\"";
+    cluster.fails("apply -f -", Some(typo), expected).await;
+    cluster.succeeds("run p --image=x", None, "created").await;
+    cluster.fails("logs p", None, "no logs").await;
+    cluster.fails("exec p -- ls", None, "not possible").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_cordons_taints_and_drains_within_the_budget() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(10_000).await;
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    cluster.succeeds("create -f -", Some(node), "node/n created").await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"app": "x"}},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]}});
+    cluster.succeeds("create -f -", Some(pod), "pod/p created").await;
+    cluster.succeeds("create pdb b --selector=app=x --min-available=1", None, "created").await;
+    let mut running = cluster.server.get(&PODS, "default", "p").unwrap().as_ref().clone();
+    running["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    cluster.server.update_status(&PODS, running, &UpdateOptions::default()).unwrap();
+    cluster.server.refresh_disruption_budgets().unwrap();
+
+    cluster.succeeds("wait --for=condition=Ready node/n --timeout=5s", None, "condition met").await;
+    cluster.succeeds("taint node n a=b:NoSchedule", None, "tainted").await;
+    cluster.succeeds("cordon n", None, "cordoned").await;
+    cluster.succeeds("get nodes", None, "Ready,SchedulingDisabled").await;
+    cluster.succeeds("describe node n", None, "a=b:NoSchedule").await;
+    let expected = "Cannot evict pod as it would violate the pod's disruption budget.";
+    cluster.fails("drain n --force --timeout=1s", None, expected).await;
+    cluster.succeeds("delete pdb b", None, "deleted").await;
+    // Nothing stops the container here, so the drain is not waited for.
+    cluster.fails("drain n --force --timeout=1s", None, "evicting pod default/p").await;
+    cluster.succeeds("get pod p", None, "Terminating").await;
+    cluster.succeeds("delete pod p --force --grace-period=0", None, "deleted").await;
+    cluster.succeeds("drain n", None, "drained").await;
+}
+
+/// A minimal client, to see what is on the wire.
+async fn request(address: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, String) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let host = address.trim_start_matches("http://");
+    let mut stream = tokio::net::TcpStream::connect(host).await.unwrap();
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let head = format!(
+        "{method} {path} HTTP/1.0\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+fn lines(body: &str) -> Vec<Value> {
+    body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn add_pods(cluster: &Cluster, names: &[&str]) {
+    for name in names {
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
+        cluster.server.create(&PODS, pod, &CreateOptions::default()).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_show_one_moment_until_it_is_forgotten() {
+    let cluster = Cluster::start(100).await;
+    add_pods(&cluster, &["a", "b", "c"]);
+    let get = async |path: String| {
+        let (code, body) = request(&cluster.address, "GET", &path, None).await;
+        (code, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    let (_, first) = get("/api/v1/namespaces/default/pods?limit=2".into()).await;
+    assert_eq!(first["items"].as_array().unwrap().len(), 2);
+    assert_eq!(first["metadata"]["remainingItemCount"], 1);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    add_pods(&cluster, &["d"]);
+    let next = format!("/api/v1/namespaces/default/pods?limit=2&continue={token}");
+    let (_, second) = get(next.clone()).await;
+    let names: Vec<_> = second["items"].as_array().unwrap().iter().map(|pod| &pod["metadata"]["name"]).collect();
+    assert_eq!(names, ["c"]);
+    assert_eq!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
+    cluster.server.compact();
+    let (code, gone) = get(next).await;
+    assert_eq!((code, &gone["reason"]), (410, &json!("Expired")));
+    let ahead = "/api/v1/pods?resourceVersion=999999&resourceVersionMatch=NotOlderThan";
+    assert_eq!(get(ahead.into()).await.0, 504);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_begin_end_and_expire_as_asked() {
+    let cluster = Cluster::start(100).await;
+    add_pods(&cluster, &["a"]);
+    let start = cluster.server.revision();
+    add_pods(&cluster, &["b"]);
+    let watch = async |query: &str| {
+        let path = format!("/api/v1/namespaces/default/pods?watch=true&timeoutSeconds=1&{query}");
+        let (code, body) = request(&cluster.address, "GET", &path, None).await;
+        assert_eq!(code, 200, "{body}");
+        lines(&body)
+    };
+    let events = watch(&format!("resourceVersion={start}")).await;
+    assert_eq!(events.len(), 1);
+    assert_eq!((&events[0]["type"], &events[0]["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("b")));
+
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let events = watch(query).await;
+    let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds[..3], ["ADDED", "ADDED", "BOOKMARK"]);
+    assert_eq!(events[2]["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+
+    cluster.server.compact();
+    let events = watch(&format!("resourceVersion={start}")).await;
+    assert_eq!((&events[0]["type"], &events[0]["object"]["code"]), (&json!("ERROR"), &json!(410)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_with_a_selector_sees_objects_come_and_go() {
+    let cluster = Cluster::start(100).await;
+    add_pods(&cluster, &["a"]);
+    let start = cluster.server.revision();
+    cluster.server.bind("default", "a", "n1").unwrap();
+    let path = |node: &str| {
+        format!("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion={start}&fieldSelector=spec.nodeName%3D{node}")
+    };
+    let (_, body) = request(&cluster.address, "GET", &path("n1"), None).await;
+    assert_eq!(lines(&body)[0]["type"], "ADDED");
+    let (_, body) = request(&cluster.address, "GET", &path(""), None).await;
+    assert_eq!(lines(&body)[0]["type"], "DELETED");
+}
+
+/// A webhook that remembers the reviews it got and answers them all alike.
+async fn webhook(allowed: bool) -> (String, tokio::sync::mpsc::UnboundedReceiver<Value>) {
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    let answer = move |axum::Json(review): axum::Json<Value>| {
+        let response = json!({"uid": review["request"]["uid"], "allowed": allowed, "status": {"message": "no"}});
+        sender.send(review).unwrap();
+        async move {
+            axum::Json(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "response": response}))
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let router = axum::Router::new().route("/hook", axum::routing::post(answer));
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (url, receiver)
+}
+
+/// The next review. Far more time than it needs, so that a lost one fails the test instead of hanging it.
+async fn next(reviews: &mut tokio::sync::mpsc::UnboundedReceiver<Value>) -> Value {
+    tokio::time::timeout(std::time::Duration::from_secs(60), reviews.recv()).await.unwrap().unwrap()
+}
+
+fn configure(cluster: &Cluster, url: &str, policy: &str) {
+    let configuration = json!({"metadata": {"name": "wake"}, "webhooks": [{
+        "name": "wake.example.com", "clientConfig": {"url": url}, "failurePolicy": policy, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "timeoutSeconds": 2,
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["events"],
+            "operations": ["CREATE", "UPDATE"]}],
+        "matchConditions": [{"name": "pods", "expression":
+            "object.reason == 'FailedScheduling' && object.involvedObject.kind == 'Pod'"}],
+    }]});
+    cluster.server.create(&VALIDATING_WEBHOOK_CONFIGURATIONS, configuration, &CreateOptions::default()).unwrap();
+}
+
+fn event(name: &str, reason: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "default"}, "reason": reason, "type": "Warning",
+        "involvedObject": {"kind": "Pod", "name": "a", "namespace": "default"}})
+}
+
+const EVENTS_PATH: &str = "/api/v1/namespaces/default/events";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_learns_of_matching_events_however_they_are_written() {
+    let cluster = Cluster::start(100).await;
+    let (url, mut reviews) = webhook(true).await;
+    configure(&cluster, &url, "Ignore");
+    let create = |name: &str, reason: &str| {
+        cluster.server.create(&EVENTS, event(name, reason), &CreateOptions::default()).unwrap();
+    };
+    create("other", "Scheduled");
+    create("inside", "FailedScheduling");
+    let review = next(&mut reviews).await;
+    assert_eq!((&review["request"]["name"], &review["request"]["operation"]), (&json!("inside"), &json!("CREATE")));
+    let (code, _) = request(&cluster.address, "POST", EVENTS_PATH, Some(&event("wire", "FailedScheduling"))).await;
+    assert_eq!(code, 201);
+    let review = next(&mut reviews).await;
+    assert_eq!(review["request"]["object"]["metadata"]["name"], "wire");
+    assert_eq!(review["request"]["resource"]["resource"], "events");
+    // The same events over events.k8s.io match the rule for core/v1, and are shown in that form.
+    let new = json!({"metadata": {"name": "new", "namespace": "default"}, "reason": "FailedScheduling",
+        "regarding": {"kind": "Pod", "name": "a", "namespace": "default"}});
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events";
+    assert_eq!(request(&cluster.address, "POST", path, Some(&new)).await.0, 201);
+    let review = next(&mut reviews).await;
+    assert_eq!(review["request"]["object"]["involvedObject"]["name"], "a");
+    assert!(reviews.try_recv().is_err(), "a review too many");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_can_refuse_and_one_that_is_down_is_ignored_when_it_says_so() {
+    let cluster = Cluster::start(100).await;
+    let (url, _reviews) = webhook(false).await;
+    configure(&cluster, &url, "Ignore");
+    let (code, body) = request(&cluster.address, "POST", EVENTS_PATH, Some(&event("a", "FailedScheduling"))).await;
+    assert!(code == 403 && body.contains("denied the request: no"), "{code} {body}");
+    assert!(cluster.server.get(&EVENTS, "default", "a").is_err());
+    for (policy, expected) in [("Ignore", 201), ("Fail", 500)] {
+        let cluster = Cluster::start(100).await;
+        // Nothing listens on port 1.
+        configure(&cluster, "http://127.0.0.1:1/hook", policy);
+        let event = event("a", "FailedScheduling");
+        assert_eq!(request(&cluster.address, "POST", EVENTS_PATH, Some(&event)).await.0, expected, "{policy}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_can_be_required() {
+    let mut options = Options::with_clock(Arc::new(Timestamp::now));
+    options.token = Some("secret".into());
+    let server = ApiServer::new(options).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let router = server.router();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    assert_eq!(request(&address, "GET", "/api", None).await.0, 401);
+    let authorised = "/api HTTP/1.0\r\nauthorization: Bearer secret\r\nx-rest:";
+    assert_eq!(request(&address, "GET", authorised, None).await.0, 200);
+}

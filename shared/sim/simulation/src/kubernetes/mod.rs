@@ -1,9 +1,0 @@
-//! A Kubernetes control plane in memory: an API server that the real `kubectl` and any client library can use.
-
-pub mod controllers;
-pub mod server;
-
-pub use server::{
-    ApiServer, Change, ChangeKind, Clock, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType,
-    Preconditions, Propagation, Resource, Status, UpdateOptions, resource,
-};

@@ -1,0 +1,102 @@
+//! EC2 with faults.
+
+use super::FaultInjection;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_model::StringMap;
+use nodeless_model::instance::{Instance, InstanceFault, LaunchOutcome};
+use nodeless_ports::cloud::LaunchRequest;
+use nodeless_ports::{Cloud, PortError, Refusal};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The Cloud port with faults in its way.
+pub struct FaultyCloud {
+    inner: Arc<dyn Cloud>,
+    fault_injection: FaultInjection,
+    /// The last list of all instances, and when it was true.
+    last: Mutex<Option<(Timestamp, Vec<Instance>)>>,
+    /// What was last said of instances that were asked for by their ids, and when that was true.
+    known: Mutex<BTreeMap<String, (Timestamp, Instance)>>,
+}
+
+impl FaultyCloud {
+    /// This port, with these faults in its way.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Cloud>, fault_injection: FaultInjection) -> Self {
+        Self { inner, fault_injection, last: Mutex::default(), known: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Cloud for FaultyCloud {
+    async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
+        let subject = request.claim.name.clone();
+        let accepted = |outcome: &LaunchOutcome| !outcome.instances.is_empty();
+        self.fault_injection.write("cloud launch", subject, accepted, self.inner.launch(request)).await
+    }
+
+    async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
+        self.fault_injection.read("cloud dry run", self.inner.dry_run(request)).await
+    }
+
+    /// What EC2 says of an instance may be what it said before, even when that is gone by now.
+    async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
+        let fresh = self.fault_injection.read("cloud instances", self.inner.instances(ids)).await?;
+        let now = self.fault_injection.clock().time();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, (at, _)| self.fault_injection.recent(*at));
+        let mut answer = Vec::new();
+        for id in ids {
+            let old =
+                known.get(id).filter(|(at, _)| self.fault_injection.repeats(*at)).map(|(_, instance)| instance.clone());
+            if let Some(instance) = old {
+                answer.push(instance);
+            } else if let Some(instance) = fresh.iter().find(|instance| instance.id == *id) {
+                known.insert(id.clone(), (now, instance.clone()));
+                answer.push(instance.clone());
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, instances)) = last
+            && self.fault_injection.repeats(at)
+        {
+            return Ok(instances);
+        }
+        let instances = self.fault_injection.read("cloud all instances", self.inner.all_instances()).await?;
+        let read = (self.fault_injection.clock().time(), instances.clone());
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        Ok(instances)
+    }
+
+    /// Those that were launched lately may be missing, each by itself, as long as what is read may be stale.
+    async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
+        let mut instances =
+            self.fault_injection.read("cloud group instances", self.inner.group_instances(group)).await?;
+        instances.retain(|instance| !self.fault_injection.repeats(instance.launched));
+        Ok(instances)
+    }
+
+    async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
+        self.fault_injection.read("cloud instance faults", self.inner.instance_faults()).await
+    }
+
+    async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {
+        self.fault_injection.write("cloud terminate", ids.join(" "), |()| true, self.inner.terminate(ids)).await
+    }
+
+    async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
+        self.fault_injection.write("cloud tag", id.to_owned(), |()| true, self.inner.tag(id, tags)).await
+    }
+
+    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
+        let call = self.inner.delete_unused_launch_templates(since, most);
+        self.fault_injection
+            .write("cloud delete launch templates", String::new(), |names| !names.is_empty(), call)
+            .await
+    }
+}

@@ -1,0 +1,236 @@
+//! The cluster with faults.
+
+use super::FaultInjection;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod};
+use nodeless_ports::cluster::{
+    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment,
+};
+use nodeless_ports::{Cluster, PortError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The Cluster port with faults in its way.
+pub struct FaultyCluster {
+    inner: Arc<dyn Cluster>,
+    fault_injection: FaultInjection,
+    /// The last view, and when each part of it was true.
+    last: Mutex<Option<(Read, ClusterView)>>,
+}
+
+/// What is watched by itself, so that it may lag behind by itself. What is read because of pods goes with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Nodes,
+    Pods,
+    DaemonSets,
+    DisruptionBudgets,
+    NodePools,
+    NodeClasses,
+    NodeOverlays,
+    CapacityBuffers,
+    NodeClaims,
+}
+
+const PARTS: [Part; 9] = [
+    Part::Nodes,
+    Part::Pods,
+    Part::DaemonSets,
+    Part::DisruptionBudgets,
+    Part::NodePools,
+    Part::NodeClasses,
+    Part::NodeOverlays,
+    Part::CapacityBuffers,
+    Part::NodeClaims,
+];
+
+/// When each part was true, in the order of [`PARTS`].
+type Read = [Timestamp; PARTS.len()];
+
+impl Part {
+    /// Puts this part of another view in the place of that of a view.
+    fn put(self, from: ClusterView, into: &mut ClusterView) {
+        match self {
+            Self::Nodes => into.nodes = from.nodes,
+            Self::Pods => {
+                into.pods = from.pods;
+                into.volumes = from.volumes;
+                into.volume_drivers = from.volume_drivers;
+                into.volume_faults = from.volume_faults;
+                into.volume_limits = from.volume_limits;
+                into.namespaces = from.namespaces;
+            }
+            Self::DaemonSets => into.daemon_sets = from.daemon_sets,
+            Self::DisruptionBudgets => into.disruption_budgets = from.disruption_budgets,
+            Self::NodePools => {
+                into.node_pools = from.node_pools;
+                into.node_pool_statuses = from.node_pool_statuses;
+            }
+            Self::NodeClasses => into.node_classes = from.node_classes,
+            Self::NodeOverlays => into.node_overlays = from.node_overlays,
+            Self::CapacityBuffers => into.capacity_buffers = from.capacity_buffers,
+            Self::NodeClaims => into.node_claims = from.node_claims,
+        }
+    }
+}
+
+impl FaultyCluster {
+    /// This port, with these faults in its way.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Cluster>, fault_injection: FaultInjection) -> Self {
+        Self { inner, fault_injection, last: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Cluster for FaultyCluster {
+    /// Watches may lag, all of them or each by itself: so what the view has of a kind may be what it had before.
+    async fn view(&self) -> Result<ClusterView, PortError> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (read, view) = match last {
+            Some((read, view))
+                if read.iter().all(|at| self.fault_injection.recent(*at)) && self.fault_injection.repeats(read[0]) =>
+            {
+                (read, view)
+            }
+            last => {
+                let mut view = self.fault_injection.read("cluster view", self.inner.view()).await?;
+                let mut read = [self.fault_injection.clock().time(); PARTS.len()];
+                if let Some((before, old)) = last {
+                    for (index, part) in PARTS.iter().enumerate() {
+                        if self.fault_injection.repeats(before[index]) {
+                            part.put(old.clone(), &mut view);
+                            read[index] = before[index];
+                        }
+                    }
+                }
+                (read, view)
+            }
+        };
+        if self.fault_injection.rates().stale > 0.0 {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((read, view.clone()));
+        }
+        Ok(view)
+    }
+
+    async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
+        self.fault_injection.read("cluster settle", self.inner.settle(idle, max)).await
+    }
+
+    async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
+        self.fault_injection.read("cluster nodes of", self.inner.nodes_of(provider_id, name_hint)).await
+    }
+
+    async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
+        self.fault_injection.read("cluster our nodes", self.inner.our_nodes()).await
+    }
+
+    async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
+        self.fault_injection.read("cluster pods on", self.inner.pods_on(node)).await
+    }
+
+    async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
+        self.fault_injection.read("cluster volume attachments", self.inner.volume_attachments(node)).await
+    }
+
+    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
+        self.fault_injection.read("cluster node class", self.inner.node_class(name)).await
+    }
+
+    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
+        self.fault_injection.read("cluster node classes", self.inner.node_classes()).await
+    }
+
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
+        self.fault_injection.read("cluster node pool", self.inner.node_pool(name)).await
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        self.fault_injection.read("cluster mirrored claim", self.inner.mirrored_claim(name)).await
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
+        self.fault_injection.read("cluster node overlays", self.inner.node_overlays()).await
+    }
+
+    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+        self.fault_injection.read("cluster node pools", self.inner.node_pools()).await
+    }
+
+    async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
+        let call = self.inner.patch_node(name, uid, patch);
+        self.fault_injection.write("cluster patch node", name.to_owned(), |()| true, call).await
+    }
+
+    async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
+        let call = self.inner.delete_node(name, uid);
+        self.fault_injection.write("cluster delete node", name.to_owned(), |()| true, call).await
+    }
+
+    async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
+        let accepted = |answer: &Eviction| *answer == Eviction::Accepted;
+        self.fault_injection.write("cluster evict", key(pod), accepted, self.inner.evict(pod)).await
+    }
+
+    async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
+        let call = self.inner.delete_pod(pod, grace_seconds);
+        self.fault_injection.write("cluster delete pod", key(pod), |()| true, call).await
+    }
+
+    async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
+        let subject = format!("{} events", events.len());
+        self.fault_injection.write("cluster publish", subject, |()| true, self.inner.publish(events)).await
+    }
+
+    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+        self.fault_injection.read("cluster mirrored claims", self.inner.mirrored_claims()).await
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
+        let call = self.inner.mirror_claim(claim);
+        self.fault_injection.write("cluster mirror claim", claim.name.clone(), |_| true, call).await
+    }
+
+    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
+        let call = self.inner.remove_claim(name);
+        self.fault_injection.write("cluster remove claim", name.to_owned(), |()| true, call).await
+    }
+
+    async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
+        let call = self.inner.write_node_pool_status(name, status);
+        self.fault_injection.write("cluster node pool status", name.to_owned(), |()| true, call).await
+    }
+
+    async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError> {
+        let call = self.inner.write_node_overlay_status(name, status);
+        self.fault_injection.write("cluster node overlay status", name.to_owned(), |()| true, call).await
+    }
+
+    async fn write_capacity_buffer_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &CapacityBufferStatus,
+    ) -> Result<(), PortError> {
+        let call = self.inner.write_capacity_buffer_status(namespace, name, status);
+        self.fault_injection
+            .write("cluster capacity buffer status", format!("{namespace}/{name}"), |()| true, call)
+            .await
+    }
+
+    async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
+        let call = self.inner.write_node_class_status(name, status);
+        self.fault_injection.write("cluster node class status", name.to_owned(), |()| true, call).await
+    }
+
+    async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
+        let call = self.inner.release_node_class(name);
+        self.fault_injection.write("cluster release node class", name.to_owned(), |()| true, call).await
+    }
+}
+
+fn key(pod: &PodRef) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}

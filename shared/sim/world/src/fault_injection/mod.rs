@@ -1,0 +1,358 @@
+//! What goes wrong between a function and the services that it calls, by chance or at one chosen point.
+//!
+//! Each port gets a wrapper that lets [`FaultInjection`] decide about every call: it may be slow, fail before or after it had its
+//! effect, meet a newer version, or be the last thing that its process does. A process that ends is a future that is never
+//! polled again: the wrapper marks the present invocation as ended and waits for ever, and whoever polls invocations (see
+//! [`FaultInjection::enter`]) drops it. What the process had in memory is gone, what it wrote stays.
+//!
+//! Everything is drawn from one seed in the order of the calls, so a run repeats itself exactly.
+
+mod claims;
+mod cloud;
+mod cluster;
+mod queue;
+
+pub use claims::{FaultyCatalogSource, FaultyClaims, FaultyZonalShifts};
+pub use cloud::FaultyCloud;
+pub use cluster::FaultyCluster;
+pub use queue::{Fate, FaultyQueue};
+
+use crate::random::Random;
+use crate::world::WorldClock;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_ports::{Clock, ErrorKind, PortError};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How likely each fault is for one call, or for one message. All are 0 by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// The process ends right before a write.
+    pub killed_before: f64,
+    /// The process ends right after a write, before anything else.
+    pub killed_after: f64,
+    /// A call fails and had no effect.
+    pub failed: f64,
+    /// A call is throttled and had no effect.
+    pub throttled: f64,
+    /// A write has its effect, but its answer is lost.
+    pub answer_lost: f64,
+    /// A conditional write of the claims table is refused, as when a transaction met another one.
+    pub refused: f64,
+    /// A call takes up to [`Self::slowest`], so that other operations come in between.
+    pub slow: f64,
+    /// The longest that a slow call takes.
+    pub slowest: Duration,
+    /// A view of the cluster, what it has of one kind, a list of instances, or what EC2 says of one of them, is what was read
+    /// before.
+    pub stale: f64,
+    /// The greatest age of what is read stale.
+    pub stalest: Duration,
+    /// A message is lost.
+    pub lost: f64,
+    /// A message is late, by up to [`Self::latest`].
+    pub late: f64,
+    /// The most by which a message is late.
+    pub latest: Duration,
+    /// A message comes twice.
+    pub doubled: f64,
+}
+
+/// Something that a function did to the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// When.
+    pub at: Timestamp,
+    /// The port and what was called, such as `cluster evict`.
+    pub operation: &'static str,
+    /// About what: the name of a claim, a node, a pod, or an instance's id.
+    pub subject: String,
+    /// Whether it did anything; an eviction that a budget blocked did not.
+    pub accepted: bool,
+}
+
+/// Called right before and right after each effect, with nothing in between.
+pub trait Observer: Send + Sync {
+    /// An operation is about to be carried out. It may have no effect.
+    fn before(&self, _operation: &'static str, _subject: &str) {}
+
+    /// An operation had this effect.
+    fn after(&self, effect: &Effect);
+}
+
+/// Decides what goes wrong. Clones share one state.
+#[derive(Clone)]
+pub struct FaultInjection {
+    clock: WorldClock,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    random: Random,
+    rates: Rates,
+    /// Calls to ports whose operation begins so fail until this time.
+    outages: Vec<(String, Timestamp, ErrorKind)>,
+    writes: u64,
+    /// The process ends at the write of this number: before it, or right after.
+    death: Option<(u64, bool)>,
+    current: Option<Invocation>,
+    observer: Option<Arc<dyn Observer>>,
+    faults: u64,
+    killed: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Invocation {
+    dead: bool,
+}
+
+/// What is to happen to a call before it is made.
+enum Before {
+    Go,
+    Wait(Duration),
+    Fail(ErrorKind, &'static str),
+    Die,
+}
+
+/// What is to happen to a call after it was made.
+enum After {
+    Return,
+    LoseAnswer,
+    Die,
+}
+
+impl std::fmt::Debug for FaultInjection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.lock();
+        formatter
+            .debug_struct("FaultInjection")
+            .field("rates", &state.rates)
+            .field("writes", &state.writes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FaultInjection {
+    /// Faults at these rates, drawn from a seed.
+    #[must_use]
+    pub fn new(clock: WorldClock, seed: u64, rates: Rates) -> Self {
+        let state = State {
+            random: Random::of(seed, "fault_injection"),
+            rates,
+            outages: Vec::new(),
+            writes: 0,
+            death: None,
+            current: None,
+            observer: None,
+            faults: 0,
+            killed: 0,
+        };
+        Self { clock, state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn clock(&self) -> &WorldClock {
+        &self.clock
+    }
+
+    /// The rates now.
+    #[must_use]
+    pub fn rates(&self) -> Rates {
+        self.lock().rates
+    }
+
+    /// Other rates from now on.
+    pub fn set_rates(&self, rates: Rates) {
+        self.lock().rates = rates;
+    }
+
+    /// Calls whose operation begins so, such as `cluster` or `cloud launch`, fail until a time.
+    pub fn break_down(&self, operations: &str, until: Timestamp, kind: ErrorKind) {
+        self.lock().outages.push((operations.to_owned(), until, kind));
+    }
+
+    /// Ends all outages.
+    pub fn end_outages(&self) {
+        self.lock().outages.clear();
+    }
+
+    /// The process ends at the write with this number, counted from 0: before it, or right after.
+    pub fn die_at(&self, write: u64, done: bool) {
+        self.lock().death = Some((write, done));
+    }
+
+    /// Sets who is called about effects.
+    pub fn set_observer(&self, observer: Arc<dyn Observer>) {
+        self.lock().observer = Some(observer);
+    }
+
+    /// How many writes were begun.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.lock().writes
+    }
+
+    /// How many calls and messages got a fault, and how many processes were killed.
+    #[must_use]
+    pub fn injected(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.faults, state.killed)
+    }
+
+    /// To be called before an invocation is polled.
+    pub fn enter(&self) {
+        self.lock().current = Some(Invocation { dead: false });
+    }
+
+    /// To be called after an invocation was polled: whether its process ended.
+    #[must_use]
+    pub fn leave(&self) -> bool {
+        self.lock().current.take().is_some_and(|invocation| invocation.dead)
+    }
+
+    /// One draw for a purpose outside calls, such as the fate of an event.
+    pub fn draw<T>(&self, draw: impl FnOnce(&mut Random, &Rates) -> T) -> T {
+        let state = &mut *self.lock();
+        draw(&mut state.random, &state.rates)
+    }
+
+    fn before(&self, operation: &'static str, write: bool) -> Before {
+        let now = self.clock.time();
+        let mut state = self.lock();
+        state.outages.retain(|(_, until, _)| *until > now);
+        if let Some((_, _, kind)) = state.outages.iter().find(|(prefix, _, _)| operation.starts_with(prefix.as_str())) {
+            return Before::Fail(*kind, "the service is out of order");
+        }
+        let number = state.writes;
+        if write {
+            state.writes += 1;
+            if state.death == Some((number, false)) {
+                return Before::Die;
+            }
+        }
+        let Rates { killed_before, failed, throttled, refused, slow, slowest, .. } = state.rates;
+        if write && state.random.happens(killed_before) {
+            return Before::Die;
+        }
+        let conditional = operation.starts_with("claims ")
+            && ["create", "update", "delete", "put command", "delete command", "put launch group"]
+                .iter()
+                .any(|it| operation.ends_with(it));
+        let fault = if state.random.happens(failed) {
+            Some((ErrorKind::Unavailable, "nobody answered"))
+        } else if state.random.happens(throttled) {
+            Some((ErrorKind::Throttled, "too many calls"))
+        } else if conditional && state.random.happens(refused) {
+            Some((ErrorKind::Conflict, "another transaction was first"))
+        } else {
+            None
+        };
+        if let Some((kind, why)) = fault {
+            state.faults += 1;
+            return Before::Fail(kind, why);
+        }
+        if state.random.happens(slow) {
+            let most = u64::try_from(slowest.as_millis()).unwrap_or(u64::MAX);
+            return Before::Wait(Duration::from_millis(1 + state.random.below(most)));
+        }
+        Before::Go
+    }
+
+    fn after(&self, write: Option<u64>) -> After {
+        let Some(number) = write else { return After::Return };
+        let mut state = self.lock();
+        let Rates { killed_after, answer_lost, .. } = state.rates;
+        if state.death == Some((number, true)) || state.random.happens(killed_after) {
+            return After::Die;
+        }
+        if state.random.happens(answer_lost) {
+            state.faults += 1;
+            return After::LoseAnswer;
+        }
+        After::Return
+    }
+
+    /// Ends the present invocation: nothing after this is ever reached.
+    async fn die<T>(&self) -> T {
+        {
+            let mut state = self.lock();
+            state.killed += 1;
+            state.death = None;
+            if let Some(invocation) = &mut state.current {
+                invocation.dead = true;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// A call that only reads.
+    pub(crate) async fn read<T>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T, PortError>> + Send,
+    ) -> Result<T, PortError> {
+        match self.before(operation, false) {
+            Before::Go => {}
+            Before::Wait(time) => self.clock.sleep(time).await,
+            Before::Fail(kind, why) => return Err(PortError::new(kind, operation, why)),
+            Before::Die => return self.die().await,
+        }
+        call.await
+    }
+
+    /// A call that has an effect.
+    pub(crate) async fn write<T>(
+        &self,
+        operation: &'static str,
+        subject: String,
+        accepted: fn(&T) -> bool,
+        call: impl Future<Output = Result<T, PortError>> + Send,
+    ) -> Result<T, PortError> {
+        let number = self.lock().writes;
+        match self.before(operation, true) {
+            Before::Go => {}
+            Before::Wait(time) => self.clock.sleep(time).await,
+            Before::Fail(kind, why) => return Err(PortError::new(kind, operation, why)),
+            Before::Die => return self.die().await,
+        }
+        let observer = self.lock().observer.clone();
+        if let Some(observer) = &observer {
+            observer.before(operation, &subject);
+        }
+        let result = call.await;
+        if let (Ok(done), Some(observer)) = (&result, observer) {
+            let effect = Effect { at: self.clock.time(), operation, subject, accepted: accepted(done) };
+            observer.after(&effect);
+        }
+        match self.after(Some(number)) {
+            After::Return => result,
+            After::LoseAnswer => {
+                Err(PortError::new(ErrorKind::Unavailable, operation, "the connection broke before the answer came"))
+            }
+            After::Die => self.die().await,
+        }
+    }
+
+    /// Whether something that was read at a time is to be given once more instead of what is true now.
+    pub(crate) fn repeats(&self, read: Timestamp) -> bool {
+        let recent = self.recent(read);
+        let mut state = self.lock();
+        let stale = state.rates.stale;
+        recent && state.random.happens(stale)
+    }
+
+    /// Whether something that was read at a time may still be given.
+    pub(crate) fn recent(&self, read: Timestamp) -> bool {
+        let age = self.clock.time().duration_since(read);
+        SignedDuration::try_from(self.lock().rates.stalest).is_ok_and(|most| age <= most)
+    }
+}
+
+#[cfg(test)]
+mod tests;

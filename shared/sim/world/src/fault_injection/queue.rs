@@ -1,0 +1,116 @@
+//! Queues that lose, delay and double messages.
+
+use super::FaultInjection;
+use crate::random::Random;
+use async_trait::async_trait;
+use nodeless_ports::queue::{NodeClassGeneration, WakeSource};
+use nodeless_ports::{PortError, Queue};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The Queue port with faults in its way.
+#[derive(Clone)]
+pub struct FaultyQueue {
+    /// The port itself.
+    pub inner: Arc<dyn Queue>,
+    /// What goes wrong.
+    pub fault_injection: FaultInjection,
+}
+
+/// What becomes of a message: how late each of its copies comes. Usually there is one, at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fate(pub Vec<Duration>);
+
+impl Default for Fate {
+    /// It comes once and at once.
+    fn default() -> Self {
+        Self(vec![Duration::ZERO])
+    }
+}
+
+impl FaultInjection {
+    /// Decides what becomes of a message.
+    #[must_use]
+    pub fn fate(&self) -> Fate {
+        let mut state = self.lock();
+        let rates = state.rates;
+        let latest = u64::try_from(rates.latest.as_millis()).unwrap_or(u64::MAX);
+        if state.random.happens(rates.lost) {
+            state.faults += 1;
+            return Fate(Vec::new());
+        }
+        let delay = |random: &mut Random| {
+            if random.happens(rates.late) { Duration::from_millis(random.below(latest)) } else { Duration::ZERO }
+        };
+        let mut copies = vec![delay(&mut state.random)];
+        if state.random.happens(rates.doubled) {
+            copies.push(Duration::from_millis(state.random.below(latest)));
+        }
+        if copies != [Duration::ZERO] {
+            state.faults += 1;
+        }
+        Fate(copies)
+    }
+}
+
+#[async_trait]
+impl Queue for FaultyQueue {
+    async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
+        let Fate(copies) = self.fault_injection.fate();
+        let send = async {
+            for delay in copies {
+                if delay.is_zero() {
+                    self.inner.wake_planner(source).await?;
+                } else {
+                    self.inner.wake_planner_after(delay).await?;
+                }
+            }
+            Ok(())
+        };
+        self.fault_injection.write("queue wake planner", format!("{source:?}"), |()| true, send).await
+    }
+
+    async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
+        let Fate(copies) = self.fault_injection.fate();
+        let send = async {
+            for late in copies {
+                self.inner.wake_planner_after(delay + late).await?;
+            }
+            Ok(())
+        };
+        self.fault_injection.write("queue wake planner later", String::new(), |()| true, send).await
+    }
+
+    async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError> {
+        let Fate(copies) = self.fault_injection.fate();
+        let send = async {
+            for late in copies {
+                self.inner.check_node_class(name, delay + late).await?;
+            }
+            Ok(())
+        };
+        self.fault_injection.write("queue check node class", name.to_owned(), |()| true, send).await
+    }
+
+    async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
+        let mut messages = Vec::new();
+        for (name, delay) in claims {
+            let Fate(copies) = self.fault_injection.fate();
+            messages.extend(copies.into_iter().map(|late| (name.clone(), *delay + late)));
+        }
+        let subject = claims.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
+        self.fault_injection.write("queue wake claims", subject, |()| true, self.inner.wake_claims(&messages)).await
+    }
+
+    async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError> {
+        // A late message is one that comes at the next plan.
+        let Fate(copies) = self.fault_injection.fate();
+        let send = async {
+            for _ in copies.iter().filter(|delay| delay.is_zero()) {
+                self.inner.resolve_node_classes(changed).await?;
+            }
+            Ok(())
+        };
+        self.fault_injection.write("queue resolve node classes", String::new(), |()| true, send).await
+    }
+}

@@ -1,0 +1,132 @@
+use super::{Effect, Fate, FaultInjection, FaultyClaims, FaultyCluster, FaultyQueue, Observer, Rates};
+use crate::memory::{Faults, MemoryClaims, MemoryQueue};
+use crate::ports::MemoryCluster;
+use crate::world::{World, WorldClock, WorldOptions};
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::{ApiServer, CreateOptions};
+use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
+use nodeless_ports::queue::WakeSource;
+use nodeless_ports::{Claims as _, Cluster as _, ErrorKind, Queue as _};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn clock() -> WorldClock {
+    WorldClock::new(Timestamp::UNIX_EPOCH)
+}
+
+fn claim(name: &str) -> NodeClaim {
+    NodeClaim {
+        name: name.into(),
+        uid: format!("uid-{name}"),
+        node_pool: "default".into(),
+        node_class: "default".into(),
+        created: Timestamp::UNIX_EPOCH,
+        version: 0,
+        spec: NodeClaimSpec::default(),
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+    }
+}
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Observer for Notes {
+    fn after(&self, effect: &Effect) {
+        self.0.lock().unwrap().push(format!("{} {} {}", effect.operation, effect.subject, effect.accepted));
+    }
+}
+
+#[test]
+fn a_process_ends_before_or_after_a_write_and_never_goes_on() {
+    for (done, left) in [(false, 0), (true, 1)] {
+        let fault_injection = FaultInjection::new(clock(), 0, Rates::default());
+        let table = MemoryClaims::new(Faults::default());
+        let claims = FaultyClaims { inner: Arc::new(table.clone()), fault_injection: fault_injection.clone() };
+        fault_injection.die_at(0, done);
+        fault_injection.enter();
+        let one = claim("a");
+        assert!(claims.create(&one, None).now_or_never().is_none());
+        assert!(fault_injection.leave(), "the process has ended");
+        assert_eq!(table.list().now_or_never().unwrap().unwrap().len(), left);
+        fault_injection.enter();
+        assert!(claims.create(&claim("b"), None).now_or_never().unwrap().is_ok(), "the next process lives");
+        assert!(!fault_injection.leave());
+        assert_eq!(fault_injection.writes(), 2);
+    }
+}
+
+#[test]
+fn faults_come_at_their_rates_and_effects_are_observed_even_if_the_answer_is_lost() {
+    let fault_injection = FaultInjection::new(clock(), 3, Rates { answer_lost: 1.0, ..Rates::default() });
+    let notes = Arc::new(Notes::default());
+    fault_injection.set_observer(notes.clone());
+    let table = MemoryClaims::new(Faults::default());
+    let claims = FaultyClaims { inner: Arc::new(table), fault_injection: fault_injection.clone() };
+    let lost = claims.create(&claim("a"), None).now_or_never().unwrap().unwrap_err();
+    assert_eq!(lost.kind, ErrorKind::Unavailable);
+    assert_eq!(*notes.0.lock().unwrap(), ["claims create a true"]);
+    fault_injection.set_rates(Rates { refused: 1.0, ..Rates::default() });
+    let refused = claims.create(&claim("b"), None).now_or_never().unwrap().unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Conflict);
+    fault_injection.set_rates(Rates::default());
+    fault_injection.break_down("claims", Timestamp::from_second(60).unwrap(), ErrorKind::Throttled);
+    assert_eq!(claims.list().now_or_never().unwrap().unwrap_err().kind, ErrorKind::Throttled);
+    fault_injection.clock().advance_to(Timestamp::from_second(60).unwrap());
+    assert_eq!(claims.list().now_or_never().unwrap().unwrap().len(), 1);
+}
+
+#[test]
+fn messages_are_lost_late_and_doubled() {
+    let clock = clock();
+    let fault_injection = FaultInjection::new(clock.clone(), 1, Rates { lost: 1.0, ..Rates::default() });
+    let inner = MemoryQueue::new(Arc::new(clock), Faults::default());
+    let queue = FaultyQueue { inner: Arc::new(inner.clone()), fault_injection: fault_injection.clone() };
+    queue.wake_planner(WakeSource::Webhook).now_or_never().unwrap().unwrap();
+    assert_eq!(inner.take_plan(), None);
+    fault_injection.set_rates(Rates { late: 1.0, doubled: 1.0, latest: Duration::from_mins(1), ..Rates::default() });
+    let Fate(copies) = fault_injection.fate();
+    assert_eq!(copies.len(), 2);
+    queue.wake_claims(&[("a".into(), Duration::from_secs(5))]).now_or_never().unwrap().unwrap();
+    assert!(inner.next_due().unwrap() > Timestamp::from_second(5).unwrap());
+}
+
+/// Each call of [`FaultyCluster::view`] comes after one node and one pod more.
+#[test]
+fn each_kind_of_a_view_may_lag_by_itself_and_none_for_longer_than_allowed() {
+    let world = World::new(WorldOptions::default()).unwrap();
+    let clock = world.clock().clone();
+    let fault_injection = FaultInjection::new(
+        clock.clone(),
+        5,
+        Rates { stale: 0.4, stalest: Duration::from_secs(10), ..Rates::default() },
+    );
+    let inner = Arc::new(MemoryCluster::new(world.api().clone(), clock.clone()));
+    let cluster = FaultyCluster::new(inner, fault_injection.clone());
+    let create = |api: &ApiServer, number: usize| {
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": format!("n{number}") } });
+        api.create(&NODES, node, &CreateOptions::default()).unwrap();
+        let containers = json!([{ "name": "main", "image": "registry.k8s.io/pause:3.9" }]);
+        let metadata = json!({ "name": format!("p{number}"), "namespace": "default" });
+        let pod =
+            json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": { "containers": containers } });
+        api.create(&PODS, pod, &CreateOptions::default()).unwrap();
+    };
+    let mut seen = BTreeSet::new();
+    for number in 1..=60 {
+        create(world.api(), number);
+        let view = cluster.view().now_or_never().unwrap().unwrap();
+        let (nodes, pods) = (number - view.nodes.len(), number - view.pods.len());
+        assert!(nodes.max(pods) <= 5, "a view of 2 s ago is at most five behind after 10 s");
+        seen.insert((nodes > 0, pods > 0));
+        clock.advance_to(clock.time() + Duration::from_secs(2));
+    }
+    assert_eq!(seen.len(), 4, "either, both and none: {seen:?}");
+    fault_injection.set_rates(Rates::default());
+    let view = cluster.view().now_or_never().unwrap().unwrap();
+    assert_eq!((view.nodes.len(), view.pods.len()), (60, 60));
+}

@@ -1,0 +1,62 @@
+//! The CatalogSource port on the simulated account.
+
+use super::cloud::{delete_template, failed};
+use super::{details, resolve};
+use async_trait::async_trait;
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
+use nodeless_catalog::Catalog;
+use nodeless_catalog::stored::NamedPlacementGroup;
+use nodeless_fake_aws::Ec2;
+use nodeless_fake_aws::requests::{Describe, Filter};
+use nodeless_launch::ClusterDetails;
+use nodeless_model::labels;
+use nodeless_ports::{CatalogSource, PortError};
+use std::sync::Arc;
+
+/// What there is to launch in a simulated world.
+#[derive(Clone, Debug)]
+pub struct MemoryCatalogSource {
+    ec2: Ec2,
+    catalog: Arc<Catalog>,
+    cluster: ClusterDetails,
+}
+
+impl MemoryCatalogSource {
+    /// This catalog, and this account for a cluster of this Kubernetes version, such as `1.33`.
+    pub fn new(ec2: Ec2, catalog: Arc<Catalog>, cluster: impl Into<String>, version: impl Into<String>) -> Self {
+        Self { ec2, catalog, cluster: details(cluster, version) }
+    }
+}
+
+#[async_trait]
+impl CatalogSource for MemoryCatalogSource {
+    async fn catalog(&self, _previous: Option<&Catalog>) -> Result<Catalog, PortError> {
+        let mut catalog = self.catalog.as_ref().clone();
+        let (account, now) = (self.ec2.account(), self.ec2.now());
+        let active = account.capacity_reservations.iter().filter(|reservation| reservation.state(now) == "active");
+        catalog.reservations = active.map(|reservation| (reservation.id.clone(), reservation.available)).collect();
+        let groups = account.placement_groups.iter().map(|group| NamedPlacementGroup {
+            id: group.id.clone(),
+            name: group.name.clone(),
+            strategy: group.strategy.clone(),
+        });
+        catalog.placement_groups = groups.collect();
+        Ok(catalog)
+    }
+
+    async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
+        Ok(resolve::status(&self.ec2.account(), node_class, &self.cluster, self.ec2.now()))
+    }
+
+    /// Deletes the class's launch templates. Instance profiles are not made here, so none is removed.
+    async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
+        let name = node_class.metadata.name.clone().unwrap_or_default();
+        let filters = vec![
+            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]),
+            Filter::new(&format!("tag:{}", labels::EC2_NODE_CLASS), [name.as_str()]),
+        ];
+        let found = self.ec2.describe_launch_templates(&Describe { filters, ..Describe::default() });
+        let (templates, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;
+        templates.iter().try_for_each(|template| delete_template(&self.ec2, &template.id))
+    }
+}

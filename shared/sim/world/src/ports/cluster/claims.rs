@@ -1,0 +1,77 @@
+//! The mirror: NodeClaim objects that show our records.
+
+use super::FIELD_MANAGER;
+use super::objects::{delete, failed, get, remove_finalizer, update, write_status};
+use crate::resources::{NODE_CLAIMS, NODE_POOLS};
+use nodeless_api::convert;
+use nodeless_fake_kubernetes::controllers::object::{is_deleting, uid};
+use nodeless_fake_kubernetes::{ApiServer, CreateOptions};
+use nodeless_model::{NodeClaim, labels};
+use nodeless_ports::{ErrorKind, PortError};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const OPERATION: &str = "Kubernetes mirror NodeClaim";
+
+/// The JSON of one of our own types.
+pub(super) fn as_value(operation: &str, object: &impl Serialize) -> Result<Value, PortError> {
+    serde_json::to_value(object).map_err(|error| PortError::new(ErrorKind::Invalid, operation, error.to_string()))
+}
+
+/// Makes the object equal to the record, and returns its uid.
+pub(super) fn mirror(api: &ApiServer, claim: &NodeClaim) -> Result<String, PortError> {
+    let object = match get(api, OPERATION, &NODE_CLAIMS, "", &claim.name)? {
+        Some(object) => adopt(api, object, claim)?,
+        None => create(api, claim)?,
+    };
+    let wanted = as_value(OPERATION, &convert::mirror(claim, None).status)?;
+    write_status(api, OPERATION, &NODE_CLAIMS, &object, wanted)?;
+    Ok(uid(&object).to_owned())
+}
+
+/// Creates the object. Its spec can never be changed afterwards.
+fn create(api: &ApiServer, claim: &NodeClaim) -> Result<Arc<Value>, PortError> {
+    let pool = get(api, OPERATION, &NODE_POOLS, "", &claim.node_pool)?;
+    let pool = pool.and_then(|pool| serde_json::from_value::<nodeless_api::NodePool>(pool.as_ref().clone()).ok());
+    let mut object = as_value(OPERATION, &convert::mirror(claim, pool.as_ref()))?;
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+        fields.insert("apiVersion".to_owned(), json!("karpenter.sh/v1"));
+        fields.insert("kind".to_owned(), json!("NodeClaim"));
+    }
+    object["metadata"]["annotations"][labels::RECORD_UID] = json!(claim.uid);
+    let options = CreateOptions { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
+    api.create(&NODE_CLAIMS, object, &options).map_err(|error| failed(OPERATION, &error))
+}
+
+/// Marks an object that is there already as ours.
+fn adopt(api: &ApiServer, object: Arc<Value>, claim: &NodeClaim) -> Result<Arc<Value>, PortError> {
+    let mirror = convert::mirror(claim, None).metadata;
+    let mut changed = object.as_ref().clone();
+    let shown = mirror.labels.clone().unwrap_or_default();
+    if let Some(present) = changed["metadata"]["labels"].as_object_mut() {
+        // It may have left the reservation that it was launched into.
+        present.retain(|key, _| !labels::OF_A_RESERVATION.contains(&key.as_str()) || shown.contains_key(key));
+    }
+    for (field, values) in [("annotations", mirror.annotations), ("labels", mirror.labels)] {
+        for (key, value) in values.into_iter().flatten() {
+            changed["metadata"][field][key] = json!(value);
+        }
+    }
+    changed["metadata"]["annotations"][labels::RECORD_UID] = json!(claim.uid);
+    if changed == *object {
+        return Ok(object);
+    }
+    update(api, OPERATION, &NODE_CLAIMS, changed)
+}
+
+/// Deletes the object and takes our finalizer off.
+pub(super) fn remove(api: &ApiServer, name: &str) -> Result<(), PortError> {
+    let operation = "Kubernetes delete NodeClaim";
+    let Some(object) = get(api, operation, &NODE_CLAIMS, "", name)? else { return Ok(()) };
+    if !is_deleting(&object) {
+        delete(api, operation, &NODE_CLAIMS, ("", name), Some(uid(&object)), None)?;
+    }
+    remove_finalizer(api, operation, &NODE_CLAIMS, name, labels::TERMINATION_FINALIZER)
+}

@@ -1,0 +1,243 @@
+//! The Cluster port on the API server in memory.
+
+mod buffers;
+mod claims;
+mod node_classes;
+mod nodes;
+mod objects;
+mod pods;
+
+use crate::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS};
+use crate::world::WorldClock;
+use async_trait::async_trait;
+use nodeless_api::convert::volumes::Storage;
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_fake_kubernetes::ApiServer;
+use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
+use nodeless_fake_kubernetes::resource::NODES;
+use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, labels};
+use nodeless_ports::cluster::{
+    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE,
+    VolumeAttachment,
+};
+use nodeless_ports::{Clock, Cluster, PortError};
+use objects::{failed, get_one, read, read_if_known, refuse_doubt, select};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Who writes, in managed fields and events.
+const FIELD_MANAGER: &str = "nodeless";
+/// How often `settle` looks for pods that have become pending.
+const SETTLE_STEP: Duration = Duration::from_millis(100);
+
+/// The cluster of a simulated world.
+#[derive(Clone, Debug)]
+pub struct MemoryCluster {
+    api: ApiServer,
+    clock: WorldClock,
+}
+
+impl MemoryCluster {
+    /// The cluster behind this API server, on this clock.
+    pub fn new(api: ApiServer, clock: WorldClock) -> Self {
+        Self { api, clock }
+    }
+
+    /// Where volumes can be used, if any pod mounts one.
+    fn read_volumes(&self, view: &mut ClusterView) -> Result<(), PortError> {
+        if !view.mounts_volumes() {
+            return Ok(());
+        }
+        let (claims, volumes) =
+            (read(&self.api, &objects::ALL_VOLUME_CLAIMS)?, read(&self.api, &objects::ALL_VOLUMES)?);
+        let (classes, nodes) =
+            (read(&self.api, &objects::ALL_STORAGE_CLASSES)?, read(&self.api, &objects::ALL_CSI_NODES)?);
+        view.set_volumes(Storage { claims: &claims.0, volumes: &volumes.0, classes: &classes.0 }, &nodes.0);
+        view.invalid.extend([claims.1, volumes.1, classes.1, nodes.1].concat());
+        Ok(())
+    }
+
+    /// The uids of the pods that wait for a node.
+    fn pending(&self) -> Result<BTreeSet<String>, PortError> {
+        let (pods, _) = read(&self.api, &objects::UNBOUND_PODS)?;
+        Ok(pods.into_iter().filter(Pod::is_provisionable).map(|pod| pod.uid).collect())
+    }
+}
+
+#[async_trait]
+impl Cluster for MemoryCluster {
+    async fn view(&self) -> Result<ClusterView, PortError> {
+        let api = &self.api;
+        let (nodes, pods) = (read(api, &objects::ALL_NODES)?, read(api, &objects::NOT_ENDED_PODS)?);
+        let daemon_sets = read(api, &objects::ALL_DAEMON_SETS)?;
+        let budgets = read(api, &objects::ALL_BUDGETS)?;
+        let (pools, classes) = (read(api, &objects::ALL_NODE_POOLS)?, read(api, &objects::ALL_NODE_CLASSES)?);
+        let claims = read(api, &objects::ALL_NODE_CLAIMS)?;
+        let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
+        let overlays = read_if_known(api, &objects::ALL_NODE_OVERLAYS)?;
+        let buffers = read_if_known(api, &objects::ALL_CAPACITY_BUFFERS)?;
+        let mut view = ClusterView {
+            nodes: nodes.0,
+            pods: pods.0,
+            daemon_sets: daemon_sets.0,
+            disruption_budgets: budgets.0,
+            node_pools: pools.0,
+            node_pool_statuses: read(api, &objects::NODE_POOL_STATUSES)?.0.into_iter().collect(),
+            node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
+            node_overlays: overlays.0,
+            capacity_buffers: buffers::shapes(api, buffers.0)?,
+            node_claims: claims.0,
+            invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
+            ..ClusterView::default()
+        };
+        view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
+        self.read_volumes(&mut view)?;
+        let (namespaces, invalid) = read(api, &objects::ALL_NAMESPACES)?;
+        let system = namespaces.iter().find(|namespace| namespace.metadata.name.as_deref() == Some(SYSTEM_NAMESPACE));
+        view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations.clone()));
+        if view.selects_namespaces() {
+            let labels = namespaces.into_iter().map(|namespace| namespace.metadata);
+            view.namespaces = labels.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default())).collect();
+            view.invalid.extend(invalid);
+        }
+        Ok(view)
+    }
+
+    async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
+        let start = self.clock.now();
+        let waited = || Duration::try_from(self.clock.now().duration_since(start)).unwrap_or_default();
+        let mut known = self.pending()?;
+        if known.is_empty() {
+            return Ok(Duration::ZERO);
+        }
+        let mut quiet = idle.min(max);
+        while waited() < quiet {
+            self.clock.sleep(SETTLE_STEP.min(quiet.saturating_sub(waited()))).await;
+            let pending = self.pending()?;
+            if !pending.is_subset(&known) {
+                quiet = (waited() + idle).min(max);
+            }
+            known.extend(pending);
+        }
+        Ok(waited())
+    }
+
+    async fn nodes_of(&self, provider_id: &str, _name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
+        let (nodes, invalid) = read(&self.api, &objects::ALL_NODES)?;
+        let found: Vec<Node> =
+            nodes.into_iter().filter(|node| node.provider_id.as_deref() == Some(provider_id)).collect();
+        refuse_doubt(found.is_empty(), &invalid)?;
+        Ok(found)
+    }
+
+    async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
+        let (nodes, invalid) = select(&self.api, &objects::ALL_NODES, labels::NODE_POOL, "")?;
+        refuse_doubt(true, &invalid)?;
+        Ok(nodes)
+    }
+
+    async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
+        let (pods, invalid) = select(&self.api, &objects::ALL_PODS, "", &format!("spec.nodeName={node}"))?;
+        refuse_doubt(true, &invalid)?;
+        Ok(pods)
+    }
+
+    async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
+        let on_node = self.pods_on(node).await?;
+        pods::volume_attachments(&self.api, node, &on_node, self.clock.now())
+    }
+
+    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
+        node_classes::get(&self.api, name)
+    }
+
+    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
+        read(&self.api, &objects::ALL_NODE_CLASSES)
+    }
+
+    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+        read(&self.api, &objects::ALL_NODE_POOLS)
+    }
+
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
+        get_one(&self.api, &objects::ALL_NODE_POOLS, name)
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        get_one(&self.api, &objects::ALL_NODE_CLAIMS, name)
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
+        Ok(read_if_known(&self.api, &objects::ALL_NODE_OVERLAYS)?.0)
+    }
+
+    async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
+        nodes::patch(&self.api, name, uid, patch)
+    }
+
+    async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
+        objects::delete(&self.api, "Kubernetes delete Node", &NODES, ("", name), Some(uid), None)
+    }
+
+    async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
+        pods::evict(&self.api, pod)
+    }
+
+    async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
+        pods::delete(&self.api, pod, grace_seconds)
+    }
+
+    async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
+        for event in published {
+            let about = json!({
+                "apiVersion": event.object.api_version, "kind": event.object.kind,
+                "metadata": { "name": event.object.name, "namespace": event.object.namespace, "uid": event.object.uid },
+            });
+            let kind = if event.warning { "Warning" } else { "Normal" };
+            let new = NewEvent { component: FIELD_MANAGER, kind, reason: &event.reason, message: &event.message };
+            publish(&self.api, &about, &new, self.clock.now())
+                .map_err(|error| failed("Kubernetes publish Event", &error))?;
+        }
+        Ok(())
+    }
+
+    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+        let (claims, invalid) = read(&self.api, &objects::ALL_NODE_CLAIMS)?;
+        refuse_doubt(true, &invalid)?;
+        Ok(claims)
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
+        claims::mirror(&self.api, claim)
+    }
+
+    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
+        claims::remove(&self.api, name)
+    }
+
+    async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
+        node_classes::write_status_of(&self.api, &NODE_POOLS, "", name, status)
+    }
+
+    async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError> {
+        node_classes::write_status_of(&self.api, &NODE_OVERLAYS, "", name, status)
+    }
+
+    async fn write_capacity_buffer_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &CapacityBufferStatus,
+    ) -> Result<(), PortError> {
+        node_classes::write_status_of(&self.api, &CAPACITY_BUFFERS, namespace, name, status)
+    }
+
+    async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
+        node_classes::write(&self.api, name, status)
+    }
+
+    async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
+        node_classes::release(&self.api, name)
+    }
+}

@@ -1,0 +1,269 @@
+//! Reading objects into what planning looks at, and writing them, with the errors of the port.
+
+use super::FIELD_MANAGER;
+use crate::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS};
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, slim};
+use nodeless_fake_kubernetes::resource::{
+    CSI_NODES, DAEMON_SETS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS,
+    PODS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
+};
+use nodeless_fake_kubernetes::server::LabelSelector;
+use nodeless_fake_kubernetes::{ApiServer, DeleteOptions, ListOptions, Resource, Status, UpdateOptions};
+use nodeless_model::node_pool::NodePool;
+use nodeless_model::{CapacityBuffer, DaemonSet, Node, NodeOverlay, Pod, PodDisruptionBudget};
+use nodeless_ports::cluster::{InvalidObject, MirroredClaim};
+use nodeless_ports::{ErrorKind, PortError};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A kind of object, and how it is reduced.
+pub(super) struct Kind<T> {
+    resource: fn() -> Resource,
+    reduce: fn(&Value) -> Result<T, String>,
+    fields: &'static str,
+}
+
+/// Decodes into a slim type and converts that; without the object's name, which whoever reports it says anyway.
+fn converted<S, T>(object: &Value) -> Result<T, String>
+where
+    S: DeserializeOwned,
+    for<'a> T: TryFrom<&'a S, Error = nodeless_api::ConvertError>,
+{
+    let slim = S::deserialize(object).map_err(|error| error.to_string())?;
+    T::try_from(&slim).map_err(|error| format!("{}: {}", error.field, error.problem))
+}
+
+fn whole<T: DeserializeOwned>(object: &Value) -> Result<T, String> {
+    T::deserialize(object).map_err(|error| error.to_string())
+}
+
+pub(super) static ALL_NODES: Kind<Node> =
+    Kind { resource: || NODES, reduce: converted::<slim::Node, Node>, fields: "" };
+pub(super) static ALL_PODS: Kind<Pod> = Kind { resource: || PODS, reduce: converted::<slim::Pod, Pod>, fields: "" };
+/// Pods that have ended need no node.
+pub(super) static NOT_ENDED_PODS: Kind<Pod> = Kind {
+    resource: || PODS,
+    reduce: converted::<slim::Pod, Pod>,
+    fields: "status.phase!=Succeeded,status.phase!=Failed",
+};
+/// Pods that have no node.
+pub(super) static UNBOUND_PODS: Kind<Pod> = Kind {
+    resource: || PODS,
+    reduce: converted::<slim::Pod, Pod>,
+    fields: "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed",
+};
+pub(super) static ALL_DAEMON_SETS: Kind<DaemonSet> =
+    Kind { resource: || DAEMON_SETS, reduce: converted::<slim::DaemonSet, DaemonSet>, fields: "" };
+pub(super) static ALL_BUDGETS: Kind<PodDisruptionBudget> = Kind {
+    resource: || POD_DISRUPTION_BUDGETS,
+    reduce: converted::<slim::PodDisruptionBudget, PodDisruptionBudget>,
+    fields: "",
+};
+pub(super) static ALL_NODE_POOLS: Kind<NodePool> = Kind { resource: || NODE_POOLS, reduce: pool, fields: "" };
+pub(super) static NODE_POOL_STATUSES: Kind<(String, NodePoolStatus)> =
+    Kind { resource: || NODE_POOLS, reduce: pool_status, fields: "" };
+pub(super) static ALL_NODE_OVERLAYS: Kind<(NodeOverlay, NodeOverlayStatus)> =
+    Kind { resource: || NODE_OVERLAYS, reduce: overlay, fields: "" };
+pub(super) static ALL_CAPACITY_BUFFERS: Kind<(CapacityBuffer, CapacityBufferStatus)> =
+    Kind { resource: || CAPACITY_BUFFERS, reduce: buffer, fields: "" };
+pub(super) static ALL_NAMESPACES: Kind<slim::Namespace> =
+    Kind { resource: || NAMESPACES, reduce: whole::<slim::Namespace>, fields: "" };
+pub(super) static ALL_VOLUME_CLAIMS: Kind<slim::PersistentVolumeClaim> =
+    Kind { resource: || PERSISTENT_VOLUME_CLAIMS, reduce: whole::<slim::PersistentVolumeClaim>, fields: "" };
+pub(super) static ALL_VOLUMES: Kind<slim::PersistentVolume> =
+    Kind { resource: || PERSISTENT_VOLUMES, reduce: whole::<slim::PersistentVolume>, fields: "" };
+pub(super) static ALL_STORAGE_CLASSES: Kind<slim::StorageClass> =
+    Kind { resource: || STORAGE_CLASSES, reduce: whole::<slim::StorageClass>, fields: "" };
+pub(super) static ALL_CSI_NODES: Kind<slim::CsiNode> =
+    Kind { resource: || CSI_NODES, reduce: whole::<slim::CsiNode>, fields: "" };
+pub(super) static ALL_NODE_CLASSES: Kind<EC2NodeClass> =
+    Kind { resource: || NODE_CLASSES, reduce: whole::<EC2NodeClass>, fields: "" };
+pub(super) static ALL_NODE_CLAIMS: Kind<MirroredClaim> =
+    Kind { resource: || NODE_CLAIMS, reduce: converted::<slim::NodeClaim, MirroredClaim>, fields: "" };
+pub(super) static ALL_VOLUME_ATTACHMENTS: Kind<slim::VolumeAttachment> =
+    Kind { resource: || VOLUME_ATTACHMENTS, reduce: whole::<slim::VolumeAttachment>, fields: "" };
+
+/// A NodePool. One of which something cannot be read says so in its readiness.
+fn pool(object: &Value) -> Result<NodePool, String> {
+    Ok(NodePool::from(&whole::<nodeless_api::NodePool>(object)?))
+}
+
+/// The status of a NodePool that can be understood; one that cannot is told of elsewhere.
+fn pool_status(object: &Value) -> Result<(String, NodePoolStatus), String> {
+    let pool = whole::<nodeless_api::NodePool>(object)?;
+    Ok((pool.metadata.name.unwrap_or_default(), pool.status.unwrap_or_default()))
+}
+
+fn overlay(object: &Value) -> Result<(NodeOverlay, NodeOverlayStatus), String> {
+    let overlay = converted::<nodeless_api::NodeOverlay, NodeOverlay>(object)?;
+    Ok((overlay, whole::<nodeless_api::NodeOverlay>(object)?.status.unwrap_or_default()))
+}
+
+fn buffer(object: &Value) -> Result<(CapacityBuffer, CapacityBufferStatus), String> {
+    let buffer = converted::<nodeless_api::CapacityBuffer, CapacityBuffer>(object)?;
+    Ok((buffer, whole::<nodeless_api::CapacityBuffer>(object)?.status.unwrap_or_default()))
+}
+
+/// All objects of a kind, and those that cannot be understood.
+pub(super) fn read<T>(api: &ApiServer, kind: &Kind<T>) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
+    select(api, kind, "", "")
+}
+
+/// The objects of a kind with such labels and fields.
+pub(super) fn select<T>(
+    api: &ApiServer,
+    kind: &Kind<T>,
+    labels: &str,
+    fields: &str,
+) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
+    let resource = (kind.resource)();
+    let operation = format!("Kubernetes list {}", resource.kind);
+    let labels = LabelSelector::parse(labels).map_err(|error| failed(&operation, &error))?;
+    let fields = if fields.is_empty() { kind.fields } else { fields };
+    let options = ListOptions { namespace: None, labels, fields: fields.to_owned() };
+    let list = api.list(&resource, &options).map_err(|error| failed(&operation, &error))?;
+    let (mut taken, mut invalid) = (Vec::new(), Vec::new());
+    for object in list.items {
+        match (kind.reduce)(&object) {
+            Ok(reduced) => taken.push(reduced),
+            Err(message) => {
+                let part = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+                let (namespace, name) = (part("namespace"), part("name"));
+                let name = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
+                invalid.push(InvalidObject { kind: resource.kind.to_string(), name, message });
+            }
+        }
+    }
+    Ok((taken, invalid))
+}
+
+/// As [`read`]; nothing where the API server does not know the kind, which a cluster can do without.
+pub(super) fn read_if_known<T>(api: &ApiServer, kind: &Kind<T>) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
+    match read(api, kind) {
+        Err(error) if error.kind == ErrorKind::NotFound => Ok((Vec::new(), Vec::new())),
+        read => read,
+    }
+}
+
+/// One object of a cluster-scoped kind, reduced.
+pub(super) fn get_one<T>(api: &ApiServer, kind: &Kind<T>, name: &str) -> Result<Option<T>, PortError> {
+    let resource = (kind.resource)();
+    let operation = format!("Kubernetes get {}", resource.kind);
+    let Some(object) = get(api, &operation, &resource, "", name)? else { return Ok(None) };
+    (kind.reduce)(&object).map(Some).map_err(|error| {
+        PortError::new(ErrorKind::Invalid, &operation, format!("{} {name} cannot be read: {error}", resource.kind))
+    })
+}
+
+/// Fails when an answer that has no room for faulty objects would hide one.
+pub(super) fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError> {
+    let Some(faulty) = invalid.first().filter(|_| hides) else { return Ok(()) };
+    let InvalidObject { kind, name, message } = faulty;
+    let message = format!("{kind} {name} cannot be read: {message}; mend or delete it, nothing is done in doubt");
+    Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {kind}"), message))
+}
+
+/// What a refusal by the API server means for the caller.
+pub(super) fn failed(operation: &str, status: &Status) -> PortError {
+    let kind = match status.code {
+        401 | 403 => ErrorKind::Denied,
+        404 => ErrorKind::NotFound,
+        409 => ErrorKind::Conflict,
+        429 => ErrorKind::Throttled,
+        400..=499 if status.code != 410 => ErrorKind::Invalid,
+        _ => ErrorKind::Unavailable,
+    };
+    PortError::new(kind, operation, status.message.clone()).with_code(status.reason)
+}
+
+/// One object, if it is there.
+pub(super) fn get(
+    api: &ApiServer,
+    operation: &str,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Arc<Value>>, PortError> {
+    match api.get(resource, namespace, name) {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.code == 404 && error.name.is_some() => Ok(None),
+        Err(error) => Err(failed(operation, &error)),
+    }
+}
+
+/// Replaces an object as it was read.
+pub(super) fn update(
+    api: &ApiServer,
+    operation: &str,
+    resource: &Resource,
+    object: Value,
+) -> Result<Arc<Value>, PortError> {
+    let options = UpdateOptions { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
+    api.update(resource, object, &options).map_err(|error| failed(operation, &error))
+}
+
+/// Makes the status what is wanted, if it is not that already: it is ours as a whole.
+pub(super) fn write_status(
+    api: &ApiServer,
+    operation: &str,
+    resource: &Resource,
+    object: &Value,
+    wanted: Value,
+) -> Result<(), PortError> {
+    let empty = serde_json::json!({});
+    if object.get("status").unwrap_or(&empty) == &wanted {
+        return Ok(());
+    }
+    let mut changed = object.clone();
+    changed["status"] = wanted;
+    let options = UpdateOptions { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
+    api.update_status(resource, changed, &options).map(drop).map_err(|error| failed(operation, &error))
+}
+
+/// Deletes an object, if it still is this one; one that is gone is a success.
+pub(super) fn delete(
+    api: &ApiServer,
+    operation: &str,
+    resource: &Resource,
+    (namespace, name): (&str, &str),
+    uid: Option<&str>,
+    grace: Option<i64>,
+) -> Result<(), PortError> {
+    let mut options = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
+    options.preconditions.uid = uid.map(str::to_owned);
+    match api.delete(resource, namespace, name, &options) {
+        // 409: another object has that name by now, so the one that was meant is gone.
+        Err(error) if !matches!(error.code, 404 | 409) => Err(failed(operation, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// The texts in a list.
+pub(super) fn strings(object: &Value, pointer: &str) -> Vec<String> {
+    let list = object.pointer(pointer).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Takes a finalizer off an object; one that is gone is a success.
+pub(super) fn remove_finalizer(
+    api: &ApiServer,
+    operation: &str,
+    resource: &Resource,
+    name: &str,
+    finalizer: &str,
+) -> Result<(), PortError> {
+    let Some(object) = get(api, operation, resource, "", name)? else { return Ok(()) };
+    let mut left = strings(&object, "/metadata/finalizers");
+    let before = left.len();
+    left.retain(|present| present != finalizer);
+    if left.len() == before {
+        return Ok(());
+    }
+    let mut changed = object.as_ref().clone();
+    changed["metadata"]["finalizers"] = serde_json::json!(left);
+    match update(api, operation, resource, changed) {
+        Err(error) if error.kind != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

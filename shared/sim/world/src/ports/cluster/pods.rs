@@ -1,0 +1,62 @@
+//! Moving pods, and the volumes that a node waits for.
+
+use super::objects::{self, failed, get, read, refuse_doubt};
+use jiff::Timestamp;
+use nodeless_fake_kubernetes::resource::{PERSISTENT_VOLUME_CLAIMS, PODS};
+use nodeless_fake_kubernetes::{ApiServer, DeleteOptions};
+use nodeless_model::Pod;
+use nodeless_ports::PortError;
+use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
+use std::collections::BTreeSet;
+
+/// Asks for an eviction.
+pub(super) fn evict(api: &ApiServer, pod: &PodRef) -> Result<Eviction, PortError> {
+    let mut options = DeleteOptions::default();
+    options.preconditions.uid = Some(pod.uid.clone());
+    match api.evict(&pod.namespace, &pod.name, &options) {
+        Ok(()) => Ok(Eviction::Accepted),
+        // 409: the uid is another pod's.
+        Err(error) if matches!(error.code, 404 | 409) => Ok(Eviction::AlreadyGone),
+        Err(error) if error.code == 429 => Ok(Eviction::Blocked { message: error.message }),
+        Err(error) if error.code == 500 && error.message.contains("more than one PodDisruptionBudget") => {
+            Ok(Eviction::Blocked { message: error.message })
+        }
+        Err(error) => Err(failed("Kubernetes evict Pod", &error)),
+    }
+}
+
+/// Deletes a pod, past all budgets.
+pub(super) fn delete(api: &ApiServer, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
+    let place = (pod.namespace.as_str(), pod.name.as_str());
+    objects::delete(api, "Kubernetes delete Pod", &PODS, place, Some(&pod.uid), Some(i64::from(grace_seconds)))
+}
+
+/// The volumes attached to a node, less those of pods that stay there to the end, as those never detach.
+pub(super) fn volume_attachments(
+    api: &ApiServer,
+    node: &str,
+    pods: &[Pod],
+    now: Timestamp,
+) -> Result<Vec<VolumeAttachment>, PortError> {
+    let (all, invalid) = read(api, &objects::ALL_VOLUME_ATTACHMENTS)?;
+    refuse_doubt(true, &invalid)?;
+    let mut staying = BTreeSet::new();
+    for pod in pods.iter().filter(|pod| !pod.holds_drain(now)) {
+        for claim in &pod.volume_claims {
+            let operation = "Kubernetes get PersistentVolumeClaim";
+            let object = get(api, operation, &PERSISTENT_VOLUME_CLAIMS, &pod.namespace, &claim.claim_name)?;
+            let volume = object.and_then(|claim| claim["spec"]["volumeName"].as_str().map(str::to_owned));
+            staying.extend(volume);
+        }
+    }
+    let mut attached: Vec<VolumeAttachment> = all
+        .into_iter()
+        .filter(|attachment| attachment.spec.node_name == node)
+        .map(|attachment| VolumeAttachment {
+            name: attachment.metadata.name.unwrap_or_default(),
+            persistent_volume: attachment.spec.source.persistent_volume_name,
+        })
+        .collect();
+    attached.retain(|attachment| attachment.persistent_volume.as_ref().is_none_or(|volume| !staying.contains(volume)));
+    Ok(attached)
+}

@@ -1,0 +1,127 @@
+//! From an instance that runs to a machine whose kubelet registers.
+
+use super::user_data::{self, Registration, System};
+use super::{RealMemory, WorldOptions};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_catalog::node_class::AmiFamily;
+use nodeless_catalog::{Catalog, NodeClassSettings, UnavailableOfferings, instance_types};
+use nodeless_fake_aws::Instance;
+use nodeless_fake_kubernetes::controllers::Machine;
+use nodeless_model::{ResourceList, StringMap, labels, resources};
+
+/// How long a machine takes to become a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinTiming {
+    /// From running to the registration of its node.
+    pub registers_after: SignedDuration,
+    /// From the registration to being ready.
+    pub ready_after: SignedDuration,
+}
+
+impl Default for JoinTiming {
+    /// About what an EKS-optimised image takes.
+    fn default() -> Self {
+        Self { registers_after: SignedDuration::from_secs(10), ready_after: SignedDuration::from_secs(10) }
+    }
+}
+
+/// The machine of an instance that has begun to run; `None` when it never joins.
+pub(super) fn machine(
+    instance: &Instance,
+    catalog: &Catalog,
+    options: &WorldOptions,
+    now: Timestamp,
+) -> Option<Machine> {
+    if !instance.joins {
+        return None;
+    }
+    let registration = match user_data::registration(instance.data.user_data.as_deref()) {
+        Ok(Some(registration)) => registration,
+        Ok(None) => {
+            tracing::warn!(instance = instance.id, "the instance's user data does not join a cluster");
+            return None;
+        }
+        Err(error) => {
+            tracing::warn!(instance = instance.id, error, "the instance cannot join");
+            return None;
+        }
+    };
+    let Some((capacity, allocatable)) = resources_of(instance, &registration, catalog, &options.memory) else {
+        let instance_type = &instance.offering.instance_type;
+        tracing::warn!(instance = instance.id, instance_type, "an instance of this type cannot be a node");
+        return None;
+    };
+    let registers = now.saturating_add(options.join.registers_after).unwrap_or(now);
+    Some(Machine {
+        name: instance.private_dns_name.clone(),
+        provider_id: nodeless_model::node::provider_id(&instance.offering.zone, &instance.id),
+        internal_ip: instance.private_ip.clone(),
+        labels: node_labels(instance, &registration, &catalog.region),
+        taints: registration.taints,
+        capacity,
+        allocatable,
+        version: format!("v{}.0-eks-simulated", options.version),
+        os_image: match registration.system {
+            System::AmazonLinux => "Amazon Linux 2023 (simulated)",
+            System::Bottlerocket => "Bottlerocket OS (simulated)",
+            System::AmazonLinux2 => "Amazon Linux 2 (simulated)",
+            System::Windows => "Windows Server Datacenter (simulated)",
+        }
+        .to_owned(),
+        registers,
+        ready: registers.saturating_add(options.join.ready_after).unwrap_or(registers),
+    })
+}
+
+/// What the kubelet was told, what it finds out, and what the cloud provider adds.
+fn node_labels(instance: &Instance, registration: &Registration, region: &str) -> StringMap {
+    let architecture = if instance.architecture == "x86_64" { "amd64" } else { &instance.architecture };
+    let offering = &instance.offering;
+    let os = if registration.system == System::Windows { "windows" } else { "linux" };
+    let mut all = registration.labels.clone();
+    for (key, value) in [
+        (labels::ARCH, architecture),
+        ("beta.kubernetes.io/arch", architecture),
+        (labels::OS, os),
+        ("beta.kubernetes.io/os", os),
+        (labels::HOSTNAME, &instance.private_dns_name),
+        (labels::INSTANCE_TYPE, &offering.instance_type),
+        ("beta.kubernetes.io/instance-type", &offering.instance_type),
+        (labels::REGION, region),
+        ("failure-domain.beta.kubernetes.io/region", region),
+        (labels::ZONE, &offering.zone),
+        ("failure-domain.beta.kubernetes.io/zone", &offering.zone),
+        (labels::ZONE_ID, &instance.zone_id),
+    ] {
+        all.insert(key.to_owned(), value.to_owned());
+    }
+    all
+}
+
+/// Capacity and allocatable of the instance's type, by the rules of its operating system. Of the kubelet's settings only
+/// the greatest number of pods is looked at.
+fn resources_of(
+    instance: &Instance,
+    registration: &Registration,
+    catalog: &Catalog,
+    memory: &RealMemory,
+) -> Option<(ResourceList, ResourceList)> {
+    let entry = catalog.get(&instance.offering.instance_type)?;
+    let family = match registration.system {
+        System::AmazonLinux => AmiFamily::Al2023,
+        System::Bottlerocket => AmiFamily::Bottlerocket,
+        System::AmazonLinux2 => AmiFamily::Al2,
+        System::Windows => AmiFamily::Windows2022,
+    };
+    let mut settings = NodeClassSettings::new(family, catalog.zones.clone());
+    settings.kubelet.max_pods = registration.max_pods;
+    let expected = instance_types::instance_type(catalog, entry, &settings, &UnavailableOfferings::default());
+    let real = memory.of(&expected.name, expected.capacity.get(resources::name::MEMORY));
+    settings.learned_memory.insert(expected.name, real);
+    let kind = instance_types::instance_type(catalog, entry, &settings, &UnavailableOfferings::default());
+    let present = |list: &ResourceList| -> ResourceList {
+        let some = list.iter().filter(|(_, quantity)| !quantity.is_zero());
+        some.map(|(name, quantity)| (name.to_owned(), quantity)).collect()
+    };
+    Some((present(&kind.capacity), present(&kind.allocatable())))
+}

@@ -1,0 +1,281 @@
+//! A whole world in the process: an EKS cluster's control plane, an EC2 account, the machines that join from one to the
+//! other, and a clock over both.
+//!
+//! Nothing happens by itself. [`World::settle`] does everything that is to be done now, [`World::next_wakeup`] says when
+//! something is due next, and [`World::advance_to`] lets time pass. The same calls on the same seed give the same world.
+
+mod clock;
+mod join;
+mod memory;
+mod user_data;
+mod zonal_shift;
+
+pub use clock::WorldClock;
+pub use join::JoinTiming;
+pub use memory::RealMemory;
+
+use crate::memory::MemoryZonalShifts;
+use jiff::Timestamp;
+use nodeless_catalog::{Catalog, Facts};
+use nodeless_fake_aws::{Account, Ec2, Ec2Event, RegionFacts};
+use nodeless_fake_kubernetes::controllers::Controllers;
+use nodeless_fake_kubernetes::resource::CUSTOM_RESOURCE_DEFINITIONS;
+use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Status};
+use serde_json::Value;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// How to set up a [`World`].
+#[derive(Clone, Debug)]
+pub struct WorldOptions {
+    /// The time at which it begins.
+    pub start: Timestamp,
+    /// The cluster's name in EKS.
+    pub cluster_name: String,
+    /// The Kubernetes version, such as `1.33`.
+    pub version: String,
+    /// The AWS account, twelve digits.
+    pub account: String,
+    /// The zones, by name, of those in [`Facts::embedded`].
+    pub zones: Vec<String>,
+    /// The instance families that EC2 sells, such as `m6i`; all of them when empty.
+    pub families: Vec<String>,
+    /// Seed of uids and generated names.
+    pub seed: u64,
+    /// The bearer token that HTTP requests to the Kubernetes API have to carry; any, or none, when unset.
+    pub token: Option<String>,
+    /// How long machines take to join.
+    pub join: JoinTiming,
+    /// How much memory nodes really have.
+    pub memory: RealMemory,
+    /// Whether the cluster is registered with ARC for zonal shifts, and nodeless heeds them.
+    pub zonal_shift: bool,
+}
+
+impl Default for WorldOptions {
+    fn default() -> Self {
+        Self {
+            start: Timestamp::UNIX_EPOCH,
+            cluster_name: "nodeless".to_owned(),
+            version: "1.33".to_owned(),
+            account: "123456789012".to_owned(),
+            zones: ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec(),
+            families: Vec::new(),
+            seed: 0,
+            token: None,
+            join: JoinTiming::default(),
+            memory: RealMemory::default(),
+            zonal_shift: false,
+        }
+    }
+}
+
+/// Why a world cannot be made, or does not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// The embedded facts about EC2 are damaged.
+    #[error("the embedded EC2 facts cannot be read: {0}")]
+    Facts(String),
+    /// A definition of a custom resource cannot be made.
+    #[error("the custom resource definitions cannot be made: {0}")]
+    Definitions(String),
+    /// The API server refused something that a controller did.
+    #[error("the simulated control plane failed: {0}")]
+    ControlPlane(#[from] Status),
+}
+
+/// How many rounds of EC2 and the cluster may follow on each other at one moment.
+const ROUNDS: usize = 1_000;
+/// How many EventBridge events wait for somebody who takes them; older ones are dropped, as by a full queue.
+const WAITING_EVENTS: usize = 10_000;
+
+/// A cluster and an EC2 account.
+#[derive(Debug)]
+pub struct World {
+    api: ApiServer,
+    ec2: Ec2,
+    clock: WorldClock,
+    controllers: Controllers,
+    catalog: Arc<Catalog>,
+    options: WorldOptions,
+    events: VecDeque<Value>,
+    zonal_shifts: MemoryZonalShifts,
+    /// The nodes that EKS cordoned because their zone is shifted away from.
+    cordoned: BTreeSet<String>,
+}
+
+impl World {
+    /// A new world: an empty cluster with Karpenter's definitions installed, and an account with a VPC, a subnet a zone,
+    /// a security group, EKS images, and an instance profile, as [`Account::for_cluster`] makes them.
+    ///
+    /// # Errors
+    /// Only if what is compiled in is damaged.
+    pub fn new(options: WorldOptions) -> Result<Self, WorldError> {
+        let embedded = Facts::embedded().map_err(|error| WorldError::Facts(error.to_string()))?;
+        let zones: Vec<&str> = options.zones.iter().map(String::as_str).collect();
+        let mut facts = embedded.within_zones(&zones);
+        if !options.families.is_empty() {
+            let family = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+            facts.instance_types.retain(|name, _| options.families.contains(&family(name)));
+        }
+        let clock = WorldClock::new(options.start);
+        let read = clock.clone();
+        let api_options = Options {
+            seed: options.seed,
+            token: options.token.clone(),
+            ..Options::with_clock(Arc::new(move || read.time()))
+        };
+        let api = ApiServer::new(api_options)?;
+        install_definitions(&api)?;
+        let WorldOptions { cluster_name, version, account, start, .. } = &options;
+        let region = RegionFacts::from_catalog(&facts);
+        let account = Account::for_cluster(account, region, cluster_name, version, *start);
+        let mut world = Self {
+            api,
+            ec2: Ec2::new(account, *start),
+            clock,
+            controllers: Controllers::default(),
+            catalog: Arc::new(Catalog::synthetic(1, &facts)),
+            options,
+            events: VecDeque::new(),
+            zonal_shifts: MemoryZonalShifts::default(),
+            cordoned: BTreeSet::new(),
+        };
+        world.settle()?;
+        Ok(world)
+    }
+
+    /// The Kubernetes API. Clones share one state, so keep one for HTTP.
+    pub fn api(&self) -> &ApiServer {
+        &self.api
+    }
+
+    /// The EC2 account. Clones share one state.
+    pub fn ec2(&self) -> &Ec2 {
+        &self.ec2
+    }
+
+    /// The clock. Clones share one time.
+    pub fn clock(&self) -> &WorldClock {
+        &self.clock
+    }
+
+    /// What EC2 sells here, with synthetic spot prices.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// How the world was set up.
+    pub fn options(&self) -> &WorldOptions {
+        &self.options
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Timestamp {
+        self.clock.time()
+    }
+
+    /// Takes the EventBridge events since the last call, oldest first: state changes, spot interruptions and the like.
+    pub fn take_events(&mut self) -> Vec<Value> {
+        self.events.drain(..).collect()
+    }
+
+    /// Does everything that is to be done now, until nothing moves any more. Returns whether anything changed.
+    ///
+    /// # Errors
+    /// When the control plane fails, or does not come to rest.
+    pub fn settle(&mut self) -> Result<bool, WorldError> {
+        let now = self.now();
+        let before = self.api.revision();
+        for round in 0..ROUNDS {
+            self.ec2.advance_to(now);
+            let events = self.ec2.drain_events();
+            let revision = self.api.revision();
+            for event in &events {
+                self.take(event, now);
+            }
+            self.settle_zonal_shifts(now)?;
+            self.controllers.settle(&self.api, now)?;
+            if events.is_empty() && self.api.revision() == revision {
+                return Ok(round > 0 || self.api.revision() != before);
+            }
+        }
+        let message = format!("the world did not come to rest in {ROUNDS} rounds");
+        Err(Status::new(500, "InternalError", message).into())
+    }
+
+    /// When something is due next without anybody's doing, if anything is.
+    pub fn next_wakeup(&mut self) -> Option<Timestamp> {
+        [self.ec2.next_due(), self.controllers.next_wakeup(), self.zonal_shift_ends()].into_iter().flatten().min()
+    }
+
+    /// Lets time pass: everything that is due until then happens at its own time. Time never goes back.
+    ///
+    /// # Errors
+    /// As for [`World::settle`].
+    pub fn advance_to(&mut self, target: Timestamp) -> Result<(), WorldError> {
+        self.settle()?;
+        while let Some(next) = self.next_wakeup().filter(|next| *next <= target) {
+            self.clock.advance_to(next);
+            self.settle()?;
+        }
+        self.clock.advance_to(target);
+        self.settle().map(drop)
+    }
+
+    /// The machine of an instance stops answering, while EC2 goes on to run it. Returns whether it answered until now.
+    pub fn silence(&mut self, instance_id: &str) -> bool {
+        let instances = self.ec2.instances();
+        let Some(instance) = instances.iter().find(|instance| instance.id == instance_id) else { return false };
+        let (name, now) = (&instance.private_dns_name, self.now());
+        let answered = self.controllers.kubelets.stop(name);
+        if answered {
+            self.controllers.node_lifecycle.machine_stopped(name, now);
+        }
+        answered
+    }
+
+    /// Lets an EC2 event have its effect on the cluster.
+    fn take(&mut self, event: &Ec2Event, now: Timestamp) {
+        match event {
+            Ec2Event::InstanceRunning { instance } => {
+                let machine = join::machine(instance, &self.catalog, &self.options, now);
+                machine.into_iter().for_each(|machine| self.controllers.kubelets.start(machine));
+            }
+            Ec2Event::InstanceShuttingDown { instance } => {
+                if self.controllers.kubelets.stop(&instance.private_dns_name) {
+                    self.controllers.node_lifecycle.machine_stopped(&instance.private_dns_name, now);
+                }
+            }
+            Ec2Event::InstanceTerminated { instance } => {
+                let provider_id = nodeless_model::node::provider_id(&instance.offering.zone, &instance.id);
+                self.controllers.node_lifecycle.instance_terminated(&provider_id, now);
+            }
+            Ec2Event::SpotInterruption { .. }
+            | Ec2Event::RebalanceRecommendation { .. }
+            | Ec2Event::StateChange { .. } => {}
+        }
+        if let Some(event) = event.event_bridge() {
+            self.tell(event.clone());
+        }
+    }
+
+    fn tell(&mut self, event: Value) {
+        if self.events.len() == WAITING_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+}
+
+fn install_definitions(api: &ApiServer) -> Result<(), WorldError> {
+    let definitions = nodeless_api::crds().map_err(|error| WorldError::Definitions(error.to_string()))?;
+    for definition in definitions {
+        let object = serde_json::to_value(definition).map_err(|error| WorldError::Definitions(error.to_string()))?;
+        api.create(&CUSTOM_RESOURCE_DEFINITIONS, object, &CreateOptions::default())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+"""What `make release` archives, without building anything: the same contents give the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+import release  # noqa: E402
+
+TIME = 1_700_000_000
+FILES = {"b.tf": (b"module", False), "a/nodeless": (b"\x7fELF", True)}
+
+
+def test_an_archive_depends_on_contents_and_commit_time_alone() -> None:
+    archived = release.archive(FILES, TIME)
+    assert archived == release.archive(dict(reversed(FILES.items())), TIME)
+    assert archived != release.archive(FILES, TIME + 1)
+    with tarfile.open(fileobj=io.BytesIO(archived)) as tar:
+        entries = [(e.name, e.mode, e.mtime, e.uid, e.uname) for e in tar]
+        assert entries == [("a/nodeless", 0o755, TIME, 0, ""), ("b.tf", 0o644, TIME, 0, "")]
+        assert tar.extractfile("a/nodeless").read() == b"\x7fELF"
+
+
+def test_a_deployment_package_holds_an_executable_bootstrap() -> None:
+    package = release.function_zip(b"\x7fELF")
+    assert package == release.function_zip(b"\x7fELF")
+    with zipfile.ZipFile(io.BytesIO(package)) as archive:
+        (entry,) = archive.infolist()
+        assert (entry.filename, entry.external_attr >> 16, entry.date_time) == ("bootstrap", 0o755, (1980, 1, 1, 0, 0, 0))
+
+
+def test_users_of_the_module_find_zips_and_module_in_one_folder() -> None:
+    repository = release.tracked(release.PUBLISHED)
+    files = release.module_files("nodeless-1", dict.fromkeys(release.FUNCTIONS, b"zip"), repository)
+    for name in ("terraform/variables.tf", "infra/crds/karpenter.sh_nodepools.yaml", "LICENSE", "lambda/planner/bootstrap.zip"):
+        assert f"nodeless-1/{name}" in files
+    assert not [name for name in files if "/.terraform/" in name or name.endswith((".tfstate", ".zip")) and "/lambda/" not in name]
+
+
+def test_checksums_are_what_sha256sum_reads() -> None:
+    lines = release.checksums({"b": b"2", "a": b"1"}).splitlines()
+    assert lines == [f"{hashlib.sha256(b'1').hexdigest()}  a", f"{hashlib.sha256(b'2').hexdigest()}  b"]
