@@ -1,4 +1,4 @@
-"""What a first hour costs: a reckoning from list prices and from what was seen, not a bill."""
+"""What a first hour costs: an estimate from list prices and from what was seen, not a bill."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXPECTED_HOURS = 1.5
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the reckoning; `dollars` is None where no price was to be had."""
+    """One line of the estimate; `dollars` is None where the price is unknown."""
 
     what: str
     dollars: float | None
@@ -44,7 +44,7 @@ def hours(begun: datetime | None, ended: datetime | None) -> float:
     return ((ended or datetime.now(timezone.utc)) - begun).total_seconds() / 3600
 
 
-def reckon(hour: Hour) -> list[Line]:
+def estimate(hour: Hour) -> list[Line]:
     """The lines. An instance is counted from its launch until it was last seen, at least a minute."""
     instance_hours = {id_: max(hours(ran.launched, ran.last_seen), 1 / 60) for id_, ran in hour.ran.items()}
     total = sum(instance_hours.values())

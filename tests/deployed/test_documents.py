@@ -80,7 +80,7 @@ def binary(mirror: Path) -> Path:  # noqa: ARG001 skip before building
 @pytest.fixture
 def reader(tmp_path: Path, mirror: Path, binary: Path, logs: Path) -> Reader:
     reader = Reader(tmp_path, mirror, logs / "commands.log")
-    reader.tell(nodeless=binary)
+    reader.set(nodeless=binary)
     return reader
 
 
@@ -94,7 +94,7 @@ def world(binary: Path, tmp_path: Path, logs: Path) -> Iterator[World]:
 def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: Path) -> Iterator[Ministack]:  # noqa: ARG001
     """A ministack whose functions find EC2 and the cluster in the local world."""
     with Ministack(logs, world.endpoints()) as running:
-        reader.tell(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
+        reader.set(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
         reader.environment |= {"AWS_ENDPOINT_URL": running.url}
         yield running
 
@@ -102,7 +102,7 @@ def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: 
 def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
     demo, local, kubectl = under(README, "Try it: two commands")
     reader.run(demo)
-    # It runs until it is told to end, so that kubectl can be used beside it.
+    # It runs until it is ended, so that kubectl can be used beside it.
     command = local.text.split(" -- ")[1].split()
     kubeconfig = tmp_path / "kubeconfig"
     with Process("local", [reader.environment["READER_NODELESS"], *command, "--kubeconfig", kubeconfig], logs) as running:
@@ -182,7 +182,7 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
 
 
 def forget_upgrade_policy(file: Path) -> None:
-    """ministack takes a cluster's upgrade policy, does not tell it again, and has no call that changes it: so a second apply
+    """ministack takes a cluster's upgrade policy, does not return it, and has no call that changes it: so a second apply
     would fail."""
     text = file.read_text()
     without = re.sub(r"\n  upgrade_policy \{.*?\n  \}\n", "\n", text, flags=re.S)

@@ -138,7 +138,7 @@ def check_metrics() -> None:
 def check_environment() -> None:
     """Every variable that a function reads is set by the module."""
     given = set(re.findall(r"\b(NODELESS_[A-Z_]+|CLUSTER_NAME|RUST_LOG)\b", (ROOT / "terraform/locals.tf").read_text()))
-    sources = [file for room in ("functions", "shared/runtime/src") for file in (ROOT / room).rglob("*.rs")]
+    sources = [file for folder in ("functions", "shared/runtime/src") for file in (ROOT / folder).rglob("*.rs")]
     read = {name for file in sources for name in re.findall(r'"(NODELESS_[A-Z_]+)"', file.read_text())}
     assert read, "no environment variable was found in the functions"
     assert read <= given, f"the functions read {sorted(read - given)}, which terraform/locals.tf does not set"

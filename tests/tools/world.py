@@ -108,7 +108,7 @@ class World:
         return None
 
     def redirect_webhook(self, ministack: Ministack) -> None:
-        """Points the installed webhook at the same function by a URL of this machine: the real one's host resolves nowhere."""
+        """Points the installed webhook at the same function by a URL of this machine: the real one's host does not resolve."""
         url = self.webhook_url()
         assert url is not None, "the installer has installed no webhook"
         local = ministack.local_function_url(url)

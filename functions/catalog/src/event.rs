@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(crate) enum Action {
     /// Read what EC2 offers, and resolve every EC2NodeClass.
     Refresh {
-        /// Whether the invocation fails where the catalog could not be refreshed: for somebody who waits for it, as Terraform does
+        /// Whether the invocation fails where the catalog could not be refreshed: for a caller that waits for it, as Terraform does
         /// when it installs. For messages of the queue the schedule and the planner ask again.
         required: bool,
     },
@@ -75,8 +75,8 @@ pub(crate) fn read(event: Value, cluster: &str) -> Result<Action, EventError> {
     Ok(if applies { Action::Nothing } else { Action::Leave })
 }
 
-/// A message means "look now" whatever it says. One that cannot be read is somebody else's, which is worth a line; handing it back
-/// would only hold up the others.
+/// A message means "look now" whatever its body. One that is malformed was not sent by nodeless, and is logged; handing it back would
+/// only hold up the others.
 fn note_malformed(event: &SqsEvent) {
     for message in &event.records {
         let body = message.body.as_deref().unwrap_or_default();

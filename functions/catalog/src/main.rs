@@ -22,7 +22,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         match event::read(event, &cluster)? {
             Action::Refresh { required } => {
                 let why = match deadline.bound(refreshed(&refresher)).await {
-                    Ok(Ok(changed)) => return Ok(json!({ "catalogChanged": changed })),
+                    Ok(Ok(changed)) => return Ok(json!({ "batchItemFailures": [], "catalogChanged": changed })),
                     Ok(Err(RefreshFailure::Environment(error))) => return Err(error.into()),
                     Ok(Err(RefreshFailure::Service(why))) => why,
                     Err(late) => late.to_string(),
@@ -32,7 +32,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
                 }
                 // A failed invocation would only become a dead letter.
                 tracing::error!(error = why, "the catalog was not refreshed; the schedule asks again");
-                Ok(json!({ "problem": why }))
+                Ok(json!({ "batchItemFailures": [], "problem": why }))
             }
             // The cluster and the table may be gone already.
             Action::Leave => {
@@ -92,7 +92,7 @@ async fn connect() -> Result<Refresher, ConnectError> {
     })
 }
 
-/// What is said of the capacity of all nodes, by Karpenter's settings of these names.
+/// Settings of the capacity of all nodes, Karpenter's of these names.
 fn capacity(environment: &Environment<'_>) -> Result<CapacitySettings, EnvironmentError> {
     Ok(CapacitySettings {
         reserved_enis: environment.parsed_or(

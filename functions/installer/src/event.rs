@@ -69,7 +69,7 @@ enum Verb {
     RemoveNodes,
 }
 
-/// Tells `null` from a field that is not there.
+/// Distinguishes `null` from a field that is absent.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }

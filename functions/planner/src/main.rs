@@ -39,8 +39,8 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     .await
 }
 
-/// Who asks for the plan. A message means "look now" whatever it says. One that cannot be read is somebody else's, which is worth a
-/// line; handing it back would only hold up the group.
+/// Who asks for the plan. A message means "look now" whatever its body. One that is malformed was not sent by nodeless, and is logged;
+/// handing it back would only hold up the group.
 fn sources(event: &SqsEvent) -> Vec<WakeSource> {
     let mut sources = Vec::new();
     for message in &event.records {

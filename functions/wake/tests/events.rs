@@ -77,11 +77,11 @@ async fn an_ec2nodeclass_that_changes_wakes_the_planner() {
 async fn the_event_is_allowed_even_when_the_queue_is_gone() {
     let review = sample("wake.failed-scheduling.json");
     let path = review["rawPath"].as_str().unwrap().to_owned();
-    let nowhere = format!("http://127.0.0.1:{}", nodeless_tests::free_port());
+    let closed = format!("http://127.0.0.1:{}", nodeless_tests::free_port());
     let mut wake = Function::start(
         env!("CARGO_BIN_EXE_wake"),
         &[
-            ("AWS_ENDPOINT_URL", &nowhere),
+            ("AWS_ENDPOINT_URL", &closed),
             ("CLUSTER_NAME", "test"),
             ("NODELESS_PLAN_QUEUE_URL", "http://127.0.0.1:1/queue"),
             ("NODELESS_WAKE_PATH", &path),

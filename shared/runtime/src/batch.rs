@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_else_asks_for_comes_back_a_few_times() {
+    async fn what_nothing_else_asks_for_comes_back_a_few_times() {
         let batch = event(&["alone", "alone", "alone", "alone", "alone"]);
         let response =
             together(batch, Deadline::default(), late, async |bodies| bodies.iter().map(|body| handle(body)).collect())

@@ -76,23 +76,23 @@ impl Connections {
     /// The zonal shifts of the cluster.
     ///
     /// # Errors
-    /// When EKS did not tell the cluster's ARN.
+    /// When EKS did not return the cluster's ARN.
     pub fn zonal_shifts(&self) -> Result<Arc<dyn ZonalShifts>, ConnectError> {
         let arn = self.access.arn.clone().ok_or_else(|| {
             let name = &self.access.name;
-            let message = format!("EKS did not tell the ARN of cluster {name}, by which its zonal shifts are known");
+            let message = format!("EKS did not return the ARN of cluster {name}, by which ARC knows its zonal shifts");
             PortError::new(ErrorKind::Unavailable, "EKS DescribeCluster", message)
         })?;
         Ok(Arc::new(ArcZonalShifts::new(&self.config, arn)))
     }
 
-    /// Who tells the cluster's Kubernetes version as it is now.
+    /// Reads the cluster's present Kubernetes version.
     #[must_use]
     pub fn cluster_version(&self) -> Arc<dyn ClusterVersion> {
         Arc::new(EksVersion::new(&self.config, &self.access.name))
     }
 
-    /// What nodes have to know of the cluster.
+    /// What nodes need to join the cluster.
     #[must_use]
     pub fn cluster_details(&self) -> ClusterDetails {
         let access = &self.access;

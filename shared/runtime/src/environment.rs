@@ -1,10 +1,10 @@
-//! Environment variables: what Terraform tells a function.
+//! Environment variables, as Terraform sets them.
 
 use nodeless_model::duration::{format_go_duration, parse_go_duration};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A variable that is missing or cannot be used. Terraform sets all of them; whoever runs a function by hand does.
+/// A variable that is missing or cannot be used. Terraform sets all of them; set them yourself when you run a function by hand.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     /// It is not set, or empty.
@@ -54,7 +54,7 @@ impl<'a> Environment<'a> {
         Self { read: Box::new(read) }
     }
 
-    /// A variable that may be missing. An empty one counts as missing, because Lambda cannot tell the two apart.
+    /// A variable that may be missing. An empty one counts as missing, because Lambda does not distinguish the two.
     #[must_use]
     pub fn optional(&self, name: &str) -> Option<String> {
         (self.read)(name).filter(|value| !value.is_empty())

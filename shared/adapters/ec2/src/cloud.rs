@@ -156,7 +156,7 @@ impl Ec2Cloud {
             .map_err(|error| port_error("EC2 CreateFleet", &error))
     }
 
-    /// What EC2 says to the launch of one instance as an entry of the plan has it.
+    /// Asks by a dry run whether EC2 would launch one instance as an entry of the plan has it.
     async fn try_instance(
         &self,
         request: &LaunchRequest<'_>,
@@ -250,7 +250,7 @@ impl Cloud for Ec2Cloud {
         if let Err(error) = &result
             && error.code.starts_with("InvalidLaunchTemplate")
         {
-            // Somebody deleted a template that we knew: make it again, once.
+            // A template that we knew was deleted: make it again, once.
             self.forget_templates();
             self.templates(&request, &plan).await?;
             result = self.create_fleet(&request, &plan, &templates, false).await;
@@ -267,7 +267,7 @@ impl Cloud for Ec2Cloud {
         };
         if let Err(error) = self.create_fleet(&request, &plan, &templates, true).await {
             if error.code.starts_with("InvalidLaunchTemplate") {
-                // Somebody deleted a template that we knew; the next try makes it again.
+                // A template that we knew was deleted; the next try makes it again.
                 self.forget_templates();
                 return Err(PortError { kind: ErrorKind::Unavailable, ..error });
             }
