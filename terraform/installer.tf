@@ -59,7 +59,7 @@ resource "aws_lambda_invocation" "remove_nodes" {
     aws_lambda_invocation.install,
     aws_lambda_event_source_mapping.plan,
     aws_lambda_event_source_mapping.claims,
-    aws_lambda_permission.catalog,
+    aws_lambda_event_source_mapping.catalog,
     aws_cloudwatch_event_target.heartbeat,
     aws_cloudwatch_event_target.sweep,
     aws_cloudwatch_event_target.catalog,
