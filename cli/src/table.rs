@@ -2,7 +2,8 @@
 
 use crate::error::CliError;
 use jiff::Timestamp;
-use nodeless_ports::claims::{Decision, StoredChurn};
+use nodeless_ports::StoredRecord;
+use nodeless_ports::decisions::Decision;
 use serde_json::Value;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -55,13 +56,13 @@ fn text_of(path: &Path) -> std::io::Result<String> {
 
 impl Item {
     /// What voluntary disruption did to a NodePool lately; `None` where the item is about something else.
-    pub(crate) fn churn(&self) -> Option<Result<StoredChurn, CliError>> {
+    pub(crate) fn churn(&self) -> Option<Result<StoredRecord, CliError>> {
         let node_pool = self.key.strip_prefix("churn#")?.to_owned();
-        Some(self.record().map(|record| StoredChurn {
+        Some(self.record().map(|record| StoredRecord {
             node_pool,
             version: 0,
             encoded: record.to_owned(),
-            expires: self.seconds("expires").unwrap_or(Timestamp::MAX),
+            expires: self.seconds("expires"),
         }))
     }
 

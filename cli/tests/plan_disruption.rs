@@ -100,7 +100,10 @@ fn every_other_node_says_exactly_why_it_stays() {
             "PodDisruptionBudgets default/one and default/two cover pod default/twice, and a pod with several cannot be evicted",
         ),
         ("kept", "pod default/kept-too is annotated karpenter.sh/do-not-disrupt"),
-        ("fresh", "its pods changed less than consolidateAfter (30m) ago; it can be consolidated from 2026-01-10T12:15:00Z"),
+        (
+            "fresh",
+            "its pods changed less than consolidateAfter (30m) ago; it can be consolidated from 2026-01-10T12:15:00Z",
+        ),
         ("annotated", "it is annotated karpenter.sh/do-not-disrupt"),
         ("gone", "its NodePool gone does not exist"),
         ("other", "it is not managed by a NodePool"),
@@ -257,7 +260,11 @@ fn what_karpenter_says_of_its_node_claims_is_understood() {
         plan["commands"].as_array().unwrap().iter().map(|command| (&command["method"], &command["nodes"])).collect();
     assert_eq!(methods, [(&json!("Emptiness"), &json!(["quiet"])), (&json!("Drift"), &json!(["drifted"]))], "{plan:#}");
     assert_eq!(kept(&plan, "starting"), "it is not initialized yet");
-    assert!(kept(&plan, "busy").contains("it can be consolidated from 2026-01-10T12:01:00Z"), "{}", kept(&plan, "busy"));
+    assert!(
+        kept(&plan, "busy").contains("it can be consolidated from 2026-01-10T12:01:00Z"),
+        "{}",
+        kept(&plan, "busy")
+    );
     let told = objects.plan(0, &["--explain", "default-drifted"]);
     assert_eq!(told["explanations"][0]["drift"], "its NodeClaim says that it drifted (SubnetDrift)");
 }

@@ -7,7 +7,7 @@ use crate::table;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use nodeless_operations::gates::FeatureGates;
-use nodeless_ports::claims::StoredChurn;
+use nodeless_ports::StoredRecord;
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
 use nodeless_snapshot::Snapshot;
 use std::path::PathBuf;
@@ -156,7 +156,7 @@ fn deciding(arguments: &Arguments) -> Result<Deciding, CliError> {
 }
 
 /// What was evicted lately, from files.
-fn churn(paths: &[PathBuf]) -> Result<Vec<StoredChurn>, CliError> {
+fn churn(paths: &[PathBuf]) -> Result<Vec<StoredRecord>, CliError> {
     let mut known = Vec::new();
     for item in table::read(paths)? {
         known.push(item.churn().ok_or_else(|| item.damaged("it is no item churn#NODEPOOL"))??);

@@ -193,7 +193,7 @@ mod tests {
     use crate::table;
     use nodeless_driver::scenarios::Scenario;
     use nodeless_driver::simulation::Run;
-    use nodeless_ports::Claims as _;
+    use nodeless_ports::Decisions;
     use nodeless_telemetry::Null;
     use serde_json::json;
     use std::path::Path;
@@ -238,7 +238,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         let claims = run.driver().claims().clone();
         assert!(run.finish().unwrap().holds());
         let decisions = claims.decisions(1000).await.unwrap();
-        let item = |decision: &nodeless_ports::claims::Decision| {
+        let item = |decision: &nodeless_ports::decisions::Decision| {
             let record = serde_json::to_string(decision).unwrap();
             json!({ "pk": { "S": "hour" }, "sk": { "S": format!("decision#{}", decision.id) }, "record": { "S": record } })
         };

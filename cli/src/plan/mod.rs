@@ -22,8 +22,7 @@ use nodeless_disruption::Command;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
-use nodeless_ports::ShiftedZone;
-use nodeless_ports::claims::StoredChurn;
+use nodeless_ports::{ShiftedZone, StoredRecord};
 use nodeless_scheduling::{Options, Solution};
 use nodeless_snapshot::Snapshot;
 use report::{DisruptionStatistics, Report, Told};
@@ -58,7 +57,7 @@ pub(crate) struct Deciding {
     /// What is switched on.
     pub(crate) gates: FeatureGates,
     /// What the claims table holds of evictions, where that is known.
-    pub(crate) churn: Option<Vec<StoredChurn>>,
+    pub(crate) churn: Option<Vec<StoredRecord>>,
     /// How many decisions are made at most.
     pub(crate) decisions: usize,
 }

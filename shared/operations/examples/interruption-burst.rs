@@ -29,7 +29,7 @@ use nodeless_model::{
 };
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, Interrupter, PlanReport, Planner, Reconciler};
-use nodeless_ports::{Claims, Cloud, Cluster, Queue};
+use nodeless_ports::{Claims, Cloud, Cluster, Queue, State, StoredCatalog};
 use nodeless_world::WorldClock;
 use nodeless_world::fault_injection::{FaultInjection, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, Rates};
 use std::sync::{Arc, Mutex};
@@ -181,7 +181,7 @@ async fn main() {
     seed(&town, count).await;
     let rates = Rates { slow: 1.0, slowest: Duration::from_millis(2 * latency), ..Rates::default() };
     let fault_injection = FaultInjection::new(town.clock.clone(), 1, rates);
-    let claims: Arc<dyn Claims> =
+    let claims: Arc<dyn State> =
         Arc::new(FaultyClaims { inner: Arc::new(town.claims.clone()), fault_injection: fault_injection.clone() });
     let queue: Arc<dyn Queue> =
         Arc::new(FaultyQueue { inner: Arc::new(town.queue.clone()), fault_injection: fault_injection.clone() });

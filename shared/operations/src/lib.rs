@@ -1,4 +1,4 @@
-//! What nodeless does: the pure rooms, run over the ports.
+//! What nodeless does: the pure crates, run over the ports.
 //!
 //! | Operation | Woken by | Does |
 //! |---|---|---|
@@ -26,6 +26,7 @@ pub mod node_class;
 mod offers;
 pub mod plan;
 pub mod reconcile;
+mod records;
 pub mod refresh;
 mod registrations;
 mod reported_memory;

@@ -1,6 +1,6 @@
 //! From an EC2NodeClass to what the catalog and the life of a claim ask of it.
 
-use nodeless_api::nodeclass::{self, kubelet};
+use nodeless_api::nodeclass::{self, SpecProblems, kubelet};
 use nodeless_api::{ConditionStatus, EC2NodeClass};
 use nodeless_catalog::NodeClassSettings;
 use nodeless_catalog::facts::Zone;
@@ -67,10 +67,11 @@ fn unresolved_generation(class: &EC2NodeClass) -> Option<NodeClassGeneration> {
 ///
 /// # Errors
 /// A sentence for each field that cannot be understood.
-pub fn settings(class: &EC2NodeClass) -> Result<NodeClassSettings, Vec<String>> {
+pub fn settings(class: &EC2NodeClass) -> Result<NodeClassSettings, SpecProblems> {
     let spec = &class.spec;
     let Some(family) = spec.resolved_ami_family() else {
-        return Err(vec!["spec.amiFamily: neither set nor implied by an alias in amiSelectorTerms".to_owned()]);
+        let problem = "spec.amiFamily: neither set nor implied by an alias in amiSelectorTerms";
+        return Err(problem.to_owned().into());
     };
     let kubelet = kubelet_settings(class)?;
     let mut settings = NodeClassSettings::new(ami_family(family), zones(class));
@@ -110,7 +111,7 @@ fn zones(class: &EC2NodeClass) -> Vec<Zone> {
     zones.into_iter().collect()
 }
 
-fn kubelet_settings(class: &EC2NodeClass) -> Result<KubeletSettings, Vec<String>> {
+fn kubelet_settings(class: &EC2NodeClass) -> Result<KubeletSettings, SpecProblems> {
     let from = kubelet::parse(&class.spec.kubelet)?;
     let mut problems = Vec::new();
     let mut threshold = |signal: &str| {
@@ -137,10 +138,10 @@ fn kubelet_settings(class: &EC2NodeClass) -> Result<KubeletSettings, Vec<String>
         eviction_memory_available,
         eviction_nodefs_available,
     };
-    if problems.is_empty() { Ok(settings) } else { Err(problems) }
+    SpecProblems(problems).or(settings)
 }
 
-fn block_devices(class: &EC2NodeClass) -> Result<Vec<BlockDevice>, Vec<String>> {
+fn block_devices(class: &EC2NodeClass) -> Result<Vec<BlockDevice>, SpecProblems> {
     let mut problems = Vec::new();
     let mut devices = Vec::new();
     for (index, mapping) in class.spec.block_device_mappings.iter().enumerate() {
@@ -158,7 +159,7 @@ fn block_devices(class: &EC2NodeClass) -> Result<Vec<BlockDevice>, Vec<String>> 
             volume_size,
         });
     }
-    if problems.is_empty() { Ok(devices) } else { Err(problems) }
+    SpecProblems(problems).or(devices)
 }
 
 fn network_interface(interface: &nodeclass::NetworkInterface) -> NetworkInterface {
@@ -192,7 +193,7 @@ fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
 ///
 /// # Errors
 /// A sentence for each field that cannot be understood, or that names what the catalog does not know.
-pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClassSettings, Vec<String>> {
+pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClassSettings, SpecProblems> {
     let mut settings = settings(class)?;
     settings.reserved_enis = catalog.capacity.reserved_enis;
     settings.vm_memory_overhead_percent = catalog.capacity.memory_overhead.share();
@@ -200,19 +201,24 @@ pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClas
         reservation.remaining = catalog.reservations.get(&reservation.id).copied().unwrap_or(0);
     }
     if let Some(selector) = &class.spec.placement_group_selector {
-        settings.placement_group = Some(placement_group(catalog, selector).map_err(|problem| vec![problem])?);
+        settings.placement_group = Some(placement_group(catalog, selector)?);
     }
     Ok(settings)
 }
 
 /// The placement group that a class selects.
-fn placement_group(catalog: &Catalog, selector: &nodeclass::PlacementGroupSelector) -> Result<PlacementGroup, String> {
+fn placement_group(
+    catalog: &Catalog,
+    selector: &nodeclass::PlacementGroupSelector,
+) -> Result<PlacementGroup, SpecProblems> {
     let is = |group: &&NamedPlacementGroup| {
         selector.id.as_ref().is_some_and(|id| *id == group.id)
             || selector.name.as_ref().is_some_and(|name| *name == group.name)
     };
     let group = catalog.placement_groups.iter().find(is);
-    let group = group.ok_or("spec.placementGroupSelector: the catalog knows no such placement group")?;
+    let group = group.ok_or_else(|| {
+        SpecProblems::from("spec.placementGroupSelector: the catalog knows no such placement group".to_owned())
+    })?;
     Ok(PlacementGroup { id: group.id.clone(), strategy: group.strategy.clone() })
 }
 

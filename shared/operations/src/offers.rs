@@ -11,9 +11,9 @@ use nodeless_lifecycle::Learned;
 use nodeless_model::{
     CapacityType, Instance, InstanceType, InstanceTypes, NodeClaim, NodeOverlay, StringMap, labels, resources,
 };
-use nodeless_ports::claims::UnavailableOffering;
+use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::cloud::LaunchCandidate;
-use nodeless_ports::{Claims, PortError, ShiftedZone};
+use nodeless_ports::{PortError, ShiftedZone, StoredCatalog};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
@@ -42,15 +42,15 @@ impl CatalogCache {
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
-    pub async fn current(&self, claims: &dyn Claims) -> Result<Arc<Catalog>, CatalogError> {
+    pub async fn current(&self, stored: &dyn StoredCatalog) -> Result<Arc<Catalog>, CatalogError> {
         let mut held = self.held.lock().await;
-        let version = claims.catalog_version().await?.ok_or(CatalogError::Missing)?;
+        let version = stored.catalog_version().await?.ok_or(CatalogError::Missing)?;
         if let Some((present, catalog)) = held.as_ref()
             && *present == version
         {
             return Ok(catalog.clone());
         }
-        let (version, bytes) = claims.catalog().await?.ok_or(CatalogError::Missing)?;
+        let (version, bytes) = stored.catalog().await?.ok_or(CatalogError::Missing)?;
         let catalog = Catalog::decode(&bytes).map_err(|error| CatalogError::Damaged(error.to_string()))?;
         let catalog = Arc::new(catalog);
         *held = Some((version, catalog.clone()));
@@ -128,7 +128,7 @@ impl OfferCache {
         held.classes.retain(|name, _| classes.contains_key(name));
         let mut types = BTreeMap::new();
         for (name, class) in classes {
-            let of_class = node_class::settings_with(class, catalog).map_err(|problems| problems.join("; ")).map(
+            let of_class = node_class::settings_with(class, catalog).map_err(|problems| problems.to_string()).map(
                 |mut settings| {
                     reported_memory::apply(&mut settings, class, memory, now);
                     match held.classes.get(name) {

@@ -12,7 +12,7 @@ use nodeless_launch::node_class::check;
 use nodeless_model::claim::Phase;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{CatalogSource, Claims, Cluster, PortError, Queue};
+use nodeless_ports::{CatalogSource, Cluster, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Refresher {
     /// Time and logs.
     pub context: Context,
     /// The claims table, where the catalog is kept.
-    pub claims: Arc<dyn Claims>,
+    pub claims: Arc<dyn State>,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.

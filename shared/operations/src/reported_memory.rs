@@ -4,27 +4,27 @@
 //! launch another like it. Each plan that sees it notes the same, so that nothing is lost where a write was. It is written only
 //! where it changes what is known.
 
+use crate::records::{self, RecordError};
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::{NodeClassSettings, ReportedMemory};
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::{Node, NodeClaim, resources};
-use nodeless_ports::claims::StoredMemory;
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::{PortError, RecordKind, StoredRecord};
 use std::collections::HashMap;
 
 /// What is known from the table and from the Nodes that are there.
 pub(crate) struct Known {
     pub(crate) memory: ReportedMemory,
     /// What has to be written, where that is more than the table knows.
-    pub(crate) record: Option<StoredMemory>,
+    pub(crate) record: Option<StoredRecord>,
     /// What is wrong with the record in the table.
     pub(crate) problem: Option<String>,
 }
 
 /// What is known from the table and from these Nodes. A record that cannot be understood is written anew.
 pub(crate) fn known(
-    stored: &Result<StoredMemory, String>,
+    stored: &Result<StoredRecord, String>,
     nodes: &[Node],
     claims: &[NodeClaim],
     now: Timestamp,
@@ -69,20 +69,18 @@ pub(crate) fn apply(settings: &mut NodeClassSettings, class: &EC2NodeClass, memo
     settings.learned_memory = memory.of_images(images.map(|image| image.id.as_str()), now);
 }
 
-/// What a record of the table says.
+/// What a record of the table holds.
 ///
 /// # Errors
-/// In words, when it is nothing that this version writes.
-pub(crate) fn decode(stored: &StoredMemory) -> Result<ReportedMemory, String> {
-    if stored.encoded.is_empty() {
-        return Ok(ReportedMemory::default());
+/// When it is nothing that this version writes.
+pub(crate) fn decode(stored: &StoredRecord) -> Result<ReportedMemory, RecordError> {
+    if stored.version == 0 {
+        Ok(ReportedMemory::default())
+    } else {
+        records::decode(RecordKind::ReportedMemory, stored)
     }
-    serde_json::from_str(&stored.encoded)
-        .map_err(|error| format!("the item memory of the claims table cannot be understood: {error}"))
 }
 
-fn encode(memory: &ReportedMemory, version: u64, now: Timestamp) -> Result<StoredMemory, PortError> {
-    let encoded = serde_json::to_string(memory)
-        .map_err(|error| PortError::new(ErrorKind::Invalid, "encode reported memory", error.to_string()))?;
-    Ok(StoredMemory { version, encoded, expires: memory.ends().unwrap_or(now) })
+fn encode(memory: &ReportedMemory, version: u64, now: Timestamp) -> Result<StoredRecord, PortError> {
+    records::encode("", version, memory, Some(memory.ends().unwrap_or(now)))
 }

@@ -22,7 +22,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent};
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, ZonalShifts};
+use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, State, ZonalShifts};
 use nodeless_telemetry::{Metric, Metrics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct Sweeper {
     /// Time and logs.
     pub context: Context,
     /// The claims table.
-    pub claims: Arc<dyn Claims>,
+    pub claims: Arc<dyn State>,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.
@@ -130,7 +130,7 @@ impl Sweeper {
     async fn sweep(&self, metrics: &mut Metrics) -> Result<SweepReport, SweepError> {
         let mut report = SweepReport::default();
         // First, and whatever else can be read: a zone that fails may take EC2's answers with it.
-        let shifted = self.heed_zonal_shifts(&mut report).await?;
+        let shifted = self.honour_zonal_shifts(&mut report).await?;
         let usage = self.claims.usage().await?;
         // The world first and the claims last, so that nothing that was just made looks as if it had no claim.
         let read = self.read().await?;

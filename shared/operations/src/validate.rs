@@ -13,7 +13,7 @@ use nodeless_model::{
 };
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue, Refusal};
+use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, Refusal, State};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Validator {
     /// Time and logs.
     pub context: Context,
     /// The claims table, where the answers are kept.
-    pub claims: Arc<dyn Claims>,
+    pub claims: Arc<dyn State>,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.
@@ -120,7 +120,7 @@ impl Validator {
             crate::CatalogError::Port(error) => error,
             other => PortError::new(ErrorKind::Unavailable, OPERATION, other.to_string()),
         })?;
-        let settings = node_class::settings_with(class, &catalog).map_err(|problems| invalid(problems.join("; ")))?;
+        let settings = node_class::settings_with(class, &catalog).map_err(|problems| invalid(problems.to_string()))?;
         let types = catalog.instance_types(&settings, &shortages(&[], &[], self.context.now()));
         let name = class.metadata.name.as_deref().unwrap_or_default();
         let (pools, _) = self.cluster.node_pools().await?;

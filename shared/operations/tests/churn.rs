@@ -6,8 +6,7 @@ mod common;
 use common::{Town, pod};
 use nodeless_disruption::churn;
 use nodeless_model::{ConsolidationPolicy, Quantity, labels};
-use nodeless_ports::claims::StoredChurn;
-use nodeless_ports::{Claims, ErrorKind};
+use nodeless_ports::{ErrorKind, Plans, RecordKind, Records, StoredRecord};
 use nodeless_telemetry::Metric;
 
 /// A town with one node for each pod, where so many pods may be evicted within an hour.
@@ -106,20 +105,20 @@ async fn nothing_is_disrupted_while_nobody_knows_what_was() {
     let report = town.planner().run().await.unwrap();
     assert!(report.problems[0].contains("nobody knows how many pods were evicted"), "{:?}", report.problems);
     town.faults.mend();
-    let damaged = StoredChurn {
+    let damaged = StoredRecord {
         node_pool: "default".into(),
         version: 0,
         encoded: "of another version".into(),
-        expires: town.clock.time(),
+        expires: Some(town.clock.time()),
     };
-    town.claims.put_churn(&damaged).await.unwrap();
+    town.claims.put_record(RecordKind::Churn, &damaged).await.unwrap();
     town.minutes(3).await;
     assert_eq!(town.cloud.launched(), 1);
     let report = town.planner().run().await.unwrap();
     assert!(report.problems[0].contains("churn#default"), "{:?}", report.problems);
     // One that cannot be noted is not carried out.
-    let whole = StoredChurn { version: 1, encoded: r#"{"entries":[]}"#.into(), ..damaged };
-    town.claims.put_churn(&whole).await.unwrap();
+    let whole = StoredRecord { version: 1, encoded: r#"{"entries":[]}"#.into(), ..damaged };
+    town.claims.put_record(RecordKind::Churn, &whole).await.unwrap();
     town.faults.break_down("claims put churn", ErrorKind::Throttled);
     town.minutes(3).await;
     assert_eq!(town.cloud.launched(), 1);
@@ -127,7 +126,7 @@ async fn nothing_is_disrupted_while_nobody_knows_what_was() {
     town.minutes(8).await;
     assert_eq!((replaced(&town).await, town.cloud.launched()), (1, 2));
     // It is noted once, however often it was tried.
-    let [stored] = &town.claims.churn().await.unwrap()[..] else { panic!("one") };
+    let [stored] = &town.claims.records(RecordKind::Churn).await.unwrap()[..] else { panic!("one") };
     let noted: churn::Churn = serde_json::from_str(&stored.encoded).unwrap();
     assert_eq!(noted.entries.iter().map(|entry| entry.evictions).collect::<Vec<_>>(), [1]);
 }

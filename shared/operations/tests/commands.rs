@@ -7,9 +7,9 @@ mod common;
 use common::{Town, check_drifted_away, check_order, check_rest, drift, phases, pod, running_town, watched};
 use nodeless_model::claim::condition;
 use nodeless_model::{Phase, Quantity, ResourceList, Taint};
-use nodeless_ports::Claims;
-use nodeless_ports::claims::StoredCommand;
 use nodeless_ports::cluster::InvalidObject;
+use nodeless_ports::plans::StoredCommand;
+use nodeless_ports::{Claims, Decisions, Plans};
 
 fn events(town: &Town, reason: &str) -> usize {
     town.cluster.lock().events.iter().filter(|event| event.reason == reason).count()

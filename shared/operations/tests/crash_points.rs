@@ -16,7 +16,7 @@ use nodeless_model::node_pool::ConsolidationPolicy;
 use nodeless_model::{NillableDuration, NodeClaim, Quantity, ResourceList};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
-use nodeless_ports::{Claims, Queue};
+use nodeless_ports::{Claims, Plans, Queue};
 use std::collections::BTreeSet;
 
 /// Lives a story once undisturbed, which must write at least so often, and then once for each crash point. A crash may cost

@@ -7,7 +7,7 @@ use common::{Town, drift, pod, running_town, watched};
 use nodeless_disruption::{expiration, pause, rebalance};
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::condition;
-use nodeless_ports::{Claims, ErrorKind};
+use nodeless_ports::{Claims, Decisions, ErrorKind};
 
 fn annotate(town: &Town, key: &str, value: &str) {
     town.cluster.lock().pools[0].disruption.annotations.insert(key.into(), value.into());

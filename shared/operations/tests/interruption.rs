@@ -6,7 +6,7 @@ mod common;
 use common::{Town, pod};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_operations::interrupt::InterruptError;
-use nodeless_ports::{Claims, Clock, ErrorKind};
+use nodeless_ports::{Capacity, Claims, Clock, ErrorKind};
 use nodeless_telemetry::Metric;
 
 async fn running_town(pods: usize) -> (Town, Vec<NodeClaim>) {

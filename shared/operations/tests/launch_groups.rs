@@ -12,7 +12,7 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::{Instance, NodeClaim, Phase, Requirement, StringMap, labels};
 use nodeless_operations::{CatalogCache, Reconciler};
 use nodeless_ports::cloud::{InstanceFault, LaunchOutcome, LaunchRequest};
-use nodeless_ports::{Claims, Cloud, PortError, Refusal};
+use nodeless_ports::{Capacity, Claims, Cloud, PortError, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

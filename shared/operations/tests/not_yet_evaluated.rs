@@ -3,7 +3,7 @@
 
 mod common;
 
-use nodeless_ports::{Claims, ErrorKind};
+use nodeless_ports::{ErrorKind, Plans};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

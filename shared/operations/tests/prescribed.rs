@@ -12,7 +12,7 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, NodePool, Phase, Quantity, ResourceList, Taint, labels};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
-use nodeless_ports::Claims;
+use nodeless_ports::{Decisions, Plans};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A town whose only NodePool keeps so many nodes.

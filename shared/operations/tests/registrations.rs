@@ -6,8 +6,7 @@ mod common;
 use common::{Town, pod};
 use nodeless_api::{Condition, ConditionStatus};
 use nodeless_lifecycle::RegistrationHealth;
-use nodeless_ports::claims::StoredRegistrations;
-use nodeless_ports::{Claims, ErrorKind};
+use nodeless_ports::{ErrorKind, RecordKind, Records, StoredRecord};
 use std::time::Duration;
 
 const KIND: &str = "NodeRegistrationHealthy";
@@ -159,7 +158,7 @@ async fn a_result_that_cannot_be_written_is_not_forgotten_and_counts_once() {
     town.minutes(2).await;
     assert_eq!(town.cloud.launched(), 2);
     assert_eq!(health(&town), ConditionStatus::Unknown);
-    let stored = town.claims.registrations_of("default").await.unwrap().unwrap();
+    let stored = town.claims.record(RecordKind::Registrations, "default").await.unwrap().unwrap();
     assert_eq!(stored.encoded.matches("RegistrationFailed").count(), 1, "{}", stored.encoded);
 }
 
@@ -177,7 +176,7 @@ async fn a_process_that_dies_after_the_note_counts_no_claim_twice() {
         let _died = town.reconciler().run(&name).await;
         assert!(town.bury_if_dead());
         town.minutes(3).await;
-        let stored = town.claims.registrations_of("default").await.unwrap().unwrap();
+        let stored = town.claims.record(RecordKind::Registrations, "default").await.unwrap().unwrap();
         assert_eq!(stored.encoded.matches("RegistrationFailed").count(), 1, "{write} {done}: {}", stored.encoded);
         assert_eq!(health(&town), ConditionStatus::Unknown);
     }
@@ -195,12 +194,12 @@ async fn what_cannot_be_read_changes_nothing_and_what_is_damaged_is_begun_anew()
     assert!(report.problems.iter().any(|why| why.contains("nodes of NodePools join is not known")), "{report:?}");
     assert_eq!(condition(&town), before);
     town.faults.mend();
-    let stored = town.claims.registrations_of("default").await.unwrap().unwrap();
-    let damaged = StoredRegistrations { encoded: "of another version".into(), ..stored };
-    town.claims.put_registrations(&damaged).await.unwrap();
+    let stored = town.claims.record(RecordKind::Registrations, "default").await.unwrap().unwrap();
+    let damaged = StoredRecord { encoded: "of another version".into(), ..stored };
+    town.claims.put_record(RecordKind::Registrations, &damaged).await.unwrap();
     let report = town.planner().run().await.unwrap();
     assert!(report.problems.iter().any(|why| why.contains("registrations#default")), "{report:?}");
     assert_eq!(condition(&town), before, "the condition itself says as much");
-    let stored = town.claims.registrations_of("default").await.unwrap().unwrap();
+    let stored = town.claims.record(RecordKind::Registrations, "default").await.unwrap().unwrap();
     assert!(serde_json::from_str::<RegistrationHealth>(&stored.encoded).is_ok());
 }

@@ -17,7 +17,7 @@ use nodeless_model::{
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::{CapacitySettings, CatalogCache, PlanError, Refresher};
 use nodeless_ports::cluster::InvalidObject;
-use nodeless_ports::{CatalogSource, Claims, Clock, ErrorKind, PortError};
+use nodeless_ports::{Capacity, CatalogSource, Claims, Clock, ErrorKind, Plans, PortError, StoredCatalog};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -6,7 +6,7 @@ mod common;
 use common::{Town, check_rest, drift, pod, running_town};
 use nodeless_model::node_pool::{Budget, BudgetNodes};
 use nodeless_operations::plan::PlanReport;
-use nodeless_ports::Claims;
+use nodeless_ports::{Claims, Plans};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Barrier;

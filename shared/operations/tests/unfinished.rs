@@ -5,7 +5,7 @@ mod common;
 
 use common::{Town, drift, pod, running_town};
 use nodeless_operations::plan::PlanSettings;
-use nodeless_ports::Claims;
+use nodeless_ports::{Decisions, Plans};
 use nodeless_telemetry::Metric;
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ async fn commands_that_have_begun_go_on_after_a_plan_that_was_killed() {
     for _ in 0..400 {
         town.tick().await;
         let (now, began) = (town.clock.time(), town.clock.time());
-        let plan = nodeless_ports::claims::UnfinishedPlan { id: "killed".into(), began };
+        let plan = nodeless_ports::plans::UnfinishedPlan { id: "killed".into(), began };
         town.claims.begin_plan(&plan, now).await.unwrap();
     }
     assert!(town.claims.commands().await.unwrap().is_empty(), "the replaced node is gone");

@@ -9,7 +9,7 @@ use nodeless_lifecycle::Collection;
 use nodeless_model::instance::{FaultKind, InstanceFault};
 use nodeless_model::{Phase, StringMap, labels};
 use nodeless_operations::plan::decode_command;
-use nodeless_ports::{Claims, Clock, ErrorKind};
+use nodeless_ports::{Claims, Clock, ErrorKind, Plans};
 use std::collections::BTreeSet;
 
 /// us-east-1a, by its id in the catalog.

@@ -12,7 +12,7 @@ use nodeless_model::{NodeClaim, StringMap};
 /// Instances to launch for the members of one launch group, all alike.
 #[derive(Clone, Debug)]
 pub struct LaunchRequest<'a> {
-    /// Any member of the group: its spec says what to launch, its launch group how many, and
+    /// Any member of the group: its spec is what to launch, its launch group how many, and
     /// [`NodeClaim::client_token`] the client token. The instances get the tag `nodeless.sh/launch-group`, the group's id.
     pub claim: &'a NodeClaim,
     /// The EC2NodeClass with its resolved status.
@@ -29,7 +29,7 @@ pub trait Cloud: Send + Sync {
     /// # Errors
     /// When the call as a whole failed; a lack of capacity is an outcome, not an error. With the code
     /// `IdempotentParameterMismatch` an earlier call with this token was made from other prices or images, and its answer is
-    /// not known: [`Self::group_instances`] tells what came of it, after a while.
+    /// not known: [`Self::group_instances`] lists what it launched, after a while.
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError>;
 
     /// Asks by dry runs whether EC2 would launch this, and returns why it would not. Makes the launch template that such a

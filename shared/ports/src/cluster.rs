@@ -17,15 +17,15 @@ pub enum Eviction {
     AlreadyGone,
     /// A PodDisruptionBudget forbids it for now.
     Blocked {
-        /// What the API server said.
+        /// The API server's message.
         message: String,
     },
 }
 
-/// The Kubernetes cluster.
+/// What a plan reads, and when it reads it.
 #[async_trait]
-pub trait Cluster: Send + Sync {
-    /// Everything that planning looks at. Warm adapters resume their watches instead of listing anew.
+pub trait PlanningView: Send + Sync {
+    /// Everything that planning looks at. An adapter that has read before resumes its watches instead of listing again.
     ///
     /// # Errors
     /// When any part of it cannot be read as a whole: a partial view would look like pods or nodes that are gone.
@@ -36,15 +36,19 @@ pub trait Cluster: Send + Sync {
     ///
     /// # Errors
     /// When the cluster cannot be watched.
-    async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError>;
+    async fn wait_for_batch(&self, idle: Duration, max: Duration) -> Result<Duration, PortError>;
+}
 
+/// Nodes, and the pods and volumes on them.
+#[async_trait]
+pub trait NodesAndPods: Send + Sync {
     /// The nodes with this provider id. `name_hint` is the name that the node probably has, which makes it cheaper.
     ///
     /// # Errors
     /// When the cluster cannot be read.
     async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError>;
 
-    /// All nodes that are ours (label `karpenter.sh/nodepool`).
+    /// All nodes that nodeless manages (label `karpenter.sh/nodepool`).
     ///
     /// # Errors
     /// When the cluster cannot be read.
@@ -61,42 +65,6 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     /// When the cluster cannot be read.
     async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError>;
-
-    /// One EC2NodeClass.
-    ///
-    /// # Errors
-    /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
-    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError>;
-
-    /// All EC2NodeClasses that can be decoded, and those that cannot.
-    ///
-    /// # Errors
-    /// When the cluster cannot be read.
-    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError>;
-
-    /// One NodePool.
-    ///
-    /// # Errors
-    /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
-    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError>;
-
-    /// One NodeClaim object.
-    ///
-    /// # Errors
-    /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
-    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError>;
-
-    /// All NodeOverlays that can be decoded, each with what its status says. None where the cluster does not know the kind.
-    ///
-    /// # Errors
-    /// When the cluster cannot be read.
-    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError>;
-
-    /// All NodePools that can be decoded, and those that cannot.
-    ///
-    /// # Errors
-    /// When the cluster cannot be read.
-    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError>;
 
     /// Changes a node, if it still is this object.
     ///
@@ -122,31 +90,40 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     /// When the API server refused.
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError>;
+}
 
-    /// Publishes Events. The same event again raises the count of the first.
+/// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers.
+#[async_trait]
+pub trait Configuration: Send + Sync {
+    /// One EC2NodeClass.
     ///
     /// # Errors
-    /// When the API server refused; nothing depends on events.
-    async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError>;
+    /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
+    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError>;
 
-    /// The NodeClaim objects.
+    /// All EC2NodeClasses that can be decoded, and those that cannot.
     ///
     /// # Errors
     /// When the cluster cannot be read.
-    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError>;
+    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError>;
 
-    /// Makes the NodeClaim object equal to our record: created when missing, spec once, status always. Returns the uid of
-    /// the object. An object that is being deleted is not created anew.
+    /// One NodePool.
     ///
     /// # Errors
-    /// When the API server refused.
-    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError>;
+    /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError>;
 
-    /// Deletes a NodeClaim object and takes our finalizer off; one that is gone is a success.
+    /// All NodePools that can be decoded, and those that cannot.
     ///
     /// # Errors
-    /// When the API server refused.
-    async fn remove_claim(&self, name: &str) -> Result<(), PortError>;
+    /// When the cluster cannot be read.
+    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError>;
+
+    /// All NodeOverlays that can be decoded, each with its status. None where the cluster does not know the kind.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read.
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError>;
 
     /// Writes a NodePool's status.
     ///
@@ -183,3 +160,47 @@ pub trait Cluster: Send + Sync {
     /// When the API server refused.
     async fn release_node_class(&self, name: &str) -> Result<(), PortError>;
 }
+
+/// The NodeClaim objects, which mirror the claims.
+#[async_trait]
+pub trait ClaimMirror: Send + Sync {
+    /// The NodeClaim objects.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read.
+    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError>;
+
+    /// One NodeClaim object.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError>;
+
+    /// Makes the NodeClaim object equal to our record: created when missing, spec once, status always. Returns the uid of
+    /// the object. An object that is being deleted is not created anew.
+    ///
+    /// # Errors
+    /// When the API server refused.
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError>;
+
+    /// Deletes a NodeClaim object and takes our finalizer off; one that is gone is a success.
+    ///
+    /// # Errors
+    /// When the API server refused.
+    async fn remove_claim(&self, name: &str) -> Result<(), PortError>;
+}
+
+/// Kubernetes Events.
+#[async_trait]
+pub trait Events: Send + Sync {
+    /// Publishes Events. The same event again raises the count of the first.
+    ///
+    /// # Errors
+    /// When the API server refused; nothing depends on events.
+    async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError>;
+}
+
+/// The Kubernetes cluster, which one adapter reads and writes part by part.
+pub trait Cluster: PlanningView + NodesAndPods + Configuration + ClaimMirror + Events {}
+
+impl<T: PlanningView + NodesAndPods + Configuration + ClaimMirror + Events> Cluster for T {}

@@ -12,14 +12,14 @@ pub enum PlanMessage {
     /// Something may have changed.
     #[serde(rename = "wake")]
     Wake {
-        /// Who says so.
+        /// What woke the planner.
         source: WakeSource,
         /// When, for measuring how long it took.
         at: jiff::Timestamp,
     },
 }
 
-/// Who woke the planner.
+/// What woke the planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WakeSource {
@@ -27,13 +27,13 @@ pub enum WakeSource {
     Webhook,
     /// The minute heartbeat.
     Heartbeat,
-    /// A claim failed or is gone, so that its pods need another look.
+    /// A claim failed or is gone, so its pods have to be planned again.
     Lifecycle,
-    /// EC2 is about to take something away.
+    /// EC2 is about to interrupt an instance.
     Interruption,
     /// Types, prices or an EC2NodeClass changed.
     Catalog,
-    /// A plan that could not do everything asks for the next.
+    /// A plan that could not finish everything asks for the next.
     Planner,
 }
 
@@ -100,7 +100,7 @@ pub struct NodeClassGeneration {
     pub generation: i64,
 }
 
-/// Sends messages. They may be lost, late or doubled: whoever gets one looks at the state, not at the message.
+/// Sends messages. They may be lost, late or doubled: a receiver goes by the state, not by the message.
 #[async_trait]
 pub trait Queue: Send + Sync {
     /// Asks for a plan. Several calls within a second may become one message.

@@ -27,7 +27,7 @@ pub struct ClusterAccess {
     /// The range of the services' addresses, IPv4 or IPv6; user data of nodes needs it.
     pub service_cidr: Option<String>,
     /// Whether calls of the control plane to addresses outside the VPC, such as a webhook's, leave by a route of AWS. Where they
-    /// do not (`controlPlaneEgressMode` is CUSTOMER_ROUTED or CUSTOMER_ISOLATED), they may go nowhere.
+    /// do not (`controlPlaneEgressMode` is CUSTOMER_ROUTED or CUSTOMER_ISOLATED), requests may not reach AWS.
     pub egress_by_aws: bool,
 }
 
@@ -68,7 +68,7 @@ impl ClusterVersion for EksVersion {
     async fn kubernetes_version(&self) -> Result<String, PortError> {
         let access = describe(&self.config, &self.name).await?;
         if access.version.is_empty() {
-            let message = format!("EKS did not tell the Kubernetes version of cluster {}", self.name);
+            let message = format!("EKS did not report the Kubernetes version of cluster {}", self.name);
             return Err(PortError::new(ErrorKind::Unavailable, OPERATION, message));
         }
         Ok(access.version)
@@ -103,7 +103,7 @@ fn access(name: &str, cluster: &Cluster) -> Result<ClusterAccess, PortError> {
     })
 }
 
-/// Clusters from before there was a choice say nothing.
+/// Clusters that are older than the setting have none.
 fn egress_by_aws(cluster: &Cluster) -> bool {
     let mode = cluster.resources_vpc_config().and_then(|network| network.control_plane_egress_mode());
     mode.is_none_or(|mode| *mode == ControlPlaneEgressModeType::AwsManaged)
@@ -111,13 +111,13 @@ fn egress_by_aws(cluster: &Cluster) -> bool {
 
 fn refuse(name: &str, error: &SdkError<DescribeClusterError>) -> PortError {
     let code = error.code().unwrap_or_default();
-    let said = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
-    let (kind, next) = judge(code, matches!(error, SdkError::ConstructionFailure(_)), name);
-    PortError::new(kind, OPERATION, format!("{said}{next}")).with_code(code)
+    let message = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
+    let (kind, next) = reaction(code, matches!(error, SdkError::ConstructionFailure(_)), name);
+    PortError::new(kind, OPERATION, format!("{message}{next}")).with_code(code)
 }
 
-/// How to react to an error code of EKS, and what to tell a person beyond what EKS said.
-fn judge(code: &str, unbuilt: bool, name: &str) -> (ErrorKind, String) {
+/// How to react to an error code of EKS, and what a person should do.
+fn reaction(code: &str, unbuilt: bool, name: &str) -> (ErrorKind, String) {
     match code {
         "ResourceNotFoundException" => (
             ErrorKind::NotFound,
@@ -161,7 +161,7 @@ mod tests {
             let network = VpcConfigResponse::builder().control_plane_egress_mode(mode).build();
             access("one", &cluster().resources_vpc_config(network).build()).unwrap().egress_by_aws
         };
-        assert!(access("one", &cluster().build()).unwrap().egress_by_aws, "an older cluster says nothing");
+        assert!(access("one", &cluster().build()).unwrap().egress_by_aws, "an older cluster has no such setting");
         assert!(of(ControlPlaneEgressModeType::AwsManaged));
         assert!(!of(ControlPlaneEgressModeType::CustomerRouted) && !of(ControlPlaneEgressModeType::CustomerIsolated));
     }
@@ -196,11 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn errors_tell_how_to_react() {
-        assert_eq!(judge("ResourceNotFoundException", false, "one").0, ErrorKind::NotFound);
-        assert_eq!(judge("AccessDeniedException", false, "one").0, ErrorKind::Denied);
-        assert_eq!(judge("ThrottlingException", false, "one").0, ErrorKind::Throttled);
-        assert_eq!(judge("ServerException", false, "one").0, ErrorKind::Unavailable);
-        assert_eq!(judge("", true, "one").0, ErrorKind::Invalid);
+    fn errors_have_a_reaction() {
+        assert_eq!(reaction("ResourceNotFoundException", false, "one").0, ErrorKind::NotFound);
+        assert_eq!(reaction("AccessDeniedException", false, "one").0, ErrorKind::Denied);
+        assert_eq!(reaction("ThrottlingException", false, "one").0, ErrorKind::Throttled);
+        assert_eq!(reaction("ServerException", false, "one").0, ErrorKind::Unavailable);
+        assert_eq!(reaction("", true, "one").0, ErrorKind::Invalid);
     }
 }

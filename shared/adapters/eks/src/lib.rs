@@ -1,4 +1,4 @@
-//! What AWS says of an EKS cluster: where its API server is, whom it trusts, the token that it takes, and which zones
+//! What AWS reports of an EKS cluster: the address and certificate of its API server, tokens for it, and the zones
 //! the cluster keeps away from.
 //!
 //! - [`EksVersion`]: the version alone, read again while a process lives.
@@ -6,7 +6,7 @@
 //! - [`Tokens`]: bearer tokens, which are presigned calls of STS GetCallerIdentity, renewed before they lapse.
 //! - [`ArcZonalShifts`]: the zonal shifts that are applied to the cluster, by GetManagedResource of ARC.
 //!
-//! This room names no Kubernetes client type: `nodeless-kubernetes` takes a [`ClusterAccess`] apart into strings, and a
+//! This crate names no Kubernetes client type: `nodeless-kubernetes` takes a [`ClusterAccess`] apart into strings, and a
 //! closure over [`Tokens::token`].
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,7 +1,7 @@
 //! Bearer tokens for EKS: a call of STS GetCallerIdentity, presigned for this cluster.
 //!
 //! The API server lets STS answer the call and so learns who signed it. It takes a token for 15 minutes from the time of
-//! signing, whatever `X-Amz-Expires` says (aws-iam-authenticator, `pkg/token`).
+//! signing, whatever `X-Amz-Expires` is (aws-iam-authenticator, `pkg/token`).
 
 use aws_config::SdkConfig;
 use aws_credential_types::Credentials;
@@ -140,7 +140,7 @@ fn query_encode(value: &str) -> String {
     encoded
 }
 
-/// Makes a token, and says when to renew it: before 15 minutes are over, and before the credentials lapse.
+/// Makes a token, and returns when to renew it: before 15 minutes are over, and before the credentials lapse.
 ///
 /// # Errors
 /// As [`presigned_identity_url`].
@@ -202,7 +202,7 @@ impl Tokens {
     }
 }
 
-/// An error with its causes: those of the credential providers say the cause only in the last.
+/// An error with its causes: those of the credential providers name the cause in the last.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

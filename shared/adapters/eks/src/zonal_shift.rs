@@ -1,4 +1,4 @@
-//! Zonal shifts of the cluster, as Amazon Application Recovery Controller (ARC) tells of them.
+//! Zonal shifts of the cluster, as Amazon Application Recovery Controller (ARC) lists them.
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -65,7 +65,7 @@ fn named(zone_id: &str, until: Option<Timestamp>) -> Result<ZonalShift, PortErro
     Ok(ZonalShift { zone_id: zone_id.to_owned(), until })
 }
 
-/// When a shift ends; `None` where that is not said, which the SDK gives as the beginning of time.
+/// When a shift ends; `None` where ARC gives no time, which the SDK returns as 1970.
 fn end(at: &DateTime) -> Option<Timestamp> {
     Timestamp::from_second(at.secs()).ok().filter(|end| *end > Timestamp::UNIX_EPOCH)
 }
@@ -76,14 +76,14 @@ fn unclear(message: String) -> PortError {
 
 fn refuse(cluster_arn: &str, error: &SdkError<GetManagedResourceError>) -> PortError {
     let code = error.code().unwrap_or_default();
-    let said = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
-    let (kind, next) = judge(code, matches!(error, SdkError::ConstructionFailure(_)), cluster_arn);
-    PortError::new(kind, OPERATION, format!("{said}{next}")).with_code(code)
+    let message = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
+    let (kind, next) = reaction(code, matches!(error, SdkError::ConstructionFailure(_)), cluster_arn);
+    PortError::new(kind, OPERATION, format!("{message}{next}")).with_code(code)
 }
 
-/// How to react to an error code of ARC, and what to tell a person beyond what ARC said. For a cluster that is not
+/// How to react to an error code of ARC, and what a person should do. For a cluster that is not
 /// registered ARC denies access.
-fn judge(code: &str, unbuilt: bool, cluster_arn: &str) -> (ErrorKind, String) {
+fn reaction(code: &str, unbuilt: bool, cluster_arn: &str) -> (ErrorKind, String) {
     let registered = format!("zonal shift has to be enabled for {cluster_arn} (zonalShiftConfig in EKS)");
     match code {
         "ResourceNotFoundException" => (ErrorKind::NotFound, format!("; {registered}")),
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_tell_how_to_react() {
+    fn errors_have_a_reaction() {
         for (code, kind) in [
             ("ResourceNotFoundException", ErrorKind::NotFound),
             ("AccessDeniedException", ErrorKind::Denied),
@@ -115,9 +115,9 @@ mod tests {
             ("ValidationException", ErrorKind::Invalid),
             ("InternalServerException", ErrorKind::Unavailable),
         ] {
-            assert_eq!(judge(code, false, "arn").0, kind, "{code}");
+            assert_eq!(reaction(code, false, "arn").0, kind, "{code}");
         }
-        assert_eq!(judge("", true, "arn").0, ErrorKind::Invalid);
-        assert!(judge("AccessDeniedException", false, "arn").1.contains("zonalShiftConfig"));
+        assert_eq!(reaction("", true, "arn").0, ErrorKind::Invalid);
+        assert!(reaction("AccessDeniedException", false, "arn").1.contains("zonalShiftConfig"));
     }
 }

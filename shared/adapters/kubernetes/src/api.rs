@@ -59,7 +59,7 @@ pub(crate) fn decode<T: DeserializeOwned>(operation: &str, text: &str) -> Result
 }
 
 impl Connection {
-    /// Reads one object as it is; `None` when the API server says that there is none of this name. That it does not know the
+    /// Reads one object as it is; `None` when the API server has none of this name. That it does not know the
     /// path is another answer: a definition that is not served for a moment must not look like objects that were deleted.
     pub(crate) async fn get(&self, operation: &str, path: &str) -> Result<Option<Value>, CallError> {
         match self.read(operation, built(operation, Request::get(path).body(Vec::new()))?).await {
@@ -106,7 +106,7 @@ impl Connection {
         let request = Request::delete(path).header(CONTENT_TYPE, "application/json").body(body(operation, options)?);
         match self.call(operation, built(operation, request)?).await {
             Ok(_) => Ok(true),
-            // 409 says that the uid of the precondition is not that of the object: the one that was meant is gone.
+            // 409: the uid of the precondition is not that of the object; the one that was meant is gone.
             Err(failed) if failed.is(404) || failed.is(409) => Ok(false),
             Err(failed) => Err(failed),
         }

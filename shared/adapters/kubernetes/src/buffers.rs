@@ -9,7 +9,7 @@ use nodeless_ports::cluster::BufferView;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The active ones of these buffers, each with what its source says. One call a buffer; most clusters have none.
+/// The active ones of these buffers, each with what its source describes. One call a buffer; most clusters have none.
 pub(crate) async fn shapes(
     connection: &Connection,
     buffers: Vec<(CapacityBuffer, CapacityBufferStatus)>,

@@ -21,9 +21,9 @@ pub(crate) async fn mirror(connection: &Connection, claim: &NodeClaim) -> Result
         Some(object) => adopt(connection, &path, object, claim).await?,
         None => create(connection, &path, claim).await?,
     };
-    let wanted = as_value(&convert::mirror(claim, None).status)?;
+    let desired = as_value(&convert::mirror(claim, None).status)?;
     let present = object.get("status").cloned().unwrap_or_default();
-    if let Some(status) = difference(&present, &wanted) {
+    if let Some(status) = difference(&present, &desired) {
         let body = json!({ "status": status });
         connection.patch(OPERATION, &format!("{path}/status"), PatchKind::Merge, &body).await?;
     }
@@ -31,7 +31,7 @@ pub(crate) async fn mirror(connection: &Connection, claim: &NodeClaim) -> Result
     Ok(uid.to_owned())
 }
 
-/// Creates the object. Its spec can never be changed afterwards, so it is written here and nowhere else.
+/// Creates the object. Its spec can never be changed afterwards, so only this function writes it.
 async fn create(connection: &Connection, path: &str, claim: &NodeClaim) -> Result<Value, PortError> {
     let pool = match connection.get(OPERATION, &api::object(api::NODE_POOLS, &claim.node_pool)).await? {
         // A pool that cannot be decoded still owns its claims; without its reference they would outlive it.
@@ -51,7 +51,7 @@ async fn create(connection: &Connection, path: &str, claim: &NodeClaim) -> Resul
     object["metadata"]["annotations"][labels::RECORD_UID] = json!(claim.uid);
     match connection.post(OPERATION, api::NODE_CLAIMS, &object).await {
         Ok(created) => Ok(created),
-        // Somebody was quicker, perhaps another of us. What is there now is as good.
+        // Another process created it first. It serves as well.
         Err(failed) if failed.is(409) => Ok(connection.get(OPERATION, path).await?.ok_or(failed)?),
         Err(failed) => Err(failed.into()),
     }
@@ -60,26 +60,26 @@ async fn create(connection: &Connection, path: &str, claim: &NodeClaim) -> Resul
 /// Marks an object that is there already as ours: one of Karpenter's, or of a record that was lost and rebuilt.
 async fn adopt(connection: &Connection, path: &str, object: Value, claim: &NodeClaim) -> Result<Value, PortError> {
     let mirror = convert::mirror(claim, None);
-    let mut wanted = mirror.metadata.annotations.unwrap_or_default();
-    wanted.insert(labels::RECORD_UID.to_owned(), claim.uid.clone());
+    let mut desired = mirror.metadata.annotations.unwrap_or_default();
+    desired.insert(labels::RECORD_UID.to_owned(), claim.uid.clone());
     let annotation = |key: &String| object.pointer("/metadata/annotations").and_then(|all| all.get(key));
     let label = |key: &String| object.pointer("/metadata/labels").and_then(|all| all.get(key));
-    wanted.retain(|key, value| annotation(key).and_then(Value::as_str) != Some(value));
+    desired.retain(|key, value| annotation(key).and_then(Value::as_str) != Some(value));
     let shown = mirror.metadata.labels.unwrap_or_default();
     let left = labels::OF_A_RESERVATION.iter().map(|key| (*key).to_owned());
     let gone = left.filter(|key| !shown.contains_key(key) && label(key).is_some()).map(|key| (key, Value::Null));
     let stale = shown.iter().filter(|(key, value)| label(key).and_then(Value::as_str) != Some(value.as_str()));
     let stale = stale.map(|(key, value)| (key.clone(), json!(value)));
     let labels: BTreeMap<String, Value> = stale.chain(gone).collect();
-    if wanted.is_empty() && labels.is_empty() {
+    if desired.is_empty() && labels.is_empty() {
         return Ok(object);
     }
     let body = json!({ "metadata": {
-        "uid": object.pointer("/metadata/uid"), "annotations": wanted, "labels": labels,
+        "uid": object.pointer("/metadata/uid"), "annotations": desired, "labels": labels,
     } });
     match connection.patch(OPERATION, path, PatchKind::Merge, &body).await {
         Ok(patched) => Ok(patched),
-        // It went between the reading and the writing; whoever deleted it wants the node gone.
+        // It went between the reading and the writing; its deletion asks for the node to go.
         Err(failed) if failed.is(404) && is_deleting(&object) => Ok(object),
         Err(failed) => Err(failed.into()),
     }

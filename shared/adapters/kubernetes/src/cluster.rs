@@ -18,7 +18,7 @@ use nodeless_ports::cluster::{
     ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE,
     VolumeAttachment,
 };
-use nodeless_ports::{Clock, Cluster, ErrorKind, PortError};
+use nodeless_ports::{ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -143,7 +143,7 @@ impl KubeCluster {
 }
 
 #[async_trait]
-impl Cluster for KubeCluster {
+impl PlanningView for KubeCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
         let (nodes, pods, daemon_sets, budgets, pools, classes, claims, overlays, buffers, system) = futures::try_join!(
             self.current(&self.nodes),
@@ -180,7 +180,7 @@ impl Cluster for KubeCluster {
         Ok(view)
     }
 
-    async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
+    async fn wait_for_batch(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
         let start = Instant::now();
         let mut store = self.pods.lock().await;
         store.refresh(&self.connection).await?;
@@ -203,7 +203,7 @@ impl Cluster for KubeCluster {
                 let change = match timeout_at(quiet.min(limit), next(&mut changes)).await {
                     Err(_) => break,
                     Ok(None | Some(Err(_))) => {
-                        // Closed or broken off: the next watch resumes where this one ended, or says that it cannot.
+                        // Closed or broken off: the next watch resumes where this one ended, or fails.
                         tokio::time::sleep(REOPEN).await;
                         break;
                     }
@@ -218,7 +218,10 @@ impl Cluster for KubeCluster {
         }
         Ok(start.elapsed())
     }
+}
 
+#[async_trait]
+impl NodesAndPods for KubeCluster {
     async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
         let is_meant = |node: &Node| node.provider_id.as_deref() == Some(provider_id);
         if let Some(name) = name_hint {
@@ -254,32 +257,6 @@ impl Cluster for KubeCluster {
         pods::volume_attachments(&self.connection, node, &on_node, self.clock.now()).await
     }
 
-    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
-        node_classes::get(&self.connection, name).await
-    }
-
-    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
-        self.current(&self.node_classes).await
-    }
-
-    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
-        let (pools, invalid) = self.current(&self.node_pools).await?;
-        Ok((pools.into_iter().map(|(pool, _)| pool).collect(), invalid))
-    }
-
-    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
-        let pool = node_classes::get_one::<NodePools>(&self.connection, name).await?;
-        Ok(pool.map(|(pool, _)| pool))
-    }
-
-    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        node_classes::get_one::<NodeClaims>(&self.connection, name).await
-    }
-
-    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
-        Ok(self.current_if_known(&self.node_overlays).await?.0)
-    }
-
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
         nodes::patch(&self.connection, name, uid, patch).await
     }
@@ -295,41 +272,30 @@ impl Cluster for KubeCluster {
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
         pods::delete(&self.connection, pod, grace_seconds).await
     }
+}
 
-    async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
-        let now = self.clock.now();
-        let mut times: Vec<(&ObjectEvent, u32)> = Vec::new();
-        for event in published {
-            match times.iter_mut().find(|(known, _)| *known == event) {
-                Some((_, count)) => *count += 1,
-                None => times.push((event, 1)),
-            }
-        }
-        // The same event twice is counted up by reading and writing, so one waits for the other.
-        let posts = times.into_iter().map(async |(event, count)| {
-            for _ in 0..count {
-                events::publish(&self.connection, event, now).await?;
-            }
-            Ok(())
-        });
-        let posts: Vec<_> = posts.collect();
-        // Several at a time: an interruption of many nodes says many things at once.
-        let results: Vec<Result<(), PortError>> = stream::iter(posts).buffered(EVENTS_AT_ONCE).collect().await;
-        results.into_iter().collect()
+#[async_trait]
+impl Configuration for KubeCluster {
+    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
+        node_classes::get(&self.connection, name).await
     }
 
-    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
-        let (claims, invalid) = self.current(&self.node_claims).await?;
-        refuse_doubt(true, &invalid)?;
-        Ok(claims)
+    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
+        self.current(&self.node_classes).await
     }
 
-    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
-        claims::mirror(&self.connection, claim).await
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
+        let pool = node_classes::get_one::<NodePools>(&self.connection, name).await?;
+        Ok(pool.map(|(pool, _)| pool))
     }
 
-    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
-        claims::remove(&self.connection, name).await
+    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+        let (pools, invalid) = self.current(&self.node_pools).await?;
+        Ok((pools.into_iter().map(|(pool, _)| pool).collect(), invalid))
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
+        Ok(self.current_if_known(&self.node_overlays).await?.0)
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
@@ -358,13 +324,59 @@ impl Cluster for KubeCluster {
     }
 }
 
-/// Fails when an answer that has no room for faulty objects would hide one: a pod that cannot be read would look like a
+#[async_trait]
+impl ClaimMirror for KubeCluster {
+    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+        let (claims, invalid) = self.current(&self.node_claims).await?;
+        refuse_doubt(true, &invalid)?;
+        Ok(claims)
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        node_classes::get_one::<NodeClaims>(&self.connection, name).await
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
+        claims::mirror(&self.connection, claim).await
+    }
+
+    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
+        claims::remove(&self.connection, name).await
+    }
+}
+
+#[async_trait]
+impl Events for KubeCluster {
+    async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
+        let now = self.clock.now();
+        let mut times: Vec<(&ObjectEvent, u32)> = Vec::new();
+        for event in published {
+            match times.iter_mut().find(|(known, _)| *known == event) {
+                Some((_, count)) => *count += 1,
+                None => times.push((event, 1)),
+            }
+        }
+        // The same event twice is counted up by reading and writing, so one waits for the other.
+        let posts = times.into_iter().map(async |(event, count)| {
+            for _ in 0..count {
+                events::publish(&self.connection, event, now).await?;
+            }
+            Ok(())
+        });
+        let posts: Vec<_> = posts.collect();
+        // Several at a time: an interruption of many nodes publishes many Events at once.
+        let results: Vec<Result<(), PortError>> = stream::iter(posts).buffered(EVENTS_AT_ONCE).collect().await;
+        results.into_iter().collect()
+    }
+}
+
+/// Fails when an answer that cannot contain faulty objects would hide one: a pod that cannot be read would look like a
 /// pod that is gone, and its node like an empty one.
 fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError> {
     match invalid.first().filter(|_| hides) {
         Some(faulty) => {
             let message = format!(
-                "{} {} cannot be read: {}; mend or delete it, nothing is done in doubt",
+                "{} {} cannot be read: {}; fix or delete it; until then nothing that depends on it is done",
                 faulty.kind, faulty.name, faulty.message
             );
             Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {}", faulty.kind), message))

@@ -26,7 +26,7 @@ const LAST_DOUBLING: u32 = 5;
 
 type TokenSource = Arc<dyn Fn() -> BoxFuture<'static, Result<String, PortError>> + Send + Sync>;
 
-/// Where an API server is and whom it is signed by, as DescribeCluster tells.
+/// The address of an API server and the authority of its certificate, from DescribeCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiServer {
     /// Its URL. `http://` works too, for emulators.
@@ -82,7 +82,7 @@ impl Connection {
         Self::connect(kubeconfig, &KubeConfigOptions::default(), Some(tokens)).await
     }
 
-    /// Connects as a kubeconfig says: the file at `path`, else those in `KUBECONFIG`, else `~/.kube/config`; with
+    /// Connects by a kubeconfig: the file at `path`, else those in `KUBECONFIG`, else `~/.kube/config`; with
     /// `context`, else its current one.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl Connection {
     }
 }
 
-/// Waits before an object that somebody else has changed is read and written anew, longer each time and never equally long:
+/// Waits before an object that another process has changed is read and written anew, longer each time and never equally long:
 /// several of us that lose to each other must not meet again.
 pub(crate) async fn after_conflict(attempt: u32) {
     let longest = FIRST_PAUSE * 2_u32.saturating_pow(attempt.min(LAST_DOUBLING));

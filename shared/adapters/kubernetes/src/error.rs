@@ -1,9 +1,9 @@
-//! From the client's errors to the port's, which say how to react.
+//! From the client's errors to the port's, with how to react.
 
 use kube::core::Status;
 use nodeless_ports::{ErrorKind, PortError};
 
-/// A call that failed: for the caller of the port, and with what the API server said for those in here who look closer.
+/// A call that failed: for the caller of the port, and with the API server's status for callers in this crate.
 #[derive(Debug)]
 pub(crate) struct CallError {
     /// What the caller of the port gets.
@@ -72,7 +72,7 @@ pub(crate) fn from_kube(operation: &str, error: kube::Error) -> CallError {
 
 /// The reason that the client makes up for an answer that is no `Status`: plain text, or the page of a proxy.
 const UNREADABLE: &str = "Failed to parse error data";
-/// As much as is told of an answer that is no `Status`.
+/// How much of an answer is shown that is no `Status`.
 const TEXT_LENGTH: usize = 200;
 
 fn from_status(operation: &str, mut status: Box<Status>) -> CallError {
@@ -81,14 +81,14 @@ fn from_status(operation: &str, mut status: Box<Status>) -> CallError {
         let words: Vec<&str> = status.message.split_whitespace().collect();
         status.message = words.join(" ").chars().take(TEXT_LENGTH).collect();
     }
-    let (kind, next) = judge(&status);
+    let (kind, next) = reaction(&status);
     let message = if status.message.is_empty() { format!("HTTP {}", status.code) } else { status.message.clone() };
     let error = PortError::new(kind, operation, format!("{message}{next}")).with_code(status.reason.clone());
     CallError { error, status: Some(status) }
 }
 
-/// How to react to an answer of the API server, and what to tell a person beyond what it said.
-fn judge(status: &Status) -> (ErrorKind, &'static str) {
+/// How to react to an answer of the API server, and what a person should do beside its message.
+fn reaction(status: &Status) -> (ErrorKind, &'static str) {
     match status.code {
         401 => (
             ErrorKind::Denied,
@@ -101,11 +101,11 @@ fn judge(status: &Status) -> (ErrorKind, &'static str) {
             Forbids::MissingRight => (
                 ErrorKind::Denied,
                 "; the role's Kubernetes group lacks this right: run the installer again as cluster-admin, which applies \
-                 infra/rbac. An API server that has just started says the same for a moment",
+                 infra/rbac. An API server that has just started answers the same for a moment",
             ),
             Forbids::Escalation => (
                 ErrorKind::Denied,
-                "; nobody may grant what they do not hold: run the installer once as cluster-admin (installer_cluster_admin = true \
+                "; a user may grant only rights that the user has: run the installer once as cluster-admin (installer_cluster_admin = true \
                  of the Terraform module)",
             ),
             Forbids::Policy => (
@@ -129,7 +129,7 @@ enum Forbids {
     TerminatingNamespace,
     /// Admission has not read yet what it goes by.
     NotReady,
-    /// No role grants it. An API server that has just started has read no roles yet, and says the same.
+    /// No role grants it. An API server that has just started has read no roles yet, and answers the same.
     MissingRight,
     /// A role or binding grants what the caller does not hold.
     Escalation,
@@ -137,7 +137,7 @@ enum Forbids {
     Policy,
 }
 
-/// Everything that refuses says 403, `Forbidden`; only the texts differ, which are the same in all versions. The authoriser's
+/// Every refusal is 403, `Forbidden`; only the texts differ, which are the same in all versions. The authoriser's
 /// names the user and what they cannot do.
 fn forbids(status: &Status) -> Forbids {
     let causes = status.details.iter().flat_map(|details| &details.causes);
@@ -155,7 +155,7 @@ fn forbids(status: &Status) -> Forbids {
     }
 }
 
-/// An error with its causes, as the clients say what happened only in the last.
+/// An error with its causes, since the clients put the reason in the last one.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_status_is_told_as_it_is() {
+    fn an_answer_that_is_no_status_is_shown_as_it_is() {
         let busy = call(429, "Too many requests, please try again later.\n", UNREADABLE).error;
         assert_eq!((busy.kind, busy.code.as_str()), (ErrorKind::Throttled, "TooManyRequests"));
         assert_eq!(busy.message, "Too many requests, please try again later.");

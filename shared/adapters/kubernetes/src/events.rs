@@ -29,13 +29,13 @@ pub(crate) async fn publish(connection: &Connection, event: &ObjectEvent, now: T
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             count_up(connection, &api::object(&collection, name), now).await.map_err(Into::into)
         }
-        // Nothing new comes into a namespace that is being deleted, and nobody reads there any more.
+        // Nothing new comes into a namespace that is being deleted, and its Events are deleted with it.
         Err(failed) if failed.is_terminating_namespace() => Ok(()),
         done => done.map(drop).map_err(Into::into),
     }
 }
 
-/// Counts an event up. The role may write events and not read them, so the first patch, which says when, tells the count.
+/// Counts an event up. The role may write events and not read them, so the first patch, of the time, returns the count.
 async fn count_up(connection: &Connection, path: &str, now: Timestamp) -> Result<(), CallError> {
     let seen = json!({ "lastTimestamp": seconds(now) });
     let event = connection.patch(OPERATION, path, PatchKind::Merge, &seen).await?;
@@ -43,7 +43,7 @@ async fn count_up(connection: &Connection, path: &str, now: Timestamp) -> Result
     connection.patch(OPERATION, path, PatchKind::Merge, &json!({ "count": count })).await.map(drop)
 }
 
-/// The object. Its name follows from what it says, so that the same event is the same object, whoever publishes it.
+/// The object. Its name is a hash of its content, so that the same event is the same object in every process.
 fn render(event: &ObjectEvent, now: Timestamp) -> Value {
     let about = &event.object;
     let namespace = if about.namespace.is_empty() { DEFAULT_NAMESPACE } else { &about.namespace };

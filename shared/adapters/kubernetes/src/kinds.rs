@@ -39,7 +39,7 @@ macro_rules! converted {
             const FIELDS: Option<&'static str> = $fields;
 
             fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
-                // Without the object's name: whoever reports it says that anyway.
+                // Without the object's name, which the report names anyway.
                 <$model>::try_from(&object).map_err(|error| format!("{}: {}", error.field, error.problem))
             }
         }
@@ -59,10 +59,10 @@ converted!(
     None,
     slim::PodDisruptionBudget => model::PodDisruptionBudget
 );
-// Only the mirror's own marks are read: the record says the rest.
+// Only the mirror's own marks are read: the record has the rest.
 converted!(NodeClaims, "NodeClaim", api::NODE_CLAIMS, None, slim::NodeClaim => MirroredClaim);
 
-/// A kind with a status that we write: kept with what the status says, so that it is written only when it changes.
+/// A kind with a status that we write: kept with the status, so that it is written only when it changes.
 macro_rules! with_status {
     ($kind:ident, $name:literal, $path:expr, $object:ty => $model:ty, $status:ty) => {
         #[doc = concat!("The kind ", $name, ", with its status.")]
@@ -83,7 +83,7 @@ macro_rules! with_status {
     };
 }
 
-/// The kind NodePool, with its status. One of which a field cannot be read is kept too: it says so in its readiness, and its
+/// The kind NodePool, with its status. One of which a field cannot be read is kept too: its readiness has the error, and its
 /// nodes go on belonging to it.
 pub(crate) struct NodePools;
 

@@ -1,7 +1,7 @@
 //! The [`Cluster`](nodeless_ports::Cluster) port over the Kubernetes API, and the installation of what the cluster needs.
 //!
 //! - [`Connection`]: one API server, reached with an EKS token or by a kubeconfig. Every call has a time limit, and every
-//!   failure is a [`PortError`](nodeless_ports::PortError) that says how to react.
+//!   failure is a [`PortError`](nodeless_ports::PortError) with how to react to it.
 //! - [`KubeCluster`]: the port. It keeps what it has read, and the next view asks only for what changed since.
 //! - [`export`]: objects as the API server has them, for the CLI's offline plans.
 //! - [`install`]: custom resource definitions, RBAC and the wake webhook.

@@ -1,13 +1,13 @@
-//! Merge patches that say only what differs, so that an unchanged object costs no write.
+//! Merge patches of only what differs, so that an unchanged object costs no write.
 
 use serde_json::{Map, Value};
 
-/// The JSON merge patch that makes `current` what `wanted` is; `None` when it is that already.
-pub(crate) fn difference(current: &Value, wanted: &Value) -> Option<Value> {
-    match (current, wanted) {
-        (Value::Object(current), Value::Object(wanted)) => {
+/// The JSON merge patch that makes `current` what `desired` is; `None` when it is that already.
+pub(crate) fn difference(current: &Value, desired: &Value) -> Option<Value> {
+    match (current, desired) {
+        (Value::Object(current), Value::Object(desired)) => {
             let mut patch = Map::new();
-            for (key, value) in wanted {
+            for (key, value) in desired {
                 let change = match current.get(key) {
                     Some(present) => difference(present, value),
                     None => Some(value.clone()),
@@ -16,13 +16,13 @@ pub(crate) fn difference(current: &Value, wanted: &Value) -> Option<Value> {
                     patch.insert(key.clone(), change);
                 }
             }
-            for key in current.keys().filter(|key| !wanted.contains_key(*key)) {
+            for key in current.keys().filter(|key| !desired.contains_key(*key)) {
                 patch.insert(key.clone(), Value::Null);
             }
             (!patch.is_empty()).then_some(Value::Object(patch))
         }
-        (current, wanted) if current == wanted => None,
-        (_, wanted) => Some(wanted.clone()),
+        (current, desired) if current == desired => None,
+        (_, desired) => Some(desired.clone()),
     }
 }
 
@@ -52,11 +52,11 @@ mod tests {
         let current =
             json!({ "nodes": 2, "resources": { "cpu": "4", "gpu": "1" }, "conditions": [{ "type": "Ready" }] });
         assert_eq!(difference(&current, &current), None);
-        let wanted = json!({ "nodes": 3, "resources": { "cpu": "4" }, "conditions": [] });
+        let desired = json!({ "nodes": 3, "resources": { "cpu": "4" }, "conditions": [] });
         assert_eq!(
-            difference(&current, &wanted),
+            difference(&current, &desired),
             Some(json!({ "nodes": 3, "resources": { "gpu": null }, "conditions": [] }))
         );
-        assert_eq!(difference(&Value::Null, &wanted), Some(wanted));
+        assert_eq!(difference(&Value::Null, &desired), Some(desired));
     }
 }

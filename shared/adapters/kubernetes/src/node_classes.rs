@@ -113,16 +113,16 @@ pub(crate) async fn write_status_of<K: Kind>(
     write_status(connection, &operation, &path, &object, as_value(status)?).await
 }
 
-/// Makes the status what is wanted, if it is not that already: it is ours as a whole.
+/// Writes the desired status where it differs: the status is ours as a whole.
 async fn write_status(
     connection: &Connection,
     operation: &str,
     path: &str,
     object: &Value,
-    wanted: Value,
+    desired: Value,
 ) -> Result<(), PortError> {
     let present = object.get("status").cloned().unwrap_or_default();
-    let Some(change) = difference(&present, &wanted) else { return Ok(()) };
+    let Some(change) = difference(&present, &desired) else { return Ok(()) };
     let body = json!({ "metadata": { "uid": object.pointer("/metadata/uid") }, "status": change });
     connection.patch(operation, &format!("{path}/status"), PatchKind::Merge, &body).await.map(drop).map_err(Into::into)
 }

@@ -82,12 +82,12 @@ fn map_changes(node: &Value, pointer: &str, set: &nodeless_model::StringMap, rem
 
 fn finalizers(node: &Value, patch: &NodePatch) -> Option<Vec<String>> {
     let present = strings(node, "/metadata/finalizers");
-    let mut wanted = present.clone();
-    wanted.retain(|finalizer| Some(finalizer) != patch.remove_finalizer.as_ref());
+    let mut desired = present.clone();
+    desired.retain(|finalizer| Some(finalizer) != patch.remove_finalizer.as_ref());
     // Kubernetes forbids new finalizers on an object that is being deleted.
     let missing = patch.add_finalizer.iter().filter(|finalizer| !present.contains(finalizer));
-    wanted.extend(missing.filter(|_| !crate::merge::is_deleting(node)).cloned());
-    (wanted != present).then_some(wanted)
+    desired.extend(missing.filter(|_| !crate::merge::is_deleting(node)).cloned());
+    (desired != present).then_some(desired)
 }
 
 fn owners(node: &Value, patch: &NodePatch) -> Option<Value> {
@@ -98,11 +98,11 @@ fn owners(node: &Value, patch: &NodePatch) -> Option<Value> {
     }
     // A reference to an earlier NodeClaim object of the same name would let the garbage collector delete the node.
     let stale = |owner: &Value| owner["kind"] == "NodeClaim" && owner["name"] == *name;
-    let mut wanted: Vec<Value> = present.into_iter().filter(|owner| !stale(owner)).collect();
-    wanted.push(json!({
+    let mut desired: Vec<Value> = present.into_iter().filter(|owner| !stale(owner)).collect();
+    desired.push(json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": name, "uid": uid, "blockOwnerDeletion": true
     }));
-    Some(Value::Array(wanted))
+    Some(Value::Array(desired))
 }
 
 fn taints(node: &Value, patch: &NodePatch) -> Option<Vec<Value>> {
@@ -111,17 +111,17 @@ fn taints(node: &Value, patch: &NodePatch) -> Option<Vec<Value>> {
         |present: &Value, taint: &Taint| present["key"] == *taint.key && present["effect"] == taint.effect.as_str();
     let value = |present: &Value| present["value"].as_str().unwrap_or_default().to_owned();
     let is_there = |taint: &Taint| present.iter().any(|p| same(p, taint) && value(p) == taint.value);
-    let mut wanted = present.clone();
-    wanted.retain(|present| !patch.remove_taints.iter().any(|taint| same(present, taint)));
+    let mut desired = present.clone();
+    desired.retain(|present| !patch.remove_taints.iter().any(|taint| same(present, taint)));
     for taint in patch.add_taints.iter().filter(|taint| !is_there(taint)) {
-        wanted.retain(|present| !same(present, taint));
+        desired.retain(|present| !same(present, taint));
         let mut added = json!({ "key": taint.key, "effect": taint.effect.as_str() });
         if !taint.value.is_empty() {
             added["value"] = Value::String(taint.value.clone());
         }
-        wanted.push(added);
+        desired.push(added);
     }
-    (wanted != present).then_some(wanted)
+    (desired != present).then_some(desired)
 }
 
 /// Deletes a node, if it still is this object.
@@ -131,7 +131,7 @@ pub(crate) async fn delete(connection: &Connection, name: &str, uid: &str) -> Re
     connection.delete(operation, &api::object(api::NODES, name), &options).await.map(drop).map_err(Into::into)
 }
 
-/// Takes a finalizer off an object, whoever else changes it meanwhile; one that is gone is a success.
+/// Removes a finalizer from an object, even while others change it; an object that is gone is a success.
 pub(crate) async fn remove_finalizer(
     connection: &Connection,
     operation: &str,

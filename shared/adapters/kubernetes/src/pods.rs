@@ -25,20 +25,20 @@ pub(crate) async fn evict(connection: &Connection, pod: &PodRef) -> Result<Evict
     let path = format!("{}/{}/eviction", api::pods(&pod.namespace), pod.name);
     match connection.post("Kubernetes evict Pod", &path, &body).await {
         Ok(_) => Ok(Eviction::Accepted),
-        Err(failed) => judge(failed),
+        Err(failed) => eviction_of(failed),
     }
 }
 
 /// What a refused eviction means.
-fn judge(failed: CallError) -> Result<Eviction, PortError> {
+fn eviction_of(failed: CallError) -> Result<Eviction, PortError> {
     let blocked = |status: &Status| Ok(Eviction::Blocked { message: status.message.clone() });
     match &failed.status {
         // 409: the uid is another pod's. 404: there is none.
         Some(status) if matches!(status.code, 404 | 409) => Ok(Eviction::AlreadyGone),
         Some(status) if status.code == 429 && is_budget(status) => blocked(status),
-        // An eviction is created in the namespace of its pod. Whoever deletes the namespace deletes its pods.
+        // An eviction is created in the namespace of its pod. The namespace controller deletes its pods.
         Some(status) if failed.is_terminating_namespace() => blocked(status),
-        // Nothing that we could wait for: somebody has to delete one of the budgets. Until then it is blocked.
+        // It stays blocked until a person deletes one of the budgets.
         Some(status) if status.code == 500 && status.message.contains("more than one PodDisruptionBudget") => {
             blocked(status)
         }
@@ -46,7 +46,7 @@ fn judge(failed: CallError) -> Result<Eviction, PortError> {
     }
 }
 
-/// Whether a 429 comes from a disruption budget. Without a cause that says so it is the API server's own throttling.
+/// Whether a 429 comes from a disruption budget. Without that cause it is the API server's own throttling.
 fn is_budget(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes.into_iter().any(|cause| cause.reason == "DisruptionBudget") || status.message.contains("disruption budget")
@@ -115,18 +115,21 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_eviction_says_whether_to_wait() {
-        assert_eq!(judge(refused(404, "pods \"a\" not found")).unwrap(), Eviction::AlreadyGone);
-        assert_eq!(judge(refused(409, "the UID in the precondition does not match")).unwrap(), Eviction::AlreadyGone);
-        let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
-        assert_eq!(judge(refused(429, budget)).unwrap(), Eviction::Blocked { message: budget.into() });
-        let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-        assert_eq!(judge(refused(500, two)).unwrap(), Eviction::Blocked { message: two.into() });
+    fn a_refused_eviction_is_blocked_gone_or_an_error() {
+        assert_eq!(eviction_of(refused(404, "pods \"a\" not found")).unwrap(), Eviction::AlreadyGone);
         assert_eq!(
-            judge(refused(429, "Too many requests, please try again later.")).unwrap_err().kind,
+            eviction_of(refused(409, "the UID in the precondition does not match")).unwrap(),
+            Eviction::AlreadyGone
+        );
+        let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
+        assert_eq!(eviction_of(refused(429, budget)).unwrap(), Eviction::Blocked { message: budget.into() });
+        let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        assert_eq!(eviction_of(refused(500, two)).unwrap(), Eviction::Blocked { message: two.into() });
+        assert_eq!(
+            eviction_of(refused(429, "Too many requests, please try again later.")).unwrap_err().kind,
             ErrorKind::Throttled
         );
-        assert_eq!(judge(refused(500, "etcd is down")).unwrap_err().kind, ErrorKind::Unavailable);
-        assert_eq!(judge(refused(403, "no")).unwrap_err().kind, ErrorKind::Denied);
+        assert_eq!(eviction_of(refused(500, "etcd is down")).unwrap_err().kind, ErrorKind::Unavailable);
+        assert_eq!(eviction_of(refused(403, "no")).unwrap_err().kind, ErrorKind::Denied);
     }
 }

@@ -38,7 +38,7 @@ struct Entry<M> {
 /// The objects of one kind.
 pub(crate) struct Store<K: Kind> {
     objects: BTreeMap<(String, String), Entry<K::Model>>,
-    /// From where a watch goes on; `None` before the first list.
+    /// The resourceVersion from which a watch resumes; `None` before the first list.
     version: Option<String>,
     few: usize,
 }
@@ -142,7 +142,7 @@ impl<K: Kind> Store<K> {
         if Instant::now() >= limit { Err(WatchError::Expired) } else { Ok(()) }
     }
 
-    /// Watches from where this store stands.
+    /// Watches from the resourceVersion of this store.
     pub(crate) async fn follow(&self, connection: &Connection, seconds: u32) -> Result<Changes, WatchError> {
         let version = self.version.clone().ok_or(WatchError::Expired)?;
         open::<K>(connection, &version, seconds).await

@@ -58,7 +58,7 @@ struct PageMeta {
     token: Option<String>,
 }
 
-/// Lists what a path has, page by page, and returns the resourceVersion of the list: a watch goes on from there.
+/// Lists what a path has, page by page, and returns the resourceVersion of the list: a watch resumes from it.
 ///
 /// # Errors
 /// When a page cannot be read. What `each` was given before that is not the whole list.
@@ -82,7 +82,7 @@ pub(crate) async fn list(
     }
 }
 
-/// One thing that a watch told.
+/// One event of a watch.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// This object is there, as it is now.
@@ -127,7 +127,7 @@ fn read_line(operation: &str, line: std::io::Result<String>) -> Option<Result<Ch
     match line {
         Ok(line) if line.is_empty() => None,
         Ok(line) => Some(parse(operation, &line)),
-        // The connection broke: what was read so far stands, and the next watch goes on from there.
+        // The connection broke: what was read so far is valid, and the next watch resumes from it.
         Err(error) => Some(Err(WatchError::Call(CallError::other(
             ErrorKind::Unavailable,
             operation,
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_what_a_line_says() {
+    fn a_line_is_a_change_a_bookmark_or_an_error() {
         let object = r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"},"spec":null}"#;
         for (kind, expected) in
             [("ADDED", "Present"), ("MODIFIED", "Present"), ("DELETED", "Absent"), ("BOOKMARK", "Bookmark")]
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_version_is_told_from_other_errors() {
+    fn an_expired_version_differs_from_other_errors() {
         let gone = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}}"#;
         assert!(matches!(parse("watch", gone), Err(WatchError::Expired)));
         let broken = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":500,"message":"etcd"}}"#;

@@ -1,12 +1,13 @@
-//! The stored catalog: chunks under a version of their own, and one pointer that is turned when all of them are there.
+//! The stored catalog: chunks under a version of their own, and one pointer that is written once all of them are.
 
 use crate::items::{number, read_number, read_text, text, ttl};
 use crate::table::DynamoClaims;
+use async_trait::async_trait;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_aws::port_error;
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::{ErrorKind, PortError, StoredCatalog};
 
 /// DynamoDB holds at most 400 kB in an item.
 const CHUNK_BYTES: usize = 350_000;
@@ -14,32 +15,17 @@ const CHUNK_BYTES: usize = 350_000;
 const SUPERSEDED_FOR: SignedDuration = SignedDuration::from_hours(1);
 const POINTER: &str = "catalog#current";
 
-/// Which catalog is in force.
-pub(crate) struct Pointer {
-    pub(crate) version: String,
+/// Which catalog is read.
+struct Pointer {
+    version: String,
     chunks: u32,
 }
 
 impl DynamoClaims {
-    pub(crate) async fn catalog_pointer(&self) -> Result<Option<Pointer>, PortError> {
+    async fn catalog_pointer(&self) -> Result<Option<Pointer>, PortError> {
         let Some(item) = self.item(POINTER).await? else { return Ok(None) };
         let version = read_text(&item, "catalogVersion")?.to_owned();
         Ok(Some(Pointer { version, chunks: read_number(&item, "chunks")? }))
-    }
-
-    pub(crate) async fn write_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
-        let superseded = self.catalog_pointer().await?;
-        let mut chunks: u32 = 0;
-        for chunk in encoded.chunks(CHUNK_BYTES) {
-            let bytes = AttributeValue::B(Blob::new(chunk));
-            self.put(&chunk_key(version, chunks), vec![("chunk", bytes)]).await?;
-            chunks += 1;
-        }
-        self.put(POINTER, vec![("catalogVersion", text(version)), ("chunks", number(chunks))]).await?;
-        match superseded {
-            Some(old) if old.version != version => self.expire_chunks(&old).await,
-            _ => Ok(()),
-        }
     }
 
     async fn expire_chunks(&self, old: &Pointer) -> Result<(), PortError> {
@@ -57,8 +43,30 @@ impl DynamoClaims {
         }
         Ok(())
     }
+}
 
-    pub(crate) async fn read_catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
+#[async_trait]
+impl StoredCatalog for DynamoClaims {
+    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
+        let superseded = self.catalog_pointer().await?;
+        let mut chunks: u32 = 0;
+        for chunk in encoded.chunks(CHUNK_BYTES) {
+            let bytes = AttributeValue::B(Blob::new(chunk));
+            self.put(&chunk_key(version, chunks), vec![("chunk", bytes)]).await?;
+            chunks += 1;
+        }
+        self.put(POINTER, vec![("catalogVersion", text(version)), ("chunks", number(chunks))]).await?;
+        match superseded {
+            Some(old) if old.version != version => self.expire_chunks(&old).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn catalog_version(&self) -> Result<Option<String>, PortError> {
+        Ok(self.catalog_pointer().await?.map(|pointer| pointer.version))
+    }
+
+    async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
         let Some(pointer) = self.catalog_pointer().await? else { return Ok(None) };
         let mut encoded = Vec::new();
         for index in 0..pointer.chunks {

@@ -4,6 +4,7 @@ use crate::items::{Item, number, read_deflated, read_number, read_text, text, wr
 use crate::table::DynamoClaims;
 use crate::usage::{Amounts, first_limit_passed};
 use crate::versioned::Stored;
+use async_trait::async_trait;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{
@@ -14,9 +15,10 @@ use jiff::Timestamp;
 use nodeless_aws::port_error;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
+use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::claims::{Created, PoolLimits, StoredLaunchGroup, node_pool_of};
-use nodeless_ports::{ErrorKind, PortError};
-use std::collections::BTreeSet;
+use nodeless_ports::{Claims, ErrorKind, PortError};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Attempts at a transaction that met another one on the same NodePool.
@@ -65,8 +67,9 @@ pub(crate) struct Refusal {
     pub(crate) item: Option<Item>,
 }
 
-impl DynamoClaims {
-    pub(crate) async fn list_claims(&self) -> Result<Vec<NodeClaim>, PortError> {
+#[async_trait]
+impl Claims for DynamoClaims {
+    async fn list(&self) -> Result<Vec<NodeClaim>, PortError> {
         let shards = (0..SHARDS).map(|shard| {
             let pk = self.shard(shard);
             async move { self.query(&pk, PREFIX, None).await }
@@ -77,11 +80,11 @@ impl DynamoClaims {
         Ok(claims)
     }
 
-    pub(crate) async fn get_claim(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
+    async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
         self.item_at(self.claim_key(name)).await?.as_ref().map(decode).transpose()
     }
 
-    pub(crate) async fn get_claims(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
+    async fn get_all(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
         // DynamoDB refuses a call that names a key twice.
         let names: BTreeSet<&String> = names.iter().collect();
         let keys = names.into_iter().map(|name| self.claim_key(name)).collect();
@@ -90,7 +93,7 @@ impl DynamoClaims {
         Ok(claims)
     }
 
-    pub(crate) async fn claim_of_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
+    async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
         let answer = self
             .client
             .query()
@@ -106,15 +109,11 @@ impl DynamoClaims {
         // The index follows the table after a moment and need not hold the whole record: read that by its key.
         let Some(item) = answer.items().first() else { return Ok(None) };
         let name = read_text(item, "sk")?.trim_start_matches(PREFIX);
-        let claim = self.get_claim(name).await?;
+        let claim = self.get(name).await?;
         Ok(claim.filter(|claim| claim.status.instance.as_ref().is_some_and(|instance| instance.id == instance_id)))
     }
 
-    pub(crate) async fn create_claims(
-        &self,
-        claims: &[NodeClaim],
-        limits: Option<&PoolLimits>,
-    ) -> Result<Created, PortError> {
+    async fn create_together(&self, claims: &[NodeClaim], limits: Option<&PoolLimits>) -> Result<Created, PortError> {
         const OPERATION: &str = "DynamoDB TransactWriteItems (create claims)";
         let creation = match self.creation(OPERATION, claims, limits)? {
             Ok(creation) => creation,
@@ -126,42 +125,7 @@ impl DynamoClaims {
         }
     }
 
-    /// The writes of new claims: one for each, and last the charge to their NodePool. The limit that is passed whatever is
-    /// charged to the NodePool already is the error.
-    pub(crate) fn creation(
-        &self,
-        operation: &str,
-        claims: &[NodeClaim],
-        limits: Option<&PoolLimits>,
-    ) -> Result<Result<Creation, String>, PortError> {
-        let node_pool = node_pool_of(operation, claims.iter())?;
-        let mut amounts = Amounts::default();
-        for claim in claims {
-            amounts = amounts.plus(&Amounts::of(&claim.spec.charge));
-        }
-        if let Some(resource) = limits.and_then(|limits| first_limit_passed(None, &amounts, limits)) {
-            return Ok(Err(resource));
-        }
-        let mut writes = Vec::with_capacity(claims.len() + 3);
-        for claim in claims {
-            let mut put = self.claim_put(operation, claim, Stored::Nothing)?;
-            put.return_values_on_condition_check_failure = Some(ReturnValuesOnConditionCheckFailure::AllOld);
-            writes.push(TransactWriteItem::builder().put(put).build());
-        }
-        if let Some(group) = StoredLaunchGroup::of(claims) {
-            // Without a condition, so that a repeated creation of the same claims fails on the claims, whose uids tell that.
-            let mut item = self.launch_group_item(&group, created(claims))?;
-            item.insert("version".to_owned(), number(1));
-            let put = Put::builder().table_name(&self.table).set_item(Some(item));
-            let put = put.build().map_err(|error| invalid(operation, &error))?;
-            writes.push(TransactWriteItem::builder().put(put).build());
-        }
-        let charge = with_old_values(self.charge(node_pool, &amounts, limits)?);
-        writes.push(TransactWriteItem::builder().update(charge).build());
-        Ok(Ok(Creation { writes, amounts }))
-    }
-
-    pub(crate) async fn update_claim(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
+    async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
         const OPERATION: &str = "DynamoDB TransactWriteItems (update claim)";
         const OPERATION_ALONE: &str = "DynamoDB PutItem (update claim)";
         let mut next = claim.clone();
@@ -185,16 +149,7 @@ impl DynamoClaims {
         }
     }
 
-    /// The write of a claim in place of the version that was read, which it still has.
-    pub(crate) fn replacement(&self, operation: &str, next: &NodeClaim) -> Result<Put, PortError> {
-        self.claim_put(operation, next, Stored::Version(next.version))
-    }
-
-    fn claim_put(&self, operation: &str, claim: &NodeClaim, stored: Stored) -> Result<Put, PortError> {
-        self.versioned(operation, self.claim_item(claim, stored)?, stored)
-    }
-
-    pub(crate) async fn delete_claim(&self, claim: &NodeClaim) -> Result<(), PortError> {
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
         const OPERATION: &str = "DynamoDB TransactWriteItems (delete claim)";
         let delete = Delete::builder()
             .table_name(&self.table)
@@ -215,6 +170,68 @@ impl DynamoClaims {
                 _ => Ok(()),
             },
         }
+    }
+
+    async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {
+        self.read_usage().await
+    }
+
+    async fn correct_usage(&self, node_pool: &str, read: &PoolUsage, counted: &PoolUsage) -> Result<(), PortError> {
+        self.write_usage(node_pool, read, counted).await
+    }
+
+    async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
+        self.read_launch_group(id).await
+    }
+
+    async fn put_launch_group(&self, group: &StoredLaunchGroup, now: Timestamp) -> Result<u64, PortError> {
+        self.write_launch_group(group, now).await
+    }
+}
+
+impl DynamoClaims {
+    /// The writes of new claims: one for each, and last the charge to their NodePool. The limit that is passed whatever is
+    /// charged to the NodePool already is the error.
+    pub(crate) fn creation(
+        &self,
+        operation: &str,
+        claims: &[NodeClaim],
+        limits: Option<&PoolLimits>,
+    ) -> Result<Result<Creation, String>, PortError> {
+        let node_pool = node_pool_of(operation, claims.iter())?;
+        let mut amounts = Amounts::default();
+        for claim in claims {
+            amounts = amounts.plus(&Amounts::of(&claim.spec.charge));
+        }
+        if let Some(resource) = limits.and_then(|limits| first_limit_passed(None, &amounts, limits)) {
+            return Ok(Err(resource));
+        }
+        let mut writes = Vec::with_capacity(claims.len() + 3);
+        for claim in claims {
+            let mut put = self.claim_put(operation, claim, Stored::Nothing)?;
+            put.return_values_on_condition_check_failure = Some(ReturnValuesOnConditionCheckFailure::AllOld);
+            writes.push(TransactWriteItem::builder().put(put).build());
+        }
+        if let Some(group) = StoredLaunchGroup::of(claims) {
+            // Without a condition, so that a repeated creation of the same claims fails on the claims themselves, whose uids show that they are the same.
+            let mut item = self.launch_group_item(&group, created(claims))?;
+            item.insert("version".to_owned(), number(1));
+            let put = Put::builder().table_name(&self.table).set_item(Some(item));
+            let put = put.build().map_err(|error| invalid(operation, &error))?;
+            writes.push(TransactWriteItem::builder().put(put).build());
+        }
+        let charge = with_old_values(self.charge(node_pool, &amounts, limits)?);
+        writes.push(TransactWriteItem::builder().update(charge).build());
+        Ok(Ok(Creation { writes, amounts }))
+    }
+
+    /// The write of a claim in place of the version that was read, which it still has.
+    pub(crate) fn replacement(&self, operation: &str, next: &NodeClaim) -> Result<Put, PortError> {
+        self.claim_put(operation, next, Stored::Version(next.version))
+    }
+
+    fn claim_put(&self, operation: &str, claim: &NodeClaim, stored: Stored) -> Result<Put, PortError> {
+        self.versioned(operation, self.claim_item(claim, stored)?, stored)
     }
 
     /// Runs a transaction. One that meets another transaction on the same item is tried again.
@@ -244,7 +261,7 @@ impl DynamoClaims {
             }
             tokio::time::sleep(Duration::from_millis(20 << attempt)).await;
         }
-        let message = format!("the same items were being written by others {ATTEMPTS} times in a row");
+        let message = format!("other transactions wrote the same items {ATTEMPTS} times in a row");
         Err(PortError::new(ErrorKind::Throttled, operation, message).with_code("TransactionConflict"))
     }
 
@@ -308,7 +325,7 @@ fn with_old_values(mut update: Update) -> Update {
 }
 
 pub(crate) fn conflict(operation: &str, name: &str) -> PortError {
-    let message = format!("{name} was written by somebody else first; read it again");
+    let message = format!("{name} was written by another process first; read it again");
     PortError::new(ErrorKind::Conflict, operation, message)
 }
 
@@ -430,7 +447,7 @@ mod tests {
     fn five_thousand_large_claims_are_read_within_what_their_partition_keys_allow() {
         let config = SdkConfig::builder().behavior_version(BehaviorVersion::latest()).build();
         let table = DynamoClaims::new(&config, "nodeless", "a-cluster-with-a-name");
-        // A fifth of them tells as much and takes less time.
+        // A fifth of them shows as much and takes less time.
         let claims: Vec<NodeClaim> = (0..1000).map(|number| large(number * 5)).collect();
         let mut shards = vec![0_usize; SHARDS as usize];
         for claim in &claims {

@@ -1,4 +1,4 @@
-//! Disruption commands on their way, each written on the condition that nobody else wrote it.
+//! Disruption commands on their way, each written only over the version that was read.
 
 use crate::items::{Item, number, read_number, read_text, text};
 use crate::table::DynamoClaims;
@@ -6,11 +6,11 @@ use crate::versioned::Stored;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use nodeless_aws::port_error;
-use nodeless_ports::claims::StoredCommand;
+use nodeless_ports::plans::StoredCommand;
 use nodeless_ports::{ErrorKind, PortError};
 
 const PREFIX: &str = "command#";
-/// The most bytes of the sentence for people, which names every node. The record itself has them all.
+/// The most bytes of the summary for people, which names every node. The record itself has them all.
 const SUMMARY_BYTES: usize = 4_000;
 
 impl DynamoClaims {
@@ -54,7 +54,7 @@ fn key(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// The sentence for people, cut where it would take the room of the record.
+/// The summary for people, cut so that the record fits beside it.
 fn summary(command: &StoredCommand) -> String {
     let end = command.summary.floor_char_boundary(SUMMARY_BYTES);
     let more = if end < command.summary.len() { "…" } else { "" };
@@ -80,7 +80,7 @@ fn decode(item: &Item) -> Result<StoredCommand, PortError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_ports::claims::COMMAND_BYTES;
+    use nodeless_ports::plans::COMMAND_BYTES;
 
     #[test]
     fn the_largest_command_fits_into_an_item_however_many_nodes_it_names() {
@@ -88,8 +88,8 @@ mod tests {
         let command =
             StoredCommand { id: "c".into(), version: 0, summary: names.join(", "), encoded: vec![0; COMMAND_BYTES] };
         command.check_size("put").unwrap();
-        let told = summary(&command);
-        assert!(told.ends_with('…') && told.len() + command.encoded.len() < 400_000, "{}", told.len());
+        let cut = summary(&command);
+        assert!(cut.ends_with('…') && cut.len() + command.encoded.len() < 400_000, "{}", cut.len());
         let short = StoredCommand { summary: "two nodes go".into(), ..command };
         assert_eq!(summary(&short), short.summary);
     }

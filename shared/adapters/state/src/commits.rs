@@ -8,7 +8,8 @@ use crate::usage::{Amounts, finish};
 use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use nodeless_model::NodeClaim;
 use nodeless_ports::PortError;
-use nodeless_ports::claims::{Commit, Committed, Leaving, PoolLimits, StoredCommand, node_pool_of};
+use nodeless_ports::claims::{PoolLimits, node_pool_of};
+use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand};
 
 const KEY: &str = "plan-revision";
 

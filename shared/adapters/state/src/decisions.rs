@@ -1,35 +1,32 @@
-//! Why things were decided, kept for a while.
+//! Decisions, kept for a while.
 
 use crate::items::{read_json, ttl, write_json};
 use crate::table::DynamoClaims;
-use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
+use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_ports::claims::Decision;
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::decisions::Decision;
+use nodeless_ports::{Decisions, PortError};
 use std::time::Duration;
 
 const PREFIX: &str = "decision#";
 
-/// DynamoDB holds at most 400 kB in an item: longer stories are cut, and say so.
+/// DynamoDB holds at most 400 kB in an item: longer explanations are cut, with a note of that.
 const DETAIL_BYTES: usize = 300_000;
 
-impl DynamoClaims {
-    pub(crate) async fn write_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
-        let mut requests = Vec::with_capacity(decisions.len());
+#[async_trait]
+impl Decisions for DynamoClaims {
+    async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
+        let mut items = Vec::with_capacity(decisions.len());
         for decision in decisions {
             let mut item = self.key(&format!("{PREFIX}{}", decision.id));
             item.insert("record".to_owned(), write_json(&shortened(decision), "decision")?);
             item.insert("expires".to_owned(), ttl(expiry(decision.at, keep)));
-            let put = PutRequest::builder()
-                .set_item(Some(item))
-                .build()
-                .map_err(|error| PortError::new(ErrorKind::Invalid, "DynamoDB build PutRequest", error.to_string()))?;
-            requests.push(WriteRequest::builder().put_request(put).build());
+            items.push(item);
         }
-        self.write_all(requests).await
+        self.put_all(items.into_iter()).await
     }
 
-    pub(crate) async fn read_decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
+    async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
         let items = self.items(PREFIX, Some(limit)).await?;
         items.iter().take(limit as usize).map(|item| read_json(item, "record")).collect()
     }
@@ -54,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_story_is_cut_and_says_so() {
+    fn a_long_explanation_is_cut_and_says_so() {
         let detail = "é".repeat(DETAIL_BYTES);
         let decision = Decision {
             id: "1".into(),

@@ -1,4 +1,4 @@
-//! Launch groups: who their members are, and whose each instance is.
+//! Launch groups: their claims, and the claim of each instance.
 
 use crate::items::{Item, read_deflated, read_number, ttl, write_deflated};
 use crate::table::DynamoClaims;

@@ -1,9 +1,9 @@
-//! The claims table in DynamoDB and the queues in SQS: the [`Claims`](nodeless_ports::Claims) and
+//! The claims table in DynamoDB and the queues in SQS: the [`State`](nodeless_ports::State) and
 //! [`Queue`](nodeless_ports::Queue) ports in AWS.
 //!
 //! # The table
 //!
-//! One table for any number of clusters: `pk` is the cluster's name, `sk` says what the item is. Only the claims, which are many,
+//! One table for any number of clusters: `pk` is the cluster's name, `sk` is the kind and name of the item. Only the claims, which are many,
 //! are spread over the keys `CLUSTER#0` to `CLUSTER#7` by their names: DynamoDB reads at most 3,000 units a second under one
 //! partition key. Every item that two
 //! writers may change carries a condition on its write. `expires` is the TTL attribute, in seconds since 1970.
@@ -11,7 +11,7 @@
 //! | `sk` | attributes |
 //! |---|---|
 //! | `nodeclaim#NAME` | `record` (deflated JSON), `version`, `uid`; `nodePool` and `phase` for people; `instanceId` once launched (index `instance`, keys alone) |
-//! | `launchgroup#ID` | `record` (deflated JSON: its claims, and whose each instance is), `version`, `expires`; for groups of several |
+//! | `launchgroup#ID` | `record` (deflated JSON: its claims, and the claim of each instance), `version`, `expires`; for groups of several |
 //! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted`, `revision` |
 //! | `unavailable#TYPE#ZONE#CAPACITY` | `until`, `reason`, `expires` |
 //! | `budget#TYPE#ZONE#CAPACITY` | `size`, `until`, `expires` |
@@ -30,25 +30,20 @@
 //! | `zonalshifts` | `record` (JSON), `version` |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod budgets;
+mod capacity;
 mod catalog;
 mod claims;
 mod commands;
 mod commits;
 mod decisions;
 mod items;
-mod launch_checks;
 mod launch_groups;
-mod not_yet_evaluated;
 mod plans;
-mod pool_records;
 mod queue;
-mod reported_memory;
+mod records;
 mod table;
-mod unavailable;
 mod usage;
 mod versioned;
-mod zonal_shifts;
 
 pub use queue::SqsQueue;
 pub use table::DynamoClaims;

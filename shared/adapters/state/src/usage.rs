@@ -80,7 +80,7 @@ fn limits_by_attribute(limits: &PoolLimits) -> BTreeMap<String, i64> {
     by_attribute
 }
 
-/// The name of the limit that an attribute stands for.
+/// The name of the limit on an attribute.
 fn limit_name(attribute: &str) -> String {
     attribute.strip_prefix(RESOURCE_PREFIX).unwrap_or(DOLLARS_LIMIT).to_owned()
 }
@@ -113,8 +113,8 @@ impl DynamoClaims {
                 .expression_attribute_values(format!(":a{index}"), number(amount));
             additions.push(format!("#a{index} :a{index}"));
             if let Some(limit) = limits.get(attribute).filter(|_| *amount > 0) {
-                update = update.expression_attribute_values(format!(":room{index}"), number(limit - amount));
-                conditions.push(format!("(attribute_not_exists(#a{index}) OR #a{index} <= :room{index})"));
+                update = update.expression_attribute_values(format!(":left{index}"), number(limit - amount));
+                conditions.push(format!("(attribute_not_exists(#a{index}) OR #a{index} <= :left{index})"));
             }
         }
         if !conditions.is_empty() {

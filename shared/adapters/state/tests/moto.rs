@@ -14,12 +14,15 @@ use nodeless_model::claim::OfferingKey;
 use nodeless_model::claim::{Charge, LaunchGroup, LaunchedInstance};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
-use nodeless_ports::claims::{
-    Commit, Committed, Created, Decision, LaunchBudget, Leaving, MAX_TOGETHER, PoolLimits, StoredChurn, StoredCommand,
-    StoredLaunchGroup, StoredMemory, StoredRegistrations, UnavailableOffering, UnfinishedPlan,
-};
+use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
+use nodeless_ports::claims::{Created, MAX_TOGETHER, PoolLimits, StoredLaunchGroup};
+use nodeless_ports::decisions::Decision;
+use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand, UnfinishedPlan};
 use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
-use nodeless_ports::{Claims, ErrorKind, LaunchAnswer, LaunchCheck, Queue, Refusal, ShiftedZone, StoredZonalShifts};
+use nodeless_ports::{
+    Capacity, Claims, Decisions, ErrorKind, LaunchAnswer, LaunchCheck, Plans, Queue, RecordKind, Records, Refusal,
+    StoredCatalog, StoredRecord,
+};
 use nodeless_state::{DynamoClaims, SqsQueue};
 use std::time::Duration;
 
@@ -442,90 +445,51 @@ async fn a_command_is_written_only_over_the_version_that_was_read() {
 }
 
 #[tokio::test]
-async fn reported_memory_is_written_only_over_the_version_that_was_read() {
+async fn records_are_written_only_over_the_version_that_was_read() {
     let Some(moto) = nodeless_tests::moto() else { return };
     let claims = table(&config(&moto.url).await).await;
-    assert_eq!(claims.reported_memory().await.unwrap(), StoredMemory::default());
     let expires = Timestamp::from_second(1_800_000_000).unwrap();
-    let memory = |version, encoded: &str| StoredMemory { version, encoded: encoded.into(), expires };
-    assert_eq!(claims.put_reported_memory(&memory(0, "{}")).await.unwrap(), 1);
-    let late = claims.put_reported_memory(&memory(0, "{\"late\":{}}")).await.unwrap_err();
-    assert_eq!(late.kind, ErrorKind::Conflict);
-    assert_eq!(claims.put_reported_memory(&memory(1, "{\"ami-1\":{}}")).await.unwrap(), 2);
     // DynamoDB counts whole seconds: nothing expires before it should.
-    let kept = claims.reported_memory().await.unwrap();
     let later = expires.checked_add(Duration::from_secs(1)).unwrap();
-    assert_eq!(kept, StoredMemory { expires: later, ..memory(2, "{\"ami-1\":{}}") });
-}
-
-#[tokio::test]
-async fn churn_is_written_only_over_the_version_that_was_read() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
-    assert_eq!(claims.churn().await.unwrap(), []);
-    let churn = |node_pool: &str, version| StoredChurn {
-        node_pool: node_pool.into(),
-        version,
-        encoded: r#"{"entries":[]}"#.into(),
-        expires: Timestamp::from_second(1_800_000_000).unwrap(),
-    };
-    for pool in ["b", "a"] {
-        assert_eq!(claims.put_churn(&churn(pool, 0)).await.unwrap(), 1);
-        assert_eq!(claims.put_churn(&churn(pool, 0)).await.unwrap_err().kind, ErrorKind::Conflict);
+    for (kind, pool, expires, kept_until) in [
+        (RecordKind::Churn, "a", Some(expires), Some(later)),
+        (RecordKind::Registrations, "a", Some(expires), Some(later)),
+        (RecordKind::ReportedMemory, "", Some(expires), Some(later)),
+        (RecordKind::ZonalShifts, "", None, None),
+    ] {
+        let record =
+            |version, encoded: &str| StoredRecord { node_pool: pool.into(), version, encoded: encoded.into(), expires };
+        assert_eq!(claims.record(kind, pool).await.unwrap(), None, "{kind:?}");
+        assert_eq!(claims.put_record(kind, &record(0, "first")).await.unwrap(), 1, "{kind:?}");
+        let late = claims.put_record(kind, &record(0, "late")).await.unwrap_err();
+        assert_eq!(late.kind, ErrorKind::Conflict, "{kind:?}");
+        assert_eq!(claims.put_record(kind, &record(1, "second")).await.unwrap(), 2, "{kind:?}");
+        let late = claims.put_record(kind, &record(1, "late")).await.unwrap_err();
+        assert_eq!(late.kind, ErrorKind::Conflict, "{kind:?}");
+        let kept = claims.record(kind, pool).await.unwrap();
+        assert_eq!(kept, Some(StoredRecord { expires: kept_until, ..record(2, "second") }), "{kind:?}");
+        // A record that has expired may be deleted before it is written again; one that is kept was never there.
+        let gone = StoredRecord { node_pool: format!("{pool}gone"), ..record(7, "third") };
+        let written = claims.put_record(kind, &gone).await;
+        assert_eq!(
+            written.map_err(|error| error.kind),
+            if expires.is_some() { Ok(8) } else { Err(ErrorKind::Conflict) }
+        );
     }
-    assert_eq!(claims.put_churn(&churn("b", 1)).await.unwrap(), 2);
-    assert_eq!(claims.put_churn(&churn("b", 1)).await.unwrap_err().kind, ErrorKind::Conflict);
-    let read = claims.churn().await.unwrap();
-    let told: Vec<_> = read.iter().map(|one| (one.node_pool.as_str(), one.version, one.encoded.as_str())).collect();
-    assert_eq!(told, [("a", 1, r#"{"entries":[]}"#), ("b", 2, r#"{"entries":[]}"#)]);
-    // One that has expired may be deleted before it is written again.
-    assert_eq!(claims.put_churn(&churn("c", 7)).await.unwrap(), 8);
 }
 
 #[tokio::test]
-async fn what_came_of_launches_is_written_only_over_the_version_that_was_read() {
+async fn records_of_a_kind_are_listed_by_node_pool() {
     let Some(moto) = nodeless_tests::moto() else { return };
     let claims = table(&config(&moto.url).await).await;
-    assert_eq!((claims.registrations().await.unwrap(), claims.registrations_of("a").await.unwrap()), (vec![], None));
-    let stored = |node_pool: &str, version, encoded: &str| StoredRegistrations {
-        node_pool: node_pool.into(),
-        version,
-        encoded: encoded.into(),
-        expires: Timestamp::from_second(1_800_000_000).unwrap(),
-    };
+    assert_eq!(claims.records(RecordKind::Churn).await.unwrap(), []);
+    let record = |pool: &str| StoredRecord { node_pool: pool.into(), encoded: "{}".into(), ..StoredRecord::default() };
     for pool in ["ab", "a"] {
-        assert_eq!(claims.put_registrations(&stored(pool, 0, "first")).await.unwrap(), 1);
-        let again = claims.put_registrations(&stored(pool, 0, "other")).await;
-        assert_eq!(again.unwrap_err().kind, ErrorKind::Conflict);
+        claims.put_record(RecordKind::Churn, &record(pool)).await.unwrap();
     }
-    assert_eq!(claims.put_registrations(&stored("a", 1, "second")).await.unwrap(), 2);
-    assert_eq!(claims.put_registrations(&stored("a", 1, "other")).await.unwrap_err().kind, ErrorKind::Conflict);
-    let told = |one: &StoredRegistrations| (one.node_pool.clone(), one.version, one.encoded.clone());
-    let read = claims.registrations().await.unwrap();
-    let (a, ab) = (("a".to_owned(), 2, "second".to_owned()), ("ab".to_owned(), 1, "first".to_owned()));
-    assert_eq!(read.iter().map(told).collect::<Vec<_>>(), [a.clone(), ab]);
-    assert_eq!(claims.registrations_of("a").await.unwrap().as_ref().map(told), Some(a));
-    assert_eq!(claims.churn().await.unwrap(), [], "each kind has its own items");
-}
-
-#[tokio::test]
-async fn zonal_shifts_are_written_only_over_the_version_that_was_read() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
-    let nothing = claims.zonal_shifts().await.unwrap();
-    assert_eq!(nothing, StoredZonalShifts::default());
-    let until = Timestamp::from_second(1_800_000_000).unwrap();
-    let shifted = StoredZonalShifts {
-        zones: vec![ShiftedZone { zone_id: "use1-az1".into(), zone: "us-east-1a".into(), until }],
-        told: [("use1-az2".to_owned(), "us-east-1b".to_owned())].into(),
-        ..nothing.clone()
-    };
-    assert_eq!(claims.put_zonal_shifts(&shifted).await.unwrap(), 1);
-    assert_eq!(claims.put_zonal_shifts(&shifted).await.unwrap_err().kind, ErrorKind::Conflict);
-    let read = claims.zonal_shifts().await.unwrap();
-    assert_eq!(read, StoredZonalShifts { version: 1, ..shifted });
-    assert_eq!(claims.put_zonal_shifts(&StoredZonalShifts { version: 1, ..nothing }).await.unwrap(), 2);
-    assert_eq!(claims.zonal_shifts().await.unwrap().zones, []);
+    let read = claims.records(RecordKind::Churn).await.unwrap();
+    assert_eq!(read, ["a", "ab"].map(|pool| StoredRecord { version: 1, ..record(pool) }));
+    assert_eq!(claims.records(RecordKind::Registrations).await.unwrap(), [], "each kind has its own items");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use nodeless_model as model;
 impl TryFrom<&NodeOverlay> for model::NodeOverlay {
     type Error = ConvertError;
 
-    /// An overlay that can be read but breaks a rule is converted and says in `valid` why it is not applied.
+    /// An overlay that can be decoded but breaks a rule is converted, with the reason in `valid` why it is not applied.
     fn try_from(overlay: &NodeOverlay) -> Result<Self, ConvertError> {
         let name = overlay.metadata.name.clone().unwrap_or_default();
         convert(overlay).map_err(|error| error.of(format!("NodeOverlay {name}")))
@@ -36,10 +36,9 @@ fn convert(overlay: &NodeOverlay) -> Result<model::NodeOverlay, FieldError> {
 }
 
 fn absolute(text: &str) -> Result<model::PriceChange, FieldError> {
-    number(text)
-        .filter(|dollars| *dollars >= 0.0)
-        .map(model::PriceChange::Absolute)
-        .ok_or_else(|| FieldError::new("spec.price", format!("{text:?} is not a price; write dollars per hour like 0.35")))
+    number(text).filter(|dollars| *dollars >= 0.0).map(model::PriceChange::Absolute).ok_or_else(|| {
+        FieldError::new("spec.price", format!("{text:?} is not a price; write dollars per hour like 0.35"))
+    })
 }
 
 fn adjusted(text: &str) -> Result<model::PriceChange, FieldError> {

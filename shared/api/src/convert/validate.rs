@@ -54,7 +54,8 @@ pub fn node_overlay(overlay: &NodeOverlay) -> Vec<String> {
         requirement_problems(&format!("spec.requirements[{index}]"), requirement, &mut problems);
     }
     for resource in overlay.spec.capacity.keys().filter(|resource| NOT_OVERLAID.contains(&resource.as_str())) {
-        problems.push(format!("spec.capacity.{resource}: this resource cannot be overlaid; EC2 or the node reports it"));
+        problems
+            .push(format!("spec.capacity.{resource}: this resource cannot be overlaid; EC2 or the node reports it"));
     }
     problems
 }

@@ -268,13 +268,19 @@ fn says_why_a_node_stays() {
             w.nodes[0].2 = vec![web()];
         }),
         ("consolidateAfter is Never", |w| w.pools[0].disruption.consolidate_after = NillableDuration::Never),
-        ("its pods changed less than consolidateAfter (2h) ago; it can be consolidated from 1970-01-01T03:00:00Z", |w| {
-            w.pools[0].disruption.consolidate_after = NillableDuration::After(Duration::from_secs(7200));
-        }),
-        ("its pods changed less than consolidateAfter (30s) ago; it can be consolidated from 1970-01-01T02:00:10Z", |w| {
-            w.pools[0].disruption.consolidate_after = NillableDuration::After(Duration::from_secs(30));
-            w.nodes[0].1.status.last_pod_event = Some(at(7180));
-        }),
+        (
+            "its pods changed less than consolidateAfter (2h) ago; it can be consolidated from 1970-01-01T03:00:00Z",
+            |w| {
+                w.pools[0].disruption.consolidate_after = NillableDuration::After(Duration::from_secs(7200));
+            },
+        ),
+        (
+            "its pods changed less than consolidateAfter (30s) ago; it can be consolidated from 1970-01-01T02:00:10Z",
+            |w| {
+                w.pools[0].disruption.consolidate_after = NillableDuration::After(Duration::from_secs(30));
+                w.nodes[0].1.status.last_pod_event = Some(at(7180));
+            },
+        ),
         ("it is not initialized yet", |w| {
             w.nodes[0].0.labels.remove(labels::INITIALIZED);
             w.nodes[0].1.phase = Phase::Registered;
@@ -448,7 +454,9 @@ fn a_drifted_node_stays_while_its_pods_cannot_move() {
 
     let stuck = drifted(|world| world.nodes[0].2[0].requests.set("cpu", Quantity::from_units(9)));
     assert!(
-        stuck.contains("but pod default/web cannot be scheduled elsewhere: NodePool default: no instance type has enough cpu"),
+        stuck.contains(
+            "but pod default/web cannot be scheduled elsewhere: NodePool default: no instance type has enough cpu"
+        ),
         "{stuck}"
     );
     let held = drifted(|world| {

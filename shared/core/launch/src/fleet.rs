@@ -265,8 +265,8 @@ fn value_of<'c>(candidate: &'c LaunchCandidate, key: &str) -> Option<&'c str> {
     }
 }
 
-/// Why a claim must not be launched from what is to be had now, where its `minValues` are not reached by that, in words. One
-/// whose `minValues` were relaxed when it was planned may.
+/// Why a claim must not be launched from what is available now, where that does not meet its `minValues`. One whose
+/// `minValues` were relaxed when it was planned may.
 #[must_use]
 pub fn min_values_missed(claim: &NodeClaim, candidates: &[LaunchCandidate]) -> Option<String> {
     if claim.spec.annotations.get(labels::MIN_VALUES_RELAXED).is_some_and(|value| value == "true") {

@@ -1,4 +1,4 @@
-//! The step: dispatch by phase, and the reasons for which a claim begins to leave.
+//! The step: dispatch by phase, and the reasons for which a claim is terminated.
 
 use crate::begin_termination::leave;
 use crate::conditions::set_ready;
@@ -41,7 +41,7 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
     next
 }
 
-/// Why a claim that is not leaving yet has to, if it has.
+/// Why a claim that is not terminating yet has to terminate, if it has to.
 fn reason_to_leave(
     claim: &NodeClaim,
     seen: &Observation,

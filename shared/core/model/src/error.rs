@@ -5,7 +5,7 @@ use std::fmt;
 /// How to react to a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Nobody answered, or with an error of their own: try again later, and act on nothing meanwhile.
+    /// The service did not answer, or failed: retry later, and act on nothing meanwhile.
     Unavailable,
     /// Too many calls: try again later, more slowly.
     Throttled,
@@ -13,7 +13,7 @@ pub enum ErrorKind {
     Denied,
     /// The thing is not there.
     NotFound,
-    /// Somebody else changed the thing first: read it again and decide anew.
+    /// The object was changed by another writer first: read it again and decide again.
     Conflict,
     /// The call itself is wrong, or names something that cannot be used: trying again is of no use.
     Invalid,
@@ -28,7 +28,7 @@ pub struct PortError {
     pub operation: String,
     /// The service's own code, such as `UnauthorizedOperation`; empty if there is none.
     pub code: String,
-    /// What the service said, and what to do next where that is known.
+    /// The message of the service, and what to do next where that is known.
     pub message: String,
 }
 

@@ -348,10 +348,7 @@ fn other_keys_are_domains_too() {
     assert_eq!(solution.launches.iter().filter(on_demand).map(|launch| launch.pods.len()).sum::<usize>(), 3);
     let pods = many(1, "web", |pod| pod.topology_spread = vec![spread("rack", "web")]);
     let problem = Problem { pods: pods.iter().collect(), ..problem };
-    assert_eq!(
-        reasons(&solve_checked(&problem)),
-        ["no node has or can have label rack of its topology constraints"]
-    );
+    assert_eq!(reasons(&solve_checked(&problem)), ["no node has or can have label rack of its topology constraints"]);
 }
 
 #[test]

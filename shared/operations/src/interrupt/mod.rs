@@ -12,9 +12,9 @@ use nodeless_lifecycle::{begin_termination, claim_event};
 use nodeless_model::claim::condition;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim};
-use nodeless_ports::claims::UnavailableOffering;
+use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Cluster, ErrorKind, PortError, Queue};
+use nodeless_ports::{Cluster, ErrorKind, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Interrupter {
     /// Time and logs.
     pub context: Context,
     /// The claims table.
-    pub claims: Arc<dyn Claims>,
+    pub claims: Arc<dyn State>,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster, for events on NodeClaims; nothing depends on it.

@@ -4,11 +4,14 @@ use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::{Decision, PoolLimits, StoredChurn, StoredMemory, StoredRegistrations, UnfinishedPlan};
+use nodeless_ports::claims::PoolLimits;
+use nodeless_ports::decisions::Decision;
+use nodeless_ports::plans::UnfinishedPlan;
+use nodeless_ports::{RecordKind, StoredRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// One thing to do, in the words of whoever decided it. Doing it needs no further decision.
+/// One thing to do, as a stage decided it. Doing it needs no further decision.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
@@ -22,15 +25,13 @@ pub enum Action {
     WriteNodePoolStatus(String, Box<NodePoolStatus>),
     /// Write a CapacityBuffer's status: namespace, name, status.
     WriteCapacityBufferStatus(String, String, Box<CapacityBufferStatus>),
-    /// Write what is known of a NodePool's launches.
-    PutRegistrations(StoredRegistrations),
-    /// Write how much memory nodes reported.
-    PutReportedMemory(StoredMemory),
-    /// Write a claim, unless somebody else did.
+    /// Write a record, unless another process did.
+    PutRecord(RecordKind, StoredRecord),
+    /// Write a claim, unless another process did.
     UpdateClaim(Box<NodeClaim>),
-    /// The same. Where somebody else wrote it first, it is read anew.
+    /// The same. Where another process wrote it first, it is read again.
     ChangeClaim(Box<NodeClaim>),
-    /// Write a claim that this plan tells to leave, unless somebody else wrote it meanwhile; in the same write its NodePool gets back
+    /// Write a claim that this plan ends, unless another process wrote it meanwhile; in the same write its NodePool gets back
     /// what the claim does not count for any more.
     RetireClaim(Box<NodeClaim>),
     /// Write the claims of a launch group: all of them, or none that is ever launched.
@@ -45,8 +46,6 @@ pub enum Action {
     ReadWork,
     /// Read what voluntary disruption did within the last hour.
     ReadChurn,
-    /// Write what a command is about to do to a NodePool.
-    PutChurn(StoredChurn),
     /// Write which nodes a decision had no time for, and until when that is worth knowing.
     PutNotYetEvaluated(BTreeSet<String>, Timestamp),
     /// Write down why something was decided.
@@ -126,9 +125,9 @@ pub enum Written {
     Done,
     /// It was written, and has this version now.
     Version(u64),
-    /// Somebody else wrote first, and nothing was written.
+    /// Another process wrote first, and nothing was written.
     Conflict(String),
-    /// Somebody else wrote the claim first; this is what it is now, if it is there.
+    /// Another process wrote the claim first; this is what it is now, if it is there.
     Changed(Option<Box<NodeClaim>>),
     /// The claim is there, and this is what it is.
     There(Box<NodeClaim>),
@@ -137,7 +136,7 @@ pub enum Written {
     /// So much work there is time for.
     Work(u64),
     /// What was read.
-    Churn(Vec<StoredChurn>),
+    Churn(Vec<StoredRecord>),
     /// It failed, and may be possible later.
     Failed(String),
     /// It was not tried, because what comes before it was not done.

@@ -4,7 +4,7 @@ use super::launches::Wanted;
 use super::pools::Judged;
 use nodeless_launch::budget::{Budgets, Share, Usable};
 use nodeless_model::{InstanceType, NodeClaim, Phase, Requirements};
-use nodeless_ports::claims::LaunchBudget;
+use nodeless_ports::capacity::LaunchBudget;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -4,13 +4,14 @@ use super::action::{Action, PlanLine, Written};
 use super::disrupt::reschedulable;
 use super::pools::{Judged, pool_event};
 use super::situation::Situation;
+use crate::records;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::Command;
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap};
-use nodeless_ports::claims::StoredChurn;
+use nodeless_ports::{RecordKind, StoredRecord};
 use std::collections::BTreeMap;
 
 /// What voluntary disruption did to each NodePool within the last hour, and where it stops for it.
@@ -76,7 +77,7 @@ impl Known {
 
 /// What has to be written before a command does anything.
 pub(super) struct Due {
-    pub(super) record: StoredChurn,
+    pub(super) record: StoredRecord,
 }
 
 impl Breaker {
@@ -86,7 +87,7 @@ impl Breaker {
         situation: &Situation<'_>,
         judged: &[Judged],
         commands: &[CommandRecord],
-        stored: Result<&[StoredChurn], &str>,
+        stored: Result<&[StoredRecord], &str>,
         now: Timestamp,
     ) -> Self {
         let mut breaker = Self::new(situation, judged, commands);
@@ -112,9 +113,9 @@ impl Breaker {
         for (pool, evictions) in self.evictions(command, now) {
             let Some(known) = self.pools.get_mut(&pool) else { continue };
             known.note(command, evictions, now);
-            let encoded = serde_json::to_string(&known.churn).map_err(|error| format!("encode churn: {error}"))?;
             let expires = known.churn.expires().unwrap_or(now);
-            due.push(Due { record: StoredChurn { node_pool: pool, version: known.version, encoded, expires } });
+            let record = records::encode(&pool, known.version, &known.churn, Some(expires));
+            due.push(Due { record: record.map_err(|error| error.to_string())? });
         }
         Ok(due)
     }
@@ -209,17 +210,15 @@ impl Breaker {
         }
     }
 
-    fn remember(&mut self, stored: StoredChurn) {
+    fn remember(&mut self, stored: StoredRecord) {
         // One of a NodePool that is gone expires.
         let Some(known) = self.pools.get_mut(&stored.node_pool) else { return };
         known.version = stored.version;
-        match serde_json::from_str(&stored.encoded) {
+        match records::decode(RecordKind::Churn, &stored) {
             Ok(churn) => known.churn = churn,
             Err(error) => {
-                let why = format!(
-                    "the item churn#{} of the claims table cannot be understood ({error}); delete it, or wait until {}",
-                    stored.node_pool, stored.expires
-                );
+                let until = stored.expires.map(|at| format!(", or wait until {at}")).unwrap_or_default();
+                let why = format!("{error}; delete it{until}");
                 self.stopped.insert(stored.node_pool, why);
             }
         }

@@ -5,7 +5,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::StoredCommand;
+use nodeless_ports::plans::StoredCommand;
 use nodeless_ports::{ErrorKind, PortError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -78,22 +78,33 @@ impl Commands {
     }
 }
 
-/// Reads a command as it is stored.
+/// Why a stored command cannot be decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeCommandError {
+    /// It cannot be inflated.
+    #[error(transparent)]
+    Inflate(#[from] std::io::Error),
+    /// It is nothing that this version writes.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+/// Decodes a stored command.
 ///
 /// # Errors
-/// What is wrong with it, in words.
-pub fn decode(stored: &StoredCommand) -> Result<CommandRecord, String> {
+/// When it is nothing that this version writes.
+pub fn decode(stored: &StoredCommand) -> Result<CommandRecord, DecodeCommandError> {
     let mut text = Vec::new();
-    DeflateDecoder::new(stored.encoded.as_slice()).read_to_end(&mut text).map_err(|error| error.to_string())?;
-    let mut record: CommandRecord = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    DeflateDecoder::new(stored.encoded.as_slice()).read_to_end(&mut text)?;
+    let mut record: CommandRecord = serde_json::from_slice(&text)?;
     record.version = stored.version;
     Ok(record)
 }
 
-/// Writes a command as it is stored.
+/// Encodes a command to be stored.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When it cannot be encoded.
 pub fn encode(record: &CommandRecord) -> Result<StoredCommand, PortError> {
     let invalid = |why: &dyn std::fmt::Display| PortError::new(ErrorKind::Invalid, "encode command", why.to_string());
     let text = serde_json::to_vec(record).map_err(|error| invalid(&error))?;

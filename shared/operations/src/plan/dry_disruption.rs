@@ -20,7 +20,7 @@ use nodeless_disruption::{Candidate, Command, Kept, KeptReason, NodeDetails, Opt
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::{Charge, LaunchedInstance, Termination, TerminationReason};
 use nodeless_model::object::ObjectEvent;
-use nodeless_ports::claims::StoredChurn;
+use nodeless_ports::StoredRecord;
 use nodeless_scheduling::Solution;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -157,7 +157,7 @@ struct Rounds {
     /// The NodePools, with what was launched until then counted against their limits.
     judged: Vec<Judged>,
     commands: Commands,
-    churn: Vec<StoredChurn>,
+    churn: Vec<StoredRecord>,
     not_yet_evaluated: BTreeSet<String>,
     names: Names,
     /// Why nodes stay by the first decision, and by the last.
@@ -216,7 +216,7 @@ impl Rounds {
         let stopped = breaker.events(facts.judged);
         let news: Vec<ObjectEvent> = stopped.into_iter().filter(|event| !found.events.contains(event)).collect();
         found.events.extend(news);
-        self.not_yet_evaluated = decision.not_looked_at;
+        self.not_yet_evaluated = decision.not_evaluated;
         self.last = decision.kept.into_iter().chain(stays).collect();
         let replacements = confirmed.iter().flat_map(|record: &CommandRecord| &record.command.replacements);
         let charges: Vec<(String, Charge)> =
@@ -231,7 +231,7 @@ impl Rounds {
 struct Turn<'a> {
     facts: Facts<'a>,
     breaker: Breaker,
-    churn: &'a mut Vec<StoredChurn>,
+    churn: &'a mut Vec<StoredRecord>,
     names: &'a mut Names,
     /// The nodes of commands that the churn breaker does not let through.
     stays: Vec<Kept>,
@@ -252,11 +252,11 @@ impl Turn<'_> {
         }
         let now = self.facts.snapshot.now;
         let record = confirm(&CommandRecord::propose(command.clone()), command.clone(), self.facts, self.names)?;
-        let due: Vec<StoredChurn> = self.breaker.due(command, now)?.into_iter().map(|due| due.record).collect();
+        let due: Vec<StoredRecord> = self.breaker.due(command, now)?.into_iter().map(|due| due.record).collect();
         let written: Vec<Written> = due.iter().map(|one| Written::Version(one.version + 1)).collect();
         self.breaker.carried_out(command, due.iter().map(|one| one.node_pool.as_str()).zip(&written), now);
         self.churn.retain(|old| due.iter().all(|new| new.node_pool != old.node_pool));
-        self.churn.extend(due.into_iter().map(|one| StoredChurn { version: one.version + 1, ..one }));
+        self.churn.extend(due.into_iter().map(|one| StoredRecord { version: one.version + 1, ..one }));
         Ok(Some(record))
     }
 }
@@ -273,14 +273,14 @@ fn kept(last: Vec<Kept>, first: &[Kept], found: &Disruption, goes: &BTreeMap<Str
     let mut own: BTreeMap<String, Vec<KeptReason>> = first.iter().map(lasting).collect();
     let mut kept: Vec<Kept> = last.into_iter().filter(|one| !going.contains(one.node.as_str())).collect();
     for one in &mut kept {
-        let why = goes.get(&one.node).cloned().map(KeptReason::Goes);
+        let why = goes.get(&one.node).cloned().map(KeptReason::RemovedAnyway);
         let mut reasons: Vec<KeptReason> = why.into_iter().chain(own.remove(&one.node).unwrap_or_default()).collect();
         let told = |why: &KeptReason| goes.contains_key(&one.node) && *why == KeptReason::Leaving;
         one.reasons.retain(|why| !reasons.contains(why) && !told(why));
         reasons.append(&mut one.reasons);
         one.reasons = reasons;
     }
-    kept.extend(found.foreign.iter().map(|node| Kept { node: node.clone(), reasons: vec![KeptReason::Foreign] }));
+    kept.extend(found.foreign.iter().map(|node| Kept { node: node.clone(), reasons: vec![KeptReason::Unmanaged] }));
     kept.sort_by(|a, b| a.node.cmp(&b.node));
     kept
 }

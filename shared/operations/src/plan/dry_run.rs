@@ -24,7 +24,7 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{InstanceType, InstanceTypes, NodeClaim, Pod, Quantity, StringMap, labels, resources};
 use nodeless_ports::ShiftedZone;
-use nodeless_ports::claims::{StoredChurn, StoredMemory};
+use nodeless_ports::StoredRecord;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{Problem, Solution};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +67,7 @@ pub struct DryRunInput {
     /// For a plan that also says which nodes go: what the claims table holds of the last hour's evictions, none where that is
     /// not known. Beyond what is filled in anyway, Nodes of NodePools get the claims that are missing, and claims what their
     /// Node and instance type tell of them.
-    pub disruption: Option<Vec<StoredChurn>>,
+    pub disruption: Option<Vec<StoredRecord>>,
 }
 
 impl DryRun {
@@ -78,7 +78,7 @@ impl DryRun {
         let (kept, catalog) = (OfferCache::default(), Arc::new(catalog));
         let mut assumptions = Vec::new();
         assume_node_classes(&mut view, &catalog, &mut assumptions);
-        let memory = reported_memory::known(&Ok(StoredMemory::default()), &view.nodes, &records, now).memory;
+        let memory = reported_memory::known(&Ok(StoredRecord::default()), &view.nodes, &records, now).memory;
         let types = kept.instance_types(&catalog, &view.node_classes, &[], &shifted, &memory, now);
         let known = Known { types: &types, catalog: &catalog };
         known.fill_nodes(&mut view, &mut assumptions);

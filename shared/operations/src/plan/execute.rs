@@ -16,9 +16,10 @@ use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_lifecycle::charge_when_written;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::{Commit, Committed, Created, Leaving, MAX_TOGETHER, PoolLimits, StoredCommand};
+use nodeless_ports::claims::{Created, MAX_TOGETHER, PoolLimits};
+use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::{ErrorKind, PortError, RecordKind};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,7 +37,7 @@ const FOR_THE_END: Duration = Duration::from_secs(5);
 /// Carries out what stages of a plan want done.
 #[async_trait]
 pub(crate) trait Execute: Send + Sync {
-    /// Does these, one after another, and says what came of each.
+    /// Does these, one after another, and returns what came of each.
     async fn carry_out(&self, batch: &Batch) -> Vec<Written>;
 
     /// Whether there is time for another command.
@@ -118,12 +119,12 @@ const fn touches_one_item(action: &Action) -> bool {
     matches!(action, Action::UpdateClaim(_) | Action::ChangeClaim(_))
 }
 
-/// The claim that an action tells to leave.
+/// The claim that an action ends.
 fn retired(action: &Action) -> Option<&NodeClaim> {
     if let Action::RetireClaim(claim) = action { Some(claim) } else { None }
 }
 
-/// A claim that was told to leave, as it is written now.
+/// A claim that is being ended, as it is written now.
 fn there(leaving: Leaving) -> Written {
     let Leaving { mut claim, charge } = leaving;
     claim.version += 1;
@@ -153,18 +154,17 @@ impl Live<'_> {
             Action::EndPlan(id) => self.minor("write that a plan has ended", claims.end_plan(id).await),
             Action::WriteNodeOverlayStatus(name, status) => {
                 let result = cluster.write_node_overlay_status(name, status).await;
-                self.told("write the NodeOverlay's status", result)
+                self.logged("write the NodeOverlay's status", result)
             }
             Action::WriteNodePoolStatus(name, status) => {
                 let result = cluster.write_node_pool_status(name, status).await;
-                self.told("write the NodePool's status", result)
+                self.logged("write the NodePool's status", result)
             }
             Action::WriteCapacityBufferStatus(namespace, name, status) => {
                 let result = cluster.write_capacity_buffer_status(namespace, name, status).await;
-                self.told("write the CapacityBuffer's status", result)
+                self.logged("write the CapacityBuffer's status", result)
             }
-            Action::PutReportedMemory(stored) => version(claims.put_reported_memory(stored).await),
-            Action::PutRegistrations(stored) => version(claims.put_registrations(stored).await),
+            Action::PutRecord(kind, record) => version(claims.put_record(*kind, record).await),
             Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
             Action::RetireClaim(claim) => self.retire(claim).await,
             Action::ChangeClaim(claim) => self.change(claim).await,
@@ -173,11 +173,10 @@ impl Live<'_> {
             Action::PutCommand(record) => self.put_command(record).await,
             Action::DeleteCommand(id, version) => self.delete_command(id, *version).await,
             Action::ReadWork => Written::Work(self.work()),
-            Action::ReadChurn => match claims.churn().await {
+            Action::ReadChurn => match claims.records(RecordKind::Churn).await {
                 Ok(stored) => Written::Churn(stored),
                 Err(error) => Written::Failed(error.to_string()),
             },
-            Action::PutChurn(stored) => version(claims.put_churn(stored).await),
             Action::PutNotYetEvaluated(nodes, until) => {
                 let result = claims.put_not_yet_evaluated(nodes, *until).await;
                 // Where it is not known whether it was written, the next plan reads it again.
@@ -204,12 +203,12 @@ impl Live<'_> {
 
     /// Something that nothing depends on.
     fn minor(&self, what: &str, result: Result<(), PortError>) -> Written {
-        self.told(what, result);
+        self.logged(what, result);
         Written::Done
     }
 
     /// Something whose failure is logged.
-    fn told(&self, what: &str, result: Result<(), PortError>) -> Written {
+    fn logged(&self, what: &str, result: Result<(), PortError>) -> Written {
         if let Err(error) = &result {
             self.planner.context.log(&Failed { what, why: &error.to_string() });
         }
@@ -226,14 +225,14 @@ impl Live<'_> {
                 *self.revision.lock() = None;
                 self.planner.context.log(&Failed { what: "write what the plan decided", why: OVERTAKEN });
                 let woken = self.planner.queue.wake_planner(WakeSource::Planner).await;
-                self.told("wake the planner", woken);
+                self.logged("wake the planner", woken);
             }
             Committed::LimitReached { .. } => {}
         }
         Ok(committed)
     }
 
-    /// Writes claims of one NodePool that leave, together where nobody else wrote one of them.
+    /// Writes claims of one NodePool that leave, together where no other process wrote one of them.
     async fn retire_together(&self, claims: &[&NodeClaim]) -> Vec<Written> {
         let leaving: Vec<Leaving> = claims.iter().map(|claim| leaving::charged(claim)).collect();
         if claims.len() > 1 && matches!(self.commit(Commit::Leave(&leaving)).await, Ok(Committed::Written)) {
@@ -391,15 +390,13 @@ impl Assumed<'_> {
             Action::CreateReplacement(claim, _) => {
                 Written::There(Box::new(NodeClaim { version: 1, ..claim.as_ref().clone() }))
             }
-            Action::PutReportedMemory(stored) => Written::Version(stored.version + 1),
-            Action::PutRegistrations(stored) => Written::Version(stored.version + 1),
+            Action::PutRecord(_, record) => Written::Version(record.version + 1),
             Action::PutCommand(record) => Written::Version(record.version + 1),
-            Action::PutChurn(stored) => Written::Version(stored.version + 1),
             Action::ReadWork => Written::Work(self.snapshot.work.disruption),
             Action::ReadChurn => match &self.snapshot.churn {
                 Some(Ok(stored)) => Written::Churn(stored.clone()),
                 Some(Err(why)) => Written::Failed(why.clone()),
-                None => Written::Failed("the snapshot does not say".to_owned()),
+                None => Written::Failed("the snapshot does not have it".to_owned()),
             },
             _ => Written::Done,
         }
@@ -410,7 +407,7 @@ impl Assumed<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answers {
-    /// For each batch that wanted something, what came of each action.
+    /// For each batch with actions, what came of each.
     written: VecDeque<Vec<Written>>,
     /// Whether there was time for another command, each time that was asked.
     had_time: VecDeque<bool>,

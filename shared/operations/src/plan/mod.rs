@@ -47,7 +47,7 @@ use jiff::Timestamp;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::claims::MAX_TOGETHER;
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Cluster, PortError, Queue};
+use nodeless_ports::{Cluster, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ use std::time::Duration;
 
 pub use action::{Action, Batch, PlanLine, Stage, Written};
 pub use churn::PoolChurn;
-pub use commands::{Commands, decode as decode_command, encode as encode_command};
+pub use commands::{Commands, DecodeCommandError, decode as decode_command, encode as encode_command};
 pub use dry_disruption::Disruption;
 pub use dry_run::{DryRun, DryRunInput};
 pub use execute::Answers;
@@ -119,12 +119,12 @@ const AGAIN: Duration = Duration::from_secs(2);
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 
 /// Makes plans. The plan queue sees to it that one works for a cluster at a time; where two do all the same, only one of them
-/// decides anything ([`Claims::commit`]).
+/// decides anything ([`Plans::commit`](nodeless_ports::Plans::commit)).
 pub struct Planner {
     /// Time and logs.
     pub context: Context,
     /// The claims table.
-    pub claims: Arc<dyn Claims>,
+    pub claims: Arc<dyn State>,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.
@@ -167,7 +167,7 @@ impl Planner {
     /// A planner that remembers nothing yet.
     pub fn new(
         context: Context,
-        claims: Arc<dyn Claims>,
+        claims: Arc<dyn State>,
         queue: Arc<dyn Queue>,
         cluster: Arc<dyn Cluster>,
         settings: PlanSettings,
@@ -244,7 +244,7 @@ impl Planner {
     }
 
     async fn plan(&self, deadline: Option<Timestamp>, metrics: &mut Metrics) -> Result<PlanReport, PlanError> {
-        self.cluster.settle(self.settings.batch_idle, self.settings.batch_max).await?;
+        self.cluster.wait_for_batch(self.settings.batch_idle, self.settings.batch_max).await?;
         let (snapshot, revision) = self.read(deadline).await?;
         self.resolve_node_classes(&snapshot).await;
         self.keep(&snapshot).await;

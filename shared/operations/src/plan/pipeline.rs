@@ -15,7 +15,7 @@ use super::unfinished;
 use crate::names::Names;
 use crate::offers::OfferCache;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::StoredChurn;
+use nodeless_ports::StoredRecord;
 
 /// Makes the plan for a snapshot, and has it carried out. `kept` only makes it faster.
 pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn Execute) -> Outcome {
@@ -110,7 +110,7 @@ async fn decide<'a>(deciding: Deciding<'a>, executor: &dyn Execute) -> Decided<'
         return deciding.decided(None);
     }
     let read = executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::ReadChurn])).await;
-    let churn: Result<&[StoredChurn], &str> = match read.first() {
+    let churn: Result<&[StoredRecord], &str> = match read.first() {
         Some(Written::Churn(stored)) => Ok(stored),
         other => Err(other.and_then(Written::problem).unwrap_or("it was not read")),
     };

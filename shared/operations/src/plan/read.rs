@@ -8,8 +8,8 @@ use super::{PlanError, Planner};
 use crate::lines::Failed;
 use crate::zonal_shift;
 use jiff::Timestamp;
-use nodeless_ports::PortError;
-use nodeless_ports::claims::UnfinishedPlan;
+use nodeless_ports::plans::UnfinishedPlan;
+use nodeless_ports::{PortError, RecordKind};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -42,16 +42,18 @@ impl Planner {
             claims.launch_budgets(now),
             zonal_shift::in_effect(claims, self.settings.zonal_shift, now),
             // A plan can do without these.
-            async { Ok(claims.registrations().await.map_err(|error| error.to_string())) },
-            async { Ok(claims.reported_memory().await.map_err(|error| error.to_string())) },
+            async { Ok(claims.records(RecordKind::Registrations).await.map_err(words)) },
+            async {
+                Ok(claims.record(RecordKind::ReportedMemory, "").await.map(Option::unwrap_or_default).map_err(words))
+            },
             async { Ok(self.unfinished(claims.unfinished_plan().await)) },
             async { Ok(self.not_yet_evaluated().await) },
         )?;
-        // Commands after claims: one that a claim says has taken it, and that is not there now, has ended.
+        // Commands after claims: a command that a claim names, and that is not there now, has ended.
         let (view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
         // Where a snapshot is kept, all of it is known before the plan begins.
         let churn = match self.settings.keep_snapshots {
-            Some(_) => Some(claims.churn().await.map_err(|error| error.to_string())),
+            Some(_) => Some(claims.records(RecordKind::Churn).await.map_err(words)),
             None => None,
         };
         let remaining = deadline.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
@@ -85,12 +87,12 @@ impl Planner {
         })
     }
 
-    /// The nodes that the last decision had no time for, or why nobody knows now: only the order of looking depends on it.
+    /// The nodes that the last decision had no time for, or why that cannot be read: only the order of evaluation depends on it.
     async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, String> {
         if let Some(known) = self.known_not_yet_evaluated() {
             return Ok(known);
         }
-        let read = self.claims.not_yet_evaluated().await.map_err(|error| error.to_string())?;
+        let read = self.claims.not_yet_evaluated().await.map_err(words)?;
         self.remember_not_yet_evaluated(Some(read.clone()));
         Ok(read)
     }
@@ -120,4 +122,9 @@ impl Planner {
             self.context.log(&Failed { what: "keep what the plan is made from", why: &why });
         }
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it maps errors")]
+fn words(error: PortError) -> String {
+    error.to_string()
 }

@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use nodeless_disruption::{Command, CommandReport, Kept};
-use nodeless_ports::claims::Decision;
+use nodeless_ports::decisions::Decision;
 use nodeless_scheduling::{Problem, Solution};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -100,7 +100,7 @@ pub(super) fn carried_out(command: &Command, claims: &[&str], failure: Option<&s
     fitting(&whole).unwrap_or_else(|| whole.to_string())
 }
 
-/// The detail of a [decision record](nodeless_ports::claims::Decision), unpacked.
+/// The detail of a [decision record](nodeless_ports::decisions::Decision), unpacked.
 ///
 /// # Errors
 /// When it is not what was written.
@@ -150,7 +150,7 @@ mod tests {
         let reasons = |number: usize| {
             let price = number as f64 / 7.0;
             let protected = KeptReason::DoNotDisruptPod { pod: format!("a/{number}"), until: None };
-            vec![KeptReason::WellUsed { price, worth: price * 1.1 }, protected]
+            vec![KeptReason::WellUtilized { price, worth: price * 1.1 }, protected]
         };
         (0..count).map(|number| Kept { node: format!("ip-{number}"), reasons: reasons(number) }).collect()
     }

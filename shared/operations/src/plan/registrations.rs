@@ -6,7 +6,7 @@ use crate::registrations::{decode, encode};
 use nodeless_api::{ConditionStatus, NodePoolStatus};
 use nodeless_lifecycle::RegistrationHealth;
 use nodeless_lifecycle::registration_health::{Described, Judgement};
-use nodeless_ports::claims::StoredRegistrations;
+use nodeless_ports::StoredRecord;
 use nodeless_ports::cluster::ClusterView;
 
 /// The condition.
@@ -22,7 +22,7 @@ pub(super) struct Registrations {
 pub(super) struct Judging {
     pub(super) node_pool: String,
     pub(super) registrations: Registrations,
-    pub(super) record: Option<StoredRegistrations>,
+    pub(super) record: Option<StoredRecord>,
 }
 
 /// Judges by what came of the last launches. Where a NodePool or its EC2NodeClass has changed, that begins anew, which is

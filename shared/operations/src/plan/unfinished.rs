@@ -5,7 +5,7 @@ use super::record::decision;
 use super::report::Outcome;
 use super::snapshot::Snapshot;
 use jiff::Timestamp;
-use nodeless_ports::claims::UnfinishedPlan;
+use nodeless_ports::plans::UnfinishedPlan;
 use serde_json::json;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use nodeless_lifecycle::Effect;
 use nodeless_model::NodeClaim;
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{ObjectEvent, ObjectRef, PodRef};
-use nodeless_ports::claims::UnavailableOffering;
+use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};

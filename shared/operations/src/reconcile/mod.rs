@@ -12,7 +12,7 @@ use crate::offers::CatalogCache;
 use crate::registrations;
 use nodeless_lifecycle::{Effect, Needs, Registration, Settings, Step, charge_when_written, step};
 use nodeless_model::{NodeClaim, Phase};
-use nodeless_ports::{Claims, Cloud, Cluster, ErrorKind, PortError, Queue};
+use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct Reconciler {
     /// Time and logs.
     pub context: Context,
     /// The claims table.
-    pub claims: Arc<dyn Claims>,
+    pub claims: Arc<dyn State>,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.

@@ -11,7 +11,7 @@ use nodeless_model::{
     Taint, labels,
 };
 use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject};
-use nodeless_ports::{Cluster, ErrorKind, PortError};
+use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError};
 use nodeless_world::WorldClock;
 use nodeless_world::memory::Faults;
 use serde_json::json;
@@ -223,7 +223,7 @@ fn apply(node: &mut Node, patch: &NodePatch) {
 }
 
 #[async_trait]
-impl Cluster for TestCluster {
+impl PlanningView for TestCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
         let readers = self.lock().readers.clone();
         if let Some(readers) = readers {
@@ -250,10 +250,13 @@ impl Cluster for TestCluster {
         })
     }
 
-    async fn settle(&self, _idle: Duration, _max: Duration) -> Result<Duration, PortError> {
-        self.faults.read("Kubernetes settle", || Ok(Duration::ZERO))
+    async fn wait_for_batch(&self, _idle: Duration, _max: Duration) -> Result<Duration, PortError> {
+        self.faults.read("Kubernetes wait for batch", || Ok(Duration::ZERO))
     }
+}
 
+#[async_trait]
+impl NodesAndPods for TestCluster {
     async fn nodes_of(&self, provider_id: &str, _name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
         let state = self.lock();
         let of = |node: &&Node| node.provider_id.as_deref() == Some(provider_id);
@@ -274,41 +277,6 @@ impl Cluster for TestCluster {
 
     async fn volume_attachments(&self, _node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
         self.faults.read("Kubernetes list VolumeAttachment", || Ok(Vec::new()))
-    }
-
-    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
-        let state = self.lock();
-        self.faults.read("Kubernetes get EC2NodeClass", || Ok(state.classes.get(name).cloned()))
-    }
-
-    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
-        let state = self.lock();
-        self.faults.read("Kubernetes list EC2NodeClass", || Ok((state.classes.values().cloned().collect(), Vec::new())))
-    }
-
-    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
-        let state = self.lock();
-        let invalid = || state.invalid.iter().filter(|object| object.kind == "NodePool").cloned().collect();
-        self.faults.read("Kubernetes list NodePool", || Ok((state.pools.clone(), invalid())))
-    }
-
-    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
-        let state = self.lock();
-        if let Some(faulty) = state.invalid.iter().find(|object| object.kind == "NodePool" && object.name == name) {
-            return Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodePool", faulty.message.clone()));
-        }
-        let found = state.pools.iter().find(|pool| pool.name == name).cloned();
-        self.faults.read("Kubernetes list NodePool", || Ok(found))
-    }
-
-    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        let state = self.lock();
-        self.faults.read("Kubernetes list NodeClaim", || Ok(state.mirrors.get(name).cloned()))
-    }
-
-    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
-        let state = self.lock();
-        self.faults.read("Kubernetes list NodeOverlay", || Ok(state.overlays.clone()))
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
@@ -361,48 +329,38 @@ impl Cluster for TestCluster {
             Ok(())
         })
     }
+}
 
-    async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
-        self.faults.write("Kubernetes create Event", || {
-            self.lock().events.extend(events.iter().cloned());
-            Ok(())
-        })
-    }
-
-    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+#[async_trait]
+impl Configuration for TestCluster {
+    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
         let state = self.lock();
-        self.faults.read("Kubernetes list NodeClaim", || Ok(state.mirrors.values().cloned().collect()))
+        self.faults.read("Kubernetes get EC2NodeClass", || Ok(state.classes.get(name).cloned()))
     }
 
-    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
-        let now = self.clock.time();
-        self.faults.write("Kubernetes apply NodeClaim", || {
-            let mut state = self.lock();
-            let uid = format!("uid-{}", claim.name);
-            let mirror = state.mirrors.entry(claim.name.clone()).or_insert_with(|| MirroredClaim {
-                name: claim.name.clone(),
-                uid: uid.clone(),
-                finalizers: vec![labels::TERMINATION_FINALIZER.to_owned()],
-                record_uid: Some(claim.uid.clone()),
-                node_pool: Some(claim.node_pool.clone()),
-                owner: Some(format!("uid-{}", claim.node_pool)),
-                created: Some(now),
-                ..MirroredClaim::default()
-            });
-            mirror.provider_id = claim.provider_id();
-            mirror.capacity_type =
-                claim.node_labels().get(labels::CAPACITY_TYPE).and_then(|value| CapacityType::from_label(value));
-            let shown = |one: &Condition| (one.kind.clone(), (one.status.as_str().to_owned(), one.reason.clone()));
-            mirror.conditions = claim.status.conditions.iter().map(shown).collect();
-            Ok(uid)
-        })
+    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
+        let state = self.lock();
+        self.faults.read("Kubernetes list EC2NodeClass", || Ok((state.classes.values().cloned().collect(), Vec::new())))
     }
 
-    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
-        self.faults.write("Kubernetes delete NodeClaim", || {
-            self.lock().mirrors.remove(name);
-            Ok(())
-        })
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
+        let state = self.lock();
+        if let Some(faulty) = state.invalid.iter().find(|object| object.kind == "NodePool" && object.name == name) {
+            return Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodePool", faulty.message.clone()));
+        }
+        let found = state.pools.iter().find(|pool| pool.name == name).cloned();
+        self.faults.read("Kubernetes list NodePool", || Ok(found))
+    }
+
+    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+        let state = self.lock();
+        let invalid = || state.invalid.iter().filter(|object| object.kind == "NodePool").cloned().collect();
+        self.faults.read("Kubernetes list NodePool", || Ok((state.pools.clone(), invalid())))
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
+        let state = self.lock();
+        self.faults.read("Kubernetes list NodeOverlay", || Ok(state.overlays.clone()))
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
@@ -449,6 +407,60 @@ impl Cluster for TestCluster {
     async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
         self.faults.write("Kubernetes patch EC2NodeClass", || {
             self.lock().classes.remove(name);
+            Ok(())
+        })
+    }
+}
+
+#[async_trait]
+impl ClaimMirror for TestCluster {
+    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+        let state = self.lock();
+        self.faults.read("Kubernetes list NodeClaim", || Ok(state.mirrors.values().cloned().collect()))
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        let state = self.lock();
+        self.faults.read("Kubernetes list NodeClaim", || Ok(state.mirrors.get(name).cloned()))
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
+        let now = self.clock.time();
+        self.faults.write("Kubernetes apply NodeClaim", || {
+            let mut state = self.lock();
+            let uid = format!("uid-{}", claim.name);
+            let mirror = state.mirrors.entry(claim.name.clone()).or_insert_with(|| MirroredClaim {
+                name: claim.name.clone(),
+                uid: uid.clone(),
+                finalizers: vec![labels::TERMINATION_FINALIZER.to_owned()],
+                record_uid: Some(claim.uid.clone()),
+                node_pool: Some(claim.node_pool.clone()),
+                owner: Some(format!("uid-{}", claim.node_pool)),
+                created: Some(now),
+                ..MirroredClaim::default()
+            });
+            mirror.provider_id = claim.provider_id();
+            mirror.capacity_type =
+                claim.node_labels().get(labels::CAPACITY_TYPE).and_then(|value| CapacityType::from_label(value));
+            let shown = |one: &Condition| (one.kind.clone(), (one.status.as_str().to_owned(), one.reason.clone()));
+            mirror.conditions = claim.status.conditions.iter().map(shown).collect();
+            Ok(uid)
+        })
+    }
+
+    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
+        self.faults.write("Kubernetes delete NodeClaim", || {
+            self.lock().mirrors.remove(name);
+            Ok(())
+        })
+    }
+}
+
+#[async_trait]
+impl Events for TestCluster {
+    async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
+        self.faults.write("Kubernetes create Event", || {
+            self.lock().events.extend(events.iter().cloned());
             Ok(())
         })
     }

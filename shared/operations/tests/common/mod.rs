@@ -17,7 +17,7 @@ use nodeless_model::{NodeClaim, Pod, Quantity, ResourceList};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, Context, Interrupter, Planner, Reconciler, Sweeper};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Queue};
+use nodeless_ports::{Claims, Queue, StoredCatalog};
 use nodeless_telemetry::Captured;
 use nodeless_world::WorldClock;
 use nodeless_world::memory::{Faults, MemoryClaims, MemoryQueue, MemoryZonalShifts};

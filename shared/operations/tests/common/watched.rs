@@ -3,7 +3,7 @@
 use super::{Town, pod};
 use nodeless_model::claim::{Charge, TerminationReason};
 use nodeless_model::{NodeClaim, Phase, Taint, labels};
-use nodeless_ports::Claims;
+use nodeless_ports::{Claims, Plans};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A town with one node for each pod; a pod that is evicted comes again.

@@ -225,7 +225,7 @@ impl<'p> World<'p> {
     ///
     /// The pods that are alike and go to the same place are one step each. A few orders are tried as they are, each pod as
     /// soon as it may. If none of them will do, orders are tried depth first, the pods that fill the emptiest domains
-    /// first; what turned out to lead nowhere is not tried again. After [`MAX_STEPS`] the search ends, and the spread
+    /// first; what turned out to lead nowhere is not tried again. After [`MAX_ORDER_STEPS`] the search ends, and the spread
     /// counts as broken.
     fn spread_violations(&self) -> Vec<String> {
         let mut kinds: Vec<(usize, &'p Pod, usize)> = Vec::new();
@@ -245,7 +245,7 @@ impl<'p> World<'p> {
             !pod.topology_spread.is_empty() || kinds.iter().map(|(_, one, _)| one).any(spreads)
         };
         let steps: Vec<(usize, &'p Pod, usize)> = kinds.iter().filter(|(_, pod, _)| matters(pod)).copied().collect();
-        let mut search = Search { offered: BTreeMap::new(), dead: BTreeSet::new(), left: MAX_STEPS, best: None };
+        let mut search = Search { offered: BTreeMap::new(), dead: BTreeSet::new(), left: MAX_ORDER_STEPS, best: None };
         let waiting: Vec<usize> = steps.iter().map(|(_, _, count)| *count).collect();
         let in_order = |order: &[usize], search: &mut Search| self.place_in(order, &steps, counted.clone(), search);
         if plain_orders(&steps).iter().any(|order| in_order(order, &mut search)) {
@@ -464,7 +464,7 @@ fn same_term((a, one): (&Pod, &PodAffinityTerm), (b, other): (&Pod, &PodAffinity
 }
 
 /// After so many looks at a pod, the search for an order ends.
-const MAX_STEPS: usize = 10_000;
+const MAX_ORDER_STEPS: usize = 10_000;
 
 /// How far the search for an order has come.
 struct Search {

@@ -61,7 +61,7 @@ fn one(part: &str, input: &Combination) {
         "judge" => {
             let options = nodeless_disruption::Options::default();
             let decision = nodeless_disruption::decide(&workload.cluster(), NOW, &options);
-            let (commands, missed) = (decision.commands.len(), decision.not_looked_at.len());
+            let (commands, missed) = (decision.commands.len(), decision.not_evaluated.len());
             println!("{:.3}: {commands} commands, {missed} not looked at", (path::spent() - start).as_secs_f64());
         }
         _ => {

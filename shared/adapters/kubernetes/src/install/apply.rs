@@ -38,7 +38,7 @@ pub(super) async fn present(connection: &Connection, object: &Value) -> Result<O
     Ok(connection.get(OPERATION, &path(object)?).await.map_err(PortError::from)?)
 }
 
-/// Makes an object what it is to be, and says whether that changed anything.
+/// Makes an object what it is to be, and returns whether that changed anything.
 pub(super) async fn apply(connection: &Connection, object: &Value, note: String) -> Result<Step, InstallError> {
     let version = |object: &Value| string(object, "/metadata/resourceVersion").map(str::to_owned);
     let before = present(connection, object).await?;

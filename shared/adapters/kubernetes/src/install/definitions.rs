@@ -1,6 +1,6 @@
 //! The custom resource definitions, beside those that Karpenter may have brought.
 //!
-//! Whoever comes from Karpenter has definitions of the same names, and objects in them. Fields may be added to such a
+//! A cluster that ran Karpenter has definitions of the same names, and objects in them. Fields may be added to such a
 //! definition, as that loses nothing; one that has more fields than ours, or just as many, is left as it is.
 
 use super::apply::{apply, path, present, title};
@@ -270,8 +270,8 @@ fn condition(crd: &Value) -> Result<(), String> {
     if find("Established").is_some_and(|condition| condition["status"] == "True") {
         return Ok(());
     }
-    let said = find("NamesAccepted").filter(|condition| condition["status"] == "False");
-    let message = said.and_then(|condition| condition["message"].as_str());
+    let refused = find("NamesAccepted").filter(|condition| condition["status"] == "False");
+    let message = refused.and_then(|condition| condition["message"].as_str());
     Err(message.unwrap_or("its condition Established is not true yet; run the installer again").to_owned())
 }
 

@@ -16,7 +16,7 @@ const WEBHOOK: (&str, &str) = (
     "infra/webhook/validatingwebhookconfiguration.yaml",
     include_str!("../../../../../infra/webhook/validatingwebhookconfiguration.yaml"),
 );
-/// What stands for the URL in the webhook's manifest.
+/// The placeholder for the URL in the webhook's manifest.
 const URL_PLACEHOLDER: &str = "WAKE_URL";
 
 fn parse((file, text): (&str, &str)) -> Result<Vec<Value>, InstallError> {
@@ -148,7 +148,7 @@ mod tests {
         rights
     }
 
-    /// Kubernetes lets nobody grant what they do not hold, unless they may escalate.
+    /// Kubernetes lets a user grant only rights that the user has, unless it may escalate.
     #[test]
     fn the_installer_holds_what_it_grants_and_may_not_escalate() {
         let objects = rbac().unwrap();

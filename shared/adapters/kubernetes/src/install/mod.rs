@@ -59,7 +59,7 @@ pub enum Outcome {
     Updated,
     /// It was right already.
     Unchanged,
-    /// It is somebody else's and was left alone.
+    /// Another owner installed it, and it was left alone.
     Kept,
     /// It was there and is not any more.
     Removed,
@@ -112,7 +112,7 @@ pub enum InstallError {
     NotServed {
         /// Its kind and name.
         object: String,
-        /// What the API server says.
+        /// The API server's message.
         reason: String,
     },
     /// Objects that were deleted are not gone yet.
@@ -164,7 +164,7 @@ pub async fn install(connection: &Connection, wake: &Wake) -> Result<Report, Ins
 /// When the API server refuses.
 pub async fn uninstall(connection: &Connection) -> Result<Report, InstallError> {
     let mut steps = vec![apply::remove(connection, &manifests::webhook_template()?).await?];
-    // Bindings before roles: the other way round there is a moment at which a binding points nowhere.
+    // Bindings before roles: the other way round a binding names for a moment a role that is gone.
     for object in manifests::rbac()?.iter().rev() {
         let is_own = string(object, "/metadata/name") == Some(manifests::INSTALLER);
         match apply::remove(connection, object).await {

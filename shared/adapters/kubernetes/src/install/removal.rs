@@ -30,7 +30,7 @@ const CLASSES: Kind = Kind { name: "EC2NodeClass", definition: "ec2nodeclasses.k
 /// are terminated, and at last all EC2NodeClasses. Waits until each kind is gone: the functions have to be at work meanwhile.
 ///
 /// # Errors
-/// When the API server refuses, or something is still there when `patience` ends. Calling it again goes on.
+/// When the API server refuses, or something is still there when `patience` ends. Calling it again continues.
 pub async fn remove_nodes(connection: &Connection, patience: Duration) -> Result<Report, InstallError> {
     let deadline = Instant::now() + patience;
     let mut steps = Vec::new();
@@ -81,9 +81,9 @@ async fn list(connection: &Connection, kind: &Kind) -> Result<Vec<Value>, PortEr
 
 /// What is still there, and what it waits for as far as its conditions say.
 fn left(kind: &Kind, present: &[Value]) -> InstallError {
-    let told: Vec<String> = present.iter().take(NAMED).map(waits).collect();
+    let named: Vec<String> = present.iter().take(NAMED).map(waits).collect();
     let more = if present.len() > NAMED { ", and others" } else { "" };
-    InstallError::Left { count: present.len(), kind: kind.name, objects: format!("{}{more}", told.join(", ")) }
+    InstallError::Left { count: present.len(), kind: kind.name, objects: format!("{}{more}", named.join(", ")) }
 }
 
 fn waits(object: &Value) -> String {
@@ -91,8 +91,8 @@ fn waits(object: &Value) -> String {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let ending = ["Drained", "VolumesDetached", "InstanceTerminating"];
     let open = conditions.filter(|condition| {
-        let says = |pointer| string(condition, pointer).unwrap_or_default();
-        ending.contains(&says("/type")) && says("/status") != "True"
+        let field = |pointer| string(condition, pointer).unwrap_or_default();
+        ending.contains(&field("/type")) && field("/status") != "True"
     });
     let why: Vec<&str> =
         open.filter_map(|condition| string(condition, "/message")).filter(|why| !why.is_empty()).collect();
@@ -112,9 +112,12 @@ mod tests {
         let held = json!({ "metadata": { "name": "default-abc12" }, "status": { "conditions": conditions } });
         let mut objects = vec![held];
         objects.extend((0..7).map(|number| json!({ "metadata": { "name": format!("other-{number}") } })));
-        let said = left(&CLAIMS, &objects).to_string();
-        assert!(said.starts_with("8 objects of kind NodeClaim are still there"), "{said}");
-        assert!(said.contains("default-abc12 (pod default/web-0 is held by a PodDisruptionBudget), other-0"), "{said}");
-        assert!(said.contains("and others"), "{said}");
+        let message = left(&CLAIMS, &objects).to_string();
+        assert!(message.starts_with("8 objects of kind NodeClaim are still there"), "{message}");
+        assert!(
+            message.contains("default-abc12 (pod default/web-0 is held by a PodDisruptionBudget), other-0"),
+            "{message}"
+        );
+        assert!(message.contains("and others"), "{message}");
     }
 }

@@ -6,7 +6,7 @@ use nodeless_api::{EC2NodeClassStatus, NodePoolStatus};
 use nodeless_fake_kubernetes::DeleteOptions;
 use nodeless_model::claim::{ConditionStatus, condition};
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
-use nodeless_ports::{Cluster as _, ErrorKind};
+use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use super::{Stopped, World, connect, node_class, node_pool, serve};
 use nodeless_fake_kubernetes::ListOptions;
 use nodeless_kubernetes::KubeCluster;
 use nodeless_kubernetes::install::{InstallError, Outcome, Wake, install, remove_nodes, uninstall};
-use nodeless_ports::{Cluster as _, ErrorKind};
+use nodeless_ports::{ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::sync::Arc;

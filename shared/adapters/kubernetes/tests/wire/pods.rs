@@ -5,7 +5,7 @@ use nodeless_fake_kubernetes::resource::{EVENTS, NAMESPACES, NODES, POD_DISRUPTI
 use nodeless_fake_kubernetes::{ListOptions, PatchOptions, PatchType};
 use nodeless_model::{StringMap, Taint};
 use nodeless_ports::cluster::{Eviction, NodePatch, ObjectEvent, ObjectRef, PodRef};
-use nodeless_ports::{Cluster as _, ErrorKind};
+use nodeless_ports::{ErrorKind, Events as _, NodesAndPods as _};
 use serde_json::{Value, json};
 
 fn uid(object: &Value) -> String {

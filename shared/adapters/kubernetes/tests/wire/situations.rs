@@ -6,7 +6,7 @@ use nodeless_fake_kubernetes::resource::{
     STORAGE_CLASSES,
 };
 use nodeless_model::{PriceChange, labels};
-use nodeless_ports::{Cluster as _, ErrorKind};
+use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, PlanningView as _};
 use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS};
 use serde_json::json;
 

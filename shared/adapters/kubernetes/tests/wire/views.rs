@@ -4,7 +4,7 @@ use super::{World, node, node_class, node_pool, pod};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_kubernetes::KubeCluster;
-use nodeless_ports::{Cluster as _, ErrorKind};
+use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::time::Duration;
@@ -135,14 +135,14 @@ async fn settling_waits_only_while_pods_come() {
     world.create(&PODS, pod("p1", None));
     let cluster = world.cluster();
     let (idle, max) = (Duration::from_millis(300), Duration::from_secs(30));
-    assert!(cluster.settle(idle, max).await.unwrap() < max);
+    assert!(cluster.wait_for_batch(idle, max).await.unwrap() < max);
     mark_unschedulable(&world, "p1");
     world.create(&PODS, pod("p2", None));
     let late = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         mark_unschedulable(&world, "p2");
     };
-    let (took, ()) = tokio::join!(cluster.settle(idle, max), late);
+    let (took, ()) = tokio::join!(cluster.wait_for_batch(idle, max), late);
     assert!(took.unwrap() >= idle);
     // What came while settling is known without another list.
     let pending = cluster.view().await.unwrap().pods.iter().filter(|pod| pod.is_provisionable()).count();

@@ -9,6 +9,7 @@ use crate::plan::upkeep::{self, Noted};
 use crate::plan::{hashes, overlays};
 use nodeless_model::NodeClaim;
 use nodeless_model::object::ObjectEvent;
+use nodeless_ports::RecordKind;
 use std::collections::BTreeMap;
 
 /// What is noticed first, and what has to be written of it before statuses can say so.
@@ -28,12 +29,17 @@ pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticin
     }
     outcome.report.problems.extend(offered.memory.problem.clone());
     // That the write fails is no harm: the next plan sees the same Nodes.
-    actions.extend(offered.memory.record.clone().map(Action::PutReportedMemory));
+    actions.extend(offered.memory.record.clone().map(|record| Action::PutRecord(RecordKind::ReportedMemory, record)));
     let (judging, problems) = registrations::judge(snapshot, &offered.judged);
     outcome.report.problems.extend(problems);
     // Last, so that what came of these writes is found from the end.
     actions.extend(overlays::statuses(snapshot, offered));
-    actions.extend(judging.iter().filter_map(|one| one.record.clone()).map(Action::PutRegistrations));
+    actions.extend(
+        judging
+            .iter()
+            .filter_map(|one| one.record.clone())
+            .map(|record| Action::PutRecord(RecordKind::Registrations, record)),
+    );
     Noticing { batch: Batch::each(Stage::Bookkeeping, actions), judging, outcome }
 }
 

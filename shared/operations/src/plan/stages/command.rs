@@ -16,6 +16,7 @@ use nodeless_disruption::pause::{Pause, pause};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
 use nodeless_model::{ConditionStatus, NodeClaim, Taint};
+use nodeless_ports::RecordKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -225,7 +226,7 @@ impl Walk {
             return Vec::new();
         }
         let ClaimsNow { claims, tainted, paused, doubt, .. } = now;
-        let seen = Surroundings { claims, tainted, paused, doubt: doubt.as_deref() };
+        let seen = Surroundings { claims, tainted, paused, blocked: doubt.as_deref() };
         let CommandStep { record, effects, events, outcome } = step(&self.record, seen, now.now);
         self.outcome.events.extend(events);
         let Some(planned) = record else {
@@ -255,7 +256,8 @@ impl Walk {
     fn confirm(&mut self, due: Vec<Due>, now: &ClaimsNow<'_>) -> Vec<Action> {
         self.at = At::Confirming(due.iter().map(|due| due.record.node_pool.clone()).collect());
         let record = &self.record;
-        let mut actions: Vec<Action> = due.into_iter().map(|due| Action::PutChurn(due.record)).collect();
+        let mut actions: Vec<Action> =
+            due.into_iter().map(|due| Action::PutRecord(RecordKind::Churn, due.record)).collect();
         actions.extend(put(record));
         let command = &record.command;
         let subjects = command.candidates.iter().map(|candidate| candidate.node_claim.clone()).collect();

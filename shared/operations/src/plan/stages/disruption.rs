@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::{Cluster, Command, Decision, Options, decide, revalidate};
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::StoredChurn;
+use nodeless_ports::StoredRecord;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ impl<'a> Deciding<'a> {
         not_yet_evaluated: BTreeSet<String>,
     ) -> Self {
         let mut cluster = input(situation, facts.judged, &facts.commands.records, None);
-        cluster.not_looked_at = not_yet_evaluated;
+        cluster.not_evaluated = not_yet_evaluated;
         let decision = decide(&cluster, facts.snapshot.now, &options);
         Self { facts, situation, options, cluster, decision }
     }
@@ -113,7 +113,7 @@ impl<'a> Deciding<'a> {
 
     /// The same, given what was done within the last hour, where that matters: nothing is decided for a NodePool where
     /// disruption has stopped for it.
-    pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredChurn], &str>>) -> (Self, Breaker) {
+    pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredRecord], &str>>) -> (Self, Breaker) {
         let Self { facts, situation, options, mut cluster, mut decision } = self;
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
         let breaker = churn.map(|churn| Breaker::of(situation, facts.judged, records, churn, now)).unwrap_or_default();
@@ -125,12 +125,12 @@ impl<'a> Deciding<'a> {
     }
 
     /// What comes of it, given the same.
-    pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredChurn], &str>>) -> Decided<'a> {
+    pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredRecord], &str>>) -> Decided<'a> {
         let (Self { facts, situation, options, cluster, decision }, breaker) = self.given(churn);
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
         let mut outcome = told(&decision, facts, situation);
         let mut actions: Vec<Action> =
-            not_yet_evaluated(&decision.not_looked_at, facts, &mut outcome).into_iter().collect();
+            not_yet_evaluated(&decision.not_evaluated, facts, &mut outcome).into_iter().collect();
         if !decision.commands.is_empty() {
             actions.push(story(&decision, &cluster, &options, now));
         }
@@ -188,7 +188,7 @@ fn story(decision: &Decision, cluster: &Cluster<'_>, options: &Options, now: Tim
     let subjects = decision.commands.iter().flat_map(|command| &command.candidates);
     let subjects: Vec<String> = subjects.map(|candidate| candidate.node_claim.clone()).collect();
     let summary = format!("{} nodes may go, {} stay", subjects.len(), decision.kept.len());
-    let detail = record::detail(&decision.commands, &explained.kept, &decision.not_looked_at);
+    let detail = record::detail(&decision.commands, &explained.kept, &decision.not_evaluated);
     record::decision("disruption-proposed", subjects, summary, detail, now)
 }
 

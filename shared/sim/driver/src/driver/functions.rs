@@ -8,7 +8,7 @@ use nodeless_operations::{
     CapacitySettings, CatalogCache, Context, Interrupter, PlanError, PlanReport, Planner, ReconcileError, Reconciled,
     Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
 };
-use nodeless_ports::{CatalogSource, Claims, Cloud, Cluster, PortError, Queue, ZonalShifts};
+use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, State, ZonalShifts};
 use nodeless_telemetry::Sink;
 use nodeless_world::World;
 use nodeless_world::fault_injection::{
@@ -87,7 +87,7 @@ impl Functions {
     ) -> Self {
         let options = world.options();
         let name = options.cluster_name.clone();
-        let claims: Arc<dyn Claims> = Arc::new(claims);
+        let claims: Arc<dyn State> = Arc::new(claims);
         let queue: Arc<dyn Queue> = Arc::new(queue);
         let cluster: Arc<dyn Cluster> = Arc::new(MemoryCluster::new(world.api().clone(), world.clock().clone()));
         let cloud: Arc<dyn Cloud> = Arc::new(MemoryCloud::new(world.ec2().clone(), name.clone()));
@@ -98,7 +98,7 @@ impl Functions {
         let (claims, queue, cluster, cloud, source, arc) = match fault_injection.cloned() {
             None => (claims, queue, cluster, cloud, source, arc),
             Some(fault_injection) => (
-                Arc::new(FaultyClaims { inner: claims, fault_injection: fault_injection.clone() }) as Arc<dyn Claims>,
+                Arc::new(FaultyClaims { inner: claims, fault_injection: fault_injection.clone() }) as Arc<dyn State>,
                 Arc::new(FaultyQueue { inner: queue, fault_injection: fault_injection.clone() }) as Arc<dyn Queue>,
                 Arc::new(FaultyCluster::new(cluster, fault_injection.clone())) as Arc<dyn Cluster>,
                 Arc::new(FaultyCloud::new(cloud, fault_injection.clone())) as Arc<dyn Cloud>,

@@ -6,7 +6,7 @@ use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::condition;
 use nodeless_operations::plan::decode_command;
-use nodeless_ports::claims::StoredCommand;
+use nodeless_ports::plans::StoredCommand;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long before it is first seen in the table a command may have been validated, whatever its record says: so long a plan

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
 use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
 use nodeless_model::{NodeClaim, claim::TerminationReason, labels};
-use nodeless_ports::Claims as _;
+use nodeless_ports::Claims;
 use nodeless_world::fault_injection::{Effect, Observer};
 use nodeless_world::memory::MemoryClaims;
 use serde_json::Value;

@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use nodeless_fake_kubernetes::ListOptions;
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{NodeClaim, Phase, ResourceList, labels};
-use nodeless_ports::Claims as _;
+use nodeless_ports::Claims;
 use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

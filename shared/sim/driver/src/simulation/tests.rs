@@ -11,7 +11,7 @@ use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{ConditionStatus, NodeClaim, Phase, labels};
 use nodeless_operations::PlanReport;
 use nodeless_operations::plan::encode_command;
-use nodeless_ports::Claims as _;
+use nodeless_ports::{Claims, Plans};
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_driver::{Driver, Outcome, Schedule};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
-use nodeless_ports::Claims as _;
+use nodeless_ports::Claims;
 use nodeless_telemetry::Null;
 use nodeless_world::memory::Faults;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};

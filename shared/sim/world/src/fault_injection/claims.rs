@@ -1,6 +1,7 @@
 //! The claims table, the source of the catalog and ARC, with faults.
 
 use super::FaultInjection;
+use crate::memory::record_operations;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
@@ -8,20 +9,23 @@ use nodeless_catalog::Catalog;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::claims::{
-    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredLaunchGroup,
-    StoredMemory, StoredRegistrations, UnavailableOffering, UnfinishedPlan,
+use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
+use nodeless_ports::claims::{Created, PoolLimits, StoredLaunchGroup};
+use nodeless_ports::decisions::Decision;
+use nodeless_ports::plans::{Commit, Committed, StoredCommand, UnfinishedPlan};
+use nodeless_ports::{
+    Capacity, CatalogSource, Claims, Decisions, LaunchCheck, Plans, PortError, RecordKind, Records, State,
+    StoredCatalog, StoredRecord, ZonalShift, ZonalShifts,
 };
-use nodeless_ports::{CatalogSource, Claims, LaunchCheck, PortError, StoredZonalShifts, ZonalShift, ZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The Claims port with faults in its way.
+/// The State port with faults in its way.
 #[derive(Clone)]
 pub struct FaultyClaims {
     /// The port itself.
-    pub inner: Arc<dyn Claims>,
+    pub inner: Arc<dyn State>,
     /// What goes wrong.
     pub fault_injection: FaultInjection,
 }
@@ -38,15 +42,6 @@ impl Claims for FaultyClaims {
 
     async fn get_all(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
         self.fault_injection.read("claims get all", self.inner.get_all(names)).await
-    }
-
-    async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
-        self.fault_injection.read("claims launch group", self.inner.launch_group(id)).await
-    }
-
-    async fn put_launch_group(&self, group: &StoredLaunchGroup, now: Timestamp) -> Result<u64, PortError> {
-        let call = self.inner.put_launch_group(group, now);
-        self.fault_injection.write("claims put launch group", group.id.clone(), |_| true, call).await
     }
 
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
@@ -69,6 +64,41 @@ impl Claims for FaultyClaims {
         self.fault_injection.write("claims delete", claim.name.clone(), |()| true, self.inner.delete(claim)).await
     }
 
+    async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {
+        self.fault_injection.read("claims usage", self.inner.usage()).await
+    }
+
+    async fn correct_usage(&self, node_pool: &str, read: &PoolUsage, counted: &PoolUsage) -> Result<(), PortError> {
+        let call = self.inner.correct_usage(node_pool, read, counted);
+        self.fault_injection.write("claims correct usage", node_pool.to_owned(), |()| true, call).await
+    }
+
+    async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
+        self.fault_injection.read("claims launch group", self.inner.launch_group(id)).await
+    }
+
+    async fn put_launch_group(&self, group: &StoredLaunchGroup, now: Timestamp) -> Result<u64, PortError> {
+        let call = self.inner.put_launch_group(group, now);
+        self.fault_injection.write("claims put launch group", group.id.clone(), |_| true, call).await
+    }
+}
+
+#[async_trait]
+impl Plans for FaultyClaims {
+    async fn plan_revision(&self) -> Result<u64, PortError> {
+        self.fault_injection.read("claims plan revision", self.inner.plan_revision()).await
+    }
+
+    async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
+        let (operation, subject) = match commit {
+            Commit::Launch(claims, _) => ("claims create", names(claims)),
+            Commit::Leave(leaving) => ("claims update", names(leaving.iter().map(|one| &one.claim))),
+            Commit::Command(command) => ("claims put command", command.id.clone()),
+        };
+        let accepted = |committed: &Committed| *committed == Committed::Written;
+        self.fault_injection.write(operation, subject, accepted, self.inner.commit(commit, revision)).await
+    }
+
     async fn commands(&self) -> Result<Vec<StoredCommand>, PortError> {
         self.fault_injection.read("claims commands", self.inner.commands()).await
     }
@@ -84,15 +114,36 @@ impl Claims for FaultyClaims {
         self.fault_injection.write("claims delete command", command.id.clone(), |()| true, call).await
     }
 
-    async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {
-        self.fault_injection.read("claims usage", self.inner.usage()).await
+    async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError> {
+        self.fault_injection.read("claims unfinished plan", self.inner.unfinished_plan()).await
     }
 
-    async fn correct_usage(&self, node_pool: &str, read: &PoolUsage, counted: &PoolUsage) -> Result<(), PortError> {
-        let call = self.inner.correct_usage(node_pool, read, counted);
-        self.fault_injection.write("claims correct usage", node_pool.to_owned(), |()| true, call).await
+    async fn begin_plan(&self, plan: &UnfinishedPlan, until: Timestamp) -> Result<(), PortError> {
+        let call = self.inner.begin_plan(plan, until);
+        self.fault_injection.write("claims begin plan", plan.id.clone(), |()| true, call).await
     }
 
+    async fn end_plan(&self, id: &str) -> Result<(), PortError> {
+        self.fault_injection.write("claims end plan", id.to_owned(), |()| true, self.inner.end_plan(id)).await
+    }
+
+    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, PortError> {
+        self.fault_injection.read("claims not yet evaluated", self.inner.not_yet_evaluated()).await
+    }
+
+    async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError> {
+        let call = self.inner.put_not_yet_evaluated(nodes, until);
+        self.fault_injection.write("claims put not yet evaluated", String::new(), |()| true, call).await
+    }
+
+    async fn put_snapshot(&self, id: &str, encoded: &[u8], until: Timestamp) -> Result<(), PortError> {
+        let call = self.inner.put_snapshot(id, encoded, until);
+        self.fault_injection.write("claims put snapshot", id.to_owned(), |()| true, call).await
+    }
+}
+
+#[async_trait]
+impl Capacity for FaultyClaims {
     async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
         let subject = format!("{} offerings", offerings.len());
         self.fault_injection
@@ -102,17 +153,6 @@ impl Claims for FaultyClaims {
 
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
         self.fault_injection.read("claims unavailable", self.inner.unavailable(now)).await
-    }
-
-    async fn zonal_shifts(&self) -> Result<StoredZonalShifts, PortError> {
-        self.fault_injection.read("claims zonal shifts", self.inner.zonal_shifts()).await
-    }
-
-    async fn put_zonal_shifts(&self, shifts: &StoredZonalShifts) -> Result<u64, PortError> {
-        let subject = format!("{} zones", shifts.zones.len());
-        self.fault_injection
-            .write("claims put zonal shifts", subject, |_| true, self.inner.put_zonal_shifts(shifts))
-            .await
     }
 
     async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
@@ -137,33 +177,6 @@ impl Claims for FaultyClaims {
             .await
     }
 
-    async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError> {
-        self.fault_injection.read("claims unfinished plan", self.inner.unfinished_plan()).await
-    }
-
-    async fn begin_plan(&self, plan: &UnfinishedPlan, until: Timestamp) -> Result<(), PortError> {
-        let call = self.inner.begin_plan(plan, until);
-        self.fault_injection.write("claims begin plan", plan.id.clone(), |()| true, call).await
-    }
-
-    async fn end_plan(&self, id: &str) -> Result<(), PortError> {
-        self.fault_injection.write("claims end plan", id.to_owned(), |()| true, self.inner.end_plan(id)).await
-    }
-
-    async fn put_snapshot(&self, id: &str, encoded: &[u8], until: Timestamp) -> Result<(), PortError> {
-        let call = self.inner.put_snapshot(id, encoded, until);
-        self.fault_injection.write("claims put snapshot", id.to_owned(), |()| true, call).await
-    }
-
-    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, PortError> {
-        self.fault_injection.read("claims not yet evaluated", self.inner.not_yet_evaluated()).await
-    }
-
-    async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError> {
-        let call = self.inner.put_not_yet_evaluated(nodes, until);
-        self.fault_injection.write("claims put not yet evaluated", String::new(), |()| true, call).await
-    }
-
     async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {
         self.fault_injection.read("claims launch check", self.inner.launch_check(node_class)).await
     }
@@ -172,7 +185,26 @@ impl Claims for FaultyClaims {
         let call = self.inner.put_launch_check(check, keep);
         self.fault_injection.write("claims put launch check", check.node_class.clone(), |()| true, call).await
     }
+}
 
+#[async_trait]
+impl Records for FaultyClaims {
+    async fn records(&self, kind: RecordKind) -> Result<Vec<StoredRecord>, PortError> {
+        self.fault_injection.read(record_operations(kind).0, self.inner.records(kind)).await
+    }
+
+    async fn record(&self, kind: RecordKind, node_pool: &str) -> Result<Option<StoredRecord>, PortError> {
+        self.fault_injection.read(record_operations(kind).0, self.inner.record(kind, node_pool)).await
+    }
+
+    async fn put_record(&self, kind: RecordKind, record: &StoredRecord) -> Result<u64, PortError> {
+        let call = self.inner.put_record(kind, record);
+        self.fault_injection.write(record_operations(kind).1, kind.key(&record.node_pool), |_| true, call).await
+    }
+}
+
+#[async_trait]
+impl StoredCatalog for FaultyClaims {
     async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
         let call = self.inner.put_catalog(version, encoded);
         self.fault_injection.write("claims put catalog", version.to_owned(), |()| true, call).await
@@ -185,39 +217,10 @@ impl Claims for FaultyClaims {
     async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
         self.fault_injection.read("claims catalog", self.inner.catalog()).await
     }
+}
 
-    async fn churn(&self) -> Result<Vec<StoredChurn>, PortError> {
-        self.fault_injection.read("claims churn", self.inner.churn()).await
-    }
-
-    async fn put_churn(&self, churn: &StoredChurn) -> Result<u64, PortError> {
-        self.fault_injection
-            .write("claims put churn", churn.node_pool.clone(), |_| true, self.inner.put_churn(churn))
-            .await
-    }
-
-    async fn registrations(&self) -> Result<Vec<StoredRegistrations>, PortError> {
-        self.fault_injection.read("claims registrations", self.inner.registrations()).await
-    }
-
-    async fn registrations_of(&self, node_pool: &str) -> Result<Option<StoredRegistrations>, PortError> {
-        self.fault_injection.read("claims registrations", self.inner.registrations_of(node_pool)).await
-    }
-
-    async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError> {
-        let call = self.inner.put_registrations(registrations);
-        self.fault_injection.write("claims put registrations", registrations.node_pool.clone(), |_| true, call).await
-    }
-
-    async fn reported_memory(&self) -> Result<StoredMemory, PortError> {
-        self.fault_injection.read("claims reported memory", self.inner.reported_memory()).await
-    }
-
-    async fn put_reported_memory(&self, memory: &StoredMemory) -> Result<u64, PortError> {
-        let call = self.inner.put_reported_memory(memory);
-        self.fault_injection.write("claims put reported memory", "memory".to_owned(), |_| true, call).await
-    }
-
+#[async_trait]
+impl Decisions for FaultyClaims {
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
         let subject = decisions.first().map(|decision| decision.summary.clone()).unwrap_or_default();
         let call = self.inner.record_decisions(decisions, keep);
@@ -226,20 +229,6 @@ impl Claims for FaultyClaims {
 
     async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
         self.fault_injection.read("claims decisions", self.inner.decisions(limit)).await
-    }
-
-    async fn plan_revision(&self) -> Result<u64, PortError> {
-        self.fault_injection.read("claims plan revision", self.inner.plan_revision()).await
-    }
-
-    async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
-        let (operation, subject) = match commit {
-            Commit::Launch(claims, _) => ("claims create", names(claims)),
-            Commit::Leave(leaving) => ("claims update", names(leaving.iter().map(|one| &one.claim))),
-            Commit::Command(command) => ("claims put command", command.id.clone()),
-        };
-        let accepted = |committed: &Committed| *committed == Committed::Written;
-        self.fault_injection.write(operation, subject, accepted, self.inner.commit(commit, revision)).await
     }
 }
 

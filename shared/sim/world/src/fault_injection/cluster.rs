@@ -8,7 +8,7 @@ use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod};
 use nodeless_ports::cluster::{
     ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment,
 };
-use nodeless_ports::{Cluster, PortError};
+use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ impl FaultyCluster {
 }
 
 #[async_trait]
-impl Cluster for FaultyCluster {
+impl PlanningView for FaultyCluster {
     /// Watches may lag, all of them or each by itself: so what the view has of a kind may be what it had before.
     async fn view(&self) -> Result<ClusterView, PortError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -115,10 +115,13 @@ impl Cluster for FaultyCluster {
         Ok(view)
     }
 
-    async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
-        self.fault_injection.read("cluster settle", self.inner.settle(idle, max)).await
+    async fn wait_for_batch(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
+        self.fault_injection.read("cluster wait for batch", self.inner.wait_for_batch(idle, max)).await
     }
+}
 
+#[async_trait]
+impl NodesAndPods for FaultyCluster {
     async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
         self.fault_injection.read("cluster nodes of", self.inner.nodes_of(provider_id, name_hint)).await
     }
@@ -133,30 +136,6 @@ impl Cluster for FaultyCluster {
 
     async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
         self.fault_injection.read("cluster volume attachments", self.inner.volume_attachments(node)).await
-    }
-
-    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
-        self.fault_injection.read("cluster node class", self.inner.node_class(name)).await
-    }
-
-    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
-        self.fault_injection.read("cluster node classes", self.inner.node_classes()).await
-    }
-
-    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
-        self.fault_injection.read("cluster node pool", self.inner.node_pool(name)).await
-    }
-
-    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        self.fault_injection.read("cluster mirrored claim", self.inner.mirrored_claim(name)).await
-    }
-
-    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
-        self.fault_injection.read("cluster node overlays", self.inner.node_overlays()).await
-    }
-
-    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
-        self.fault_injection.read("cluster node pools", self.inner.node_pools()).await
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
@@ -178,24 +157,28 @@ impl Cluster for FaultyCluster {
         let call = self.inner.delete_pod(pod, grace_seconds);
         self.fault_injection.write("cluster delete pod", key(pod), |()| true, call).await
     }
+}
 
-    async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
-        let subject = format!("{} events", events.len());
-        self.fault_injection.write("cluster publish", subject, |()| true, self.inner.publish(events)).await
+#[async_trait]
+impl Configuration for FaultyCluster {
+    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
+        self.fault_injection.read("cluster node class", self.inner.node_class(name)).await
     }
 
-    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
-        self.fault_injection.read("cluster mirrored claims", self.inner.mirrored_claims()).await
+    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
+        self.fault_injection.read("cluster node classes", self.inner.node_classes()).await
     }
 
-    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
-        let call = self.inner.mirror_claim(claim);
-        self.fault_injection.write("cluster mirror claim", claim.name.clone(), |_| true, call).await
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
+        self.fault_injection.read("cluster node pool", self.inner.node_pool(name)).await
     }
 
-    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
-        let call = self.inner.remove_claim(name);
-        self.fault_injection.write("cluster remove claim", name.to_owned(), |()| true, call).await
+    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+        self.fault_injection.read("cluster node pools", self.inner.node_pools()).await
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
+        self.fault_injection.read("cluster node overlays", self.inner.node_overlays()).await
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
@@ -228,6 +211,35 @@ impl Cluster for FaultyCluster {
     async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
         let call = self.inner.release_node_class(name);
         self.fault_injection.write("cluster release node class", name.to_owned(), |()| true, call).await
+    }
+}
+
+#[async_trait]
+impl ClaimMirror for FaultyCluster {
+    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+        self.fault_injection.read("cluster mirrored claims", self.inner.mirrored_claims()).await
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        self.fault_injection.read("cluster mirrored claim", self.inner.mirrored_claim(name)).await
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
+        let call = self.inner.mirror_claim(claim);
+        self.fault_injection.write("cluster mirror claim", claim.name.clone(), |_| true, call).await
+    }
+
+    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
+        let call = self.inner.remove_claim(name);
+        self.fault_injection.write("cluster remove claim", name.to_owned(), |()| true, call).await
+    }
+}
+
+#[async_trait]
+impl Events for FaultyCluster {
+    async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
+        let subject = format!("{} events", events.len());
+        self.fault_injection.write("cluster publish", subject, |()| true, self.inner.publish(events)).await
     }
 }
 

@@ -8,7 +8,7 @@ use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions};
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims as _, Cluster as _, ErrorKind, Queue as _};
+use nodeless_ports::{Claims, ErrorKind, PlanningView as _, Queue as _};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -6,11 +6,14 @@ use jiff::Timestamp;
 use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
-use nodeless_ports::claims::{
-    Commit, Committed, Created, Decision, LaunchBudget, PoolLimits, StoredChurn, StoredCommand, StoredLaunchGroup,
-    StoredMemory, StoredRegistrations, UnavailableOffering, UnfinishedPlan, node_pool_of,
+use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
+use nodeless_ports::claims::{Created, PoolLimits, StoredLaunchGroup, node_pool_of};
+use nodeless_ports::decisions::Decision;
+use nodeless_ports::plans::{Commit, Committed, StoredCommand, UnfinishedPlan};
+use nodeless_ports::{
+    Capacity, Claims, Decisions, ErrorKind, LaunchCheck, Plans, PortError, RecordKind, Records, StoredCatalog,
+    StoredRecord,
 };
-use nodeless_ports::{Claims, ErrorKind, LaunchCheck, PortError, StoredZonalShifts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,7 +30,6 @@ struct Table {
     claims: BTreeMap<String, NodeClaim>,
     usage: BTreeMap<String, Counted>,
     unavailable: BTreeMap<(String, String, CapacityType), UnavailableOffering>,
-    zonal_shifts: StoredZonalShifts,
     budgets: BTreeMap<OfferingKey, LaunchBudget>,
     launch_checks: BTreeMap<String, LaunchCheck>,
     not_yet_evaluated: BTreeSet<String>,
@@ -36,9 +38,7 @@ struct Table {
     catalog: Option<(String, Vec<u8>)>,
     commands: BTreeMap<String, StoredCommand>,
     launch_groups: BTreeMap<String, StoredLaunchGroup>,
-    churn: BTreeMap<String, StoredChurn>,
-    registrations: BTreeMap<String, StoredRegistrations>,
-    reported_memory: StoredMemory,
+    records: BTreeMap<(RecordKind, String), StoredRecord>,
     decisions: BTreeMap<String, Decision>,
     /// How often plans have decided something.
     plan_revision: u64,
@@ -175,6 +175,16 @@ impl Table {
     }
 }
 
+/// The names under which a record is read and written: what [`Faults`] break down.
+pub(crate) const fn record_operations(kind: RecordKind) -> (&'static str, &'static str) {
+    match kind {
+        RecordKind::Churn => ("claims churn", "claims put churn"),
+        RecordKind::Registrations => ("claims registrations", "claims put registrations"),
+        RecordKind::ReportedMemory => ("claims reported memory", "claims put reported memory"),
+        RecordKind::ZonalShifts => ("claims zonal shifts", "claims put zonal shifts"),
+    }
+}
+
 fn conflict(operation: &str, name: &str) -> PortError {
     PortError::new(ErrorKind::Conflict, operation, format!("{name} was written by somebody else first"))
 }
@@ -240,23 +250,6 @@ impl Claims for MemoryClaims {
         })
     }
 
-    async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
-        self.faults.read("claims launch group", || Ok(self.lock().launch_groups.get(id).cloned()))
-    }
-
-    async fn put_launch_group(&self, group: &StoredLaunchGroup, _now: Timestamp) -> Result<u64, PortError> {
-        const OPERATION: &str = "claims put launch group";
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            if table.launch_groups.get(&group.id).map_or(0, |present| present.version) != group.version {
-                return Err(conflict(OPERATION, &group.id));
-            }
-            let version = group.version + 1;
-            table.launch_groups.insert(group.id.clone(), StoredLaunchGroup { version, ..group.clone() });
-            Ok(version)
-        })
-    }
-
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
         let has =
             |claim: &&NodeClaim| claim.status.instance.as_ref().is_some_and(|instance| instance.id == instance_id);
@@ -312,235 +305,26 @@ impl Claims for MemoryClaims {
         })
     }
 
-    async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
-        self.faults.write("claims mark unavailable", || {
-            let mut table = self.lock();
-            for offering in offerings {
-                let key = (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type);
-                table.unavailable.insert(key, offering.clone());
-            }
-            Ok(())
-        })
+    async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
+        self.faults.read("claims launch group", || Ok(self.lock().launch_groups.get(id).cloned()))
     }
 
-    async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
-        self.faults.read("claims unavailable", || {
-            let mut table = self.lock();
-            table.unavailable.retain(|_, offering| offering.until > now);
-            Ok(table.unavailable.values().cloned().collect())
-        })
-    }
-
-    async fn zonal_shifts(&self) -> Result<StoredZonalShifts, PortError> {
-        self.faults.read("claims zonal shifts", || Ok(self.lock().zonal_shifts.clone()))
-    }
-
-    async fn put_zonal_shifts(&self, shifts: &StoredZonalShifts) -> Result<u64, PortError> {
-        const OPERATION: &str = "claims put zonal shifts";
+    async fn put_launch_group(&self, group: &StoredLaunchGroup, _now: Timestamp) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put launch group";
         self.faults.write(OPERATION, || {
             let mut table = self.lock();
-            if table.zonal_shifts.version != shifts.version {
-                return Err(conflict(OPERATION, "zonal shifts"));
+            if table.launch_groups.get(&group.id).map_or(0, |present| present.version) != group.version {
+                return Err(conflict(OPERATION, &group.id));
             }
-            let version = shifts.version + 1;
-            table.zonal_shifts = StoredZonalShifts { version, ..shifts.clone() };
+            let version = group.version + 1;
+            table.launch_groups.insert(group.id.clone(), StoredLaunchGroup { version, ..group.clone() });
             Ok(version)
         })
     }
+}
 
-    async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
-        self.faults.read("claims launch budgets", || {
-            let mut table = self.lock();
-            table.budgets.retain(|_, budget| budget.until > now);
-            Ok(table.budgets.values().cloned().collect())
-        })
-    }
-
-    async fn raise_launch_budgets(
-        &self,
-        budgets: &[LaunchBudget],
-        initial: u32,
-        now: Timestamp,
-    ) -> Result<(), PortError> {
-        self.faults.write("claims raise launch budgets", || {
-            let mut table = self.lock();
-            for budget in budgets {
-                let present = table.budgets.get(&budget.offering).filter(|present| present.until > now);
-                if present.map_or(initial, |present| present.size) < budget.size {
-                    table.budgets.insert(budget.offering.clone(), budget.clone());
-                }
-            }
-            Ok(())
-        })
-    }
-
-    async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError> {
-        self.faults.write("claims reset launch budgets", || {
-            let by_offering = budgets.iter().map(|budget| (budget.offering.clone(), budget.clone()));
-            self.lock().budgets.extend(by_offering);
-            Ok(())
-        })
-    }
-
-    async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError> {
-        self.faults.read("claims unfinished plan", || Ok(self.lock().unfinished_plan.clone()))
-    }
-
-    async fn begin_plan(&self, plan: &UnfinishedPlan, _until: Timestamp) -> Result<(), PortError> {
-        self.faults.write("claims begin plan", || {
-            self.lock().unfinished_plan = Some(plan.clone());
-            Ok(())
-        })
-    }
-
-    async fn end_plan(&self, id: &str) -> Result<(), PortError> {
-        self.faults.write("claims end plan", || {
-            self.lock().unfinished_plan.take_if(|plan| plan.id == id);
-            Ok(())
-        })
-    }
-
-    async fn put_snapshot(&self, id: &str, encoded: &[u8], _until: Timestamp) -> Result<(), PortError> {
-        self.faults.write("claims put snapshot", || {
-            self.lock().snapshots.insert(id.to_owned(), encoded.to_vec());
-            Ok(())
-        })
-    }
-
-    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, PortError> {
-        self.faults.read("claims not yet evaluated", || Ok(self.lock().not_yet_evaluated.clone()))
-    }
-
-    async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, _until: Timestamp) -> Result<(), PortError> {
-        self.faults.write("claims put not yet evaluated", || {
-            self.lock().not_yet_evaluated.clone_from(nodes);
-            Ok(())
-        })
-    }
-
-    async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {
-        self.faults.read("claims launch check", || Ok(self.lock().launch_checks.get(node_class).cloned()))
-    }
-
-    /// Never forgets: nobody waits for days here.
-    async fn put_launch_check(&self, check: &LaunchCheck, _keep: Duration) -> Result<(), PortError> {
-        self.faults.write("claims put launch check", || {
-            self.lock().launch_checks.insert(check.node_class.clone(), check.clone());
-            Ok(())
-        })
-    }
-
-    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
-        self.faults.write("claims put catalog", || {
-            self.lock().catalog = Some((version.to_owned(), encoded.to_vec()));
-            Ok(())
-        })
-    }
-
-    async fn catalog_version(&self) -> Result<Option<String>, PortError> {
-        let version = |table: &Table| table.catalog.as_ref().map(|(version, _)| version.clone());
-        self.faults.read("claims catalog version", || Ok(version(&self.lock())))
-    }
-
-    async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
-        self.faults.read("claims catalog", || Ok(self.lock().catalog.clone()))
-    }
-
-    async fn commands(&self) -> Result<Vec<StoredCommand>, PortError> {
-        self.faults.read("claims commands", || Ok(self.lock().commands.values().cloned().collect()))
-    }
-
-    async fn put_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
-        const OPERATION: &str = "claims put command";
-        self.faults.write(OPERATION, || self.lock().put_command(OPERATION, command))
-    }
-
-    async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError> {
-        const OPERATION: &str = "claims delete command";
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            if table.commands.get(&command.id).is_some_and(|present| present.version != command.version) {
-                return Err(conflict(OPERATION, &command.id));
-            }
-            table.commands.remove(&command.id);
-            table.revision += 1;
-            Ok(())
-        })
-    }
-
-    async fn churn(&self) -> Result<Vec<StoredChurn>, PortError> {
-        self.faults.read("claims churn", || Ok(self.lock().churn.values().cloned().collect()))
-    }
-
-    async fn put_churn(&self, churn: &StoredChurn) -> Result<u64, PortError> {
-        const OPERATION: &str = "claims put churn";
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            if table.churn.get(&churn.node_pool).map_or(0, |present| present.version) != churn.version {
-                return Err(conflict(OPERATION, &churn.node_pool));
-            }
-            let version = churn.version + 1;
-            table.churn.insert(churn.node_pool.clone(), StoredChurn { version, ..churn.clone() });
-            Ok(version)
-        })
-    }
-
-    async fn registrations(&self) -> Result<Vec<StoredRegistrations>, PortError> {
-        self.faults.read("claims registrations", || Ok(self.lock().registrations.values().cloned().collect()))
-    }
-
-    async fn registrations_of(&self, node_pool: &str) -> Result<Option<StoredRegistrations>, PortError> {
-        self.faults.read("claims registrations", || Ok(self.lock().registrations.get(node_pool).cloned()))
-    }
-
-    async fn put_registrations(&self, registrations: &StoredRegistrations) -> Result<u64, PortError> {
-        const OPERATION: &str = "claims put registrations";
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            let name = &registrations.node_pool;
-            if table.registrations.get(name).map_or(0, |present| present.version) != registrations.version {
-                return Err(conflict(OPERATION, name));
-            }
-            let version = registrations.version + 1;
-            table.registrations.insert(name.clone(), StoredRegistrations { version, ..registrations.clone() });
-            Ok(version)
-        })
-    }
-
-    async fn reported_memory(&self) -> Result<StoredMemory, PortError> {
-        self.faults.read("claims reported memory", || Ok(self.lock().reported_memory.clone()))
-    }
-
-    async fn put_reported_memory(&self, memory: &StoredMemory) -> Result<u64, PortError> {
-        const OPERATION: &str = "claims put reported memory";
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            if table.reported_memory.version != memory.version {
-                return Err(conflict(OPERATION, "memory"));
-            }
-            let version = memory.version + 1;
-            table.reported_memory = StoredMemory { version, ..memory.clone() };
-            Ok(version)
-        })
-    }
-
-    async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
-        self.faults.write("claims record decisions", || {
-            let mut table = self.lock();
-            table.decisions.extend(decisions.iter().map(|decision| (decision.id.clone(), decision.clone())));
-            if let Some(latest) = table.decisions.values().map(|decision| decision.at).max() {
-                let forgotten = latest.checked_sub(keep).unwrap_or(Timestamp::MIN);
-                table.decisions.retain(|_, decision| decision.at >= forgotten);
-            }
-            Ok(())
-        })
-    }
-
-    async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.faults.read("claims decisions", || Ok(self.lock().decisions.values().rev().take(limit).cloned().collect()))
-    }
-
+#[async_trait]
+impl Plans for MemoryClaims {
     async fn plan_revision(&self) -> Result<u64, PortError> {
         self.faults.read("claims plan revision", || Ok(self.lock().plan_revision))
     }
@@ -578,5 +362,199 @@ impl Claims for MemoryClaims {
             }
             Ok(committed)
         })
+    }
+
+    async fn commands(&self) -> Result<Vec<StoredCommand>, PortError> {
+        self.faults.read("claims commands", || Ok(self.lock().commands.values().cloned().collect()))
+    }
+
+    async fn put_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put command";
+        self.faults.write(OPERATION, || self.lock().put_command(OPERATION, command))
+    }
+
+    async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError> {
+        const OPERATION: &str = "claims delete command";
+        self.faults.write(OPERATION, || {
+            let mut table = self.lock();
+            if table.commands.get(&command.id).is_some_and(|present| present.version != command.version) {
+                return Err(conflict(OPERATION, &command.id));
+            }
+            table.commands.remove(&command.id);
+            table.revision += 1;
+            Ok(())
+        })
+    }
+
+    async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError> {
+        self.faults.read("claims unfinished plan", || Ok(self.lock().unfinished_plan.clone()))
+    }
+
+    async fn begin_plan(&self, plan: &UnfinishedPlan, _until: Timestamp) -> Result<(), PortError> {
+        self.faults.write("claims begin plan", || {
+            self.lock().unfinished_plan = Some(plan.clone());
+            Ok(())
+        })
+    }
+
+    async fn end_plan(&self, id: &str) -> Result<(), PortError> {
+        self.faults.write("claims end plan", || {
+            self.lock().unfinished_plan.take_if(|plan| plan.id == id);
+            Ok(())
+        })
+    }
+
+    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, PortError> {
+        self.faults.read("claims not yet evaluated", || Ok(self.lock().not_yet_evaluated.clone()))
+    }
+
+    async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, _until: Timestamp) -> Result<(), PortError> {
+        self.faults.write("claims put not yet evaluated", || {
+            self.lock().not_yet_evaluated.clone_from(nodes);
+            Ok(())
+        })
+    }
+
+    async fn put_snapshot(&self, id: &str, encoded: &[u8], _until: Timestamp) -> Result<(), PortError> {
+        self.faults.write("claims put snapshot", || {
+            self.lock().snapshots.insert(id.to_owned(), encoded.to_vec());
+            Ok(())
+        })
+    }
+}
+
+#[async_trait]
+impl Capacity for MemoryClaims {
+    async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
+        self.faults.write("claims mark unavailable", || {
+            let mut table = self.lock();
+            for offering in offerings {
+                let key = (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type);
+                table.unavailable.insert(key, offering.clone());
+            }
+            Ok(())
+        })
+    }
+
+    async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
+        self.faults.read("claims unavailable", || {
+            let mut table = self.lock();
+            table.unavailable.retain(|_, offering| offering.until > now);
+            Ok(table.unavailable.values().cloned().collect())
+        })
+    }
+
+    async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
+        self.faults.read("claims launch budgets", || {
+            let mut table = self.lock();
+            table.budgets.retain(|_, budget| budget.until > now);
+            Ok(table.budgets.values().cloned().collect())
+        })
+    }
+
+    async fn raise_launch_budgets(
+        &self,
+        budgets: &[LaunchBudget],
+        initial: u32,
+        now: Timestamp,
+    ) -> Result<(), PortError> {
+        self.faults.write("claims raise launch budgets", || {
+            let mut table = self.lock();
+            for budget in budgets {
+                let present = table.budgets.get(&budget.offering).filter(|present| present.until > now);
+                if present.map_or(initial, |present| present.size) < budget.size {
+                    table.budgets.insert(budget.offering.clone(), budget.clone());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError> {
+        self.faults.write("claims reset launch budgets", || {
+            let by_offering = budgets.iter().map(|budget| (budget.offering.clone(), budget.clone()));
+            self.lock().budgets.extend(by_offering);
+            Ok(())
+        })
+    }
+
+    async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {
+        self.faults.read("claims launch check", || Ok(self.lock().launch_checks.get(node_class).cloned()))
+    }
+
+    /// Never forgets: nobody waits for days here.
+    async fn put_launch_check(&self, check: &LaunchCheck, _keep: Duration) -> Result<(), PortError> {
+        self.faults.write("claims put launch check", || {
+            self.lock().launch_checks.insert(check.node_class.clone(), check.clone());
+            Ok(())
+        })
+    }
+}
+
+#[async_trait]
+impl Records for MemoryClaims {
+    async fn records(&self, kind: RecordKind) -> Result<Vec<StoredRecord>, PortError> {
+        self.faults.read(record_operations(kind).0, || {
+            let table = self.lock();
+            Ok(table.records.iter().filter(|((of, _), _)| *of == kind).map(|(_, record)| record.clone()).collect())
+        })
+    }
+
+    async fn record(&self, kind: RecordKind, node_pool: &str) -> Result<Option<StoredRecord>, PortError> {
+        self.faults
+            .read(record_operations(kind).0, || Ok(self.lock().records.get(&(kind, node_pool.to_owned())).cloned()))
+    }
+
+    async fn put_record(&self, kind: RecordKind, record: &StoredRecord) -> Result<u64, PortError> {
+        let operation = record_operations(kind).1;
+        self.faults.write(operation, || {
+            let mut table = self.lock();
+            let key = (kind, record.node_pool.clone());
+            if table.records.get(&key).map_or(0, |present| present.version) != record.version {
+                return Err(conflict(operation, &kind.key(&record.node_pool)));
+            }
+            let version = record.version + 1;
+            table.records.insert(key, StoredRecord { version, ..record.clone() });
+            Ok(version)
+        })
+    }
+}
+
+#[async_trait]
+impl StoredCatalog for MemoryClaims {
+    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
+        self.faults.write("claims put catalog", || {
+            self.lock().catalog = Some((version.to_owned(), encoded.to_vec()));
+            Ok(())
+        })
+    }
+
+    async fn catalog_version(&self) -> Result<Option<String>, PortError> {
+        let version = |table: &Table| table.catalog.as_ref().map(|(version, _)| version.clone());
+        self.faults.read("claims catalog version", || Ok(version(&self.lock())))
+    }
+
+    async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
+        self.faults.read("claims catalog", || Ok(self.lock().catalog.clone()))
+    }
+}
+
+#[async_trait]
+impl Decisions for MemoryClaims {
+    async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
+        self.faults.write("claims record decisions", || {
+            let mut table = self.lock();
+            table.decisions.extend(decisions.iter().map(|decision| (decision.id.clone(), decision.clone())));
+            if let Some(latest) = table.decisions.values().map(|decision| decision.at).max() {
+                let forgotten = latest.checked_sub(keep).unwrap_or(Timestamp::MIN);
+                table.decisions.retain(|_, decision| decision.at >= forgotten);
+            }
+            Ok(())
+        })
+    }
+
+    async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        self.faults.read("claims decisions", || Ok(self.lock().decisions.values().rev().take(limit).cloned().collect()))
     }
 }

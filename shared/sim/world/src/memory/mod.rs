@@ -6,6 +6,7 @@ mod queue;
 mod zonal_shifts;
 
 pub use claims::MemoryClaims;
+pub(crate) use claims::record_operations;
 pub use faults::Faults;
 pub use queue::MemoryQueue;
 pub use zonal_shifts::MemoryZonalShifts;

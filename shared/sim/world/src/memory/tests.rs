@@ -3,9 +3,10 @@ use crate::world::WorldClock;
 use jiff::Timestamp;
 use nodeless_model::claim::Charge;
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
-use nodeless_ports::claims::{Commit, Committed, Created, Leaving, PoolLimits};
+use nodeless_ports::claims::{Created, PoolLimits};
+use nodeless_ports::plans::{Commit, Committed, Leaving};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, ErrorKind, Queue};
+use nodeless_ports::{Claims, ErrorKind, Plans, Queue};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use nodeless_model::claim::{LaunchGroup, NodeClaimSpec, NodeClaimStatus, Phase};
 use nodeless_model::{CapacityType, NodeClaim, StringMap, Taint, TaintEffect, labels};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::cluster::{Eviction, NodePatch, PodRef};
-use nodeless_ports::{CatalogSource as _, Cloud as _, Cluster as _, ErrorKind};
+use nodeless_ports::{CatalogSource as _, Cloud as _, ErrorKind, NodesAndPods as _};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

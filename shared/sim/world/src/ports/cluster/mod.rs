@@ -20,7 +20,7 @@ use nodeless_ports::cluster::{
     ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE,
     VolumeAttachment,
 };
-use nodeless_ports::{Clock, Cluster, PortError};
+use nodeless_ports::{ClaimMirror, Clock, Configuration, Events, NodesAndPods, PlanningView, PortError};
 use objects::{failed, get_one, read, read_if_known, refuse_doubt, select};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// Who writes, in managed fields and events.
 const FIELD_MANAGER: &str = "nodeless";
-/// How often `settle` looks for pods that have become pending.
+/// How often `wait_for_batch` looks for pods that have become pending.
 const SETTLE_STEP: Duration = Duration::from_millis(100);
 
 /// The cluster of a simulated world.
@@ -66,7 +66,7 @@ impl MemoryCluster {
 }
 
 #[async_trait]
-impl Cluster for MemoryCluster {
+impl PlanningView for MemoryCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
         let api = &self.api;
         let (nodes, pods) = (read(api, &objects::ALL_NODES)?, read(api, &objects::NOT_ENDED_PODS)?);
@@ -104,7 +104,7 @@ impl Cluster for MemoryCluster {
         Ok(view)
     }
 
-    async fn settle(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
+    async fn wait_for_batch(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
         let start = self.clock.now();
         let waited = || Duration::try_from(self.clock.now().duration_since(start)).unwrap_or_default();
         let mut known = self.pending()?;
@@ -122,7 +122,10 @@ impl Cluster for MemoryCluster {
         }
         Ok(waited())
     }
+}
 
+#[async_trait]
+impl NodesAndPods for MemoryCluster {
     async fn nodes_of(&self, provider_id: &str, _name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
         let (nodes, invalid) = read(&self.api, &objects::ALL_NODES)?;
         let found: Vec<Node> =
@@ -148,30 +151,6 @@ impl Cluster for MemoryCluster {
         pods::volume_attachments(&self.api, node, &on_node, self.clock.now())
     }
 
-    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
-        node_classes::get(&self.api, name)
-    }
-
-    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
-        read(&self.api, &objects::ALL_NODE_CLASSES)
-    }
-
-    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
-        read(&self.api, &objects::ALL_NODE_POOLS)
-    }
-
-    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
-        get_one(&self.api, &objects::ALL_NODE_POOLS, name)
-    }
-
-    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        get_one(&self.api, &objects::ALL_NODE_CLAIMS, name)
-    }
-
-    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
-        Ok(read_if_known(&self.api, &objects::ALL_NODE_OVERLAYS)?.0)
-    }
-
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
         nodes::patch(&self.api, name, uid, patch)
     }
@@ -187,33 +166,28 @@ impl Cluster for MemoryCluster {
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
         pods::delete(&self.api, pod, grace_seconds)
     }
+}
 
-    async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
-        for event in published {
-            let about = json!({
-                "apiVersion": event.object.api_version, "kind": event.object.kind,
-                "metadata": { "name": event.object.name, "namespace": event.object.namespace, "uid": event.object.uid },
-            });
-            let kind = if event.warning { "Warning" } else { "Normal" };
-            let new = NewEvent { component: FIELD_MANAGER, kind, reason: &event.reason, message: &event.message };
-            publish(&self.api, &about, &new, self.clock.now())
-                .map_err(|error| failed("Kubernetes publish Event", &error))?;
-        }
-        Ok(())
+#[async_trait]
+impl Configuration for MemoryCluster {
+    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
+        node_classes::get(&self.api, name)
     }
 
-    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
-        let (claims, invalid) = read(&self.api, &objects::ALL_NODE_CLAIMS)?;
-        refuse_doubt(true, &invalid)?;
-        Ok(claims)
+    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
+        read(&self.api, &objects::ALL_NODE_CLASSES)
     }
 
-    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
-        claims::mirror(&self.api, claim)
+    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
+        get_one(&self.api, &objects::ALL_NODE_POOLS, name)
     }
 
-    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
-        claims::remove(&self.api, name)
+    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+        read(&self.api, &objects::ALL_NODE_POOLS)
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
+        Ok(read_if_known(&self.api, &objects::ALL_NODE_OVERLAYS)?.0)
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
@@ -239,5 +213,43 @@ impl Cluster for MemoryCluster {
 
     async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
         node_classes::release(&self.api, name)
+    }
+}
+
+#[async_trait]
+impl ClaimMirror for MemoryCluster {
+    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+        let (claims, invalid) = read(&self.api, &objects::ALL_NODE_CLAIMS)?;
+        refuse_doubt(true, &invalid)?;
+        Ok(claims)
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        get_one(&self.api, &objects::ALL_NODE_CLAIMS, name)
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
+        claims::mirror(&self.api, claim)
+    }
+
+    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
+        claims::remove(&self.api, name)
+    }
+}
+
+#[async_trait]
+impl Events for MemoryCluster {
+    async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
+        for event in published {
+            let about = json!({
+                "apiVersion": event.object.api_version, "kind": event.object.kind,
+                "metadata": { "name": event.object.name, "namespace": event.object.namespace, "uid": event.object.uid },
+            });
+            let kind = if event.warning { "Warning" } else { "Normal" };
+            let new = NewEvent { component: FIELD_MANAGER, kind, reason: &event.reason, message: &event.message };
+            publish(&self.api, &about, &new, self.clock.now())
+                .map_err(|error| failed("Kubernetes publish Event", &error))?;
+        }
+        Ok(())
     }
 }

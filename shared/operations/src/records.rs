@@ -1,0 +1,43 @@
+//! Small records of the claims table: how they are encoded.
+
+use jiff::Timestamp;
+use nodeless_ports::{ErrorKind, PortError, RecordKind, StoredRecord};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A record that is nothing that this version writes.
+#[derive(Debug, thiserror::Error)]
+#[error("the item {key} of the claims table cannot be understood: {source}")]
+pub(crate) struct RecordError {
+    key: String,
+    source: serde_json::Error,
+}
+
+impl From<RecordError> for PortError {
+    fn from(error: RecordError) -> Self {
+        Self::new(ErrorKind::Invalid, "decode record", error.to_string())
+    }
+}
+
+/// What a record holds.
+///
+/// # Errors
+/// When it is nothing that this version writes.
+pub(crate) fn decode<T: DeserializeOwned>(kind: RecordKind, stored: &StoredRecord) -> Result<T, RecordError> {
+    serde_json::from_str(&stored.encoded).map_err(|source| RecordError { key: kind.key(&stored.node_pool), source })
+}
+
+/// The record of a NodePool, or of the cluster where that is empty, which replaces the version that was read.
+///
+/// # Errors
+/// When it cannot be encoded.
+pub(crate) fn encode<T: Serialize>(
+    node_pool: &str,
+    version: u64,
+    value: &T,
+    expires: Option<Timestamp>,
+) -> Result<StoredRecord, PortError> {
+    let encoded = serde_json::to_string(value)
+        .map_err(|error| PortError::new(ErrorKind::Invalid, "encode record", error.to_string()))?;
+    Ok(StoredRecord { node_pool: node_pool.to_owned(), version, encoded, expires })
+}

@@ -1,0 +1,77 @@
+//! What EC2 answered lately: offerings that it lacked, launch budgets, and dry runs.
+
+use crate::PortError;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_model::CapacityType;
+pub use nodeless_model::claim::LaunchBudget;
+pub use nodeless_model::launch_check::{LaunchAnswer, LaunchCheck, Refusal};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// An offering for which EC2 lacked capacity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnavailableOffering {
+    /// The instance type.
+    pub instance_type: String,
+    /// The availability zone, by name.
+    pub zone: String,
+    /// How it would have been bought.
+    pub capacity_type: CapacityType,
+    /// Until when no launch asks for it.
+    pub until: Timestamp,
+    /// EC2's code, such as `InsufficientInstanceCapacity`.
+    pub reason: String,
+}
+
+/// EC2's answers to launches and dry runs of one cluster.
+#[async_trait]
+pub trait Capacity: Send + Sync {
+    /// Records offerings for which EC2 lacked capacity.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError>;
+
+    /// The offerings that no launch asks for at this time.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError>;
+
+    /// The launch budgets that hold at this time. An offering that is not among them has the initial one.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError>;
+
+    /// Writes the budgets that are greater than the present ones. A present one that is not written is `initial`.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn raise_launch_budgets(
+        &self,
+        budgets: &[LaunchBudget],
+        initial: u32,
+        now: Timestamp,
+    ) -> Result<(), PortError>;
+
+    /// Writes these budgets in place of the present ones.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError>;
+
+    /// The last dry runs for an EC2NodeClass; `None` where there were none, or they have expired.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError>;
+
+    /// Records dry runs for an EC2NodeClass in place of earlier ones. The record expires after `keep`.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn put_launch_check(&self, check: &LaunchCheck, keep: Duration) -> Result<(), PortError>;
+}

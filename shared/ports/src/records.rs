@@ -1,0 +1,79 @@
+//! Small records that their owners encode: what one run of a function learned and the next goes by.
+
+use crate::PortError;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RecordKind {
+    /// What voluntary disruption did to a NodePool within the last hour.
+    Churn,
+    /// Whether the last nodes that a NodePool launched joined the cluster.
+    Registrations,
+    /// How much memory nodes reported, by image and instance type: one for the cluster.
+    ReportedMemory,
+    /// The zones that the cluster is shifted away from: one for the cluster.
+    ZonalShifts,
+}
+
+impl RecordKind {
+    /// The name of the kind in the claims table.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Churn => "churn",
+            Self::Registrations => "registrations",
+            Self::ReportedMemory => "memory",
+            Self::ZonalShifts => "zonalshifts",
+        }
+    }
+
+    /// The key of the record's item in the claims table.
+    #[must_use]
+    pub fn key(self, node_pool: &str) -> String {
+        let kind = self.as_str();
+        if node_pool.is_empty() { kind.to_owned() } else { format!("{kind}#{node_pool}") }
+    }
+}
+
+/// A record as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredRecord {
+    /// The NodePool that it is about; empty where it is about the cluster.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node_pool: String,
+    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    pub version: u64,
+    /// The record as its owner encoded it, as JSON; empty before the first write.
+    pub encoded: String,
+    /// From when on it has no meaning and may be deleted; it may be there a while longer. `None` for a record that is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+}
+
+/// The records of one cluster.
+#[async_trait]
+pub trait Records: Send + Sync {
+    /// All records of a kind, in the order of their NodePools, read consistently.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn records(&self, kind: RecordKind) -> Result<Vec<StoredRecord>, PortError>;
+
+    /// One record, read consistently. `node_pool` is empty for a record of the cluster.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn record(&self, kind: RecordKind, node_pool: &str) -> Result<Option<StoredRecord>, PortError>;
+
+    /// Writes a record if the table still holds the version that was read (none where that is zero, or where what was read has
+    /// expired), and returns the new version.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when another process wrote first.
+    async fn put_record(&self, kind: RecordKind, record: &StoredRecord) -> Result<u64, PortError>;
+}
