@@ -18,8 +18,10 @@ resource "aws_lambda_function" "function" {
   function_name    = "${local.name}-${each.key}"
   description      = "nodeless ${each.key} for EKS cluster ${local.cluster}"
   role             = aws_iam_role.function[each.key].arn
-  filename         = "${var.artifacts_directory}/${each.key}/bootstrap.zip"
-  source_code_hash = filebase64sha256("${var.artifacts_directory}/${each.key}/bootstrap.zip")
+  filename         = var.artifacts_s3 == null ? "${var.artifacts_directory}/${each.key}/bootstrap.zip" : null
+  s3_bucket        = var.artifacts_s3 == null ? null : var.artifacts_s3.bucket
+  s3_key           = var.artifacts_s3 == null ? null : "${var.artifacts_s3.prefix}${each.key}/bootstrap.zip"
+  source_code_hash = local.artifact_hashes[each.key]
   runtime          = "provided.al2023"
   handler          = "bootstrap"
   architectures    = [var.architecture]

@@ -9,15 +9,35 @@ variable "cluster_name" {
 }
 
 variable "artifacts_directory" {
-  description = "Directory that holds NAME/bootstrap.zip for each function, as `cargo lambda build --release --output-format zip` leaves it under target/lambda."
+  description = "Directory that holds NAME/bootstrap.zip for each function: the folder `lambda` of a release, or target/lambda after `cargo lambda build --release --arm64 --output-format zip`. Leave it out with artifacts_s3."
   type        = string
+  default     = null
 
   validation {
-    condition = alltrue([
+    condition     = (var.artifacts_directory == null) != (var.artifacts_s3 == null)
+    error_message = "Set either artifacts_directory or artifacts_s3, and not both."
+  }
+
+  validation {
+    condition = var.artifacts_directory == null || alltrue([
       for name in ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"] :
-      fileexists("${var.artifacts_directory}/${name}/bootstrap.zip")
+      fileexists("${coalesce(var.artifacts_directory, ".")}/${name}/bootstrap.zip")
     ])
     error_message = "artifacts_directory must hold planner, lifecycle, interruption, catalog, wake and installer, each with a bootstrap.zip. Build them with: cargo lambda build --release --arm64 --output-format zip"
+  }
+}
+
+variable "artifacts_s3" {
+  description = "Where the folder `lambda` of a release is in S3, instead of artifacts_directory: a bucket in the region of the functions, and the prefix below which checksums.json and NAME/bootstrap.zip are, empty or ending in '/'. Whoever applies needs s3:GetObject there."
+  type = object({
+    bucket = string
+    prefix = optional(string, "")
+  })
+  default = null
+
+  validation {
+    condition     = var.artifacts_s3 == null || can(regex("^$|/$", var.artifacts_s3.prefix))
+    error_message = "The prefix of artifacts_s3 must be empty or end in '/'."
   }
 }
 

@@ -800,3 +800,24 @@ run "windows_nodes" {
     error_message = "Lifecycle must be allowed to pass the role of Windows nodes."
   }
 }
+
+run "zips_in_s3" {
+  variables {
+    artifacts_directory = null
+    artifacts_s3        = { bucket = "releases", prefix = "nodeless/v1/" }
+  }
+  override_data {
+    target = data.aws_s3_object.checksums
+    values = { body = "{\"planner\":\"cGxhbm5lcg==\",\"lifecycle\":\"a\",\"interruption\":\"a\",\"catalog\":\"a\",\"wake\":\"a\",\"installer\":\"a\"}" }
+  }
+
+  assert {
+    condition     = aws_lambda_function.function["planner"].s3_bucket == "releases" && aws_lambda_function.function["planner"].s3_key == "nodeless/v1/planner/bootstrap.zip" && aws_lambda_function.function["planner"].filename == null
+    error_message = "A function takes its zip from the place in S3."
+  }
+
+  assert {
+    condition     = aws_lambda_function.function["planner"].source_code_hash == "cGxhbm5lcg=="
+    error_message = "A function is updated when the checksum beside its zip changes."
+  }
+}

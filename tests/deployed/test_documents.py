@@ -37,7 +37,7 @@ RUN_BY = {
     (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
     (PLAN, "Which nodes go"): "test_deploy_operate_and_remove",
     (PLAN, "A plan of the planner, made again"): "test_move_back_and_remove_by_hand",
-    (DISRUPTION, "What is written down"): "test_deploy_operate_and_remove",
+    (DISRUPTION, "Records of decisions"): "test_deploy_operate_and_remove",
     (MOVING, "Move back to Karpenter"): "test_move_back_and_remove_by_hand",
     (MOVING, "Remove everything"): "test_move_back_and_remove_by_hand",
 }
@@ -200,7 +200,7 @@ def look_into(reader: Reader, world: World) -> None:
         return reader.shell(replaced(block.text, names), EXAMPLE)
 
     assert node in run(PLAN, "`nodeless plan`")
-    assert "provisioning" in run(DISRUPTION, "What is written down"), "the launch that the pods needed was written down"
+    assert "provisioning" in run(DISRUPTION, "Records of decisions"), "the launch that the pods needed was written down"
     run(PLAN, "Which nodes go")
 
 
