@@ -99,6 +99,20 @@ bench-plan: ## Time nodeless plan as a process, on exports of several workloads
 	cargo build --release -p nodeless-workloads --example export
 	python3 tests/bench/plan.py $${CARGO_TARGET_DIR:-target}/release/nodeless $${CARGO_TARGET_DIR:-target}/release/examples/export
 
+# What CI runs. Tests that are deployed wait most of the time, and linting needs builds of its own, so they run beside the others.
+.PHONY: ci
+ci: fmt-check venv ## Run everything that must pass before a change lands
+	cargo test --workspace --all-features --no-run
+	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) --jobs=3 --output-sync=target test-rust test-deployed checks
+
+.PHONY: checks
+checks: lint doc shipped test-terraform deny-offline fuzz ## Run what needs no running process: lints, documentation, Terraform, fuzzing
+
+.PHONY: deny-offline
+deny-offline: ## Check licences and duplicate crates where cargo-deny is installed
+	if command -v cargo-deny >/dev/null; then cargo deny --offline check bans licenses sources; \
+	else echo "SKIPPED, not passed: there is no cargo-deny on PATH"; fi
+
 .PHONY: deny
 deny: ## Check licences, advisories and duplicate crates (needs cargo-deny and the network)
 	cargo deny check

@@ -24,6 +24,7 @@ from tools.world import World
 CLUSTER = "nodeless"
 EXAMPLE = "terraform/examples/complete"
 README, MODULE, EXAMPLES, MOVING = "README.md", "terraform/README.md", f"{EXAMPLE}/README.md", "docs/moving.md"
+PLAN, DISRUPTION = "docs/plan.md", "docs/disruption.md"
 # Which test runs the blocks under a heading. A block that is not here fails test_every_block_is_run.
 RUN_BY = {
     (README, "Try it: two commands"): "test_try_it",
@@ -33,6 +34,10 @@ RUN_BY = {
     (README, "Deploy"): "test_deploy_operate_and_remove",
     (MODULE, "Operate"): "test_deploy_operate_and_remove",
     (EXAMPLES, "A whole cluster with nodeless"): "test_deploy_operate_and_remove",
+    (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
+    (PLAN, "Which nodes go"): "test_deploy_operate_and_remove",
+    (PLAN, "A plan of the planner, made again"): "test_move_back_and_remove_by_hand",
+    (DISRUPTION, "Records of decisions"): "test_deploy_operate_and_remove",
     (MOVING, "Move back to Karpenter"): "test_move_back_and_remove_by_hand",
     (MOVING, "Remove everything"): "test_move_back_and_remove_by_hand",
 }
@@ -45,7 +50,7 @@ def under(file: str, heading: str) -> list[Block]:
 
 
 def test_every_block_is_run() -> None:
-    for file in (README, MODULE, EXAMPLES, MOVING):
+    for file in (README, MODULE, EXAMPLES, MOVING, PLAN, DISRUPTION):
         for block in blocks(file):
             runner = RUN_BY.get((file, block.heading))
             assert runner in globals(), f"{file}, {block.heading!r}: no test runs\n{block.text}"
@@ -80,7 +85,7 @@ def binary(mirror: Path) -> Path:  # noqa: ARG001 skip before building
 @pytest.fixture
 def reader(tmp_path: Path, mirror: Path, binary: Path, logs: Path) -> Reader:
     reader = Reader(tmp_path, mirror, logs / "commands.log")
-    reader.tell(nodeless=binary)
+    reader.provide(nodeless=binary)
     return reader
 
 
@@ -94,7 +99,7 @@ def world(binary: Path, tmp_path: Path, logs: Path) -> Iterator[World]:
 def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: Path) -> Iterator[Ministack]:  # noqa: ARG001
     """A ministack whose functions find EC2 and the cluster in the local world."""
     with Ministack(logs, world.endpoints()) as running:
-        reader.tell(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
+        reader.provide(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
         reader.environment |= {"AWS_ENDPOINT_URL": running.url}
         yield running
 
@@ -102,7 +107,7 @@ def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: 
 def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
     demo, local, kubectl = under(README, "Try it: two commands")
     reader.run(demo)
-    # It runs until it is told to end, so that kubectl can be used beside it.
+    # It runs until it is ended, so that kubectl can be used beside it.
     command = local.text.split(" -- ")[1].split()
     kubeconfig = tmp_path / "kubeconfig"
     with Process("local", [reader.environment["READER_NODELESS"], *command, "--kubeconfig", kubeconfig], logs) as running:
@@ -169,13 +174,13 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     world.add_instance_profile(instance_profile(state), outputs["node_role_name"])
     world.redirect_webhook(ministack)
     reader.shell(f"{update}\n{apply_manifest}\n", EXAMPLE)
-    # The schedule would resolve the EC2NodeClass within five minutes.
-    ministack.client("lambda").invoke(FunctionName=f"nodeless-{CLUSTER}-catalog", Payload=b"{}")
     scale(world, 5)
     assert not dead_letters(ministack), "a fresh installation leaves no dead letters"
 
     for block in under(MODULE, "Operate"):
         reader.run(block, EXAMPLE)
+
+    look_into(reader, world)
 
     reader.run(destroy, EXAMPLE, seconds=1200)
     assert ministack.leftovers() == before
@@ -183,8 +188,31 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     assert not world.items("nodepools") and not world.items("nodeclaims") and not world.items("ec2nodeclasses")
 
 
+def look_into(reader: Reader, world: World) -> None:
+    """What docs/plan.md and docs/disruption.md show: plans of the live cluster and of an export, and the decisions in the table."""
+    node = world.items("nodes")[0]["metadata"]["name"]
+    pod = world.items("pods", "-l", "app=inflate")[0]["metadata"]["name"]
+    names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "ip-10-0-0-4.ec2.internal": node, "default/web-0": f"default/{pod}"}
+    reader.shell('kubectl config rename-context "$(kubectl config current-context)" production\n', EXAMPLE)
+
+    def run(file: str, heading: str) -> str:
+        (block,) = under(file, heading)
+        return reader.shell(replaced(block.text, names), EXAMPLE)
+
+    assert node in run(PLAN, "`nodeless plan`")
+    assert "provisioning" in run(DISRUPTION, "Records of decisions"), "the launch that the pods needed was written down"
+    run(PLAN, "Which nodes go")
+
+
+def replaced(text: str, names: dict[str, str]) -> str:
+    """The text with the reader's own names in place of those that it shows."""
+    for written, meant in names.items():
+        text = text.replace(written, meant)
+    return text
+
+
 def forget_upgrade_policy(file: Path) -> None:
-    """ministack takes a cluster's upgrade policy, does not tell it again, and has no call that changes it: so a second apply
+    """ministack takes a cluster's upgrade policy, does not return it, and has no call that changes it: so a second apply
     would fail."""
     text = file.read_text()
     without = re.sub(r"\n  upgrade_policy \{.*?\n  \}\n", "\n", text, flags=re.S)
@@ -202,7 +230,7 @@ def instance_profile(state: Path) -> str:
 def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, reader: Reader, zips: Path) -> None:
     root = reader.checkout / "root"
     shutil.copytree(Path(__file__).parent / "root", root)
-    variables = {"cluster_name": CLUSTER, "artifacts_directory": str(zips), "wake_enabled": "false", "extra_environment": "{}"}
+    variables = {"cluster_name": CLUSTER, "artifacts_directory": str(zips), "wake_enabled": "false", "extra_environment": "{}", "keep_snapshots": "2h"}
     reader.environment |= {f"TF_VAR_{name}": value for name, value in variables.items()}
     reader.shell("terraform init && terraform apply\n", "root")
     deployed_here.drop_doubled_mappings(root / "terraform.tfstate")
@@ -216,6 +244,10 @@ def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, re
     pods = {pod["metadata"]["uid"] for pod in world.items("pods", "-l", "app=inflate")}
     wait_for("initialized claims", lambda: all_initialized(world), 180, every=1)
     before = {i["InstanceId"]: sorted((t["Key"], t["Value"]) for t in i["Tags"]) for i in world.instances()}
+
+    (again,) = under(PLAN, "A plan of the planner, made again")
+    names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "snapshot#2026-01-31T18:0": "snapshot#"}
+    assert "default" in reader.shell(replaced(again.text, names), "root"), "a plan that was kept is made again"
 
     pause, remove, start = under(MOVING, "Move back to Karpenter")
     reader.run(pause, "root")

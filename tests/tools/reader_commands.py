@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -40,7 +41,7 @@ def build_zips() -> None:
 
 def make(arguments: list[str]) -> None:
     if arguments != ["zips"]:
-        refuse("the documents tell of no such target")
+        refuse("the documents name no such target")
     build_zips()
 
 
@@ -54,18 +55,40 @@ def cargo(arguments: list[str]) -> None:
         os.execv(given("nodeless"), [given("nodeless"), "demo"])
     before, _, after = " ".join(arguments).partition(" -- ")
     if not re.fullmatch(r"run --release -p nodeless( --features aws)?", before) or not after:
-        refuse("the documents tell of no such command")
+        refuse("the documents name no such command")
     binary = given("nodeless")
     # A day takes minutes in a debug build, and an hour shows as much.
     hours = ["--hours", "1"] if after.startswith("simulate ") else []
     os.execv(binary, [binary, *arguments[arguments.index("--") + 1 :], *hours])
 
 
-def options(arguments: list[str]) -> dict[str, str]:
-    """Options with values, such as --queue-url URL."""
-    if len(arguments) % 2 or not all(a.startswith("--") for a in arguments[::2]):
-        refuse("only options with a value each are known here")
-    return dict(zip((a.removeprefix("--") for a in arguments[::2]), arguments[1::2], strict=True))
+def options(arguments: list[str]) -> dict[str, Any]:
+    """Options with values, such as --queue-url URL, and switches, such as --no-scan-index-forward."""
+    found: dict[str, Any] = {}
+    rest = list(arguments)
+    while rest:
+        name = rest.pop(0)
+        if not name.startswith("--"):
+            refuse(f"{name!r} is no option")
+        name = name.removeprefix("--")
+        if name.startswith("no-"):
+            found[name.removeprefix("no-")] = False
+        elif not rest:
+            refuse(f"--{name} has no value")
+        else:
+            found[name] = rest.pop(0)
+    return found
+
+
+def value(service: Any, operation: str, parameter: str, text: Any) -> Any:
+    """What the AWS CLI makes of an option's text: it goes by the type of the parameter."""
+    shape = service.meta.service_model.operation_model(service.meta.method_to_api_mapping[operation]).input_shape.members[parameter]
+    return json.loads(text) if isinstance(text, str) and shape.type_name in ("structure", "map", "list", "integer", "long") else text
+
+
+def printed(part: Any) -> str:
+    """Binary values as the AWS CLI prints them."""
+    return base64.b64encode(part).decode() if isinstance(part, bytes) else str(part)
 
 
 def client(service: str) -> Any:
@@ -75,19 +98,26 @@ def client(service: str) -> Any:
 
 
 def aws(arguments: list[str]) -> None:
-    service, operation, told = arguments[0], arguments[1], options(arguments[2:])
+    service, operation, chosen = arguments[0], arguments[1], options(arguments[2:])
     if (service, operation) == ("eks", "update-kubeconfig"):
-        if told.get("region") != "us-east-1":
+        if chosen.get("region") != "us-east-1":
             refuse("the cluster is in us-east-1")
         # Refuses a cluster that is not there, as the real one does.
-        client("eks").describe_cluster(name=told["name"])
+        client("eks").describe_cluster(name=chosen["name"])
         shutil.copyfile(given("kubeconfig"), os.environ["KUBECONFIG"])
         return
-    parameters = {"".join(part.capitalize() for part in name.split("-")): value for name, value in told.items()}
-    answer = getattr(client(service), operation.replace("-", "_"))(**parameters)
+    if chosen.pop("output", "json") != "json":
+        refuse("only JSON is known here")
+    api, method = client(service), operation.replace("-", "_")
+    parameters = {"".join(part.capitalize() for part in name.split("-")): text for name, text in chosen.items()}
+    answer = getattr(api, method)(**{name: value(api, method, name, text) for name, text in parameters.items()})
     answer.pop("ResponseMetadata", None)
-    print(json.dumps(answer, default=str))
+    print(json.dumps(answer, default=printed))
+
+
+def nodeless(arguments: list[str]) -> None:
+    os.execv(given("nodeless"), [given("nodeless"), *arguments])
 
 
 if __name__ == "__main__":
-    {"terraform": terraform, "make": make, "cargo": cargo, "aws": aws}[sys.argv[1]](sys.argv[2:])
+    {"nodeless": nodeless, "terraform": terraform, "make": make, "cargo": cargo, "aws": aws}[sys.argv[1]](sys.argv[2:])

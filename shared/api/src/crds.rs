@@ -13,7 +13,7 @@ pub enum CrdError {
     Malformed {
         /// The definition's name.
         name: String,
-        /// What JSON says.
+        /// The JSON error.
         source: serde_json::Error,
     },
     /// The definition could not be printed.
@@ -22,7 +22,7 @@ pub enum CrdError {
     Yaml {
         /// The definition's name.
         name: String,
-        /// What the YAML library says.
+        /// The YAML error.
         reason: String,
     },
 }

@@ -11,7 +11,7 @@ use nodeless_model::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The cluster at one moment, as far as planning looks at it.
+/// The state of the cluster at one moment, as far as planning uses it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterView {
@@ -33,8 +33,8 @@ pub struct ClusterView {
     pub node_overlays: Vec<(NodeOverlay, NodeOverlayStatus)>,
     /// All active CapacityBuffers that could be decoded. None where the cluster does not know the kind.
     pub capacity_buffers: Vec<BufferView>,
-    /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means anywhere.
-    /// A claim that is not listed is one of which nobody knows where it can be used.
+    /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means
+    /// anywhere. It is unknown for a claim that is not listed.
     pub volumes: BTreeMap<String, Vec<Requirements>>,
     /// The CSI driver of each volume whose driver is known, by `namespace/claim`.
     pub volume_drivers: BTreeMap<String, String>,
@@ -63,7 +63,7 @@ pub struct BufferView {
     pub buffer: CapacityBuffer,
     /// What its status says.
     pub status: CapacityBufferStatus,
-    /// What one chunk looks like; or why nobody knows.
+    /// One chunk; or why it is unknown.
     pub shape: Result<BufferShape, BufferError>,
 }
 

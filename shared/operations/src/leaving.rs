@@ -1,6 +1,6 @@
 //! Writing claims that leave by force, which do not count against the limits of their NodePool any more.
 //!
-//! What a NodePool is charged is one item of the claims table. Where hundreds of claims are told to leave at once, all of them
+//! What a NodePool is charged is one item of the claims table. Where hundreds of claims end at once, all of them
 //! would have to write it; a drain does not wait for that. So where it is being written by others a claim is written alone, and
 //! what it counts is given back with its next write.
 

@@ -1,6 +1,6 @@
 //! From an EC2NodeClass to what the catalog and the life of a claim ask of it.
 
-use nodeless_api::nodeclass::{self, kubelet};
+use nodeless_api::nodeclass::{self, SpecProblems, kubelet};
 use nodeless_api::{ConditionStatus, EC2NodeClass};
 use nodeless_catalog::NodeClassSettings;
 use nodeless_catalog::facts::Zone;
@@ -13,6 +13,7 @@ use nodeless_disruption::{ClassImage, NodeClassFacts};
 use nodeless_launch::fleet;
 use nodeless_lifecycle::NodeClassState;
 use nodeless_model::{Quantity, ResourceList};
+use nodeless_ports::queue::NodeClassGeneration;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether instances may be launched from it now.
@@ -41,6 +42,24 @@ pub fn state(class: &EC2NodeClass) -> NodeClassState {
     }
 }
 
+/// The EC2NodeClasses that are new, changed or being deleted: their status is of an earlier generation, if there is one.
+#[must_use]
+pub fn unresolved(classes: &BTreeMap<String, EC2NodeClass>) -> Vec<NodeClassGeneration> {
+    classes.values().filter_map(unresolved_generation).collect()
+}
+
+fn unresolved_generation(class: &EC2NodeClass) -> Option<NodeClassGeneration> {
+    let metadata = &class.metadata;
+    let generation = metadata.generation?;
+    let ready = class.status.iter().flat_map(|status| &status.conditions).find(|condition| condition.type_ == "Ready");
+    let observed = ready.map(|ready| ready.observed_generation.unwrap_or(generation));
+    (observed != Some(generation)).then(|| NodeClassGeneration {
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        generation,
+    })
+}
+
 /// Its settings that change what an instance type is.
 ///
 /// Capacity reservations count as used up, because their status does not say how many instances are left, and there is no
@@ -48,10 +67,11 @@ pub fn state(class: &EC2NodeClass) -> NodeClassState {
 ///
 /// # Errors
 /// A sentence for each field that cannot be understood.
-pub fn settings(class: &EC2NodeClass) -> Result<NodeClassSettings, Vec<String>> {
+pub fn settings(class: &EC2NodeClass) -> Result<NodeClassSettings, SpecProblems> {
     let spec = &class.spec;
     let Some(family) = spec.resolved_ami_family() else {
-        return Err(vec!["spec.amiFamily: neither set nor implied by an alias in amiSelectorTerms".to_owned()]);
+        let problem = "spec.amiFamily: neither set nor implied by an alias in amiSelectorTerms";
+        return Err(problem.to_owned().into());
     };
     let kubelet = kubelet_settings(class)?;
     let mut settings = NodeClassSettings::new(ami_family(family), zones(class));
@@ -91,7 +111,7 @@ fn zones(class: &EC2NodeClass) -> Vec<Zone> {
     zones.into_iter().collect()
 }
 
-fn kubelet_settings(class: &EC2NodeClass) -> Result<KubeletSettings, Vec<String>> {
+fn kubelet_settings(class: &EC2NodeClass) -> Result<KubeletSettings, SpecProblems> {
     let from = kubelet::parse(&class.spec.kubelet)?;
     let mut problems = Vec::new();
     let mut threshold = |signal: &str| {
@@ -118,10 +138,10 @@ fn kubelet_settings(class: &EC2NodeClass) -> Result<KubeletSettings, Vec<String>
         eviction_memory_available,
         eviction_nodefs_available,
     };
-    if problems.is_empty() { Ok(settings) } else { Err(problems) }
+    SpecProblems(problems).or(settings)
 }
 
-fn block_devices(class: &EC2NodeClass) -> Result<Vec<BlockDevice>, Vec<String>> {
+fn block_devices(class: &EC2NodeClass) -> Result<Vec<BlockDevice>, SpecProblems> {
     let mut problems = Vec::new();
     let mut devices = Vec::new();
     for (index, mapping) in class.spec.block_device_mappings.iter().enumerate() {
@@ -139,7 +159,7 @@ fn block_devices(class: &EC2NodeClass) -> Result<Vec<BlockDevice>, Vec<String>> 
             volume_size,
         });
     }
-    if problems.is_empty() { Ok(devices) } else { Err(problems) }
+    SpecProblems(problems).or(devices)
 }
 
 fn network_interface(interface: &nodeclass::NetworkInterface) -> NetworkInterface {
@@ -173,7 +193,7 @@ fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
 ///
 /// # Errors
 /// A sentence for each field that cannot be understood, or that names what the catalog does not know.
-pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClassSettings, Vec<String>> {
+pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClassSettings, SpecProblems> {
     let mut settings = settings(class)?;
     settings.reserved_enis = catalog.capacity.reserved_enis;
     settings.vm_memory_overhead_percent = catalog.capacity.memory_overhead.share();
@@ -181,19 +201,24 @@ pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClas
         reservation.remaining = catalog.reservations.get(&reservation.id).copied().unwrap_or(0);
     }
     if let Some(selector) = &class.spec.placement_group_selector {
-        settings.placement_group = Some(placement_group(catalog, selector).map_err(|problem| vec![problem])?);
+        settings.placement_group = Some(placement_group(catalog, selector)?);
     }
     Ok(settings)
 }
 
 /// The placement group that a class selects.
-fn placement_group(catalog: &Catalog, selector: &nodeclass::PlacementGroupSelector) -> Result<PlacementGroup, String> {
+fn placement_group(
+    catalog: &Catalog,
+    selector: &nodeclass::PlacementGroupSelector,
+) -> Result<PlacementGroup, SpecProblems> {
     let is = |group: &&NamedPlacementGroup| {
         selector.id.as_ref().is_some_and(|id| *id == group.id)
             || selector.name.as_ref().is_some_and(|name| *name == group.name)
     };
     let group = catalog.placement_groups.iter().find(is);
-    let group = group.ok_or("spec.placementGroupSelector: the catalog knows no such placement group")?;
+    let group = group.ok_or_else(|| {
+        SpecProblems::from("spec.placementGroupSelector: the catalog knows no such placement group".to_owned())
+    })?;
     Ok(PlacementGroup { id: group.id.clone(), strategy: group.strategy.clone() })
 }
 
@@ -232,4 +257,51 @@ pub fn present_hash(class: &EC2NodeClass) -> Option<String> {
     let mut present = hash_annotations(class);
     let ours = present.get(EC2_NODE_CLASS_HASH_VERSION).is_some_and(|made| made == nodeless_api::hash::VERSION);
     present.remove(EC2_NODE_CLASS_HASH).filter(|hash| ours && !hash.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// A class of generation 3, whose Ready says this.
+    fn class(name: &str, ready: &Value) -> (String, EC2NodeClass) {
+        let discovery = json!([{ "tags": { "karpenter.sh/discovery": "example" } }]);
+        let mut class = json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": { "name": name, "uid": format!("uid-of-{name}"), "generation": 3 },
+            "spec": {
+                "role": "node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+                "subnetSelectorTerms": discovery, "securityGroupSelectorTerms": discovery,
+            },
+        });
+        if !ready.is_null() {
+            class["status"] = json!({ "conditions": [ready] });
+        }
+        (name.to_owned(), serde_json::from_value(class).unwrap())
+    }
+
+    #[test]
+    fn a_class_is_unresolved_until_its_status_is_of_its_generation() {
+        let ready = |observed: Value| {
+            let mut ready = json!({
+                "type": "Ready", "status": "Unknown", "reason": "AwaitingDryRun", "message": "",
+                "lastTransitionTime": "2026-11-22T00:00:00Z",
+            });
+            if !observed.is_null() {
+                ready["observedGeneration"] = observed;
+            }
+            ready
+        };
+        let classes = BTreeMap::from([
+            class("changed", &ready(json!(2))),
+            class("new", &Value::Null),
+            class("of-karpenter", &ready(Value::Null)),
+            class("resolved", &ready(json!(3))),
+        ]);
+        let found = unresolved(&classes);
+        let names: Vec<&str> = found.iter().map(|class| class.name.as_str()).collect();
+        assert_eq!(names, ["changed", "new"]);
+        assert_eq!((found[0].uid.as_str(), found[0].generation), ("uid-of-changed", 3));
+    }
 }

@@ -128,7 +128,7 @@ impl OfferCache {
         held.classes.retain(|name, _| classes.contains_key(name));
         let mut types = BTreeMap::new();
         for (name, class) in classes {
-            let of_class = node_class::settings_with(class, catalog).map_err(|problems| problems.join("; ")).map(
+            let of_class = node_class::settings_with(class, catalog).map_err(|problems| problems.to_string()).map(
                 |mut settings| {
                     reported_memory::apply(&mut settings, class, memory, now);
                     match held.classes.get(name) {

@@ -1,4 +1,4 @@
-//! What came of the last launches of each NodePool, kept in the claims table: lifecycle notes it, the planner judges by it.
+//! What came of the last launches of each NodePool, kept in the claims table: lifecycle writes it, and the planner reads it.
 
 use crate::context::Context;
 use crate::lines::Failed;
@@ -9,13 +9,13 @@ use nodeless_model::NodeClaim;
 use nodeless_ports::{ErrorKind, PortError, RecordKind, Records, StoredRecord};
 use std::time::Duration;
 
-/// For how long it is remembered of a NodePool where nothing changes. After that its condition says as much.
+/// For how long the record of a NodePool is kept where nothing changes. Its condition has the result afterwards.
 const KEEP: Duration = Duration::from_hours(30 * 24);
 /// How often a write is tried that others come before: those of claims that end at the same moment.
 const ATTEMPTS: u32 = 8;
 
-/// Notes what came of a claim, before that is written on the claim: so it is never forgotten, and whoever has to repeat it says
-/// the same of the same claim, which counts once.
+/// Notes what came of a claim, before that is written on the claim: so it is never lost, and a repetition
+/// notes the same of the same claim, which counts once.
 ///
 /// # Errors
 /// When the table cannot be read or written; the claim's step has to wait then.

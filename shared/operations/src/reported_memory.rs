@@ -69,7 +69,7 @@ pub(crate) fn apply(settings: &mut NodeClassSettings, class: &EC2NodeClass, memo
     settings.learned_memory = memory.of_images(images.map(|image| image.id.as_str()), now);
 }
 
-/// What a record of the table says.
+/// What a record of the table holds.
 ///
 /// # Errors
 /// When it is nothing that this version writes.

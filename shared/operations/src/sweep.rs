@@ -130,7 +130,7 @@ impl Sweeper {
     async fn sweep(&self, metrics: &mut Metrics) -> Result<SweepReport, SweepError> {
         let mut report = SweepReport::default();
         // First, and whatever else can be read: a zone that fails may take EC2's answers with it.
-        let shifted = self.heed_zonal_shifts(&mut report).await?;
+        let shifted = self.honour_zonal_shifts(&mut report).await?;
         let usage = self.claims.usage().await?;
         // The world first and the claims last, so that nothing that was just made looks as if it had no claim.
         let read = self.read().await?;

@@ -120,7 +120,7 @@ impl Validator {
             crate::CatalogError::Port(error) => error,
             other => PortError::new(ErrorKind::Unavailable, OPERATION, other.to_string()),
         })?;
-        let settings = node_class::settings_with(class, &catalog).map_err(|problems| invalid(problems.join("; ")))?;
+        let settings = node_class::settings_with(class, &catalog).map_err(|problems| invalid(problems.to_string()))?;
         let types = catalog.instance_types(&settings, &shortages(&[], &[], self.context.now()));
         let name = class.metadata.name.as_deref().unwrap_or_default();
         let (pools, _) = self.cluster.node_pools().await?;

@@ -1,4 +1,4 @@
-//! Zonal shifts: the sweep reads them from ARC and writes them down; whoever launches, disrupts or terminates reads that.
+//! Zonal shifts: the sweep reads them from ARC and stores them; launches, disruption and terminations read what is stored.
 
 use crate::lines::{Failed, ZonalShiftsChanged, ZonalShiftsUnread};
 use crate::records;
@@ -13,8 +13,7 @@ use nodeless_scheduling::{Cause, PodFault, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a shift holds that does not say when it ends, counted from when ARC last told of it: so long ARC may fail to
-/// answer.
+/// How long a shift without an end holds after ARC last listed it: for so long ARC may fail to answer.
 const ENDLESS: SignedDuration = SignedDuration::from_hours(1);
 /// When less than that is left of it, it is written anew.
 const RENEWED: SignedDuration = SignedDuration::from_mins(45);
@@ -28,7 +27,7 @@ pub(crate) struct StoredZonalShifts {
     version: u64,
     /// The zones, in the order of their ids.
     zones: Vec<ShiftedZone>,
-    /// The zones of which events on NodePools last said that they are shifted away from: name by id.
+    /// The zones that were shifted away from by the last events on NodePools: name by id.
     #[serde(rename = "told")]
     reported: BTreeMap<String, String>,
 }
@@ -75,8 +74,8 @@ pub(crate) fn words(shifted: &ShiftedZone) -> String {
     format!("a zonal shift away from {zone} ({zone_id}) is in effect until {until}")
 }
 
-/// What is said of zonal shifts to a pod that cannot be placed for these reasons: nothing where zones do not matter.
-pub(crate) fn told(shifted: &[ShiftedZone], reasons: &[Reason]) -> Option<String> {
+/// The zonal shifts in the explanation of a pod that cannot be placed for these reasons: none where zones do not matter.
+pub(crate) fn explanation(shifted: &[ShiftedZone], reasons: &[Reason]) -> Option<String> {
     let of_zones = |reason: &Reason| match reason {
         Reason::Pod(fault) => matches!(fault, PodFault::Topology { .. } | PodFault::NoDomain { .. }),
         Reason::NodePool { cause, .. } => matches!(cause, Cause::NoOffering { .. }),
@@ -86,7 +85,7 @@ pub(crate) fn told(shifted: &[ShiftedZone], reasons: &[Reason]) -> Option<String
     matters.then(|| shifted.iter().map(words).collect::<Vec<_>>().join("; "))
 }
 
-/// The zones to shift away from by what ARC says now, and the ids of those whose name nobody knows.
+/// The zones to shift away from by what ARC lists now, and the ids of zones whose name is not known.
 fn next(
     stored: &StoredZonalShifts,
     applied: &[ZonalShift],
@@ -114,14 +113,14 @@ fn next(
 }
 
 impl Sweeper {
-    /// Reads the zonal shifts and writes them down where they changed; tells NodePools, and has a plan made, when zones were
-    /// added or are free again. Gives the zones that are shifted away from now.
+    /// Reads the zonal shifts and stores them where they changed; publishes events on NodePools, and asks for a plan, when zones
+    /// were added or are free again. Gives the zones that are shifted away from now.
     ///
     /// When ARC cannot be read, each shift that is known holds until its end.
     ///
     /// # Errors
     /// When the claims table cannot be read.
-    pub(crate) async fn heed_zonal_shifts(&self, report: &mut SweepReport) -> Result<Vec<ShiftedZone>, PortError> {
+    pub(crate) async fn honour_zonal_shifts(&self, report: &mut SweepReport) -> Result<Vec<ShiftedZone>, PortError> {
         let Some(arc) = &self.zonal_shifts else { return Ok(Vec::new()) };
         let now = self.context.now();
         let mut stored = StoredZonalShifts::read(self.claims.as_ref()).await?;
@@ -148,7 +147,7 @@ impl Sweeper {
         let shifted = stored.in_effect(now);
         let present = shifted.iter().map(|zone| (zone.zone_id.clone(), zone.zone.clone())).collect();
         if stored.reported != present {
-            self.tell_zonal_shifts(&stored, &shifted, report).await;
+            self.report_zonal_shifts(&stored, &shifted, report).await;
             stored.reported = present;
             self.write_zonal_shifts(&mut stored, report).await;
         }
@@ -188,42 +187,42 @@ impl Sweeper {
         }
     }
 
-    /// Has a plan made, and tells the NodePools concerned.
-    async fn tell_zonal_shifts(&self, stored: &StoredZonalShifts, shifted: &[ShiftedZone], report: &mut SweepReport) {
+    /// Asks for a plan, and publishes events on the NodePools concerned.
+    async fn report_zonal_shifts(&self, stored: &StoredZonalShifts, shifted: &[ShiftedZone], report: &mut SweepReport) {
         let zones: Vec<&str> = shifted.iter().map(|zone| zone.zone.as_str()).collect();
         self.context.log(&ZonalShiftsChanged { zones });
         if let Err(error) = self.queue.wake_planner(WakeSource::Lifecycle).await {
             report.problems.push(format!("zonal shifts: {error}"));
         }
-        let told = async {
+        let published = async {
             let ((pools, _), (classes, _)) =
                 futures::try_join!(self.cluster.node_pools(), self.cluster.node_classes())?;
             crate::events::publish(self.cluster.as_ref(), &events(&pools, &classes, &stored.reported, shifted)).await
         };
-        if let Err(error) = told.await {
+        if let Err(error) = published.await {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }
     }
 }
 
-/// The events on NodePools that can launch into a zone of which `told` and what is in effect say different things.
+/// The events on NodePools that can launch into a zone of which what was reported differs from what is in effect.
 fn events(
     pools: &[NodePool],
     classes: &[EC2NodeClass],
-    told: &BTreeMap<String, String>,
+    reported: &BTreeMap<String, String>,
     shifted: &[ShiftedZone],
 ) -> Vec<ObjectEvent> {
     let mut events = Vec::new();
     for pool in pools {
         let class = classes.iter().find(|class| class.metadata.name.as_deref() == Some(&pool.template.node_class));
         let Some(class) = class else { continue };
-        for begun in shifted.iter().filter(|zone| !told.contains_key(&zone.zone_id)) {
+        for begun in shifted.iter().filter(|zone| !reported.contains_key(&zone.zone_id)) {
             if reaches(pool, class, &begun.zone_id, &begun.zone) {
                 let message = format!("No node is launched in this zone for the NodePool: {}", words(begun));
                 events.push(pool_event(pool, true, "ZonalShiftActive", message));
             }
         }
-        for (id, zone) in told.iter().filter(|(id, _)| shifted.iter().all(|zone| zone.zone_id != **id)) {
+        for (id, zone) in reported.iter().filter(|(id, _)| shifted.iter().all(|zone| zone.zone_id != **id)) {
             if reaches(pool, class, id, zone) {
                 let message =
                     format!("Nodes are launched in {zone} ({id}) for the NodePool again: the zonal shift is over");
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arc_says_replaces_what_was_known() {
+    fn what_arc_lists_replaces_what_was_stored() {
         let before = known(vec![zone("us-east-1a", "use1-az1", 900)]);
         let (zones, unknown) = next(&before, &[shift("use1-az2", Some(500))], &names(), at(100));
         assert_eq!(
@@ -343,9 +342,9 @@ mod tests {
         let shifted = [zone("us-east-1a", "use1-az1", 900)];
         let of_pool = |cause| Reason::NodePool { node_pool: "default".into(), cause };
         let scarce = [of_pool(Cause::Deleting), of_pool(Cause::NoOffering { instance_types: vec!["m5.large".into()] })];
-        let said = told(&shifted, &scarce).unwrap();
-        assert_eq!(said, "a zonal shift away from us-east-1a (use1-az1) is in effect until 1970-01-01T00:15:00Z");
-        assert_eq!(told(&[], &scarce), None);
-        assert_eq!(told(&shifted, &[of_pool(Cause::NoTypeFits)]), None);
+        let explained = explanation(&shifted, &scarce).unwrap();
+        assert_eq!(explained, "a zonal shift away from us-east-1a (use1-az1) is in effect until 1970-01-01T00:15:00Z");
+        assert_eq!(explanation(&[], &scarce), None);
+        assert_eq!(explanation(&shifted, &[of_pool(Cause::NoTypeFits)]), None);
     }
 }

@@ -120,7 +120,7 @@ async fn a_plan_that_would_not_end_in_time_says_so() {
         tokio::task::yield_now().await;
         town.clock.advance_to(now.checked_add(Duration::from_secs(39)).unwrap());
     };
-    let (result, ()) = futures::join!(town.planner().run_until(Some(deadline)), time_passes);
+    let (result, ()) = futures::join!(town.planner().run_until(Some(deadline), &[]), time_passes);
     assert_eq!(result, Err(PlanError::Late));
     town.cluster.lock().readers = None;
     town.planner().run().await.unwrap();

@@ -113,11 +113,11 @@ async fn where_no_time_is_left_pods_get_what_they_need_and_the_rest_waits() {
     let town = busy_town().await;
     let planner = town.planner();
     let soon = town.clock.time().checked_add(Duration::from_secs(9)).unwrap();
-    let report = planner.run_until(Some(soon)).await.unwrap();
+    let report = planner.run_until(Some(soon), &[]).await.unwrap();
     assert_eq!((report.created.len(), report.proposed.len(), report.kept.len()), (1, 0, 0), "{report:?}");
     assert!(report.problems.iter().any(|why| why.contains("no time is left")), "{report:?}");
     let later = town.clock.time().checked_add(Duration::from_secs(40)).unwrap();
-    let report = planner.run_until(Some(later)).await.unwrap();
+    let report = planner.run_until(Some(later), &[]).await.unwrap();
     assert_eq!(report.proposed.len(), 1, "{report:?}");
     assert!(town.claims.unfinished_plan().await.unwrap().is_none());
 }

@@ -20,6 +20,11 @@ variable "wake_enabled" {
   type = bool
 }
 
+variable "keep_snapshots" {
+  type    = string
+  default = ""
+}
+
 variable "extra_environment" {
   type = map(string)
 }
@@ -64,6 +69,7 @@ module "nodeless" {
   node_role_arn       = aws_iam_role.node.arn
   wake_enabled        = var.wake_enabled
   extra_environment   = var.extra_environment
+  keep_snapshots      = var.keep_snapshots
   deletion_protection = false
   log_level           = "info"
   # An EC2NodeClass that is applied now should be ready within a minute.

@@ -1,4 +1,4 @@
-//! CapacityBuffers, and what says what they consist of.
+//! CapacityBuffers, and the objects that define their chunks.
 
 use super::{ConvertError, resource_list};
 use crate::capacitybuffer::CapacityBuffer;

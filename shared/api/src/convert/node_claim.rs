@@ -182,9 +182,9 @@ fn ready(claim: &model::NodeClaim) -> Condition {
 impl TryFrom<&NodeClaim> for model::NodeClaim {
     type Error = ConvertError;
 
-    /// Reads a NodeClaim object as a record, to take over a cluster or to rebuild a lost table. What an object does not
-    /// tell (prices, launch group, the pods that it was made for) is left empty, the version is zero, and what it has
-    /// counts as its charge.
+    /// Reads a NodeClaim object as a record, to adopt a cluster or to rebuild a lost table. Fields that an object does
+    /// not have (prices, launch group, the pods that it was launched for) are left empty, the version is zero, and its
+    /// resources count as its charge.
     fn try_from(object: &NodeClaim) -> Result<Self, ConvertError> {
         let name = object.metadata.name.clone().unwrap_or_default();
         adopt(object).map_err(|error| error.of(format!("NodeClaim {name}")))

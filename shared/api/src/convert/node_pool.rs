@@ -14,13 +14,13 @@ use std::num::IntErrorKind;
 const OWN_ANNOTATIONS: &str = "nodeless.sh/";
 
 impl From<&NodePool> for model::NodePool {
-    /// A pool of which something cannot be read, or that breaks a rule, says in `ready` why it must not be used: its nodes
-    /// still belong to it, and its conditions are where its owner looks. Whether its EC2NodeClass is ready is for the planner
-    /// to see: the pool's own condition is what the planner said last time.
+    /// A pool that cannot be decoded completely, or that breaks a rule, has the reason in `ready`: its nodes still
+    /// belong to it, and its conditions report the reason to its owner. Whether its EC2NodeClass is ready is for the
+    /// planner to decide: the pool's own condition is what the planner wrote last.
     fn from(pool: &NodePool) -> Self {
         let mut problems = validate::node_pool(pool);
         let limits = Limits::of(pool, &mut problems);
-        // A field that is no rule's may be what broke one above, which has been said in other words then.
+        // A field without a rule may be the cause of an error above, which was reported with other words then.
         let told = !problems.is_empty();
         let template = template(pool).unwrap_or_else(|error| {
             if !told {
@@ -58,7 +58,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// Adds to `problems` what cannot be read. Such a limit is zero, since nobody knows what it allows.
+    /// Adds to `problems` what cannot be parsed. Such a limit is zero, since its meaning is unknown.
     fn of(pool: &NodePool, problems: &mut Vec<String>) -> Self {
         let mut limits = Self::default();
         for (name, quantity) in pool.spec.limits.iter().flatten() {
@@ -96,7 +96,7 @@ impl Limits {
     }
 }
 
-/// What holds for the disruption of a NodePool's nodes while what it says of that cannot be read: none by choice.
+/// The disruption settings of a NodePool whose own cannot be parsed: no voluntary disruption.
 fn undisturbed(pool: &NodePool) -> Disruption {
     Disruption {
         consolidation_policy: ConsolidationPolicy::WhenEmpty,

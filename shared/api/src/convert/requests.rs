@@ -39,8 +39,8 @@ pub(super) fn of_pod(spec: &PodSpec, status: &PodStatus) -> Result<ResourceList,
     Ok(running)
 }
 
-/// What a container asks for: the largest of what it says, what the kubelet has set aside and what is in force, while it is
-/// being resized. Where the node can never give what it says (`infeasible`), only the latter two count.
+/// What a container requests: the largest of its spec, the resources that the kubelet allocated and those in effect,
+/// while it is being resized. Where the node can never provide its spec (`infeasible`), only the latter two count.
 fn of_container(
     container: &Container,
     statuses: &[ContainerStatus],
@@ -59,7 +59,7 @@ fn of_container(
     Ok(requests)
 }
 
-/// Whether the kubelet has said that the node can never give what a resize asks for.
+/// Whether the kubelet reported that the node can never provide what a resize requests.
 fn is_infeasible(status: &PodStatus) -> bool {
     let infeasible = |condition: &PodCondition| {
         condition.type_ == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")

@@ -17,7 +17,7 @@ const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 /// The zones of a volume that is in several are written one after another, with this between them.
 const ZONE_SEPARATOR: &str = "__";
 
-/// The objects that say where volumes can be used.
+/// The objects that define where volumes can be used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Storage<'a> {
     /// The claims.
@@ -39,7 +39,7 @@ pub struct VolumeFacts {
     pub faults: BTreeMap<String, String>,
 }
 
-/// What is known about the volume claims that these pods mount. `zone_of` tells the zone of a node, by its name.
+/// The volume claims that these pods mount. `zone_of` tells the zone of a node, by its name.
 ///
 /// Each term of a volume's node affinity, or of the allowed topologies of the class of a claim that waits for its first
 /// consumer, is an alternative. The host name of a local volume does not bind, as its node may be gone; Karpenter does the
@@ -84,7 +84,7 @@ pub fn resolve<'p>(
     facts
 }
 
-/// How many volumes of each driver a node attaches at the most, as its CSINode says; drivers without a limit are left out.
+/// How many volumes of each driver a node can attach, as its CSINode reports; drivers without a limit are left out.
 #[must_use]
 pub fn limits(node: &CsiNode) -> BTreeMap<String, u32> {
     let limit = |driver: &crate::slim::CsiDriver| {
@@ -182,7 +182,7 @@ fn of_volume(volume: &PersistentVolume) -> Result<Usable, String> {
     Ok((topology, driver))
 }
 
-/// The zones of an older volume, which says them in its labels.
+/// The zones of an older volume, which has them in its labels.
 fn zones_by_label(volume: &PersistentVolume) -> Option<Requirements> {
     let mut zones = Requirements::new();
     for (key, value) in volume.metadata.labels.iter().flatten() {

@@ -3,6 +3,7 @@
 mod fields;
 pub(crate) mod schema;
 
+use super::SpecProblems;
 use crate::common::Quantity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -64,18 +65,18 @@ const SIGNALS: [&str; 6] = [
 /// Reads `spec.kubelet`.
 ///
 /// # Errors
-/// Everything that is wrong with it, each naming its field; the text is for the condition ValidationSucceeded.
-pub fn parse(kubelet: &BTreeMap<String, Value>) -> Result<KubeletConfiguration, Vec<String>> {
+/// Everything that is wrong with it; the text is for the condition ValidationSucceeded.
+pub fn parse(kubelet: &BTreeMap<String, Value>) -> Result<KubeletConfiguration, SpecProblems> {
     let mut problems = fields::problems(kubelet);
     number_problems(kubelet, &mut problems);
     if !problems.is_empty() {
-        return Err(problems);
+        return Err(SpecProblems(problems));
     }
     // What is null is absent, for the kubelet as for us.
     let present = kubelet.iter().filter(|(_, value)| !value.is_null());
     let object = present.map(|(key, value)| (key.clone(), value.clone())).collect();
     let configuration: KubeletConfiguration =
-        serde_json::from_value(Value::Object(object)).map_err(|error| vec![format!("spec.kubelet: {error}")])?;
+        serde_json::from_value(Value::Object(object)).map_err(|error| format!("spec.kubelet: {error}"))?;
     if kubelet.contains_key("registerWithTaints") {
         problems.push("spec.kubelet.registerWithTaints: set taints in the NodePool instead".to_owned());
     }
@@ -83,7 +84,7 @@ pub fn parse(kubelet: &BTreeMap<String, Value>) -> Result<KubeletConfiguration, 
     reserved_problems("kubeReserved", &configuration.kube_reserved, &mut problems);
     eviction_problems(kubelet, &configuration, &mut problems);
     image_problems(&configuration, &mut problems);
-    if problems.is_empty() { Ok(configuration) } else { Err(problems) }
+    SpecProblems(problems).or(configuration)
 }
 
 fn reserved_problems(field: &str, reserved: &BTreeMap<String, Quantity>, problems: &mut Vec<String>) {
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn parse_json(value: Value) -> Result<KubeletConfiguration, Vec<String>> {
+    fn parse_json(value: Value) -> Result<KubeletConfiguration, SpecProblems> {
         parse(&serde_json::from_value(value).unwrap())
     }
 
@@ -224,7 +225,7 @@ mod tests {
             ),
         ] {
             let problems = parse_json(value.clone()).unwrap_err();
-            assert!(problems.iter().any(|problem| problem.contains(field)), "{value}: {problems:?}");
+            assert!(problems.0.iter().any(|problem| problem.contains(field)), "{value}: {problems:?}");
         }
     }
 }

@@ -28,6 +28,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// What is wrong with a spec: a sentence for each field, which names it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+pub struct SpecProblems(pub Vec<String>);
+
+impl SpecProblems {
+    /// The value, where nothing is wrong.
+    ///
+    /// # Errors
+    /// These problems, where there are any.
+    pub fn or<T>(self, value: T) -> Result<T, Self> {
+        if self.0.is_empty() { Ok(value) } else { Err(self) }
+    }
+}
+
+impl From<String> for SpecProblems {
+    fn from(problem: String) -> Self {
+        Self(vec![problem])
+    }
+}
+
 /// How instances are launched: network, image, role, disks and kubelet.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

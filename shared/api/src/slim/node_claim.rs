@@ -1,4 +1,4 @@
-//! NodeClaim objects: our record says the rest.
+//! NodeClaim objects: the record has the rest.
 
 use super::meta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -39,7 +39,7 @@ pub struct PodTemplate {
     pub spec: PodSpec,
 }
 
-/// A workload with replicas: a Deployment, StatefulSet or ReplicaSet, as far as a CapacityBuffer looks at it.
+/// A workload with replicas: a Deployment, StatefulSet or ReplicaSet, as far as a CapacityBuffer uses it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Scalable {

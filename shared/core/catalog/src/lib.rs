@@ -1,9 +1,9 @@
 //! What EC2 offers, as scheduling sees it.
 //!
-//! Raw facts come in ([`facts`]: what the EC2 API says about a type, where it is offered, what it costs). They are
+//! Raw facts come in ([`facts`]: what the EC2 API reports about a type, where it is offered, what it costs). They are
 //! condensed to what scheduling needs ([`type_facts`]), kept in a compact stored form ([`stored::Catalog`]), and made
 //! into instance types with labels, capacity, overhead and offerings for one EC2NodeClass at a time
-//! ([`instance_types`]). Where a person gives a catalog as a file, [`file`] reads it. A pure room: no I/O, no clock.
+//! ([`instance_types`]). Where a user gives a catalog as a file, [`file`] reads it. A pure crate: no I/O, no clock.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod facts;

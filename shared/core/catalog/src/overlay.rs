@@ -38,11 +38,10 @@ pub struct OverlaidTypes {
 
 /// Puts overlays over the instance types of NodePools.
 ///
-/// The overlay of the greatest weight that says something about an offering or a resource of a type decides it; among equals
-/// the last name. Two of the same weight that would both decide a price, or give a type different amounts of a resource,
-/// contradict each other: the one that comes later is not applied to any pool. Faulty overlays are not applied either.
-/// An absolute price for types that are named one by one makes those available which only lack a price.
-/// Karpenter 1.14 does all that in the same way.
+/// The overlay of the greatest weight that sets an offering or a resource of a type decides it; among equals the last
+/// name. Two of the same weight that would both set a price, or give a type different amounts of a resource, conflict:
+/// the one that comes later is not applied to any pool. Invalid overlays are not applied either. An absolute price for
+/// types that are named one by one makes those available that lack only a price. Karpenter 1.14 does the same.
 #[must_use]
 pub fn apply(overlays: &[NodeOverlay], pools: &[Plain<'_>]) -> Overlaid {
     let mut ordered: Vec<&NodeOverlay> = overlays.iter().filter(|overlay| overlay.valid.is_ok()).collect();
@@ -84,7 +83,8 @@ pub fn apply(overlays: &[NodeOverlay], pools: &[Plain<'_>]) -> Overlaid {
     Overlaid { pools: finished.collect(), conflicts }
 }
 
-/// What an overlay decides: of which NodePool, of which type, what. Types, pools and offerings are told by their place.
+/// What an overlay decides: for which NodePool and type, and what. Types, pools and offerings are identified by their
+/// index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Statement {
     pool: usize,
@@ -98,7 +98,7 @@ enum About {
     Capacity { resource: String },
 }
 
-/// Who has said something about what, by weight.
+/// Which overlay sets what, by weight.
 #[derive(Default)]
 struct Stated {
     by_weight: BTreeMap<(i32, Statement), (String, Option<Quantity>)>,
@@ -178,8 +178,8 @@ fn matching_offerings(overlay: &NodeOverlay, from_pool: &Requirements, kind: &In
     kind.offerings.iter().enumerate().filter(|(_, offering)| matches(offering)).map(|(place, _)| place).collect()
 }
 
-/// Whether an overlay stands in for the price lists: an absolute price for instance types named one by one and nothing else,
-/// as in Karpenter. Whoever prices a whole family need not mean those of it that cannot be had yet.
+/// Whether an overlay replaces the price lists: an absolute price for instance types named one by one and nothing else,
+/// as in Karpenter. An overlay for a whole family may not mean types that are not available yet.
 fn is_price_list(overlay: &NodeOverlay) -> bool {
     let mut requirements = overlay.requirements.iter();
     let only = requirements.next().filter(|_| requirements.next().is_none());

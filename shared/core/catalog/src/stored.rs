@@ -1,7 +1,7 @@
 //! The catalog as it is kept: the catalog function writes it, the planner reads it once per execution environment.
 //!
 //! The bytes are a format number and then zlib over [postcard](https://docs.rs/postcard). They fit into one DynamoDB
-//! item (400 kB) many times over. Zlib's checksum tells damaged bytes from good ones.
+//! item (400 kB) many times over. Zlib's checksum detects damaged bytes.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -70,8 +70,8 @@ pub enum SpotPriceSource {
     File,
 }
 
-/// What the deployment says of the capacity of all nodes. It is kept with the catalog, so that whoever reckons with an instance
-/// type reckons with the same.
+/// The deployment's settings for the capacity of all nodes. They are kept with the catalog, so that everything that
+/// uses an instance type uses the same.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacitySettings {
     /// Karpenter's `RESERVED_ENIS`: interfaces of the default card that pods cannot use, as with custom networking.
@@ -139,7 +139,7 @@ pub struct Catalog {
     pub reservations: BTreeMap<String, u32>,
     /// The account's placement groups.
     pub placement_groups: Vec<NamedPlacementGroup>,
-    /// What the deployment says of the capacity of nodes.
+    /// The deployment's settings for the capacity of nodes.
     pub capacity: CapacitySettings,
     /// Instance types, by name.
     pub types: Vec<CatalogType>,
@@ -188,7 +188,7 @@ pub enum Listing {
     /// Wherever the type is offered, if the type's facts name the capacity type: what EC2 does.
     #[default]
     Open,
-    /// Listed with its price, but it cannot be had: `available: false` in a catalog file.
+    /// Listed with its price, but not available: `available: false` in a catalog file.
     Withheld,
     /// Not listed, so not sold here.
     Absent,
@@ -329,7 +329,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// Only when memory for the bytes cannot be had.
+    /// Only when memory for the bytes cannot be allocated.
     pub fn encode(&self) -> Result<Vec<u8>, StoredCatalogError> {
         let mut encoder = ZlibEncoder::new(vec![FORMAT], Compression::best());
         encoder.write_all(&postcard::to_stdvec(self)?)?;

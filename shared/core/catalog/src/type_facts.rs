@@ -33,7 +33,7 @@ pub struct Device {
     pub manufacturer: String,
     /// How many whole ones.
     pub count: u32,
-    /// Of one, in MiB; 0 where EC2 does not say.
+    /// Of one, in MiB; 0 where EC2 does not report it.
     pub memory_mib: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct TypeFacts {
     pub hypervisor: String,
     /// Such as `Intel`.
     pub cpu_manufacturer: Option<String>,
-    /// Sustained clock speed; 0 where EC2 does not say, as Karpenter labels it.
+    /// Sustained clock speed; 0 where EC2 does not report it, as Karpenter labels it.
     pub clock_mhz: u32,
     /// Features that a launch can ask of the processor, such as `nested-virtualization`.
     pub cpu_features: Vec<String>,
@@ -132,7 +132,7 @@ impl TypeFacts {
                 _ => None,
             }
         })?;
-        // An entry that a person wrote may say nothing; EC2 always does.
+        // An entry in a file may leave it out; EC2 always reports it.
         let kinds = &info.supported_virtualization_types;
         if !kinds.is_empty() && !kinds.iter().any(|kind| kind == "hvm") {
             return None;
@@ -184,7 +184,7 @@ impl TypeFacts {
     }
 }
 
-/// GHz to the nearest MHz; 0 where EC2 does not say.
+/// GHz to the nearest MHz; 0 where EC2 does not report it.
 fn clock_mhz(ghz: Option<f64>) -> u32 {
     let mhz = (ghz.unwrap_or_default() * 1000.0).round();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range")]

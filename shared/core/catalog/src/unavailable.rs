@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use nodeless_model::CapacityType;
 
-/// A record that something cannot be had for a while. What is `None` stands for all: a record with only a zone says
-/// that nothing can be launched there, one with only a capacity type that it cannot be bought at all.
+/// A record that something is unavailable for a while. `None` stands for all: a record with only a zone means that
+/// nothing can be launched there, one with only a capacity type that it cannot be bought at all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unavailable {
     /// The instance type.
@@ -15,7 +15,7 @@ pub struct Unavailable {
     pub zone: Option<String>,
     /// The capacity type.
     pub capacity_type: Option<CapacityType>,
-    /// From this moment on the record says nothing any more.
+    /// From this moment on the record does not count.
     pub until: Timestamp,
 }
 

@@ -211,7 +211,7 @@ fn timed(name: &str, world: &World) {
         world.pods(),
         decision.commands.len(),
         100.0 * saved / world.price(),
-        decision.not_looked_at.len(),
+        decision.not_evaluated.len(),
         peak(),
     );
 }

@@ -16,7 +16,7 @@ const REASONS: [DisruptionReason; 3] =
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
     pools: BTreeMap<String, PoolBudget>,
-    /// What should be said on the NodePools.
+    /// Events on the NodePools.
     pub(crate) events: Vec<ObjectEvent>,
 }
 
@@ -63,7 +63,7 @@ impl Budgets {
         Self { pools: pools.collect(), events: Vec::new() }
     }
 
-    /// Takes a node of a NodePool from its budget, or says why it cannot be taken.
+    /// Counts a node of a NodePool against its budget, or returns why the budget does not allow it.
     pub(crate) fn take(&mut self, node_pool: &str, reason: DisruptionReason) -> Result<(), KeptReason> {
         self.check(node_pool, reason)?;
         if let Some(budget) = self.pools.get_mut(node_pool) {
@@ -115,7 +115,7 @@ impl Budgets {
     }
 }
 
-/// What is wrong with a budget: one that cannot be read, one that is never active, or one that is always and admits nothing.
+/// What is wrong with a budget: it cannot be parsed, it is never active, or it is always active and allows nothing.
 fn fault(place: usize, budget: &Budget, now: Timestamp) -> Option<String> {
     let field = format!("spec.disruption.budgets[{place}]");
     let Some(window) = &budget.window else {
@@ -159,7 +159,7 @@ fn is_disrupting(node: &ClusterNode<'_>) -> bool {
     node.is_leaving() || !node.node.is_some_and(Node::is_ready)
 }
 
-/// The least that the budgets for a reason allow; budgets that are not active do not count.
+/// The smallest number that the active budgets for a reason allow.
 fn allowed_now(pool: &NodePool, reason: DisruptionReason, total: u32, now: Timestamp) -> Allowed {
     let budgets = pool.disruption.budgets.iter().enumerate();
     budgets
@@ -170,7 +170,7 @@ fn allowed_now(pool: &NodePool, reason: DisruptionReason, total: u32, now: Times
         .map_or(Allowed { nodes: u32::MAX, budget: None }, |(nodes, place)| Allowed { nodes, budget: Some(place) })
 }
 
-/// A schedule that cannot be read admits nothing: the user meant to hold something back.
+/// A budget with an invalid schedule allows nothing: the user meant to limit disruption.
 fn allowed_by(budget: &Budget, total: u32, now: Timestamp) -> u32 {
     match budget.window.as_ref().map(|window| is_active(window, now)) {
         None | Some(Some(true)) => budget.nodes.of(total),

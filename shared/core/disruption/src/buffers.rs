@@ -1,4 +1,4 @@
-//! Room that is kept for pods that do not exist yet.
+//! The capacity that CapacityBuffers keep free.
 
 use crate::cluster::{Cluster, Options};
 use crate::simulation::{Expected, Home, Known, problem};
@@ -7,12 +7,12 @@ use nodeless_model::Pod;
 use nodeless_scheduling::solve;
 use std::collections::HashMap;
 
-/// The cluster with the virtual pods of buffers on the nodes that hold room for them: where a command under way sends them, or
-/// else where they fit once all other pods have their place. Those that fit nowhere, or for which a command launches nodes,
-/// are on none. Nothing if there are no buffers.
+/// The cluster with the virtual pods of CapacityBuffers on the nodes that have capacity for them: where a command in
+/// progress moves them, or else where they fit after all other pods. Those that fit on no node, or for which a command
+/// launches nodes, are on none. `None` without buffers.
 ///
-/// From then on they are pods that have to move with their node like any other, so consolidation keeps their room; only that
-/// nothing forbids that, and that it costs nothing.
+/// Virtual pods then have to move with their node like other pods, so consolidation keeps their capacity. They block no
+/// disruption, and moving them costs nothing.
 pub(crate) fn hold<'a>(cluster: &Cluster<'a>, options: &Options, now: Timestamp) -> Option<Cluster<'a>> {
     if cluster.buffer_pods.is_empty() {
         return None;
@@ -36,7 +36,7 @@ pub(crate) fn hold<'a>(cluster: &Cluster<'a>, options: &Options, now: Timestamp)
     Some(held)
 }
 
-/// Where pods fit that come after all others, by node.
+/// Where these pods fit after all others, by node.
 fn places<'a>(
     cluster: &Cluster<'a>,
     pods: Vec<&'a Pod>,

@@ -1,4 +1,4 @@
-//! Which nodes may be disrupted by choice at all.
+//! Which nodes may be disrupted voluntarily.
 
 use crate::cluster::{Cluster, ClusterNode};
 use crate::output::{Candidate, Command, Method, Replacement};
@@ -17,7 +17,7 @@ use nodeless_model::{
 use nodeless_scheduling::PoolOffer;
 use std::collections::HashMap;
 
-/// A node that may be disrupted by choice.
+/// A node that may be disrupted voluntarily.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Eligible<'c, 'a> {
     pub(crate) of: &'c ClusterNode<'a>,
@@ -37,8 +37,8 @@ impl Eligible<'_, '_> {
         }
     }
 
-    /// What its NodePool's limits have more room for once it is gone. Exports do not tell what a claim is charged; then it is
-    /// what the node has and costs.
+    /// What it frees of its NodePool's limits once it is gone. Exports do not contain the charge of a claim; then it is
+    /// the capacity and price of the node.
     pub(crate) fn counted(&self) -> Charge {
         let Charge { resources, dollars_per_hour } = &self.claim.spec.charge;
         let node = || self.node.capacity.clone().with(resources::name::NODES, Quantity::from_units(1));
@@ -127,9 +127,9 @@ impl<'c, 'a> Lookup<'c, 'a> {
     }
 }
 
-/// Why a node may be neither removed as empty nor consolidated; empty if it may. Where not `all` is asked for, the first
-/// reason suffices.
-pub(crate) fn unsettled(
+/// Why a node may be neither removed as empty nor consolidated; empty if it may. Without `all` only the first reason is
+/// returned.
+pub(crate) fn reasons_to_stay(
     one: &Eligible<'_, '_>,
     expected: &Expected<'_>,
     guards: &Guards<'_>,
@@ -153,26 +153,26 @@ pub(crate) fn unsettled(
             None
         }
     };
-    let recent = || match quiet_until(one.claim, disruption.consolidate_after) {
+    let recent = || match consolidatable_from(one.claim, disruption.consolidate_after) {
         Some((consolidate_after, until)) if until > now => Some(KeptReason::TooRecent { consolidate_after, until }),
         _ => None,
     };
-    let wanted = || expected.wants(&one.node.name);
+    let wanted = || expected.reason_to_keep(&one.node.name);
     let guarded = || guards.first_blocking(&one.of.pods, now);
     let looks: [&dyn Fn() -> Option<KeptReason>; 4] = [&of_pool, &wanted, &guarded, &recent];
     let reasons = looks.iter().filter_map(|look| look());
     reasons.take(if all { looks.len() } else { 1 }).collect()
 }
 
-/// Until when the pods of a node count as having just changed; `None` where they never do.
-pub(crate) fn quiet_until(
+/// When `consolidateAfter` has passed since the pods of a node changed; `None` for `Never`.
+pub(crate) fn consolidatable_from(
     claim: &NodeClaim,
     consolidate_after: NillableDuration,
 ) -> Option<(std::time::Duration, Timestamp)> {
     let consolidate_after = consolidate_after.duration()?;
     let initialized = initialized_since(claim);
     let since = claim.status.last_pod_event.map_or(initialized, |event| event.max(initialized));
-    // A time beyond the end of all time never comes.
+    // A time that overflows never comes.
     let until = SignedDuration::try_from(consolidate_after).ok().and_then(|duration| since.checked_add(duration).ok());
     Some((consolidate_after, until.unwrap_or(Timestamp::MAX)))
 }
@@ -184,11 +184,11 @@ pub fn consolidatable_since(claim: &NodeClaim, pool: &NodePool, now: Timestamp) 
     if claim.phase != Phase::Initialized || pool.replicas.is_some() {
         return None;
     }
-    let (_, since) = quiet_until(claim, pool.disruption.consolidate_after)?;
+    let (_, since) = consolidatable_from(claim, pool.disruption.consolidate_after)?;
     (since <= now).then_some(since)
 }
 
-/// Until when the pods that a claim was made for may still be on their way.
+/// Until when the pods that a claim was launched for may not be bound yet.
 fn nominated_until(claim: &NodeClaim) -> Option<Timestamp> {
     if claim.spec.nominated_pods.is_empty() {
         return None;
@@ -216,7 +216,7 @@ pub(crate) fn command(
     let added: f64 = replacements.iter().map(|replacement| replacement.launch.offering.price).sum();
     let first = candidates.first().map_or("", |candidate| candidate.node_claim.as_str());
     Command {
-        // A claim is in one command at a time, so its name and the time tell commands apart.
+        // A claim is in one command at a time, so its name and the time identify the command.
         id: format!("{}-{first}-{}", method.as_str(), now.as_second()),
         method,
         reason,

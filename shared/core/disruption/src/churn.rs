@@ -1,4 +1,4 @@
-//! The churn breaker: voluntary disruption of a NodePool stops when it evicts many pods and lowers no price.
+//! The churn breaker: voluntary disruption of a NodePool stops when it evicts many pods without a lower price.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::{Pod, StringMap, resources};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// justify it. [`MAX_EVICTIONS`] where it is not set; `0` switches the breaker off.
 pub const EVICTIONS: &str = "nodeless.sh/churn-evictions-per-hour";
 
-/// How many evictions per hour and node need no justification, where nothing else is said.
+/// The default number of evictions per hour and node that need no lower price.
 pub const MAX_EVICTIONS: u32 = 30;
 
 /// What voluntary disruption did to a NodePool within the last hour.
@@ -25,13 +25,13 @@ pub struct LastHour {
     pub price_now: f64,
 }
 
-/// How far back is looked.
+/// The period that is evaluated.
 const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 
-/// How many entries are kept of a NodePool. Beyond that the oldest are put together.
+/// How many entries are kept for a NodePool. The oldest are merged beyond that.
 const MAX_ENTRIES: usize = 200;
 
-/// What voluntary disruption did to a NodePool lately, command by command, the oldest first.
+/// What voluntary disruption did to a NodePool recently, by command, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Churn {
@@ -54,14 +54,14 @@ pub struct Entry {
 }
 
 impl Churn {
-    /// Notes what a command is about to do, once however often it is said, and forgets what is over.
+    /// Adds what a command is about to do, once however often it is called, and removes expired entries.
     pub fn note(&mut self, entry: Entry, now: Timestamp) {
         self.entries.retain(|old| is_recent(old, now));
         if self.entries.iter().all(|old| old.command != entry.command) {
             self.entries.push(entry);
         }
         while self.entries.len() > MAX_ENTRIES {
-            // The older one says what nodes cost before; the younger one, until when both count.
+            // The older entry has the price before; the younger one, until when both count.
             let older = self.entries.remove(0);
             if let Some(younger) = self.entries.first_mut() {
                 younger.evictions = younger.evictions.saturating_add(older.evictions);
@@ -107,8 +107,8 @@ pub fn load<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
     each.into_iter().sum()
 }
 
-/// By how much the price has to have fallen to justify many evictions: one per cent.
-const MIN_FALL: f64 = 0.01;
+/// By how much the price has to fall to justify many evictions: one per cent.
+const MIN_PRICE_DROP: f64 = 0.01;
 
 /// The most evictions per hour that a NodePool's annotation allows; `None` where the breaker is switched off.
 ///
@@ -142,12 +142,12 @@ pub fn price_per_load(price: f64, load: f64) -> f64 {
     if load > 0.0 { price / load } else { 0.0 }
 }
 
-/// Why voluntary disruption of a NodePool stops, if it does; for [`crate::Cluster::stopped`]. It goes on when the last
-/// hour no longer says so.
+/// Why voluntary disruption of a NodePool stops, if it does; for [`crate::Cluster::stopped`]. It resumes once the last
+/// hour has fewer evictions or a lower price.
 #[must_use]
 pub fn stopped(node_pool: &str, annotations: &StringMap, hour: &LastHour) -> Option<String> {
     let most = threshold(annotations, hour.nodes)?;
-    let fell = hour.price_before > 0.0 && hour.price_now <= hour.price_before * (1.0 - MIN_FALL);
+    let fell = hour.price_before > 0.0 && hour.price_now <= hour.price_before * (1.0 - MIN_PRICE_DROP);
     (hour.evictions > most && !fell).then(|| {
         format!(
             "disruption of NodePool {node_pool} evicted {} pods within an hour, more than {most}, and its nodes cost no \

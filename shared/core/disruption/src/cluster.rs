@@ -1,4 +1,4 @@
-//! What a decision is made from.
+//! The input of a decision.
 
 use crate::output::Command;
 use jiff::Timestamp;
@@ -8,18 +8,20 @@ use nodeless_model::{
 use nodeless_scheduling::{ClusterFacts, PoolOffer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Everything that a decision depends on.
+/// The cluster as a decision sees it. The same cluster, time and options always lead to the same decision.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster<'a> {
     /// All nodes and claims: ours, those of others, and claims without a node. In any order.
     pub nodes: Vec<ClusterNode<'a>>,
     /// All NodePools, ready or not, with what they can launch.
     pub node_pools: Vec<PoolOffer<'a>>,
-    /// What drift is measured against, by the name of the EC2NodeClass. One that is missing is not measured against.
+    /// The state that nodes are compared with for drift, by the name of the EC2NodeClass. Nodes of a missing
+    /// EC2NodeClass are not compared with it.
     pub node_classes: BTreeMap<String, NodeClassFacts>,
-    /// Pods that wait for a node, whether or not the kube-scheduler has looked at them. Nodes that they fit on stay.
+    /// Pending pods, whether or not the kube-scheduler has evaluated them. Nodes that they fit on stay.
     pub pending_pods: Vec<&'a Pod>,
-    /// The virtual pods of CapacityBuffers. Nodes hold room for them as if they ran there; nobody evicts them.
+    /// The virtual pods of CapacityBuffers. Nodes reserve capacity for them as if they ran there; they are never
+    /// evicted.
     pub buffer_pods: Vec<&'a Pod>,
     /// All PodDisruptionBudgets.
     pub disruption_budgets: &'a [PodDisruptionBudget],
@@ -27,17 +29,19 @@ pub struct Cluster<'a> {
     pub daemon_sets: &'a [DaemonSet],
     /// Volumes and namespaces, as for [`nodeless_scheduling::Problem::facts`].
     pub facts: ClusterFacts<'a>,
-    /// The commands that are proposed or on their way, those that [`ClusterNode::command`] names: where they send pods,
-    /// room is kept, and pods for which they launch nodes need none elsewhere. Without them that is worked out anew.
+    /// The commands that are proposed or in progress, which [`ClusterNode::command`] names: the nodes to which they
+    /// move pods reserve capacity for these, and pods for which they launch nodes need no other capacity. Without them
+    /// the placements are computed again.
     pub under_way: Vec<&'a Command>,
-    /// Names of nodes that the last decision did not look at ([`crate::Decision::not_looked_at`]): they come first now.
-    pub not_looked_at: BTreeSet<String>,
-    /// The annotations of the Namespace `kube-system` that begin with `nodeless.sh/`: what is said there holds for the
-    /// whole cluster.
+    /// Names of nodes that the last decision did not evaluate ([`crate::Decision::not_evaluated`]): they are evaluated
+    /// first.
+    pub not_evaluated: BTreeSet<String>,
+    /// The annotations of the Namespace `kube-system` that begin with `nodeless.sh/`. They apply to the whole cluster.
     pub annotations: StringMap,
-    /// The zones that the cluster is shifted away from, by name, and until when: their nodes stay, and no pods are sent there.
+    /// The zones with a zonal shift, by name, and until when: their nodes stay, and no pods are moved there.
     pub shifted_zones: BTreeMap<String, Timestamp>,
-    /// NodePools whose voluntary disruption has stopped because it led nowhere: see [`crate::churn`].
+    /// NodePools whose voluntary disruption is stopped because it evicted many pods and saved nothing, with the reason:
+    /// see [`crate::churn`].
     pub stopped: BTreeMap<String, String>,
 }
 
@@ -54,13 +58,12 @@ pub struct ClusterNode<'a> {
     pub command: Option<&'a str>,
 }
 
-/// What an EC2NodeClass says of its nodes, as far as drift looks at it.
+/// What drift detection compares nodes with, from an EC2NodeClass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeClassFacts {
     /// The hash of its static fields.
     pub hash: String,
-    /// The AMIs that its nodes may have; of those that are for a node the first is the one. Empty while they are not known:
-    /// then no AMI drifts.
+    /// The AMIs that its nodes may have, in order of preference. Empty while they are unknown; then no AMI drifts.
     pub images: Vec<ClassImage>,
     /// The ids of the subnets that its nodes may be in. Empty while they are not known.
     pub subnet_ids: BTreeSet<String>,
@@ -82,28 +85,28 @@ pub struct ClassImage {
 /// How decisions are made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The way of hashing by which the hashes of NodePools and EC2NodeClasses here were made. Claims whose hash was made
-    /// another way are not compared by hash.
+    /// The version of the hash function for NodePools and EC2NodeClasses. Claims whose hash has another version are not
+    /// compared by hash.
     pub hash_version: String,
     /// How replacements are planned.
     pub scheduling: nodeless_scheduling::Options,
     /// Whether spot nodes are replaced by cheaper spot nodes (Karpenter's gate `SpotToSpotConsolidation`, off there too).
     pub spot_to_spot: bool,
-    /// Whether a claim whose condition `Drifted` is true counts as drifted where nothing that is known here says so. For
-    /// exports, which leave out what drift is measured against; the planner knows it all.
+    /// Whether a claim whose condition `Drifted` is true counts as drifted although the comparison finds no drift. For
+    /// exports, which leave out the state that nodes are compared with; the planner has all of it.
     pub trust_conditions: bool,
-    /// Whether the reasons for keeping a node tell all that is known, not only what was found first.
+    /// Whether all reasons for keeping a node are collected, and not only the first.
     pub explain: bool,
-    /// What several nodes, or several replacements, must save at least, as a share of what the removed nodes cost. A
-    /// plan is only as good as its packing; below this, another arrangement would move pods for the noise in it.
+    /// The least saving of a command with several nodes or several replacements, as a share of the price of the removed
+    /// nodes. A packing is approximate; below this share, another packing would move pods for no real saving.
     pub least_saving: f64,
-    /// How much work consolidation, and the replacement of drifted nodes, may be, in the units of
-    /// [`nodeless_scheduling::Solution::work`]. The same input always does the same work, so nothing is cut off by time; what
-    /// was not looked at is reported.
+    /// The work limit of consolidation and of the replacement of drifted nodes, in the units of
+    /// [`nodeless_scheduling::Solution::work`]. Work is counted and not timed, so the same input always gives the same
+    /// decision. Nodes that were not evaluated are reported.
     pub most_work: u64,
 }
 
-/// [`Options::least_saving`] unless somebody says otherwise.
+/// The default of [`Options::least_saving`].
 pub(crate) const MIN_SAVING: f64 = 0.1;
 
 impl Default for Options {
@@ -121,7 +124,7 @@ impl Default for Options {
 }
 
 impl Cluster<'_> {
-    /// The zone of a node and until when it is shifted away from, if it is.
+    /// The zone of a node and when its zonal shift ends, if there is one.
     #[must_use]
     pub fn shifted<'n>(&self, node: &'n ClusterNode<'_>) -> Option<(&'n str, Timestamp)> {
         if self.shifted_zones.is_empty() {
@@ -160,7 +163,7 @@ impl ClusterNode<'_> {
             || (self.node.is_some() && self.claim.is_some_and(|claim| claim.phase >= Phase::Initialized))
     }
 
-    /// Whether it is going away or has been chosen to.
+    /// Whether it is terminating or was chosen for disruption.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.command.is_some()

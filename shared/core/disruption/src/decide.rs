@@ -1,7 +1,7 @@
-//! The whole decision: the methods one after another, and what is left over.
+//! The decision: all methods of disruption in order, and the reasons for which nodes stay.
 
 use crate::budgets::Budgets;
-use crate::candidates::{Eligible, Lookup, unsettled};
+use crate::candidates::{Eligible, Lookup, reasons_to_stay};
 use crate::cluster::{Cluster, Options};
 use crate::drift_reason::Drift;
 use crate::drift_simulation::DriftSimulation;
@@ -14,11 +14,68 @@ use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Decides which nodes go by choice, and says why each other node of ours stays.
+/// Decides which nodes are disrupted voluntarily, and why each other managed node stays.
 ///
 /// The methods come in Karpenter's order, and the first that finds something to do is the only one: empty nodes, all in
 /// one command as far as the budgets allow; drifted nodes of static NodePools; the drifted nodes of the others, one by one as
 /// far as the budgets allow; then consolidation; of both as many commands as do not get in each other's way.
+///
+/// ```
+/// use jiff::Timestamp;
+/// use nodeless_disruption::{Cluster, ClusterNode, Method, Options, decide};
+/// use nodeless_model::*;
+/// use nodeless_scheduling::PoolOffer;
+///
+/// // A NodePool with one initialized and ready node, on which no pod runs.
+/// let pool = NodePool {
+///     name: "default".into(),
+///     template: NodeTemplate { node_class: "default".into(), ..NodeTemplate::default() },
+///     disruption: Disruption::default(),
+///     limits: ResourceList::new(),
+///     ready: Ok(()),
+/// #     uid: "uid".into(),
+/// #     generation: 1,
+/// #     limit_dollars_per_hour: None,
+/// #     weight: 0,
+/// #     replicas: None,
+/// #     deleting: false,
+/// #     hash: String::new(),
+/// };
+/// let claim = NodeClaim {
+///     name: "default-abcde".into(),
+///     node_pool: "default".into(),
+///     created: Timestamp::UNIX_EPOCH,
+///     phase: Phase::Initialized,
+/// #     uid: "uid".into(),
+/// #     node_class: "default".into(),
+/// #     version: 1,
+/// #     spec: Default::default(),
+/// #     status: Default::default(),
+/// };
+/// let initialized = StringMap::from([(labels::INITIALIZED.into(), "true".into())]);
+/// let ready = node::NodeCondition { kind: "Ready".into(), status: Some(true), since: None };
+/// let node =
+///     Node { name: "ip-10-0-0-1".into(), labels: initialized, conditions: vec![ready], ..Node::default() };
+/// let cluster = Cluster {
+///     nodes: vec![ClusterNode { node: Some(&node), claim: Some(&claim), ..ClusterNode::default() }],
+///     node_pools: vec![PoolOffer { pool: &pool, instance_types: Vec::new().into(), usage: Default::default() }],
+///     ..Cluster::default()
+/// };
+///
+/// let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+/// let decision = decide(&cluster, now, &Options::default());
+/// assert_eq!(decision.commands[0].method, Method::Emptiness);
+/// assert_eq!(decision.commands[0].candidates[0].node, "ip-10-0-0-1");
+///
+/// // The annotation karpenter.sh/do-not-disrupt keeps the node.
+/// let mut protected = node.clone();
+/// protected.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+/// let mut cluster = cluster;
+/// cluster.nodes[0].node = Some(&protected);
+/// let decision = decide(&cluster, now, &Options::default());
+/// assert!(decision.commands.is_empty());
+/// assert_eq!(decision.kept[0].reasons[0].to_string(), "it is annotated karpenter.sh/do-not-disrupt");
+/// ```
 #[must_use]
 pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decision {
     let held = buffers::hold(input, options, now);
@@ -38,7 +95,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let expected = Expected::of(input, options, now);
     let mut movable = Vec::new();
     for one in &eligible {
-        let reasons = unsettled(one, &expected, &guards, options.explain, now);
+        let reasons = reasons_to_stay(one, &expected, &guards, options.explain, now);
         if reasons.is_empty() {
             movable.push(*one);
         } else {
@@ -58,23 +115,23 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     }
 
     if options.explain {
-        tell_drift(&drifted, &mut kept);
+        add_drift_reasons(&drifted, &mut kept);
     }
 
     let unseen = drifted.iter().map(|(one, _)| &one.node.name);
     let unseen =
-        unseen.filter(|name| kept.get(*name).is_some_and(|reasons| reasons.contains(&KeptReason::NotLookedAt)));
-    let mut not_looked_at: BTreeSet<String> = unseen.cloned().collect();
+        unseen.filter(|name| kept.get(*name).is_some_and(|reasons| reasons.contains(&KeptReason::NotEvaluated)));
+    let mut not_evaluated: BTreeSet<String> = unseen.cloned().collect();
     if commands.is_empty() {
         let found = consolidate(input, &full, &expected, &mut budgets, options, now);
         for (node, reasons) in found.kept {
             kept.entry(node).or_default().extend(reasons);
         }
         commands = found.commands;
-        not_looked_at.extend(found.not_looked_at);
+        not_evaluated.extend(found.not_evaluated);
     } else {
-        // Whatever waited for consolidation before still does.
-        not_looked_at.extend(input.not_looked_at.iter().cloned());
+        // Nodes that waited for consolidation before still wait.
+        not_evaluated.extend(input.not_evaluated.iter().cloned());
         for one in full {
             let reasons = kept.entry(one.node.name.clone()).or_default();
             if reasons.is_empty() {
@@ -89,7 +146,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     Decision {
         commands,
         kept: kept.into_iter().map(|(node, reasons)| Kept { node, reasons }).collect(),
-        not_looked_at,
+        not_evaluated,
         events: misconfiguration::events(input, &budgets, now),
     }
 }
@@ -110,7 +167,7 @@ fn consolidate<'a>(
     let nodes = keeping.nodes.iter().filter(|node| wanted.contains(node.name()));
     let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();
     let mut found = consolidation::find(&keeping, &full, &lookup, expected, budgets, options, now);
-    preferences::tell(&mut found.kept, &held);
+    preferences::add_reasons(&mut found.kept, &held);
     found
 }
 
@@ -135,14 +192,14 @@ fn replace_drifted<'a>(
     if others.is_empty() {
         return Vec::new();
     }
-    let mut departures = DriftSimulation::new(input, expected, guards, options, now);
-    let (commands, reasons) = drift_replacement::find(&others, &mut departures, guards, budgets, now);
+    let mut simulation = DriftSimulation::new(input, expected, guards, options, now);
+    let (commands, reasons) = drift_replacement::find(&others, &mut simulation, guards, budgets, now);
     add(kept, reasons);
     commands
 }
 
-/// Says of drifted nodes that a budget keeps how they drifted.
-fn tell_drift(drifted: &[(&Eligible<'_, '_>, Drift)], kept: &mut BTreeMap<String, Vec<KeptReason>>) {
+/// Adds how a node drifted to the reasons of drifted nodes that a budget keeps.
+fn add_drift_reasons(drifted: &[(&Eligible<'_, '_>, Drift)], kept: &mut BTreeMap<String, Vec<KeptReason>>) {
     let of_drift = |why: &KeptReason| matches!(why, KeptReason::Budget { reason: DisruptionReason::Drifted, .. });
     for (one, drift) in drifted {
         if let Some(reasons) = kept.get_mut(&one.node.name)
@@ -157,15 +214,16 @@ fn waiting(drifted: &[(&Eligible<'_, '_>, Drift)]) -> Vec<(String, KeptReason)> 
     drifted.iter().map(|(one, drift)| (one.node.name.clone(), KeptReason::DriftWaits(drift.clone()))).collect()
 }
 
-/// What is left of a command on a fresh view of the cluster, at least [`crate::VALIDATION_DELAY`] after it was decided;
-/// `None` when nothing is left, and it has to be dropped.
+/// What is left of a command on a new snapshot of the cluster, at least [`crate::VALIDATION_DELAY`] after it was
+/// decided. `None` when nothing is left and the command has to be dropped.
 ///
-/// The nodes of the command are looked at by themselves, whatever else could be done now. Of an emptiness command those nodes
-/// stay in it that are still empty, as far as the budgets allow. A drift command is replaced by what would be decided now for
-/// the same nodes. A consolidation command stands if all its nodes may still go, within the budgets, and
-/// their pods still need just the new nodes that it launches, for less; where its pods go is said afresh.
+/// Only the nodes of the command are evaluated, whatever else could be disrupted now. An emptiness command keeps the
+/// nodes that are still empty, as far as the budgets allow. A drift command is replaced by what would be decided now
+/// for the same nodes. A consolidation command stands if all its nodes may still be disrupted within the budgets, and
+/// their pods still need exactly the new nodes that it launches, for a lower price; the placements of the pods are
+/// computed again.
 ///
-/// The view must not list the command itself as the one that disrupts its nodes.
+/// The snapshot must not list the command itself as the one that disrupts its nodes.
 #[must_use]
 pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
     let held = buffers::hold(input, options, now);
@@ -182,7 +240,7 @@ pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, option
     Some(Command { id: command.id.clone(), decided: command.decided, ..fresh? })
 }
 
-/// The nodes of a command that may be disrupted by choice now.
+/// The nodes of a command that may be disrupted voluntarily now.
 fn still_eligible<'c, 'a>(
     command: &Command,
     input: &'c Cluster<'a>,
@@ -199,7 +257,7 @@ fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     let lookup = Lookup::of(input);
     let expected = Expected::of(input, options, now);
     let mut left = still_eligible(command, input, &lookup, now);
-    left.retain(|one| pods::is_empty(&one.of.pods) && unsettled(one, &expected, &guards, false, now).is_empty());
+    left.retain(|one| pods::is_empty(&one.of.pods) && reasons_to_stay(one, &expected, &guards, false, now).is_empty());
     emptiness::find(left, &mut Budgets::of(input, now), now).0
 }
 

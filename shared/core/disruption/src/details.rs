@@ -1,7 +1,7 @@
 //! All that is known about one node: for people who ask why it goes or stays.
 
 use crate::budgets::Budgets;
-use crate::candidates::{Lookup, initialized_since, quiet_until};
+use crate::candidates::{Lookup, consolidatable_from, initialized_since};
 use crate::cluster::{Cluster, Options};
 use crate::consolidation::UnplacedPod;
 use crate::pods::Guards;
@@ -37,7 +37,7 @@ pub struct NodeDetails {
     pub last_pod_event: Option<Timestamp>,
     /// When its pods will not have changed for `consolidateAfter`, which may be over; absent where that never is.
     pub consolidatable: Option<Timestamp>,
-    /// How it drifted, if it did and may be disrupted by choice.
+    /// How it drifted, if it did and may be disrupted voluntarily.
     pub drift: Option<String>,
     /// Its pods, in the order of their names.
     pub pods: Vec<PodDetails>,
@@ -109,7 +109,7 @@ pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: 
     told.last_pod_event = claim.status.last_pod_event;
     let pool = cluster.node_pools.iter().map(|offer| offer.pool).find(|pool| pool.name == claim.node_pool);
     told.consolidatable =
-        pool.and_then(|pool| quiet_until(claim, pool.disruption.consolidate_after)).map(|(_, until)| until);
+        pool.and_then(|pool| consolidatable_from(claim, pool.disruption.consolidate_after)).map(|(_, until)| until);
     if let Ok(one) = lookup.eligible(of, now) {
         told.drift = drift_replacement::drift_of(cluster, &one, options, now).map(|drift| drift.to_string());
         told.elsewhere = elsewhere(cluster, name, now, options);

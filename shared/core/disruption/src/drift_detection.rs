@@ -8,13 +8,13 @@ use nodeless_model::{CapacityType, NodeClaim, Requirement, Requirements, StringM
 use nodeless_scheduling::PoolOffer;
 use std::collections::BTreeSet;
 
-/// Claims younger than this are not measured against the instance types: the catalog may be behind.
+/// Younger claims are not compared with the instance types: the catalog may be older.
 const INSTANCE_TYPE_GRACE: SignedDuration = SignedDuration::from_hours(1);
 
-/// How a launched claim drifted, if it did. The causes are looked at in Karpenter's order and the first counts.
+/// How a launched claim drifted, if it did. The checks run in Karpenter's order, and the first that finds drift counts.
 ///
-/// `hash_version` is the way of hashing by which the hashes of NodePool and EC2NodeClass were made: hashes that were made
-/// in different ways are not compared, so that a cluster adopted from Karpenter does not drift at once.
+/// `hash_version` is the version of the hash function for the hashes of NodePool and EC2NodeClass: hashes of different
+/// versions are not compared, so that a cluster adopted from Karpenter does not drift at once.
 #[must_use]
 pub fn drift(
     claim: &NodeClaim,
@@ -107,16 +107,19 @@ fn named(claim: &NodeClaim) -> String {
     format!("EC2NodeClass {}", claim.node_class)
 }
 
-/// What the condition `Drifted` of a claim says, if it is true.
+/// The drift that the condition `Drifted` of a claim reports, if it is true.
 pub(crate) fn drifted_condition(claim: &NodeClaim) -> Option<Drift> {
     let condition = claim.condition(condition::DRIFTED).filter(|_| claim.has_condition(condition::DRIFTED))?;
     let said = [&condition.reason, &condition.message].map(String::as_str);
     let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
     let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(": ")) };
-    Some(Drift { reason: DriftReason::Told, message: format!("the condition Drifted of its NodeClaim is true{said}") })
+    Some(Drift {
+        reason: DriftReason::ConditionTrue,
+        message: format!("the condition Drifted of its NodeClaim is true{said}"),
+    })
 }
 
-/// Whether the hash that a claim was made with, in the same way as the present one, differs from it.
+/// Whether the hash of a claim differs from the present one of the same version.
 fn hash_differs(annotations: &StringMap, (hash, version): (&str, &str), present: &str, hash_version: &str) -> bool {
     annotations.get(version).is_some_and(|made| made == hash_version)
         && annotations.get(hash).is_some_and(|made| made != present)

@@ -12,14 +12,14 @@ pub struct Drift {
     pub message: String,
 }
 
-/// How a node drifted, in Karpenter's words.
+/// How a node drifted, by Karpenter's reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum DriftReason {
     /// The NodePool's template changed.
     NodePoolDrifted,
     /// The node's labels do not meet the NodePool's requirements any more.
     RequirementsDrifted,
-    /// The instance type, or its offering, is no longer to be had.
+    /// The instance type or its offering is no longer available.
     InstanceTypeNotFound,
     /// The EC2NodeClass's static fields changed.
     NodeClassDrift,
@@ -33,12 +33,12 @@ pub enum DriftReason {
     CapacityReservationDrift,
     /// The EC2NodeClass's placement group is another one now.
     PlacementGroupDrift,
-    /// Its condition `Drifted` says so, and nothing that is known here: see [`crate::Options::trust_conditions`].
-    Told,
-    /// It is about to expire, and its NodePool wants it replaced gently before ([`crate::expiration::GENTLE_BEFORE`]).
-    /// Not a drift, but handled as one.
+    /// Its condition `Drifted` is true, and the comparison finds no drift: see [`crate::Options::trust_conditions`].
+    ConditionTrue,
+    /// It expires soon, and its NodePool asks for graceful replacement before that
+    /// ([`crate::expiration::GRACEFUL_BEFORE`]). Not a drift, but handled as one.
     ExpiresSoon,
-    /// EC2 recommends to move its pods away, and its NodePool wants that done ([`crate::rebalance::RECOMMENDATIONS`]). Not a
+    /// EC2 recommends a rebalance, and its NodePool asks for replacement ([`crate::rebalance::RECOMMENDATIONS`]). Not a
     /// drift, but handled as one.
     RebalanceRecommended,
 }
@@ -57,7 +57,7 @@ impl DriftReason {
             Self::SubnetDrift => "SubnetDrift",
             Self::CapacityReservationDrift => "CapacityReservationDrift",
             Self::PlacementGroupDrift => "PlacementGroupDrift",
-            Self::Told => "Drifted",
+            Self::ConditionTrue => "Drifted",
             Self::ExpiresSoon => "ExpiresSoon",
             Self::RebalanceRecommended => "RebalanceRecommended",
         }
@@ -67,7 +67,7 @@ impl DriftReason {
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason {
-            DriftReason::ExpiresSoon | DriftReason::RebalanceRecommended | DriftReason::Told => {
+            DriftReason::ExpiresSoon | DriftReason::RebalanceRecommended | DriftReason::ConditionTrue => {
                 f.write_str(&self.message)
             }
             reason => write!(f, "it drifted ({}): {}", reason.as_str(), self.message),

@@ -15,12 +15,12 @@ use nodeless_model::claim::condition;
 use nodeless_model::{DisruptionReason, NodeClaim};
 use std::collections::BTreeMap;
 
-/// How long a claim has to say that its capacity reservation is not selected any more. An instance whose reservation ended runs
-/// on outside it and has not drifted; that is found out once a minute.
+/// How long the condition of a claim has to report that its capacity reservation is no longer selected. An instance
+/// whose reservation ended keeps running outside it and has not drifted; that is detected once a minute.
 const CONFIRMATION: SignedDuration = SignedDuration::from_mins(3);
 
-/// The eligible nodes that drifted: those first that the last decision did not look at, then those without pods, and those
-/// that drifted first.
+/// The eligible nodes that drifted: first those that the last decision did not evaluate, then those without pods, then
+/// those that drifted first.
 pub(crate) fn drifted<'e, 'c, 'a>(
     cluster: &Cluster<'_>,
     eligible: &'e [Eligible<'c, 'a>],
@@ -32,8 +32,8 @@ pub(crate) fn drifted<'e, 'c, 'a>(
     drifted.sort_by_cached_key(|(one, _)| {
         let since = one.claim.condition(condition::DRIFTED).map_or(now, |condition| condition.last_transition_time);
         let has_pods = pods::reschedulable(&one.of.pods).next().is_some();
-        let looked_at = !cluster.not_looked_at.contains(&one.node.name);
-        (looked_at, has_pods, since, one.node.name.clone())
+        let evaluated = !cluster.not_evaluated.contains(&one.node.name);
+        (evaluated, has_pods, since, one.node.name.clone())
     });
     drifted
 }
@@ -54,7 +54,7 @@ pub(crate) fn drift_of(
         .or_else(|| expiration::expires_soon(one.claim, one.offer.pool, now))
 }
 
-/// Whether the claim has said for long enough that it drifted so.
+/// Whether the condition of the claim has reported this drift for long enough.
 fn is_confirmed(claim: &NodeClaim, drift: &Drift, now: Timestamp) -> bool {
     let noted = claim.condition(condition::DRIFTED).filter(|_| claim.has_condition(condition::DRIFTED));
     noted.is_some_and(|noted| {
@@ -65,18 +65,18 @@ fn is_confirmed(claim: &NodeClaim, drift: &Drift, now: Timestamp) -> bool {
 /// The commands that replace drifted nodes one by one, as far as the budgets allow, those without pods and those that drifted
 /// first before the others; and why each other drifted node stays.
 ///
-/// The commands do not get in each other's way: no node that one of them removes takes pods of another, and room, limits and
-/// capacity reservations are used once.
+/// The commands do not depend on each other: no node that one of them removes takes pods of another, and capacity,
+/// limits and capacity reservations are used once.
 pub(crate) fn find<'a>(
     drifted: &[(&Eligible<'_, 'a>, Drift)],
-    departures: &mut DriftSimulation<'_, 'a>,
+    simulation: &mut DriftSimulation<'_, 'a>,
     guards: &Guards<'_>,
     budgets: &mut Budgets,
     now: Timestamp,
 ) -> (Vec<Command>, BTreeMap<String, KeptReason>) {
     let (mut commands, mut kept) = (Vec::new(), BTreeMap::new());
     for (one, drift) in drifted {
-        match replace(one, drift, departures, guards, budgets, now) {
+        match replace(one, drift, simulation, guards, budgets, now) {
             Ok(command) => commands.push(command),
             Err(why) => {
                 kept.insert(one.node.name.clone(), why);
@@ -90,22 +90,22 @@ pub(crate) fn find<'a>(
 fn replace<'a>(
     one: &Eligible<'_, 'a>,
     drift: &Drift,
-    departures: &mut DriftSimulation<'_, 'a>,
+    simulation: &mut DriftSimulation<'_, 'a>,
     guards: &Guards<'_>,
     budgets: &mut Budgets,
     now: Timestamp,
 ) -> Result<Command, KeptReason> {
     budgets.check(&one.claim.node_pool, DisruptionReason::Drifted)?;
     unless_blocked(one, guards, now)?;
-    if departures.receives(&one.node.name) {
+    if simulation.receives(&one.node.name) {
         return Err(KeptReason::DriftWaits(drift.clone()));
     }
-    let command = departures.leave(one, drift)?;
+    let command = simulation.leave(one, drift)?;
     budgets.take(&one.claim.node_pool, DisruptionReason::Drifted)?;
     Ok(command)
 }
 
-/// Where the drain ends by force, pods that do not want to go do not hold the replacement back either.
+/// Where the drain ends by force, protected pods do not prevent the replacement either.
 pub(crate) fn unless_blocked(one: &Eligible<'_, '_>, guards: &Guards<'_>, now: Timestamp) -> Result<(), KeptReason> {
     if one.claim.spec.termination_grace_period.is_some() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! What it takes to let nodes go whatever that costs, one after another: where their pods fit, and what has to be launched for
-//! the others.
+//! Where the pods of drifted nodes fit as these nodes are removed one after another, and what has to be launched for
+//! the other pods.
 
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
@@ -16,35 +16,36 @@ use nodeless_model::{DisruptionReason, Pod};
 use nodeless_scheduling::{Cause, ExistingNode, Launch, Prepared, Problem, Reason};
 use std::collections::{BTreeSet, HashSet};
 
-/// The cluster without the nodes that have gone so far, and with their pods where those go.
+/// The cluster without the nodes that were removed so far, with their pods on the nodes that they move to.
 ///
-/// Pods that leave other nodes already, or wait, have the room where they are expected: a new node is empty until the pods
-/// come that it was launched for.
+/// Pods that are terminating on other nodes, and pending pods, use capacity where they are expected: a new node is
+/// empty until the pods arrive that it was launched for.
 pub(crate) struct DriftSimulation<'c, 'a> {
     expected: &'c Expected<'a>,
     guards: &'c Guards<'a>,
     now: Timestamp,
     problem: Problem<'a>,
     reserved: Reserved,
-    /// Nodes to which pods of those that have gone were sent.
+    /// Nodes that pods of removed nodes move to.
     receiving: BTreeSet<String>,
-    /// The pods that wait and fit on no node: they would take the room in limits that a node leaves.
+    /// The pending pods that fit on no node: they would use what a removed node frees of the limits.
     unplaced: Vec<&'a Pod>,
-    /// The NodePools of which nodes leave already or are on their way, so that none goes before its pods have another.
-    restless: BTreeSet<String>,
-    /// Whether the last pod that fitted nowhere was kept out of some NodePool by its limits.
+    /// The NodePools with nodes that are terminating or joining; none of their nodes is drained first, so that pods get
+    /// a new node before the next ones lose theirs.
+    pools_in_transition: BTreeSet<String>,
+    /// Whether limits kept the last unschedulable pod out of a NodePool.
     limited: bool,
-    /// The NodePools of which nodes were let go.
+    /// The NodePools of the removed nodes.
     left: BTreeSet<String>,
     prepared: Prepared<'c>,
-    /// How much may still be looked at, in the units of [`nodeless_scheduling::Solution::work`].
+    /// The work that is left, in the units of [`nodeless_scheduling::Solution::work`].
     work_left: u64,
 }
 
-/// What it takes to show the scheduler a node or a pod, in the same units.
+/// The work for a node or a pod in a problem, in the same units.
 const WORK_PER_ITEM: u64 = 4;
 
-/// What becomes of the pods of a node.
+/// Where the pods of a node move.
 struct Moves {
     /// Pods by their place in the problem, and nodes by name.
     placed: Vec<(usize, String)>,
@@ -72,19 +73,19 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             reserved: Reserved::default(),
             receiving: BTreeSet::new(),
             unplaced: expected.unplaced(cluster),
-            restless: restless(cluster),
+            pools_in_transition: pools_in_transition(cluster),
             limited: false,
             left: BTreeSet::new(),
             work_left: options.most_work,
         }
     }
 
-    /// Whether pods of a node that has gone were sent to this one.
+    /// Whether pods of a removed node move to this one.
     pub(crate) fn receives(&self, node: &str) -> bool {
         self.receiving.contains(node)
     }
 
-    /// Lets a node go, or says why it has to stay.
+    /// Removes a node, or returns why it has to stay.
     pub(crate) fn leave(&mut self, one: &Eligible<'_, 'a>, drift: &Drift) -> Result<Command, KeptReason> {
         let (own, real, of_node) = self.moving(one);
         self.limited = false;
@@ -92,7 +93,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         let gone = place.map(|place| (place, self.problem.nodes.remove(place)));
         self.problem.pods = own;
         let moves = match self.moves(of_node, drift) {
-            // As in Karpenter the room of a buffer holds no drifted node back; the next plan makes up for it.
+            // As in Karpenter, buffers do not keep a drifted node; the next plan launches their capacity again.
             Err(KeptReason::DriftBlocked { .. }) if real < of_node => self.moves(real, drift),
             other => other,
         };
@@ -102,7 +103,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             }
             other => other,
         };
-        // What is launched only once the node has gone, if that is so, and what that costs.
+        // Replacements that can be launched only once the node is gone, and their price.
         let (moves, later) = match moves {
             Err(why @ KeptReason::DriftBlocked { .. }) if self.limited => match self.once_it_has_gone(one, real, drift)
             {
@@ -127,9 +128,9 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         }
     }
 
-    /// What becomes of the pods of a node once its instance is gone, where only what that takes of its NodePool's limits keeps
-    /// them from having a place before: then the node may go first, and its pods wait for their next node. Nothing where
-    /// limits are not all that is in the way; why not yet, where one node at a time has to do.
+    /// Where the pods of a node move once its instance is gone, if only its share of the NodePool's limits prevents
+    /// that before. The node may then be drained first, and its pods are pending until their next node is ready. `None`
+    /// where other reasons prevent it too; an error while another node of the NodePool is replaced like that.
     fn once_it_has_gone(
         &mut self,
         one: &Eligible<'_, 'a>,
@@ -137,7 +138,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         drift: &Drift,
     ) -> Option<Result<(Moves, f64), KeptReason>> {
         let name = &one.claim.node_pool;
-        if self.restless.contains(name) {
+        if self.pools_in_transition.contains(name) {
             return None;
         }
         let place = self.problem.node_pools.iter().position(|offer| offer.pool.name == *name)?;
@@ -147,7 +148,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         offer.usage.resources.subtract(&charge.resources);
         offer.usage.dollars_per_hour -= charge.dollars_per_hour;
         let waiting = self.problem.pods.len();
-        // Whoever waits already may take that room first; then nothing would be gained.
+        // Pending pods may use the freed limits first; then nothing is gained.
         let unplaced =
             self.unplaced.iter().filter(|pod| !self.problem.pods.iter().any(|own| std::ptr::eq(*own, **pod)));
         let unplaced: Vec<&Pod> = unplaced.copied().collect();
@@ -159,14 +160,14 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         if self.left.contains(name) || self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) {
             return Some(Err(KeptReason::DriftWaits(drift.clone())));
         }
-        // Its next node is launched once there is room for it, by whoever sees the pods wait.
+        // Its next node is launched by the plan that finds its pods pending.
         let price = moves.launches.iter().map(|launch| launch.offering.price).sum();
         Some(Ok((Moves { launches: Vec::new(), ..moves }, price)))
     }
 
-    /// The pods that need another place when a node goes, after them those that stand for the room of buffers, and then those
-    /// that may stay pending; and how many the first are, and the first two together. A pod that stays until it is taken away
-    /// by force is none: nobody knows when that will be.
+    /// The pods that need another node when a node is removed, then the virtual pods of buffers, and then pending pods
+    /// that may stay pending; with the number of the first, and of the first two together. A pod that stays until it is
+    /// deleted by force is left out: it is unknown when that will be.
     fn moving(&self, one: &Eligible<'_, 'a>) -> (Vec<&'a Pod>, usize, usize) {
         let by_name = |a: &&Pod, b: &&Pod| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         let (coming, mut waiting) = self.expected.coming_to(one.of.name());
@@ -182,7 +183,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         (moving, real, count)
     }
 
-    /// What becomes of the first `of_node` pods of the problem.
+    /// Where the first `of_node` pods of the problem move.
     fn moves(&mut self, of_node: usize, drift: &Drift) -> Result<Moves, KeptReason> {
         if of_node == 0 {
             return Ok(Moves::none());
@@ -196,7 +197,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         };
         let why =
             blocked(drift, self.problem.pods[*pod], format!("it would go to {node}, which is not initialized yet"));
-        // Nobody knows whether that node ever joins; what is ready now and new nodes of its own are as good.
+        // That node may never join. Nodes that are ready, and new nodes, serve as well.
         let all = std::mem::take(&mut self.problem.nodes);
         self.problem.nodes = all.iter().filter(|node| !unready(node)).cloned().collect();
         let without = self.ask(of_node, drift);
@@ -209,7 +210,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             self.problem.nodes.len() + self.problem.bound_pods.iter().map(|on| on.pods.len()).sum::<usize>();
         let work = u64::try_from(work + self.problem.pods.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_ITEM);
         if self.work_left == 0 {
-            return Err(KeptReason::NotLookedAt);
+            return Err(KeptReason::NotEvaluated);
         }
         let solution = self.prepared.solve(&self.problem);
         self.work_left = self.work_left.saturating_sub(work.saturating_add(solution.work));
@@ -224,7 +225,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         Ok(Moves { placed, launches: launches.collect() })
     }
 
-    /// The command; from here on its node is gone, and its pods are where they go.
+    /// Makes the command. From here on its node is removed, and its pods are on their new nodes.
     fn done(&mut self, one: &Eligible<'_, 'a>, moves: Moves) -> Command {
         let own = std::mem::take(&mut self.problem.pods);
         self.left.insert(one.claim.node_pool.clone());
@@ -266,8 +267,8 @@ fn is_limit(reason: &Reason) -> bool {
     matches!(reason, Reason::NodePool { cause: Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits, .. })
 }
 
-/// The NodePools of which a node leaves, or is on its way.
-pub(crate) fn restless(cluster: &Cluster<'_>) -> BTreeSet<String> {
+/// The NodePools with a node that is terminating or joining.
+pub(crate) fn pools_in_transition(cluster: &Cluster<'_>) -> BTreeSet<String> {
     let moving = cluster.nodes.iter().filter(|node| node.is_leaving() || !node.is_initialized());
     moving.filter_map(|node| node.node_pool()).map(str::to_owned).collect()
 }

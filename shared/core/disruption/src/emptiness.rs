@@ -7,7 +7,8 @@ use crate::reasons::KeptReason;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 
-/// The command that removes all of these empty nodes that the budgets allow, the dearest first; and why the others stay.
+/// The command that removes as many of these empty nodes as the budgets allow, the most expensive first; and why the
+/// others stay.
 pub(crate) fn find(
     mut empty: Vec<Eligible<'_, '_>>,
     budgets: &mut Budgets,

@@ -6,8 +6,11 @@ use nodeless_model::duration::{format_go_duration, parse_go_duration};
 use nodeless_model::{NodeClaim, NodePool, StringMap};
 use std::time::Duration;
 
-/// The annotation of a NodePool: how long before `expireAfter` its nodes are replaced gently, one after another, within
-/// the budgets for `Drifted` and with a replacement first.
+/// The annotation of a NodePool: how long before `expireAfter` its nodes are replaced gracefully, one after another,
+/// within the budgets for `Drifted` and with a replacement first.
+pub const GRACEFUL_BEFORE: &str = "nodeless.sh/graceful-expiration-before";
+
+/// The deprecated name of [`GRACEFUL_BEFORE`], which is read where that one is not set.
 pub const GENTLE_BEFORE: &str = "nodeless.sh/gentle-expiry-before";
 
 /// A claim that has reached its age.
@@ -21,7 +24,7 @@ pub struct Expired {
     pub message: String,
 }
 
-/// The claims that have reached their `expireAfter` and are not going away yet, the oldest first.
+/// The claims that have reached their `expireAfter` and are not terminating yet, the oldest first.
 ///
 /// As in Karpenter this is forceful: no budget holds it back, no replacement comes first, and do-not-disrupt and
 /// PodDisruptionBudgets only slow the drain.
@@ -42,20 +45,19 @@ pub fn expired<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>, now: Timesta
     expired
 }
 
-/// How long before the forceful time a NodePool's nodes are replaced gently, if its annotation says so.
+/// How long before `expireAfter` a NodePool's nodes are replaced gracefully, if its annotation asks for that.
 ///
 /// # Errors
 /// When the annotation is no duration; nodes expire by force only then.
-pub fn gentle_before(annotations: &StringMap) -> Result<Option<Duration>, String> {
-    let Some(text) = annotations.get(GENTLE_BEFORE) else { return Ok(None) };
-    parse_go_duration(text)
-        .map(Some)
-        .map_err(|why| format!("annotation {GENTLE_BEFORE}: {why}; nodes expire by force only"))
+pub fn graceful_before(annotations: &StringMap) -> Result<Option<Duration>, String> {
+    let present = [GRACEFUL_BEFORE, GENTLE_BEFORE].into_iter().find_map(|key| Some((key, annotations.get(key)?)));
+    let Some((key, text)) = present else { return Ok(None) };
+    parse_go_duration(text).map(Some).map_err(|why| format!("annotation {key}: {why}; nodes expire by force only"))
 }
 
-/// Whether a claim is to be replaced gently now, because its forceful time is near.
+/// Whether a claim is to be replaced gracefully now, because it expires soon.
 pub(crate) fn expires_soon(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Option<Drift> {
-    let before = gentle_before(&pool.disruption.annotations).ok().flatten()?;
+    let before = graceful_before(&pool.disruption.annotations).ok().flatten()?;
     let age = claim.spec.expire_after?;
     let end = claim.created.checked_add(SignedDuration::try_from(age).ok()?).ok()?;
     let from = end.checked_sub(SignedDuration::try_from(before).ok()?).unwrap_or(Timestamp::MIN);
@@ -66,4 +68,24 @@ pub(crate) fn expires_soon(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -
             format_go_duration(age)
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_annotation_is_read_under_its_present_and_its_deprecated_name() {
+        let set = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            graceful_before(&pairs.collect())
+        };
+        let hours = |hours| Ok(Some(Duration::from_hours(hours)));
+        assert_eq!(set(&[]), Ok(None));
+        assert_eq!(set(&[(GRACEFUL_BEFORE, "24h")]), hours(24));
+        assert_eq!(set(&[(GENTLE_BEFORE, "12h")]), hours(12));
+        assert_eq!(set(&[(GRACEFUL_BEFORE, "24h"), (GENTLE_BEFORE, "12h")]), hours(24));
+        assert!(set(&[(GENTLE_BEFORE, "soon")]).unwrap_err().contains(GENTLE_BEFORE));
+        assert!(set(&[(GRACEFUL_BEFORE, "soon")]).unwrap_err().contains(GRACEFUL_BEFORE));
+    }
 }

@@ -1,12 +1,12 @@
-//! Which nodes go, when and why, and why every other node stays.
+//! Which nodes are disrupted, when and why, and why every other node stays.
 //!
-//! [`decide`] is a pure function of the cluster and the time: it looks for empty nodes first, then for drifted ones, and
-//! returns commands within the NodePools' budgets, with a sentence for every node that stays. [`expired`] lists the claims
-//! that have reached their NodePool's `expireAfter`, which no budget holds back. [`drift`] says whether a node still is
-//! what its NodePool and EC2NodeClass describe.
+//! [`decide`] is a pure function of the cluster and the time. It tries Karpenter's methods in order (emptiness, drift,
+//! consolidation) and returns commands within the NodePools' budgets, with a reason for every node that stays.
+//! [`expired`] lists the claims that have reached their NodePool's `expireAfter`, to which budgets do not apply.
+//! [`drift`] compares a node with its NodePool and EC2NodeClass.
 //!
-//! A command is a proposal. It is carried out only if [`revalidate`] still finds it right on a fresh view at least
-//! [`VALIDATION_DELAY`] later.
+//! A command is a proposal. It is carried out only if [`revalidate`] confirms it on a new snapshot of the cluster at
+//! least [`VALIDATION_DELAY`] later.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod budgets;
@@ -58,8 +58,8 @@ pub use reasons::{KeptReason, NoRoom};
 pub use refinement::plan;
 pub use static_capacity::{StaticChange, static_changes};
 
-/// How long a command waits before it is validated again on a fresh view, as in Karpenter.
+/// How long a command waits before it is validated again on a new snapshot, as in Karpenter.
 pub const VALIDATION_DELAY: std::time::Duration = std::time::Duration::from_secs(15);
 
-/// How long a node that was made for pods stays untouched after it is ready for them, as in Karpenter.
+/// How long a node that was launched for pods is not disrupted after it is initialized, as in Karpenter.
 pub const NOMINATION_WINDOW: std::time::Duration = std::time::Duration::from_secs(20);

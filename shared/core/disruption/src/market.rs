@@ -1,4 +1,4 @@
-//! What new nodes cost, for looking at many loads quickly. [`nodeless_scheduling::solve`] has the last word.
+//! Lower bounds for the price of new nodes, to evaluate many loads quickly. [`nodeless_scheduling::solve`] decides.
 
 use crate::packed::{Classes, fits};
 use nodeless_model::{
@@ -36,7 +36,7 @@ pub(crate) struct Reserved(BTreeMap<String, u32>);
 /// What can be launched for some pods.
 #[derive(Debug, Default)]
 pub(crate) struct Assortment {
-    /// The cheapest first, and only what has more room than anything cheaper.
+    /// The cheapest first, and only items with more capacity than every cheaper one.
     items: Vec<Item>,
     /// Of how many nodes these were chosen.
     compared: usize,
@@ -121,7 +121,7 @@ impl<'a> Market<'a> {
         best.map(|(price, instance_types)| Bound { price, instance_types })
     }
 
-    /// The least that pods of an admission would cost if nodes were sold by slices: the price of what they ask for.
+    /// The least that pods of an admission would cost if parts of nodes could be bought: the price of their requests.
     pub(crate) fn worth(&mut self, asked: &[i64], admission: usize, asker: &mut Asker<'_, '_>) -> f64 {
         let assortment = self.assortment(&[admission], asker, true);
         let worth = assortment.worth.get_or_init(|| self.balanced(&assortment));
@@ -256,7 +256,7 @@ fn summary(list: &[Vec<(usize, f64)>]) -> u64 {
 /// What it takes to compare an instance type with the others, in the units of [`nodeless_scheduling::Solution::work`].
 const WORK_PER_ITEM: u64 = 10;
 
-/// Who knows what NodePools can launch, and what asking took.
+/// Access to the scheduler, and the work that it took.
 pub(crate) struct Asker<'s, 'a> {
     pub(crate) scheduler: &'s mut dyn Scheduler,
     pub(crate) classes: &'s Classes<'a>,
@@ -269,7 +269,7 @@ impl Asker<'_, '_> {
     }
 }
 
-/// Who says where pods go and what nodes cost: the scheduler, with the NodePools made ready once for all questions.
+/// The scheduler that places pods and prices nodes, with the NodePools prepared once for all questions.
 pub(crate) trait Scheduler {
     /// As [`Prepared::resources`].
     fn resources(&self) -> &ResourceIndex;

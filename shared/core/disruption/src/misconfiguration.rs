@@ -1,4 +1,4 @@
-//! What is wrong with what users wrote, said on the object concerned. It blocks only what it must.
+//! Events about invalid or contradictory configuration, on the object concerned. It blocks only what it has to.
 
 use crate::budgets::Budgets;
 use crate::cluster::{Cluster, ClusterNode};
@@ -10,7 +10,7 @@ use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{NodePool, Pod, PodDisruptionBudget};
 use std::collections::BTreeSet;
 
-/// Everything that should be said, in an order that depends on nothing but what it is.
+/// All events, in an order that depends on their content only.
 pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -> Vec<ObjectEvent> {
     let mut events = budgets.events.clone();
     let ours = || cluster.nodes.iter().filter(|node| node.node_pool().is_some());
@@ -38,42 +38,42 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
     events
 }
 
-/// What is wrong with a NodePool's annotations of ours.
+/// What is invalid in the nodeless annotations of a NodePool.
 fn annotations(pool: &NodePool, now: Timestamp) -> Vec<String> {
     let all = &pool.disruption.annotations;
     let mut wrong = Vec::new();
     if let Pause::Invalid(why) = pause::pause(all, now) {
         wrong.push(why);
     }
-    if let Some(Err(why)) = all.get(schedules::SLEEP).map(|text| schedules::asleep_by(text, now)) {
+    if let Some(Err(why)) = all.get(schedules::SLEEP).map(|text| schedules::scheduled_off_by(text, now)) {
         wrong.push(why.to_string());
     }
     wrong.extend(churn::most_evictions(all).err());
-    wrong.extend(expiration::gentle_before(all).err());
+    wrong.extend(expiration::graceful_before(all).err());
     wrong.extend(rebalance::replaces(all).err());
     wrong
 }
 
-/// A node whose NodePool does not exist stays until somebody deletes it or it expires.
+/// A node whose NodePool does not exist stays until it is deleted or expires.
 fn homeless(cluster: &Cluster<'_>, of: &ClusterNode<'_>) -> Vec<ObjectEvent> {
     let (Some(node), Some(name)) = (of.node, of.node_pool()) else { return Vec::new() };
     if of.is_leaving() || cluster.node_pools.iter().any(|offer| offer.pool.name == name) {
         return Vec::new();
     }
-    let message =
-        format!("NodePool {name} does not exist, so the node is not disrupted by choice; create it or delete the node");
+    let message = format!(
+        "NodePool {name} does not exist, so the node is not disrupted voluntarily; create it or delete the node"
+    );
     let on_claim = of.claim.map(|claim| reference("karpenter.sh/v1", "NodeClaim", "", &claim.name, ""));
     let on_node = reference("v1", "Node", "", &node.name, &node.uid);
     let objects = [on_node].into_iter().chain(on_claim);
     objects.map(|object| event(object, false, "DisruptionBlocked", message.clone())).collect()
 }
 
-/// What is said on a PodDisruptionBudget that never allows an eviction.
-const NEVER: &str =
-    "It never allows an eviction, so the nodes of its pods are not disrupted by choice; allow at least one disruption";
-/// What is said on one that does not allow any now, and will not by waiting.
+/// The event on a PodDisruptionBudget that never allows an eviction.
+const NEVER: &str = "It never allows an eviction, so the nodes of its pods are not disrupted voluntarily; allow at least one disruption";
+/// The event on a PodDisruptionBudget that requires as many pods as there are.
 const WANTS_ALL: &str = "It wants as many pods as there are, so it allows no eviction, and the nodes of its pods are not \
-                         disrupted by choice; run more replicas, or allow at least one disruption";
+                         disrupted voluntarily; run more replicas, or allow at least one disruption";
 
 /// PodDisruptionBudgets that never allow an eviction, and pods with several.
 fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n ClusterNode<'a>>) -> Vec<ObjectEvent> {

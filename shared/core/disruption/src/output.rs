@@ -1,4 +1,4 @@
-//! What a decision consists of.
+//! The output of [`crate::decide`]: commands, and the reasons for which the other nodes stay.
 
 use crate::reasons::KeptReason;
 use jiff::Timestamp;
@@ -8,18 +8,18 @@ use nodeless_scheduling::Launch;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What is to be done, and why all else stays.
+/// The commands to carry out, and why all other nodes stay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// What is to be done, if [`crate::revalidate`] agrees later.
+    /// The commands, if [`crate::revalidate`] confirms them later.
     pub commands: Vec<Command>,
-    /// Every node of ours that no command concerns, in the order of their names, and why it stays.
+    /// Every managed node that is in no command, in the order of names, and why it stays.
     pub kept: Vec<Kept>,
-    /// Nodes that drift or consolidation did not look at because the decision would have been too much work
-    /// ([`crate::Options::most_work`]); the next one should begin with them.
-    pub not_looked_at: BTreeSet<String>,
-    /// What should be said on the objects concerned. Repeats itself with every decision: whoever publishes it leaves out
-    /// what was said before.
+    /// Nodes that were not evaluated for drift or consolidation because the decision reached its work limit
+    /// ([`crate::Options::most_work`]); the next decision evaluates them first.
+    pub not_evaluated: BTreeSet<String>,
+    /// Events on the objects concerned. Every decision repeats them; the publisher leaves out those that were published
+    /// before.
     pub events: Vec<ObjectEvent>,
 }
 
@@ -47,8 +47,8 @@ pub struct Command {
     /// By the rule of the policy `Balanced`: the share of the NodePool's price that is saved over the share of its pods that
     /// is disturbed, the least over the NodePools concerned. Only consolidation has one, and not where that is unknown.
     pub score: Option<f64>,
-    /// Whether the limits of their NodePool have no room for what takes the nodes' place, so that it is launched once they are
-    /// gone, for their pods that wait then.
+    /// Whether the limits of the NodePool leave no capacity for replacements, so that these are launched once the nodes
+    /// are gone and their pods are pending.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drains_first: bool,
     /// When it was decided.

@@ -9,21 +9,21 @@ use nodeless_model::{NodePool, StringMap};
 /// removed; a time in RFC 3339 pauses until then; `false` does not.
 pub const PAUSE: &str = "nodeless.sh/pause-disruption";
 
-/// What the annotation says at a time.
+/// The state of the annotation at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// Nothing, or no longer.
     None,
-    /// Nothing is disrupted by choice.
+    /// Voluntary disruption is paused.
     Paused {
         /// Until when; `None` means until the annotation is gone.
         until: Option<Timestamp>,
     },
-    /// It cannot be read. Somebody meant to hold something back, so it pauses.
+    /// It is invalid. The user meant to prevent disruption, so it pauses.
     Invalid(String),
 }
 
-/// What the annotations of a NodePool, or of the Namespace `kube-system`, say about pausing.
+/// The state of the pause by the annotations of a NodePool or of the Namespace `kube-system`.
 #[must_use]
 pub fn pause(annotations: &StringMap, now: Timestamp) -> Pause {
     let Some(value) = annotations.get(PAUSE) else { return Pause::None };
@@ -41,7 +41,7 @@ pub fn pause(annotations: &StringMap, now: Timestamp) -> Pause {
     }
 }
 
-/// Why a node of a NodePool may not be disrupted by choice now, if that is paused.
+/// Why voluntary disruption of a NodePool's nodes is paused, if it is.
 pub(crate) fn holding(cluster: &Cluster<'_>, pool: &NodePool, now: Timestamp) -> Option<KeptReason> {
     let one = |annotations, scope: String| match pause(annotations, now) {
         Pause::None => None,

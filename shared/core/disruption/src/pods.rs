@@ -1,4 +1,4 @@
-//! What the pods of a node say about its disruption.
+//! How the pods of a node affect its disruption.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::buffer::is_virtual;
@@ -21,7 +21,7 @@ pub(crate) fn reschedulable<'p, 'a>(pods: &'p [&'a Pod]) -> impl Iterator<Item =
     pods.iter().copied().filter(|pod| pod.is_reschedulable())
 }
 
-/// Those of some pods that are evicted when they have to move, in order: nobody evicts what stands for a buffer's room.
+/// The pods that are evicted when their node is disrupted, in order. Virtual pods of CapacityBuffers are not evicted.
 pub(crate) fn evicted<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<PodRef> {
     let mut evicted: Vec<PodRef> = pods.filter(|pod| !is_virtual(pod)).map(PodRef::from).collect();
     evicted.sort();
@@ -36,17 +36,18 @@ pub(crate) fn reschedule_cost(pods: &[&Pod]) -> f64 {
     1.0 + costs.into_iter().sum::<f64>()
 }
 
-/// Whether no pod would miss the node: none has to move, or only such as cost nothing to evict. The room of a buffer would be
-/// missed, although it costs nothing to move it.
+/// Whether a node is empty: it has no pods to reschedule, or only pods without an eviction cost. A node that holds the
+/// virtual pods of a CapacityBuffer is not empty, although moving them costs nothing.
 pub(crate) fn is_empty(pods: &[&Pod]) -> bool {
     reschedulable(pods).all(|pod| eviction_cost(pod) <= 0.0 && !is_virtual(pod))
 }
 
-/// For how long a drain may be held up by a PodDisruptionBudget before its pods have no room kept for them elsewhere. A budget
-/// that lets one pod go after another does so within that time; one that waits for something else may wait for days.
+/// How long a PodDisruptionBudget may block a drain before no capacity is reserved elsewhere for the pods. A budget
+/// that allows one eviction after another completes within that time; a budget that waits for something else may take
+/// days.
 const BLOCKED_DRAIN: SignedDuration = SignedDuration::from_mins(10);
 
-/// All PodDisruptionBudgets, by namespace: which pods they keep where they are.
+/// All PodDisruptionBudgets, by namespace.
 #[derive(Debug, Default)]
 pub struct Guards<'a>(HashMap<&'a str, Vec<&'a PodDisruptionBudget>>);
 
@@ -87,9 +88,9 @@ impl<'a> Guards<'a> {
         annotation.into_iter().chain(budget).collect()
     }
 
-    /// Whether nobody knows when a pod will need another node, so that no room is launched or kept for it: it stays until it is
-    /// taken away by force, or the drain of its node began so long ago and a budget still allows no eviction. Once it is
-    /// evicted it is a pod that waits.
+    /// Whether it is unknown when a pod will need another node, so that no capacity is launched or reserved for it: it
+    /// stays until it is deleted by force, or a PodDisruptionBudget still allows no eviction long after the drain of
+    /// its node started. Once it is evicted, it is a pending pod.
     #[must_use]
     pub fn holds(&self, pod: &Pod, drain_started: Option<Timestamp>, now: Timestamp) -> bool {
         if is_virtual(pod) {
@@ -131,7 +132,7 @@ impl<'a> Guards<'a> {
     }
 }
 
-/// Pods that stay until the end are not evicted, so no PodDisruptionBudget matters to them.
+/// Pods that tolerate the disruption taint or belong to the node are not evicted, so PodDisruptionBudgets do not apply.
 fn is_evicted_by_us(pod: &Pod) -> bool {
     !pod.tolerates_disruption() && !pod.is_owned_by_node()
 }
@@ -140,10 +141,11 @@ fn protected(pod: &Pod) -> KeptReason {
     KeptReason::DoNotDisruptPod { pod: pod.key(), until: pod.protected_until() }
 }
 
-/// For how long it is said that a pod is not protected any more.
+/// How long an event reports that a pod is no longer protected.
 const ELAPSED_IS_NEWS: SignedDuration = SignedDuration::from_mins(5);
 
-/// What is said on pods about their annotation: until when it protects them, that this is over, or that it cannot be read.
+/// Events on pods about the annotation `karpenter.sh/do-not-disrupt`: until when it protects them, that it has expired,
+/// or that it is invalid.
 pub(crate) fn annotation_events(pods: &[&Pod], now: Timestamp) -> Vec<ObjectEvent> {
     let real = pods.iter().filter(|pod| pod.is_active() && !is_virtual(pod));
     real.filter_map(|pod| annotation_event(pod, now)).collect()

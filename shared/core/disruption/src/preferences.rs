@@ -1,8 +1,8 @@
-//! Preferences are kept by whoever moves pods by choice.
+//! Voluntary moves keep the preferences of pods.
 //!
-//! Consolidation sees pods whose preferences are met where they run as if these were required, so it moves none to a place
-//! where less of what it prefers holds. Karpenter keeps them too: its simulation launches a node for a preference before it
-//! gives the preference up, and that node saves nothing. Drift, expiry and interruption do not wait for preferences.
+//! Consolidation treats the preferences of a pod that its node meets as required, so it moves no pod to a node that
+//! meets fewer of them. Karpenter keeps them too: its simulation launches a node for a preference before it drops the
+//! preference, and that node saves nothing. Drift, expiration and interruption do not wait for preferences.
 
 use crate::cluster::{Cluster, Options};
 use crate::reasons::KeptReason;
@@ -31,12 +31,13 @@ pub(crate) fn with_held<'h, 'a: 'h>(cluster: &Cluster<'a>, held: &'h [HeldPod]) 
     with
 }
 
-/// Tells with the pods that find no other place that their preferences count as required, where they do.
-pub(crate) fn tell(kept: &mut BTreeMap<String, Vec<KeptReason>>, held: &[HeldPod]) {
+/// Adds, to the reasons about a pod that cannot be scheduled elsewhere, that its preferences count as required, where
+/// they do.
+pub(crate) fn add_reasons(kept: &mut BTreeMap<String, Vec<KeptReason>>, held: &[HeldPod]) {
     let held: BTreeSet<String> = held.iter().map(|held| held.pod.key()).collect();
     for reasons in kept.values_mut() {
         let stuck = reasons.iter().find_map(|reason| match reason {
-            KeptReason::NoPlace { pod, .. } => Some(pod),
+            KeptReason::Unschedulable { pod, .. } => Some(pod),
             KeptReason::NoRoom(why) => Some(&why.pod),
             _ => None,
         });

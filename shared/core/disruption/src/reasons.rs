@@ -1,4 +1,4 @@
-//! Why nodes stay, in words.
+//! The reasons for which nodes stay, and their messages.
 
 use crate::drift_reason::Drift;
 use jiff::Timestamp;
@@ -17,18 +17,18 @@ pub enum KeptReason {
     /// It is going away already.
     Leaving,
     /// No NodePool made it.
-    Foreign,
-    /// It goes whatever else is decided: it has reached its `expireAfter`, its NodePool sleeps, or it is one too many of a
-    /// NodePool with a fixed number.
-    Goes(String),
+    Unmanaged,
+    /// It is removed whatever is decided: it reached its `expireAfter`, its NodePool is scheduled off, or it is a
+    /// surplus node of a static NodePool.
+    RemovedAnyway(String),
     /// It has not joined or is not ready for pods yet.
     NotInitialized,
-    /// It was made for pods that may be on their way to it.
+    /// It was launched for pods that may not be bound to it yet.
     Nominated {
         /// Until when.
         until: Timestamp,
     },
-    /// A pod that waits would fit there.
+    /// A pending pod fits on it.
     PendingPod(String),
     /// It carries the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisruptNode,
@@ -39,7 +39,7 @@ pub enum KeptReason {
         /// Until when; `None` means as long as the annotation is there.
         until: Option<Timestamp>,
     },
-    /// Its zone is shifted away from: its nodes are needed when that is over.
+    /// Its zone has a zonal shift: its nodes are needed when the shift ends.
     ZonalShift {
         /// The zone.
         zone: String,
@@ -78,41 +78,41 @@ pub enum KeptReason {
         /// How many.
         pods: usize,
     },
-    /// Somebody has paused voluntary disruption.
+    /// Voluntary disruption is paused.
     Paused {
-        /// Where that is said: `NodePool NAME` or `the cluster`.
+        /// What is paused: `NodePool NAME` or `the cluster`.
         scope: String,
         /// Until when; `None` means until the annotation is gone.
         until: Option<Timestamp>,
     },
     /// Voluntary disruption of its NodePool has stopped, because it evicted many pods and lowered no price.
     Churn(String),
-    /// A pod that has to leave another node anyway is expected there.
+    /// A pod of a node that is being removed is expected to move to it.
     MovingPod(String),
     /// Empty or drifted nodes go first.
     ConsolidationWaits,
-    /// Nobody knows what it costs, so nobody knows what could be saved.
+    /// Its price is unknown, so the saving is unknown.
     PriceUnknown(String),
-    /// A command of this decision sends pods to it.
+    /// A command of this decision moves pods to it.
     Receives(String),
-    /// The decision would have been too much work; the next begins with it.
-    NotLookedAt,
-    /// One of its pods fits on no other node, and new nodes would cost as much.
+    /// The decision reached its work limit; the next one evaluates it first.
+    NotEvaluated,
+    /// One of its pods fits on no other node, and a replacement would not be cheaper.
     NoRoom(NoRoom),
-    /// The scheduler found no place for one of its pods.
-    NoPlace {
+    /// The scheduler found no node for one of its pods.
+    Unschedulable {
         /// The pod.
         pod: String,
         /// Why.
         why: String,
     },
-    /// What a pod prefers, and has where it runs, counts as required of any other place, which may be why it finds none.
+    /// The preferences of a pod that its node meets are required of any other node, which may be why none is found.
     PreferencesKept {
         /// The pod.
         pod: String,
     },
-    /// One of its pods fits elsewhere only where it would share a node with more pods than the spread of one there allows.
-    Crowds {
+    /// One of its pods fits only on nodes where it would violate the topology spread of a pod that runs there.
+    HostSpread {
         /// The pod that would move.
         pod: String,
         /// Where to.
@@ -132,21 +132,21 @@ pub enum KeptReason {
     /// No instance type holds its pods for less, whatever the price.
     NoReplacement,
     /// Its pods would cost as much on any other nodes.
-    WellUsed {
+    WellUtilized {
         /// Dollars per hour that it costs.
         price: f64,
-        /// Dollars per hour that its pods would cost at the least, if nodes were sold by slices.
+        /// Dollars per hour that its pods would cost at least if parts of nodes could be bought.
         worth: f64,
     },
-    /// What could be saved is less than [`crate::Options::least_saving`] of what it costs.
-    TooLittle {
+    /// The saving is less than [`crate::Options::least_saving`] of its price.
+    SavingTooSmall {
         /// Dollars per hour.
         saving: f64,
         /// Dollars per hour that would have to be saved.
         least: f64,
     },
-    /// It was launched a short while ago, runs the pods that it was launched for, and too little could be saved to move them
-    /// already.
+    /// It was launched recently, runs the pods that it was launched for, and the saving is too small to move them
+    /// again.
     JustLaunched {
         /// Dollars per hour.
         saving: f64,
@@ -155,9 +155,9 @@ pub enum KeptReason {
         /// Until when it counts as just launched.
         until: Timestamp,
     },
-    /// What would replace it is of a NodePool of lower weight, because the limits of its own leave no room for another
+    /// Its replacement would be of a NodePool of lower weight, because the limits of its own NodePool allow no other
     /// node.
-    LighterNodePool {
+    LowerWeightNodePool {
         /// Its NodePool.
         node_pool: String,
         /// The other.
@@ -179,14 +179,14 @@ pub enum KeptReason {
         /// The label's key.
         key: String,
     },
-    /// By the policy `Balanced` the saving is not worth the disruption.
+    /// Under the policy `Balanced` the saving is not worth the disruption.
     Balanced {
         /// The NodePool.
         node_pool: String,
         /// The share of the price that is saved over the share of the pods that is disturbed.
         score: f64,
     },
-    /// Its static NodePool has more nodes than it should, and those that are too many go first.
+    /// Its static NodePool has more nodes than replicas, and surplus nodes are removed first.
     StaticSurplus {
         /// The NodePool.
         node_pool: String,
@@ -215,18 +215,18 @@ pub enum KeptReason {
         /// How many are: not ready or going away, with those of this decision.
         disrupting: u32,
     },
-    /// It drifted, but one of its pods would fit nowhere.
+    /// It drifted, but one of its pods cannot be scheduled elsewhere.
     DriftBlocked {
         /// How it drifted.
         drift: Drift,
         /// The pod.
         pod: String,
-        /// Why it would fit nowhere.
+        /// Why it cannot be scheduled.
         why: String,
     },
-    /// It drifted, and another reason says why it stays.
+    /// It drifted, and another reason keeps it.
     Drifted(Drift),
-    /// It drifted, and other nodes go first.
+    /// It drifted, and other nodes are disrupted first.
     DriftWaits(Drift),
 }
 
@@ -235,8 +235,8 @@ impl fmt::Display for KeptReason {
         match self {
             Self::InCommand(id) => write!(f, "command {id} disrupts it already"),
             Self::Leaving => f.write_str("it is already terminating"),
-            Self::Goes(why) => write!(f, "{why}, so it is removed"),
-            Self::Foreign => f.write_str("it is not managed by a NodePool"),
+            Self::RemovedAnyway(why) => write!(f, "{why}, so it is removed"),
+            Self::Unmanaged => f.write_str("it is not managed by a NodePool"),
             Self::NotInitialized => f.write_str("it is not initialized yet"),
             Self::Nominated { until } => write!(f, "it is nominated for pending pods until {until:.0}"),
             Self::PendingPod(pod) => write!(f, "pending pod {pod} fits on it"),
@@ -279,13 +279,13 @@ impl fmt::Display for KeptReason {
             }
             Self::PriceUnknown(kind) => write!(f, "the price of its instance type {kind} is unknown"),
             Self::Receives(id) => write!(f, "command {id} moves pods to it"),
-            Self::NotLookedAt => f.write_str("it was not evaluated, because the decision reached its work limit; the next decision evaluates it first"),
+            Self::NotEvaluated => f.write_str("it was not evaluated, because the decision reached its work limit; the next decision evaluates it first"),
             Self::NoRoom(why) => why.fmt(f),
-            Self::NoPlace { pod, why } => write!(f, "pod {pod} cannot be scheduled on another node: {why}"),
+            Self::Unschedulable { pod, why } => write!(f, "pod {pod} cannot be scheduled on another node: {why}"),
             Self::PreferencesKept { pod } => {
                 write!(f, "the preferences of pod {pod} that its node meets are required of any other node")
             }
-            Self::Crowds { pod, node, owner } => {
+            Self::HostSpread { pod, node, owner } => {
                 write!(f, "moving pod {pod} to {node} would violate the topology spread of pod {owner} there")
             }
             Self::NotCheaper { price, replacement, instance_types } => {
@@ -300,10 +300,10 @@ impl fmt::Display for KeptReason {
                 }
             }
             Self::NoReplacement => f.write_str("no instance type has room for the pods that fit on no other node"),
-            Self::WellUsed { price, worth } => {
+            Self::WellUtilized { price, worth } => {
                 write!(f, "it costs ${price:.4} an hour, and its pods would cost at least ${worth:.4} anywhere else")
             }
-            Self::TooLittle { saving, least } => {
+            Self::SavingTooSmall { saving, least } => {
                 write!(
                     f,
                     "only ${saving:.4} an hour would be saved, less than the minimum of ${least:.4}"
@@ -314,7 +314,7 @@ impl fmt::Display for KeptReason {
                 "it was launched within the last hour and runs the pods that it was launched for; until {until:.0} they are \
                  moved only to save at least ${least:.4} an hour, and at most ${saving:.4} would be saved"
             ),
-            Self::LighterNodePool { node_pool, lighter } => write!(
+            Self::LowerWeightNodePool { node_pool, lighter } => write!(
                 f,
                 "only NodePool {lighter} could launch a replacement, and NodePool {node_pool} has a higher weight"
             ),
@@ -355,7 +355,7 @@ impl fmt::Display for KeptReason {
 }
 
 impl KeptReason {
-    /// Whether it is a reason of the node itself, which does not depend on what else a decision does.
+    /// Whether the reason is a property of the node or its pods and does not depend on the rest of the decision.
     #[must_use]
     pub const fn is_lasting(&self) -> bool {
         matches!(
@@ -376,8 +376,8 @@ impl KeptReason {
         )
     }
 
-    /// The reason of the event that Node and NodeClaim get, as Karpenter's; none where it says nothing there: what passes by
-    /// itself, and what is said on the NodePool.
+    /// The reason of the event on Node and NodeClaim, as in Karpenter. `None` for reasons that pass by themselves and
+    /// those that have an event on the NodePool.
     #[must_use]
     pub const fn event_reason(&self) -> Option<&'static str> {
         match self {
@@ -396,13 +396,13 @@ impl KeptReason {
             | Self::NotEmptyPolicy { .. }
             | Self::PriceUnknown(_)
             | Self::NoRoom(_)
-            | Self::NoPlace { .. }
-            | Self::Crowds { .. }
-            | Self::LighterNodePool { .. }
+            | Self::Unschedulable { .. }
+            | Self::HostSpread { .. }
+            | Self::LowerWeightNodePool { .. }
             | Self::NotCheaper { .. }
             | Self::NoReplacement
-            | Self::WellUsed { .. }
-            | Self::TooLittle { .. }
+            | Self::WellUtilized { .. }
+            | Self::SavingTooSmall { .. }
             | Self::JustLaunched { .. }
             | Self::SpotToSpotOff
             | Self::SpotToSpotTypes { .. }
@@ -410,18 +410,18 @@ impl KeptReason {
             | Self::Balanced { .. } => Some("Unconsolidatable"),
             Self::InCommand(_)
             | Self::Leaving
-            | Self::Foreign
-            | Self::Goes(_)
+            | Self::Unmanaged
+            | Self::RemovedAnyway(_)
             | Self::NotInitialized
-            // Said as bad input already.
+            // Reported as invalid configuration.
             | Self::NoNodePool(_)
             | Self::Static(_)
             | Self::TooRecent { .. }
             | Self::MovingPod(_)
             | Self::ConsolidationWaits
             | Self::Receives(_)
-            | Self::NotLookedAt
-            // Said with the reason why the pod finds no other place.
+            | Self::NotEvaluated
+            // Reported together with the reason for which the pod cannot be scheduled.
             | Self::PreferencesKept { .. }
             | Self::StaticSurplus { .. }
             | Self::Budget { .. }
@@ -430,14 +430,14 @@ impl KeptReason {
         }
     }
 
-    /// What kind of reason it is, without names and numbers: to tell of many nodes at once.
+    /// The kind of reason without names and numbers, as a heading for many nodes.
     #[must_use]
     pub const fn heading(&self) -> &'static str {
         match self {
             Self::InCommand(_) => "a command disrupts them already",
             Self::Leaving => "already terminating",
-            Self::Foreign => "not managed by a NodePool",
-            Self::Goes(_) => "removed whatever is decided",
+            Self::Unmanaged => "not managed by a NodePool",
+            Self::RemovedAnyway(_) => "removed whatever is decided",
             Self::NotInitialized => "not initialized yet",
             Self::Nominated { .. } => "nominated for pending pods",
             Self::PendingPod(_) => "pending pods fit on them",
@@ -456,17 +456,17 @@ impl KeptReason {
             Self::MovingPod(_) | Self::Receives(_) => "pods of other nodes move to them",
             Self::ConsolidationWaits => "empty and drifted nodes are disrupted first",
             Self::PriceUnknown(_) => "price unknown",
-            Self::NotLookedAt => "not evaluated",
+            Self::NotEvaluated => "not evaluated",
             Self::NoRoom(_) => "a pod fits on no other node",
-            Self::NoPlace { .. } => "a pod cannot be scheduled on another node",
+            Self::Unschedulable { .. } => "a pod cannot be scheduled on another node",
             Self::PreferencesKept { .. } => "a pod keeps its preferences",
-            Self::Crowds { .. } => "a move would violate a topology spread",
+            Self::HostSpread { .. } => "a move would violate a topology spread",
             Self::NotCheaper { .. } => "a replacement costs as much or more",
             Self::NoReplacement => "no instance type has room for their pods",
-            Self::WellUsed { .. } => "well utilized",
-            Self::TooLittle { .. } => "saving too small",
+            Self::WellUtilized { .. } => "well utilized",
+            Self::SavingTooSmall { .. } => "saving too small",
             Self::JustLaunched { .. } => "just launched, and saving too small",
-            Self::LighterNodePool { .. } => "only a NodePool of lower weight could launch a replacement",
+            Self::LowerWeightNodePool { .. } => "only a NodePool of lower weight could launch a replacement",
             Self::SpotToSpotOff | Self::SpotToSpotTypes { .. } => "no spot-to-spot consolidation",
             Self::MinValues { .. } => "too few cheaper instance types for minValues",
             Self::Balanced { .. } => "the saving is not worth the disruption",
@@ -480,13 +480,13 @@ impl KeptReason {
     }
 }
 
-/// A zonal shift in words. One that ends at the end of time is one of which nobody knows when it ends.
+/// A message about a zonal shift. `Timestamp::MAX` means that its end is unknown.
 pub(crate) fn zonal_shift(zone: &str, until: Timestamp) -> String {
     let end = if until == Timestamp::MAX { String::new() } else { format!(" until {until}") };
     format!("a zonal shift away from {zone} is in effect{end}")
 }
 
-/// So many pods, for a sentence.
+/// A number of pods, for a message.
 struct Pods(usize);
 
 impl fmt::Display for Pods {
@@ -506,7 +506,7 @@ impl Serialize for KeptReason {
 pub struct NoRoom {
     /// The pod.
     pub pod: String,
-    /// What is in the way, and on how many of the other nodes; empty unless [`crate::Options::explain`] is set.
+    /// Why the other nodes do not take it, and how many of them; empty unless [`crate::Options::explain`] is set.
     pub obstacles: BTreeMap<String, usize>,
 }
 

@@ -1,17 +1,17 @@
-//! Rebalance recommendations: spot instances that EC2 is more likely than others to take back.
+//! Rebalance recommendations: spot instances at an elevated risk of interruption.
 
 use crate::drift_reason::{Drift, DriftReason};
 use nodeless_model::claim::condition;
 use nodeless_model::{NodeClaim, NodePool, StringMap};
 
-/// The annotation of a NodePool: `replace` replaces nodes for whose instances EC2 recommends a rebalance, one after another,
-/// within the budgets for `Drifted` and with a replacement first. Without it a recommendation is only told, as in Karpenter.
+/// The annotation of a NodePool: `replace` replaces nodes for whose instances EC2 recommends a rebalance, one after
+/// another, within the budgets for `Drifted` and with a replacement first. Without it a recommendation is only
+/// reported, as in Karpenter.
 pub const RECOMMENDATIONS: &str = "nodeless.sh/rebalance-recommendations";
 
-/// Whether a NodePool wants nodes replaced for which a rebalance is recommended.
+/// Whether a NodePool asks to replace nodes for which a rebalance is recommended.
 ///
-/// # Errors
-/// When the annotation says something else than `replace` or `ignore`; nothing is replaced then.
+/// When the annotation is neither `replace` nor `ignore`; nothing is replaced then.
 pub fn replaces(annotations: &StringMap) -> Result<bool, String> {
     match annotations.get(RECOMMENDATIONS).map(String::as_str) {
         None | Some("ignore") => Ok(false),

@@ -56,10 +56,10 @@ pub struct Unhealthy {
 pub enum Verdict {
     /// It may recover until it is due.
     Wait,
-    /// It is to be terminated at once: its pods are not waited for, as nobody knows whether they still run.
+    /// It is terminated at once. Its pods are not evicted first, because it is unknown whether they still run.
     Repair,
-    /// Too many nodes are unhealthy at once: nothing is done. The sentence says how many, for the event
-    /// `NodeRepairBlocked`.
+    /// Too many nodes are unhealthy at the same time, so none is repaired. The message of the event `NodeRepairBlocked`
+    /// reports how many.
     Blocked(String),
 }
 
@@ -123,7 +123,7 @@ fn worst(node: &Node) -> Option<(Timestamp, String)> {
     let bad = node.conditions.iter().filter_map(|condition| {
         let policy =
             POLICIES.iter().find(|policy| policy.condition == condition.kind && policy.bad == condition.status)?;
-        // One that does not say since when may have begun just now: nothing destructive on doubt.
+        // A condition without a transition time may have changed just now, so it does not count.
         let since = condition.since?;
         Some((since.checked_add(policy.toleration).ok()?, message(condition, since)))
     });

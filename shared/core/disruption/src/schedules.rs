@@ -1,4 +1,4 @@
-//! Schedules: NodePools that have no nodes at night and come back in the morning.
+//! Schedules: NodePools that are scheduled off, such as at night, and have no nodes then.
 
 use crate::cluster::Cluster;
 use crate::cron::Cron;
@@ -15,38 +15,39 @@ pub const SLEEP: &str = "nodeless.sh/sleep";
 
 /// A time of the week, month or year at which a NodePool has no nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Nap {
+struct OffWindow {
     start: Cron,
     length: Duration,
 }
 
-/// Why the annotation cannot be read. A NodePool with such a schedule stays awake: nothing destructive on doubt.
+/// Why the annotation is invalid. A NodePool with such a schedule keeps its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "annotation {SLEEP}: {part:?} is not a schedule, so the NodePool keeps its nodes: {why}; write it like 0 20 * * mon-fri for 11h"
 )]
-pub struct SleepError {
+pub struct ScheduleError {
     part: String,
     why: String,
 }
 
-/// Until when a NodePool sleeps, if it does now. A schedule that cannot be read counts as awake.
+/// Until when a NodePool is scheduled off, if it is now. An invalid schedule does not switch it off.
 #[must_use]
-pub fn asleep(pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
-    asleep_by(pool.disruption.annotations.get(SLEEP)?, now).ok().flatten()
+pub fn scheduled_off(pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
+    scheduled_off_by(pool.disruption.annotations.get(SLEEP)?, now).ok().flatten()
 }
 
-/// The nodes that have to go because their NodePool sleeps, in the order of their names, each with the time at which the
-/// NodePool wakes. Static NodePools are left to [`crate::static_changes`].
+/// The nodes that have to be removed because their NodePool is scheduled off, in the order of names, each with the end
+/// of that time. Static NodePools are left to [`crate::static_changes`].
 ///
-/// The user has asked for no nodes at this time, so no budget holds them back; their drain honours PodDisruptionBudgets and
-/// `do-not-disrupt` as any drain, and a node that is annotated `karpenter.sh/do-not-disrupt` stays. A pause holds all back.
+/// The user asks for no nodes at this time, so budgets do not apply. The drain honours PodDisruptionBudgets and
+/// `do-not-disrupt` as any drain, and a node that is annotated `karpenter.sh/do-not-disrupt` stays. A pause holds all
+/// nodes.
 #[must_use]
 pub fn retiring(cluster: &Cluster<'_>, now: Timestamp) -> Vec<(Candidate, Timestamp)> {
     let mut found = Vec::new();
     for offer in cluster.node_pools.iter().filter(|offer| offer.pool.replicas.is_none()) {
         let pool = offer.pool;
-        let Some(until) = asleep(pool, now) else { continue };
+        let Some(until) = scheduled_off(pool, now) else { continue };
         if pause::holding(cluster, pool, now).is_some() {
             continue;
         }
@@ -68,40 +69,41 @@ pub fn retiring(cluster: &Cluster<'_>, now: Timestamp) -> Vec<(Candidate, Timest
     found
 }
 
-/// Until when a schedule sleeps, if it does now.
+/// Until when a schedule is off, if it is now.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn asleep_by(schedule: &str, now: Timestamp) -> Result<Option<Timestamp>, SleepError> {
-    let naps = parse(schedule)?;
-    let mut until = naps.iter().filter_map(|nap| nap.until(now)).max();
-    // One nap may pass into the next.
-    for _ in 0..naps.len() {
-        until = until.map(|end| naps.iter().filter_map(|nap| nap.until(end)).max().map_or(end, |next| next.max(end)));
+pub fn scheduled_off_by(schedule: &str, now: Timestamp) -> Result<Option<Timestamp>, ScheduleError> {
+    let windows = parse(schedule)?;
+    let mut until = windows.iter().filter_map(|window| window.until(now)).max();
+    // One window may pass into the next.
+    for _ in 0..windows.len() {
+        until = until
+            .map(|end| windows.iter().filter_map(|window| window.until(end)).max().map_or(end, |next| next.max(end)));
     }
     Ok(until)
 }
 
-fn parse(schedule: &str) -> Result<Vec<Nap>, SleepError> {
+fn parse(schedule: &str) -> Result<Vec<OffWindow>, ScheduleError> {
     schedule.split(';').map(str::trim).map(parse_one).collect()
 }
 
-fn parse_one(part: &str) -> Result<Nap, SleepError> {
-    let error = |why: String| SleepError { part: part.to_owned(), why };
+fn parse_one(part: &str) -> Result<OffWindow, ScheduleError> {
+    let error = |why: String| ScheduleError { part: part.to_owned(), why };
     let (start, length) = part.rsplit_once(" for ").ok_or_else(|| error("the duration is missing".to_owned()))?;
     let start: Cron = start.trim().parse().map_err(|why: crate::cron::CronError| error(why.to_string()))?;
     let length = parse_go_duration(length.trim()).map_err(|why| error(why.to_string()))?;
     if length.is_zero() {
         return Err(error("the duration is zero".to_owned()));
     }
-    Ok(Nap { start, length })
+    Ok(OffWindow { start, length })
 }
 
-impl Nap {
+impl OffWindow {
     /// Until when it lasts, if it has begun.
     fn until(&self, now: Timestamp) -> Option<Timestamp> {
         let length = SignedDuration::try_from(self.length).ok()?;
-        // The latest that has begun counts: naps may overlap themselves. It is looked for further and further back.
+        // The latest window that has begun counts: windows may overlap. The search goes further and further back.
         let mut back = SignedDuration::from_mins(1);
         loop {
             back = back.min(length);
@@ -135,15 +137,15 @@ mod tests {
             ("2026-01-06T07:00:00Z", None),
             ("2026-01-10T12:00:00Z", Some("2026-01-12T07:00:00Z")),
         ] {
-            assert_eq!(asleep_by(schedule, at(now)).unwrap(), until.map(at), "{now}");
+            assert_eq!(scheduled_off_by(schedule, at(now)).unwrap(), until.map(at), "{now}");
         }
-        // A nap may be long, and begin again while it lasts.
-        let always = asleep_by("* * * * * for 8760h", at("2026-01-05T21:00:30Z")).unwrap();
+        // A window may be long, and begin again while it lasts.
+        let always = scheduled_off_by("* * * * * for 8760h", at("2026-01-05T21:00:30Z")).unwrap();
         assert!(always > Some(at("2027-01-05T20:59:00Z")), "{always:?}");
-        let newyear = asleep_by("0 0 1 1 * for 8760h", at("2026-06-05T21:00:30Z")).unwrap();
+        let newyear = scheduled_off_by("0 0 1 1 * for 8760h", at("2026-06-05T21:00:30Z")).unwrap();
         assert!(newyear >= Some(at("2027-01-01T00:00:00Z")), "{newyear:?}");
-        // From one nap into the next.
-        let all = asleep_by("0 20 * * * for 2h; 0 22 * * * for 1h", at("2026-01-05T21:00:00Z")).unwrap();
+        // From one window into the next.
+        let all = scheduled_off_by("0 20 * * * for 2h; 0 22 * * * for 1h", at("2026-01-05T21:00:00Z")).unwrap();
         assert_eq!(all, Some(at("2026-01-05T23:00:00Z")));
     }
 
@@ -152,7 +154,7 @@ mod tests {
         for text in
             ["", "0 20 * * *", "0 25 * * * for 1h", "0 20 * * * for a while", "0 20 * * * for 0s", "@daily for 1h;"]
         {
-            let error = asleep_by(text, at("2026-01-05T21:00:00Z")).unwrap_err();
+            let error = scheduled_off_by(text, at("2026-01-05T21:00:00Z")).unwrap_err();
             assert!(error.to_string().contains("keeps its nodes"), "{error}");
         }
     }

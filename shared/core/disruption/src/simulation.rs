@@ -40,7 +40,7 @@ impl<'k> Known<'k> {
             known.extend(command.replacements.iter().flat_map(|one| &one.pods).map(|pod| (pod.as_str(), None)));
         }
         if !known.is_empty() {
-            // Once the claim of a replacement is written, its room is not for others.
+            // Once the claim of a replacement is written, its capacity is not for other pods.
             for node in cluster.nodes.iter().filter(|node| staying.contains(node.name())) {
                 let made = node.claim.filter(|claim| !claim.spec.replaces.is_empty());
                 for pod in made.into_iter().flat_map(|claim| &claim.spec.nominated_pods) {
@@ -129,7 +129,8 @@ impl<'a> Expected<'a> {
         waiting.filter(|pod| !placed.contains(&std::ptr::from_ref(*pod))).collect()
     }
 
-    /// Takes the room of what is expected out of a problem, and counts the pods where they will be and nowhere else.
+    /// Subtracts the requests of the expected pods from the nodes of a problem, and counts these pods only on the nodes
+    /// where they will be.
     pub(crate) fn take_room(&self, problem: &mut Problem<'a>) {
         if self.by_node.is_empty() {
             return;
@@ -149,7 +150,7 @@ impl<'a> Expected<'a> {
     }
 
     /// Why a node stays: a pod that fits there, the first by name, those that wait before those that have to move.
-    pub(crate) fn wants(&self, node: &str) -> Option<KeptReason> {
+    pub(crate) fn reason_to_keep(&self, node: &str) -> Option<KeptReason> {
         let pods = self.by_node.get(node)?;
         let first = |pods: &[&Pod]| pods.iter().map(|pod| pod.key()).min();
         match self.waiting.get(node).and_then(|pods| first(pods)) {

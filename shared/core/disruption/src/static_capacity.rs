@@ -18,25 +18,26 @@ pub struct StaticChange {
     pub node_pool: String,
     /// Nodes to launch; they are for no pod in particular.
     pub launches: Vec<Launch>,
-    /// Nodes that are too many. No budget holds them back, as in Karpenter; PodDisruptionBudgets slow the drain.
+    /// Surplus nodes. As in Karpenter, budgets do not apply; PodDisruptionBudgets slow the drain.
     pub surplus: Vec<Candidate>,
-    /// Why fewer nodes are launched than are missing, if they are.
+    /// Why fewer nodes are launched than are missing, if so.
     pub short: Option<String>,
 }
 
-/// What every static NodePool needs: those that have the nodes they should are left out. One that sleeps
+/// What every static NodePool needs. NodePools with the right number of nodes are left out. One that is scheduled off
 /// ([`crate::schedules`]) should have none.
 ///
-/// The cluster must have all claims, those too whose node is not there; and of the commands that are under way only those
-/// whose replacements are there, or else a node would be launched beside each replacement.
+/// The cluster must have all claims, including those without a node; of the commands in progress only those whose
+/// replacements exist, or a node would be launched in addition to each replacement.
 #[must_use]
 pub fn static_changes(cluster: &Cluster<'_>, now: Timestamp, options: &Options) -> Vec<StaticChange> {
     let mut changes = Vec::new();
     for offer in &cluster.node_pools {
         let pool = offer.pool;
         let Some(replicas) = pool.replicas.filter(|_| !pool.deleting) else { continue };
-        let wanted = if schedules::asleep(pool, now).is_some() { 0 } else { usize::try_from(replicas).unwrap_or(0) };
-        // What a command replaces has its successor among the others already, or will have.
+        let wanted =
+            if schedules::scheduled_off(pool, now).is_some() { 0 } else { usize::try_from(replicas).unwrap_or(0) };
+        // A node that a command replaces has its successor among the others, or will have.
         let present: Vec<&ClusterNode<'_>> = present(cluster, &pool.name).collect();
         let change =
             StaticChange { node_pool: pool.name.clone(), launches: Vec::new(), surplus: Vec::new(), short: None };
@@ -52,7 +53,7 @@ pub fn static_changes(cluster: &Cluster<'_>, now: Timestamp, options: &Options) 
     changes
 }
 
-/// The nodes and claims of a NodePool that are neither going away nor being replaced.
+/// The nodes and claims of a NodePool that are neither terminating nor being replaced.
 pub(crate) fn present<'c, 'a>(
     cluster: &'c Cluster<'a>,
     node_pool: &'c str,
@@ -60,16 +61,16 @@ pub(crate) fn present<'c, 'a>(
     cluster.nodes.iter().filter(move |node| node.claim.is_some_and(|claim| claim.node_pool == node_pool) && stays(node))
 }
 
-/// Whether a node is neither going away nor replaced. One that is only tainted is still one of those that there should be:
-/// its command has launched nothing yet, or is being taken back.
+/// Whether a node is neither terminating nor being replaced. A node that is only tainted still counts: its command has
+/// launched nothing yet, or is being rolled back.
 fn stays(node: &ClusterNode<'_>) -> bool {
     node.command.is_none()
         && !node.claim.is_some_and(|claim| claim.phase.is_leaving())
         && node.node.is_none_or(|node| node.deletion_timestamp.is_none())
 }
 
-/// So many nodes as a static NodePool's template describes, each of them the cheapest that there is; fewer where limits or
-/// offerings do not suffice, and then why.
+/// Launches of `count` nodes by a static NodePool's template, each the cheapest available; fewer where limits or
+/// offerings do not suffice, with the reason.
 pub(crate) fn launches(
     offer: &PoolOffer<'_>,
     daemon_sets: &[DaemonSet],
@@ -79,7 +80,7 @@ pub(crate) fn launches(
     if count == 0 {
         return (Vec::new(), String::new());
     }
-    // A pod that needs nothing, goes anywhere and takes a port stands for each node: no two share one.
+    // A pod without requests that tolerates everything and takes a host port stands for each node, so no two share one.
     let pool = NodePool { replicas: None, ..offer.pool.clone() };
     let stands: Vec<Pod> = (0..count)
         .map(|index| Pod {
@@ -101,8 +102,8 @@ pub(crate) fn launches(
     (launches.collect(), why.unwrap_or_default())
 }
 
-/// Which nodes go first: those without an instance, then empty ones, then those whose pods are cheapest to move; last
-/// those with a pod that does not want to be disrupted.
+/// Which nodes are removed first: those without an instance, then empty ones, then those whose pods cost least to move;
+/// last those with a pod that is annotated `karpenter.sh/do-not-disrupt`.
 fn surplus(present: &[&ClusterNode<'_>], count: usize, now: Timestamp) -> Vec<Candidate> {
     let rank = |node: &ClusterNode<'_>| {
         let launched = node.claim.is_some_and(|claim| claim.status.instance.is_some());
@@ -123,7 +124,7 @@ fn candidate(node: &ClusterNode<'_>) -> Option<Candidate> {
     Some(Candidate { node: node.name().to_owned(), node_claim: claim.name.clone(), node_pool: claim.node_pool.clone() })
 }
 
-/// The share of its life that a node has before it; one where it has no end.
+/// The share of its lifetime that a node has left; one without `expireAfter`.
 fn lifetime_left(node: &ClusterNode<'_>, now: Timestamp) -> f64 {
     let Some(claim) = node.claim else { return 1.0 };
     let Some(whole) = claim.spec.expire_after.filter(|whole| !whole.is_zero()) else { return 1.0 };

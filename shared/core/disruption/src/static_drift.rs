@@ -4,7 +4,7 @@ use crate::budgets::Budgets;
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
 use crate::drift_reason::Drift;
-use crate::drift_simulation::restless;
+use crate::drift_simulation::pools_in_transition;
 use crate::output::{Command, Method, Replacement};
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
@@ -47,7 +47,7 @@ pub(crate) fn find(
             }
         }
         let (launches, fewer) = static_capacity::launches(offer, cluster.daemon_sets, going.len(), options);
-        let mut in_turn = launches.is_empty() && !restless(cluster).contains(name);
+        let mut in_turn = launches.is_empty() && !pools_in_transition(cluster).contains(name);
         let mut launches = launches.into_iter();
         let command = |one, replacements| {
             candidates::command(Method::StaticDrift, DisruptionReason::Drifted, &[one], replacements, now)
@@ -56,7 +56,7 @@ pub(crate) fn find(
             match launches.next() {
                 Some(launch) => commands.push(command(*one, vec![Replacement { launch, pods: Vec::new() }])),
                 None if in_turn && has_room_once_gone(one, cluster, options) => {
-                    // One at a time: what takes its place comes when the NodePool's number is looked at next.
+                    // One at a time: the replacement is launched when the number of nodes is evaluated next.
                     in_turn = false;
                     commands.push(Command { drains_first: true, ..command(*one, Vec::new()) });
                 }
@@ -70,7 +70,7 @@ pub(crate) fn find(
     (commands, kept)
 }
 
-/// Whether the limits of a node's NodePool have room for another node once this one is gone.
+/// Whether the limits of a node's NodePool allow another node once this one is gone.
 fn has_room_once_gone(one: &Eligible<'_, '_>, cluster: &Cluster<'_>, options: &Options) -> bool {
     let charge = one.counted();
     let mut offer = one.offer.clone();

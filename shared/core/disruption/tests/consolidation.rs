@@ -89,7 +89,7 @@ fn a_pod_does_not_join_more_than_the_spread_of_another_allows() {
     let decision = decide("1");
     assert_eq!(decision.commands, []);
     let (mover, owner) = ("default/mover".to_owned(), "default/owner".to_owned());
-    let crowds = KeptReason::Crowds { pod: mover, node: "node-00001".into(), owner };
+    let crowds = KeptReason::HostSpread { pod: mover, node: "node-00001".into(), owner };
     assert!(decision.kept[0].reasons.contains(&crowds), "{:#?}", decision.kept[0]);
     assert_eq!(names(&decide("2").commands[0]), ["node-00000"], "another version is not counted");
 }
@@ -240,7 +240,11 @@ fn spot_is_replaced_by_spot_only_where_that_is_wanted_and_with_a_choice() {
     let mut small = World::new(world.pools.clone());
     small.options.spot_to_spot = true;
     small.node("default", "m9.xlarge", CapacityType::Spot, ZONES[0], pods("a", 1, 1000, 512));
-    assert!(small.kept(0).contains("cheaper instance types could replace this spot node"), "{}", small.kept(0));
+    assert!(
+        small.kept(0).contains("spot-to-spot consolidation requires 15 cheaper instance types"),
+        "{}",
+        small.kept(0)
+    );
 }
 
 #[test]
@@ -379,13 +383,13 @@ fn what_is_too_much_work_is_reported_and_comes_first_next_time() {
     let decision = world.decide();
     let going = |decision: &Decision| decision.commands.iter().map(|command| command.candidates.len()).sum::<usize>();
     assert!((1..60).contains(&going(&decision)) && going(&whole) == 60, "{decision:#?}");
-    assert!(!decision.not_looked_at.is_empty());
-    for name in &decision.not_looked_at {
+    assert!(!decision.not_evaluated.is_empty());
+    for name in &decision.not_evaluated {
         let kept = decision.kept.iter().find(|kept| kept.node == *name).unwrap();
-        assert!(kept.reasons.contains(&KeptReason::NotLookedAt));
+        assert!(kept.reasons.contains(&KeptReason::NotEvaluated));
     }
     let seen: Vec<String> = decision.commands.iter().flat_map(names).map(str::to_owned).collect();
-    world.not_looked_at = decision.not_looked_at;
+    world.not_evaluated = decision.not_evaluated;
     let next = world.decide();
     let first: Vec<String> = next.commands.iter().flat_map(names).map(str::to_owned).collect();
     assert!(first.iter().all(|name| !seen.contains(name)), "{first:?} after {seen:?}");

@@ -222,7 +222,7 @@ mod tests {
         };
         assert_eq!(sizes(changes(&outcome(100, false), NOW)), (Some(200), None));
         assert_eq!(sizes(changes(&outcome(8, false), NOW)), (Some(16), None));
-        // Few say nothing about many, and part of what was asked for is a shortage.
+        // Few launches are no evidence for many, and a partial launch is a shortage.
         assert_eq!(sizes(changes(&outcome(3, false), NOW)), (None, None));
         assert_eq!(sizes(changes(&outcome(60, true), NOW)), (None, Some(AFTER_SHORTAGE)));
         assert_eq!(changes(&outcome(0, true), NOW).1[0].until, NOW + KEPT_FOR);

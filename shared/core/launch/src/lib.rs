@@ -1,4 +1,4 @@
-//! From an EC2NodeClass and a claim to what EC2 is asked for: a pure room, without SDK, clock or I/O.
+//! From an EC2NodeClass and a claim to the requests to EC2: a pure crate, without SDK, clock or I/O.
 //!
 //! - [`user_data`]: how an instance becomes a node, by the family of its image.
 //! - [`template`]: launch templates as plain values, named after their content.

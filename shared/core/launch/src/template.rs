@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::{
     AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, InterfaceType, MetadataOptions, NetworkInterface,
-    PlacementGroupSelector, Toggle, VolumeType, kubelet,
+    PlacementGroupSelector, SpecProblems, Toggle, VolumeType, kubelet,
 };
 use nodeless_model::{NodeClaim, ParseQuantityError, Quantity, StringMap, Taint, labels};
 use serde::Serialize;
@@ -86,12 +86,12 @@ pub enum TemplateError {
         source: VolumeSizeError,
     },
     /// A kubelet setting that cannot be read.
-    #[error("EC2NodeClass {class}: {why}")]
+    #[error("EC2NodeClass {class}: {source}")]
     Kubelet {
         /// The class.
         class: String,
         /// What is wrong.
-        why: String,
+        source: SpecProblems,
     },
     /// The user data cannot be made.
     #[error("EC2NodeClass {class}: {source}")]
@@ -168,8 +168,8 @@ impl TemplateSpec {
         let spec = &class.spec;
         let status = class.status.clone().unwrap_or_default();
         let family = spec.resolved_ami_family().unwrap_or(AmiFamily::Custom);
-        let kubelet = kubelet::parse(&spec.kubelet)
-            .map_err(|problems| TemplateError::Kubelet { class: name(), why: problems.join("; ") })?;
+        let kubelet =
+            kubelet::parse(&spec.kubelet).map_err(|source| TemplateError::Kubelet { class: name(), source })?;
         let mut taints = claim.spec.taints.clone();
         taints.extend(claim.spec.startup_taints.iter().cloned());
         taints.push(Taint::unregistered());

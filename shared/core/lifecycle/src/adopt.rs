@@ -1,4 +1,4 @@
-//! Records for instances that somebody else made, such as Karpenter, or whose record was lost.
+//! Records for instances that were launched by others, such as Karpenter, or whose record was lost.
 
 use crate::launch::sorted;
 use jiff::Timestamp;
@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 /// The letters of generated names, without those that are easily confused, as Kubernetes has them.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A record for an instance, such that nothing about its node changes: its labels, annotations and taints are taken to be
-/// what was wanted. `None` when the instance's tags do not say to which NodePool it belongs.
+/// A record for an instance that changes nothing about its node: the node's labels, annotations and taints are taken as
+/// the desired ones. `None` when the instance's tags do not name a NodePool.
 ///
 /// Its age at which it expires and the time that its drain may take come from its NodeClaim object; without one, from its
 /// NodePool.
@@ -78,7 +78,7 @@ pub fn adopted(
         },
     };
     set_conditions(&mut claim, now);
-    // What had drifted stays drifted, although its hashes were made another way and say nothing here.
+    // Claims that had drifted stay drifted, although their hashes have another version.
     if let Some((status, reason)) = mirror.and_then(|mirror| mirror.conditions.get(condition::DRIFTED))
         && status == ConditionStatus::True.as_str()
     {
@@ -118,7 +118,7 @@ pub fn suffix(number: u64) -> String {
     (0..5).map(letter).collect()
 }
 
-/// The labels of its node, as far as a launch or NodePool fixes them; of an instance without a node, what EC2 says.
+/// The labels of its node that a launch or NodePool sets; for an instance without a node, what EC2 reports.
 fn labels_of(instance: &Instance, node: Option<&Node>, node_pool: &str, node_class: &str) -> StringMap {
     let bookkeeping = [labels::HOSTNAME, labels::REGISTERED, labels::INITIALIZED, labels::EXCLUDE_FROM_LOAD_BALANCERS];
     let is_alias = |key: &str| labels::normalize(key) != key;
@@ -137,7 +137,7 @@ fn labels_of(instance: &Instance, node: Option<&Node>, node_pool: &str, node_cla
     ] {
         known.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     }
-    // What it was launched into it may have left while nobody looked.
+    // It may have left the reservation that it was launched into.
     instance.capacity_type.correct(&mut known);
     known
 }

@@ -1,4 +1,4 @@
-//! How a claim begins to leave.
+//! The start of a claim's termination.
 
 use crate::effect::{Effect, Step};
 use crate::events::claim_event;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::{Termination, TerminationReason, condition};
 use nodeless_model::{ConditionStatus, NodeClaim, Phase};
 
-/// Begins to leave. The effects of leaving follow in the next step, once this one is written.
+/// Begins the termination. Its effects follow in the next step, once this one is written.
 pub(crate) fn leave(
     claim: &NodeClaim,
     seen: &Observation,
@@ -34,10 +34,10 @@ pub(crate) fn leave(
     step.again()
 }
 
-/// Marks a claim as leaving, and says whether that changed anything. One that is leaving already keeps its reason; its
-/// deadline is only ever brought forward.
+/// Marks a claim as terminating, and returns whether that changed anything. A claim that is terminating already keeps
+/// its reason; its deadline is only ever moved forward.
 ///
-/// The caller writes the record, conditionally, and wakes whoever looks after claims. From then on the steps do the rest.
+/// The caller writes the record, conditionally, and wakes lifecycle. The steps do the rest.
 pub fn begin_termination(claim: &mut NodeClaim, reason: TerminationReason, message: &str, now: Timestamp) -> bool {
     let deadline = match reason {
         TerminationReason::Unhealthy => Some(now),

@@ -1,13 +1,13 @@
-//! What NodePools are charged for nodes that leave.
+//! What NodePools are charged for terminating nodes.
 //!
-//! A node that leaves by choice counts until its instance is gone: nobody had to make it leave. One that leaves by force stops
-//! counting once it is told to: its pods need their next node now, and the limits bound what stays, as in Karpenter.
+//! A node that is disrupted voluntarily counts until its instance is gone. A node that is terminated by force stops
+//! counting at once: its pods need their next node now, and the limits apply to the nodes that stay, as in Karpenter.
 
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::{Charge, TerminationReason};
 
-/// Whether the node of a claim leaves although nobody here chose that, so that what takes its place may come at once. A claim
-/// whose node never joined has no pods that would wait.
+/// Whether the node of a claim is terminated involuntarily, so that its replacement may be launched at once. A claim
+/// whose node never joined has no pods to reschedule.
 #[must_use]
 pub fn leaves_by_force(claim: &NodeClaim) -> bool {
     let forced = |reason| {
@@ -28,7 +28,7 @@ pub fn leaves_by_force(claim: &NodeClaim) -> bool {
 /// What a NodePool is charged for a claim once it is written; nothing where that does not change. `charge` is what it would be
 /// charged otherwise, if that is to change too.
 ///
-/// Whoever writes the claim again afterwards has to know it with this charge.
+/// A caller that writes the claim again needs it with this charge.
 #[must_use]
 pub fn charge_when_written(claim: &NodeClaim, charge: Option<&Charge>) -> Option<Charge> {
     if leaves_by_force(claim) {

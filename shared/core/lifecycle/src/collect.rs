@@ -25,12 +25,12 @@ pub struct World<'a> {
     pub node_pools: &'a [NodePool],
 }
 
-/// Something that no claim looks after.
+/// An object without a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Collection {
     /// An instance with a node or NodeClaim that we have no record of: keep it, and write this record.
     Adopt(Box<NodeClaim>),
-    /// An instance that nobody wants and no node answers for: terminate it.
+    /// An instance without a claim and without a ready node: terminate it.
     TerminateInstance {
         /// The instance id.
         id: String,
@@ -53,14 +53,14 @@ pub enum Collection {
         /// The node's uid.
         uid: String,
     },
-    /// A NodeClaim object of ours without a record.
+    /// A managed NodeClaim object without a record.
     RemoveMirror {
         /// The name.
         name: String,
     },
 }
 
-/// Everything that no claim looks after. Doing all of it, or part of it twice, is safe: the next look finds the rest.
+/// All objects without a claim. Doing all of it, or part of it twice, is safe: the next sweep finds the rest.
 #[must_use]
 pub fn collect(world: &World<'_>, now: Timestamp, settings: &Settings) -> Vec<Collection> {
     let mut found = Vec::new();
@@ -130,7 +130,7 @@ enum Fate<'a> {
     Terminate(String),
 }
 
-/// Tells an orphan to terminate from a node to adopt. In doubt, an instance stays:
+/// Distinguishes an orphan to terminate from a node to adopt. If it is uncertain, an instance stays:
 ///
 /// 1. Its node was recognised once (`karpenter.sh/registered`): adopt. Pods may run there.
 /// 2. A NodeClaim object names it, by provider id or by the instance's `karpenter.sh/nodeclaim` tag: adopt.

@@ -23,7 +23,7 @@ pub fn inconsistency(claim: &NodeClaim, node: &Node) -> Option<String> {
     (!lacks.is_empty()).then(|| lacks.join("; "))
 }
 
-/// Sets the condition `ConsistentStateFound`, and says whether that changed it.
+/// Sets the condition `ConsistentStateFound`, and returns whether that changed it.
 pub fn set_consistent(claim: &mut NodeClaim, node: &Node, now: Timestamp) -> bool {
     let (status, reason, message) = match inconsistency(claim, node) {
         None => (ConditionStatus::True, condition::CONSISTENT_STATE_FOUND, String::new()),

@@ -1,4 +1,4 @@
-//! What a step wants done, and what came of a launch.
+//! The effects of a step, and the result of a launch.
 
 use jiff::Timestamp;
 use nodeless_model::claim::Charge;
@@ -19,7 +19,7 @@ pub struct Step {
     pub effects: Vec<Effect>,
     /// When to look again; zero means at once, `None` that nothing is expected to happen by itself.
     pub requeue: Option<Duration>,
-    /// What to tell people.
+    /// The events to publish.
     pub events: Vec<ObjectEvent>,
     /// What could not be read and is therefore waited for, in words.
     pub blocked: Vec<String>,
@@ -30,7 +30,8 @@ pub struct Step {
 pub enum Effect {
     /// Launch the claim's group under its client token; the answer goes to [`absorb`](crate::absorb()).
     Launch,
-    /// Give these instances, found by the tag of the launch group, to the members that [`assign`](crate::group::assign()) says.
+    /// Give these instances, found by the tag of the launch group, to the members that
+    /// [`assign`](crate::group::assign()) returns.
     Recover {
         /// The instances, in the order of their ids.
         instances: Vec<Instance>,
@@ -84,7 +85,8 @@ pub enum Effect {
         /// Until when they are not to be asked for.
         until: Timestamp,
     },
-    /// Tell on the EC2NodeClass that EC2 refuses to launch from it, and ask EC2 whether that is so for all launches.
+    /// Report on the EC2NodeClass that EC2 refuses to launch from it, and check with a dry run whether that applies to
+    /// all launches.
     ReportRefusal {
         /// What EC2 said.
         message: String,
@@ -112,7 +114,7 @@ pub struct Learned {
     pub price: f64,
 }
 
-/// What a launch came to, for one claim.
+/// The result of a launch for one claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LaunchResult {
     /// It has an instance.
@@ -140,7 +142,7 @@ pub enum LaunchResult {
         code: String,
         /// What the service said.
         message: String,
-        /// Whether trying again may help. Otherwise EC2 has certainly done nothing, and a person has to mend something.
+        /// Whether a retry may help. Otherwise EC2 has certainly done nothing, and a user has to correct something.
         retryable: bool,
     },
 }

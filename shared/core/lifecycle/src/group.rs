@@ -1,8 +1,9 @@
 //! Whose instance is whose in a launch group.
 //!
-//! One call launches the instances of all members, and EC2 does not say for which. So that is decided here, once for each
-//! instance, and written down on the record of the group before any claim takes its instance. What is written only grows, and
-//! each write is conditional on the one before it: so whoever looks, with however much of the answer or of a list, finds the same.
+//! One call launches the instances of all members, and EC2 does not report which instance is for which claim. So that
+//! is decided here, once for each instance, and written to the record of the group before any claim takes its instance.
+//! Entries are only added, and each write is conditional on the one before it: so every process, with any part of the
+//! answer or of a list, finds the same owners.
 
 use nodeless_model::{Instance, InstanceState, NodeClaim, Phase};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,7 @@ pub type Owners = BTreeMap<String, String>;
 /// 3. Every other instance, in the order of their ids, goes to the first claim that has none and may get one: those that want a
 ///    node come before those that leave, because an instance of a claim that leaves is terminated with it.
 ///
-/// An instance that ends is nobody's node any more, so it goes to no claim that wants one.
+/// An instance that terminated is given to no claim that needs a node.
 #[must_use]
 pub fn assign(owners: &Owners, members: &[NodeClaim], found: &[Instance]) -> Option<Owners> {
     let mut next: Owners = owners.clone();

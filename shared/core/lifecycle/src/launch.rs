@@ -14,10 +14,10 @@ use nodeless_model::instance::{InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, 
 use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity, labels};
 use std::time::Duration;
 
-/// EC2's codes for a client token that was used before, by a call that was accepted and whose answer was lost: with other
-/// parameters, or for an instance that has ended since; and the code for an answer that does not tell enough.
+/// EC2's codes for a client token that was used before, by a call that was accepted and whose answer was lost: with
+/// other parameters, or for an instance that has terminated since; and the code for an incomplete answer.
 const UNANSWERED: [&str; 3] = ["IdempotentParameterMismatch", "IdempotentInstanceTerminated", LAUNCH_UNANSWERED];
-/// Codes of CreateFleet's errors that go by themselves.
+/// CreateFleet's error codes for transient errors.
 const PASSING: [&str; 7] = [
     "RequestLimitExceeded",
     "Throttling",
@@ -27,7 +27,7 @@ const PASSING: [&str; 7] = [
     "ServiceUnavailable",
     "Unavailable",
 ];
-/// How many refusals end the tries of a claim: with the delays between them what was just made has been known for long.
+/// After how many refusals a claim is not retried: with the delays between them, new objects are visible everywhere.
 const REFUSALS: u32 = 3;
 /// How soon a claim whose launch was refused sees that its EC2NodeClass is not ready any more.
 const REFUSED_AGAIN: Duration = Duration::from_secs(20);
@@ -45,7 +45,7 @@ pub fn prepare(claim: &mut NodeClaim) {
     set_ready(claim, created);
 }
 
-/// Whether EC2 may have launched this group with an answer that says nothing of this claim, or never came.
+/// Whether EC2 may have launched this group although its answer was lost or does not mention this claim.
 pub(crate) const fn answer_was_lost(claim: &NodeClaim) -> bool {
     claim.status.answer_lost.is_some()
 }
@@ -86,7 +86,7 @@ pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         return step.after(REFUSED_AGAIN);
     }
     if !answer_was_lost(claim) {
-        // From here on nobody forgets this claim before EC2 was asked what came of it.
+        // From here on the claim is not deleted before EC2 was asked for its instance.
         step.claim.status.launch_asked = true;
         step.effects.push(Effect::Launch);
         return step.after(retry_delay(claim));
@@ -97,8 +97,8 @@ pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     }
 }
 
-/// Looks for what came of a launch without an answer. EC2 lists an instance a while after it was launched, and its tags later
-/// still, so that nothing was launched is certain only after that.
+/// Looks for the instance of a launch without an answer. EC2 lists an instance a while after it was launched, and its
+/// tags later still, so only after that is it certain that nothing was launched.
 fn recover(
     mut step: Step,
     claim: &NodeClaim,
@@ -126,8 +126,8 @@ fn recover(
     }
 }
 
-/// The part of a launch's outcome that belongs to one claim; `learn` says what the catalog knows about its instance. Of the
-/// instances of a group of several, `owners` says which is whose.
+/// The part of a launch's outcome that belongs to one claim; `learn` returns what the catalog knows about its instance.
+/// For a group of several, `owners` has the owner of each instance.
 pub fn result_for(
     claim: &NodeClaim,
     outcome: &LaunchOutcome,
@@ -139,7 +139,7 @@ pub fn result_for(
         Some(instance) => {
             LaunchResult::Launched { learned: Box::new(learn(instance)), instance: Box::new(instance.clone()) }
         }
-        // It has one that this answer does not tell of.
+        // It has one that this answer does not mention.
         None if own.is_some() => LaunchResult::NothingLaunched { failures: Vec::new(), others_launched: true },
         None => LaunchResult::NothingLaunched {
             failures: outcome.failures.clone(),
@@ -148,8 +148,8 @@ pub fn result_for(
     }
 }
 
-/// The step that follows from what a launch came to. Safe to repeat, and safe for a claim that began to leave while the
-/// launch was on its way: its instance is then recorded so that it is terminated.
+/// The step that follows from the result of a launch. Safe to repeat, and safe for a claim whose termination began
+/// while the launch was in progress: its instance is then recorded so that it is terminated.
 #[must_use]
 pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings: &Settings) -> Step {
     let mut step = match result {
@@ -197,8 +197,8 @@ pub(crate) fn sorted(ids: &[String]) -> Vec<String> {
     ids
 }
 
-/// A claim that says of its instance what EC2 says now of the network and the reservation that it is in, which may change
-/// while it runs; nothing if it says so already. What EC2 leaves out stays as it is, but for the reservation.
+/// The claim with the network and reservation that EC2 reports for its instance now, which may change while it runs;
+/// `None` if nothing changed. Fields that EC2 leaves out stay as they are, except the reservation.
 #[must_use]
 pub fn moved(claim: &NodeClaim, instance: &Instance) -> Option<NodeClaim> {
     if claim.phase.is_leaving() || !matches!(instance.state, InstanceState::Pending | InstanceState::Running) {
@@ -252,15 +252,15 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     step.after(Duration::from_secs(5))
 }
 
-/// Why nobody would launch from an answer as it stands, so that somebody has to mend something first or try again.
-fn to_mend(failures: &[OfferingFailure], others_launched: bool) -> Option<&OfferingFailure> {
+/// The failure in an answer that needs a correction or a retry before anything is launched.
+fn blocking_failure(failures: &[OfferingFailure], others_launched: bool) -> Option<&OfferingFailure> {
     failures.iter().find(|failure| !failure.lacks_capacity).filter(|_| !others_launched)
 }
 
-/// Whether an answer without an instance for a claim means that there will be none: EC2 says why there are fewer than asked
-/// for. Without a reason nothing is known.
+/// Whether an answer without an instance for a claim means that there will be none: EC2 reports why there are fewer
+/// than requested. Without a reason this is unknown.
 fn is_denied(failures: &[OfferingFailure], others_launched: bool) -> bool {
-    !failures.is_empty() && to_mend(failures, others_launched).is_none()
+    !failures.is_empty() && blocking_failure(failures, others_launched).is_none()
 }
 
 fn nothing_launched(
@@ -270,7 +270,7 @@ fn nothing_launched(
     now: Timestamp,
     settings: &Settings,
 ) -> Step {
-    let mut step = match to_mend(failures, others_launched) {
+    let mut step = match blocking_failure(failures, others_launched) {
         Some(failure) => {
             let again = if PASSING.contains(&failure.code.as_str()) { try_again } else { refused };
             let mut step = again(claim, &failure.code, &failure.message, now);
@@ -314,8 +314,8 @@ fn unanswered(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) ->
     step
 }
 
-/// A launch that EC2 refused for a reason that does not go by itself is tried a few times, since what was just made is not
-/// known everywhere at once, and then no more: the claim keeps its pods from asking for the next one until its time is up.
+/// A launch that EC2 refused for a permanent reason is retried a few times, since new objects are not visible
+/// everywhere at once, and then no more: the claim keeps its pods from causing the next launch until it times out.
 fn refused(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> Step {
     let mut step = try_again(claim, reason, message, now);
     let refusals = &mut step.claim.status.launch_refusals;
@@ -347,8 +347,8 @@ fn launch_unknown(claim: &mut NodeClaim, reason: &str, message: &str, now: Times
     }
 }
 
-/// Doubles from a second to a minute with each try in vain, and is up to half as long again, by the claim: those that were
-/// throttled together must not come back together. The same claim always waits as long, so that a replay does too.
+/// Doubles from a second to a minute with each failed attempt, plus up to half as much by the claim, so that claims
+/// that were throttled together do not retry together. It is the same for the same claim, so that a replay is too.
 fn retry_delay(claim: &NodeClaim) -> Duration {
     let delay = Duration::from_secs(1 << claim.status.launch_attempts.min(6)).min(Duration::from_mins(1));
     let spread = claim

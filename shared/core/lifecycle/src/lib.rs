@@ -1,16 +1,16 @@
-//! The life of a NodeClaim as a pure step: what we want and what was observed in, the next record and effects out.
+//! The lifecycle of a NodeClaim as a pure step: the record and what was observed in, the next record and effects out.
 //!
-//! A record is written before the effects of the step that made it are run, and only if nobody wrote meanwhile. Every
-//! effect may be repeated. So a crash anywhere is repaired by the next [`step()`], from observation alone:
+//! A record is written before the effects of the step that made it are run, and only if it was not changed meanwhile.
+//! Every effect may be repeated. So after a crash the next [`step()`] continues from observation alone:
 //!
 //! ```text
 //! Reserved -> Launched -> Registered -> Initialized -> Draining -> Terminating -> Gone
 //!     \__________\____________\______________________/^     a claim may begin to leave at any point
 //! ```
 //!
-//! What could not be read is [`Seen::Unknown`], and no step is destructive on something unknown: it waits.
-//! [`collect()`] compares claims, instances and nodes as wholes, and finds what no single claim can: orphans, and nodes to
-//! adopt.
+//! What could not be read is [`Seen::Unknown`], and no step does anything destructive on unknown state: it waits.
+//! [`collect()`] compares claims, instances and nodes as a whole, and finds what no single claim can: orphans, and
+//! nodes to adopt.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod adopt;

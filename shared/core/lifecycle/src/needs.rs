@@ -3,7 +3,7 @@
 use crate::{launch, without_instance};
 use nodeless_model::{NodeClaim, Phase};
 
-/// Which parts of an [`Observation`](crate::Observation) a step will look at, so that nothing else is read.
+/// Which parts of an [`Observation`](crate::Observation) a step uses, so that nothing else is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each names one independent read")]
 pub struct Needs {
@@ -26,10 +26,10 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What the next step of a claim looks at.
+    /// What the next step of a claim uses.
     ///
-    /// EC2 is asked as rarely as possible. While a node is awaited nobody asks for its instance: the sweep compares all of
-    /// them once a minute, and EC2 itself tells of one that stops.
+    /// EC2 is asked as rarely as possible. While a node is expected to join, its instance is not read: the sweep
+    /// compares all instances once a minute, and EC2 sends an event when one stops.
     #[must_use]
     pub fn of(claim: &NodeClaim) -> Self {
         let launched = claim.status.instance.is_some();

@@ -49,7 +49,7 @@ pub enum NodeClassState {
         /// What is wrong.
         message: String,
     },
-    /// Nobody has said yet whether it is ready.
+    /// Its readiness is not determined yet.
     NotYetKnown,
     /// There is no such EC2NodeClass.
     Missing,
@@ -88,7 +88,7 @@ pub struct Observation {
     pub volume_attachments: Seen<Vec<VolumeAttachment>>,
     /// Its NodeClaim object.
     pub mirror: Seen<Option<MirroredClaim>>,
-    /// The zonal shift away from the zone of its instance, in words, while one is in effect: then EC2 is neither asked about
-    /// the instance nor to do anything with it, and the instance counts as running.
+    /// The zonal shift away from the zone of its instance, as a message, while one is in effect: EC2 is then neither
+    /// asked about the instance nor told to change it, and the instance counts as running.
     pub zonal_shift: Option<String>,
 }

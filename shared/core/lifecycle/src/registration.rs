@@ -1,4 +1,4 @@
-//! From launched through registered to initialised, and what is kept up after that.
+//! From launched through registered to initialized, and what is maintained after that.
 
 use crate::begin_termination::leave;
 use crate::consistency::set_consistent;
@@ -73,7 +73,7 @@ pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         several => {
             let names: Vec<&str> = several.iter().map(|node| node.name.as_str()).collect();
             let message = format!("several Nodes have its provider id: {}", names.join(", "));
-            // The timeout goes on counting from when the node was first looked for.
+            // The timeout counts from when the node was first looked up.
             step.claim.set_condition(
                 condition::REGISTERED,
                 ConditionStatus::False,
@@ -86,14 +86,14 @@ pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     }
 }
 
-/// Whether a node bears every mark of being recognised.
+/// Whether a node is registered: it has the label and the finalizer, and not the taint of unregistered nodes.
 fn is_recognised(node: &Node) -> bool {
     node.is_registered()
         && !node.has_taint(&Taint::unregistered())
         && node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER)
 }
 
-/// Puts the marks of a recognised node onto it: the claim's labels, annotations and taints, the finalizer and the owner.
+/// Registers a node: it gets the claim's labels, annotations and taints, the finalizer and the owner.
 fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
     let unregistered = Taint::unregistered();
     if !node.is_registered() && !node.has_taint(&unregistered) {
@@ -197,8 +197,8 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
                 // The command waits for the taint.
                 step.effects.extend([Effect::patch_node(node, patch), Effect::MirrorClaim, Effect::WakePlanner]);
             }
-            // A claim is marked as leaving, or as taken by a command, before its node is tainted. So any other taint is left
-            // over from a command that was rolled back, or from a disruption that Karpenter began and nobody will finish.
+            // A claim is marked as terminating, or as taken by a command, before its node is tainted. So any other
+            // taint is left from a command that was rolled back, or from an unfinished disruption by Karpenter.
             None if tainted => {
                 let marked = node.has_label(labels::EXCLUDE_FROM_LOAD_BALANCERS, "karpenter");
                 let remove_labels =
@@ -225,7 +225,7 @@ pub(crate) fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
     }
 }
 
-/// Has the claim say that its instance is tagged, as Karpenter's do.
+/// Records on the claim that its instance is tagged, as Karpenter does.
 fn note_tagged(step: &mut Step) {
     let mut noted = false;
     for key in [labels::TAGGED, labels::CLUSTER_NAME_TAGGED] {

@@ -1,8 +1,8 @@
-//! Whether the machines that a NodePool launches join the cluster, judged by what came of the last few: the condition
+//! Whether the instances that a NodePool launches join the cluster, by the results of the last few: the condition
 //! `NodeRegistrationHealthy` of NodePools.
 //!
-//! As Karpenter does it, with its numbers; but Karpenter remembers in memory, and this is a value that is kept in a table. So
-//! whoever writes it must be able to say the same thing twice: each claim counts once.
+//! The rules and numbers are Karpenter's; but Karpenter keeps the results in memory, and this is a value in a table. So
+//! writes have to be repeatable: each claim counts once.
 
 use jiff::Timestamp;
 use nodeless_model::claim::{TerminationReason, condition};
@@ -20,7 +20,7 @@ const TOO_MANY: usize = 2;
 pub struct RegistrationHealth {
     /// What the results are about.
     of: Described,
-    /// Claims that were made before this are of another template, and say nothing of this one.
+    /// Claims that were created before this are of another template and do not count.
     since: Option<Timestamp>,
     /// The results, the oldest first.
     results: Vec<Remembered>,
@@ -30,7 +30,7 @@ pub struct RegistrationHealth {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Described {
-    /// The uid of the NodePool: one of the same name that was made anew is another.
+    /// The uid of the NodePool: one that was created again under the same name is another.
     pub node_pool_uid: String,
     /// The generation of the NodePool.
     pub node_pool: i64,
@@ -78,8 +78,8 @@ pub enum Judgement {
 }
 
 impl Registration {
-    /// What a step of a claim says about its NodePool: nothing, unless its node has joined by it or was given up for not having
-    /// come in time. That EC2 has no capacity or that somebody deletes the claim says nothing.
+    /// What a step of a claim means for its NodePool: nothing, unless its node joined by it or timed out. Missing
+    /// capacity in EC2, or a deleted claim, means nothing.
     #[must_use]
     pub fn of(before: &NodeClaim, after: &NodeClaim) -> Option<Self> {
         if before.phase == Phase::Launched && after.phase == Phase::Registered {
@@ -110,7 +110,7 @@ impl RegistrationHealth {
         Self { of, since: None, results: Vec::new() }
     }
 
-    /// What a condition said that somebody else wrote of the same NodePool: as much as it takes to come to the same judgement.
+    /// The results that an existing condition of the same NodePool stands for: as many as lead to the same status.
     #[must_use]
     pub fn taken_over(of: Described, judgement: Judgement) -> Self {
         let results = match judgement {
@@ -132,8 +132,8 @@ impl RegistrationHealth {
         Self { of: now_described, since: Some(now), results: Vec::new() }
     }
 
-    /// Remembers what came of a claim, once however often it is said; the last that is said of a claim holds. Says whether that
-    /// changed anything that matters.
+    /// Records the result of a claim, once however often it is reported; the last report of a claim counts. Returns
+    /// whether that changed anything relevant.
     #[must_use]
     pub fn push(&mut self, claim: &NodeClaim, came_to: Registration) -> bool {
         if self.since.is_some_and(|since| claim.created < since) {

@@ -1,5 +1,5 @@
-//! Instances that no longer are in the capacity reservation that they were launched into: it was cancelled or ended, or somebody
-//! took them out. They run on, at the price of any other instance on demand.
+//! Instances that are no longer in the capacity reservation that they were launched into: it was cancelled or expired,
+//! or they were moved out of it. They keep running, at the on-demand price.
 
 use crate::effect::{Effect, Step};
 use crate::observation::Observation;
@@ -7,13 +7,14 @@ use nodeless_model::claim::Charge;
 use nodeless_model::object::NodePatch;
 use nodeless_model::{CapacityType, Instance, InstanceState, NodeClaim, StringMap, labels};
 
-/// Whether EC2 says that the instance of a claim is on demand by now, though it was launched into a capacity reservation.
+/// Whether EC2 reports that the instance of a claim is on-demand now, though it was launched into a capacity
+/// reservation.
 #[must_use]
 pub fn has_left_its_reservation(claim: &NodeClaim, instance: &Instance) -> bool {
     let launched = claim.status.instance.as_ref();
     launched.is_some_and(|launched| launched.id == instance.id && launched.capacity_type == CapacityType::Reserved)
         && !claim.phase.is_leaving()
-        // Of one that is starting, EC2 may not say yet where it is.
+        // EC2 may not report the reservation of an instance that is starting.
         && instance.state == InstanceState::Running
         && instance.capacity_type == CapacityType::OnDemand
         && instance.reservation_id.is_none()

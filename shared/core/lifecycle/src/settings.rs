@@ -1,8 +1,8 @@
-//! What may be set about the life of claims.
+//! The settings of the lifecycle of claims.
 
 use std::time::Duration;
 
-/// Times and names that steps go by. The defaults are Karpenter's.
+/// Timeouts and names that steps use. The defaults are Karpenter's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The cluster's name, for tags.

@@ -1,4 +1,4 @@
-//! The step: dispatch by phase, and the reasons for which a claim begins to leave.
+//! The step: dispatch by phase, and the reasons for which a claim is terminated.
 
 use crate::begin_termination::leave;
 use crate::conditions::set_ready;
@@ -13,6 +13,36 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::{InstanceState, Node, NodeClaim, Phase};
 
 /// The next step of a claim. Pure: the same input gives the same step.
+///
+/// ```
+/// use jiff::Timestamp;
+/// use nodeless_lifecycle::{Effect, NodeClassState, Observation, Seen, Settings, prepare, step};
+/// use nodeless_model::{NodeClaim, Phase};
+///
+/// let mut claim = NodeClaim {
+///     name: "default-abcde".into(),
+///     node_pool: "default".into(),
+///     created: Timestamp::UNIX_EPOCH,
+///     phase: Phase::Reserved,
+/// #     uid: "uid".into(),
+/// #     node_class: "default".into(),
+/// #     version: 1,
+/// #     spec: Default::default(),
+/// #     status: Default::default(),
+/// };
+/// prepare(&mut claim);
+/// let (now, settings) = (Timestamp::UNIX_EPOCH, Settings::new("production"));
+///
+/// // Nothing could be read, so the step waits.
+/// let next = step(&claim, &Observation::default(), now, &settings);
+/// assert!(next.effects.is_empty() && next.requeue.is_some());
+///
+/// // The EC2NodeClass is ready, so the claim is launched. That EC2 is asked is written first, with the record.
+/// let seen = Observation { node_class: Seen::Known(NodeClassState::Ready), ..Observation::default() };
+/// let next = step(&claim, &seen, now, &settings);
+/// assert!(next.claim.status.launch_asked);
+/// assert_eq!(next.effects[0], Effect::Launch);
+/// ```
 #[must_use]
 pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut next = match reason_to_leave(claim, seen, now, settings) {
@@ -41,7 +71,7 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
     next
 }
 
-/// Why a claim that is not leaving yet has to, if it has.
+/// Why a claim that is not terminating yet has to terminate, if it has to.
 fn reason_to_leave(
     claim: &NodeClaim,
     seen: &Observation,

@@ -13,12 +13,12 @@ use nodeless_model::object::{NodePatch, ObjectEvent};
 use nodeless_model::{ConditionStatus, InstanceState, Node, NodeClaim, Phase, StringMap, Taint, TaintEffect, labels};
 use std::time::Duration;
 
-/// How often a claim is looked at whose instance has to outlast a zonal shift.
+/// How often a claim is checked whose instance waits for the end of a zonal shift.
 const SHIFTED_POLL: Duration = Duration::from_mins(1);
 /// How long EC2 takes at least, as a rule, from being asked to terminate an instance until it is terminated.
 const SHUTTING_DOWN: Duration = Duration::from_secs(20);
 
-/// What is left of an instance.
+/// The state of an instance that is being terminated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Remains {
     Alive,
@@ -44,13 +44,13 @@ fn remains(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Set
     }
 }
 
-/// Whether pods may have come to a node: it was recognised, or joined without the taint that keeps them off until it is. The
-/// marks of recognition are put onto the node before the record says so, and a process may end in between.
+/// Whether pods may have been scheduled to a node: it was registered, or joined without the taint of unregistered
+/// nodes. The node is registered before the record is updated, and a process may end in between.
 fn is_open_to_pods(node: &Node) -> bool {
     node.is_registered() || !node.has_taint(&Taint::unregistered())
 }
 
-/// A claim whose node is being emptied.
+/// A claim whose node is being drained.
 pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
     if claim.status.instance.is_none() {
@@ -103,7 +103,7 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     detach(step, seen, nodes, overdue, going_on_for, now)
 }
 
-/// Tells on NodeClaim and Node when the drain ends by force, if it does.
+/// Reports on NodeClaim and Node when the drain ends by force, if it does.
 fn expiring(claim: &NodeClaim, seen: &Observation, nodes: &[Node]) -> Vec<ObjectEvent> {
     let Some(deadline) = claim.status.termination.as_ref().and_then(|termination| termination.deadline) else {
         return Vec::new();
@@ -147,8 +147,9 @@ fn detach(
     step.again()
 }
 
-/// Keeps pods and load balancers off the nodes and asks for their deletion, which the finalizer holds up. Says whether a
-/// node lacks the finalizer and has to be looked at again first: without it, deletion would take the node from its pods.
+/// Keeps pods and load balancers off the nodes and asks for their deletion, which the finalizer holds up. Returns
+/// whether a node lacks the finalizer and has to be read again first: without it, deletion would remove the node while
+/// pods run on it.
 fn close_off(step: &mut Step, nodes: &[Node]) -> bool {
     let mut unsafe_to_delete = false;
     for node in nodes {
@@ -205,7 +206,7 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
     if let Some(shift) = &seen.zonal_shift {
         return step.hold(format!("the instance {} is not terminated while {shift}", launched.id), SHIFTED_POLL);
     }
-    // The node matters too: an instance may only be terminated under a node that could be looked at.
+    // The node matters too: an instance may only be terminated if its node could be read.
     if let Seen::Unknown(why) = &seen.nodes {
         return step.wait_for("its node", why, TERMINATION_POLL);
     }
@@ -226,7 +227,7 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
     }
     step.claim.set_condition(condition::INSTANCE_TERMINATING, ConditionStatus::True, "InstanceTerminating", "", now);
     let asked = step.claim.status.terminate_requested.map_or(Duration::ZERO, |at| elapsed(at, now));
-    // EC2 tells when it is done; looking sooner costs calls and seldom sees anything.
+    // EC2 sends an event when it is done; polling sooner costs calls and seldom finds anything.
     step.after(if asked < SHUTTING_DOWN { SHUTTING_DOWN } else { TERMINATION_POLL })
 }
 

@@ -13,11 +13,11 @@ pub(crate) fn after(start: Timestamp, duration: Duration) -> Timestamp {
     start.checked_add(duration).unwrap_or(Timestamp::MAX)
 }
 
-/// How often an instance that is being terminated is looked at, as in Karpenter.
+/// How often an instance that is being terminated is read, as in Karpenter.
 pub(crate) const TERMINATION_POLL: Duration = Duration::from_secs(5);
 
-/// How long to wait before the next look at something that has lasted for `lasting`: an eighth of that, within bounds, since
-/// each look costs an invocation.
+/// How long to wait before the next step of something that has lasted for `lasting`: an eighth of that, within bounds,
+/// since each step costs an invocation.
 pub(crate) fn poll_delay(lasting: Duration, shortest: Duration, longest: Duration) -> Duration {
     (lasting / 8).clamp(shortest, longest)
 }

@@ -1,8 +1,8 @@
-//! The end of a claim that has no instance, as far as its record knows.
+//! The termination of a claim that has no instance on its record.
 //!
-//! One may have been launched for it all the same: by a call whose answer never reached the record, or by that of another
-//! member of its launch group, which asks for as many instances as the group was written with. To forget such a claim would
-//! free what it is charged while its instance runs, with nobody to look after it. So it stays until EC2 can have none for it.
+//! One may have been launched for it: by a call whose answer never reached the record, or by that of another member of
+//! its launch group, which requests as many instances as the group was written with. Deleting such a claim would free
+//! its charge while its instance runs without a claim. So it stays until EC2 can have none for it.
 
 use crate::group::{may_take, owned_by};
 use crate::observation::{Observation, Seen, SeenGroup};

@@ -1,12 +1,12 @@
-//! CapacityBuffers: room that is kept free for pods that do not exist yet.
+//! CapacityBuffers: capacity that is kept free for pods that do not exist yet.
 //!
-//! A buffer is planned for by virtual pods. They exist only in a plan: nodes are launched and kept for them, and they are
-//! never bound, so that real pods find the room.
+//! A buffer is represented by virtual pods. They exist only in a plan: nodes are launched and kept for them, and they
+//! are never bound, so that real pods find the capacity.
 
 use crate::{Pod, ResourceList};
 use serde::{Deserialize, Serialize};
 
-/// The strategy that provisions nodes for a buffer. Buffers of any other are somebody else's.
+/// The strategy that provisions nodes for a buffer. Other strategies belong to other controllers.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
 /// Marks a virtual pod.
 pub const FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
@@ -29,7 +29,7 @@ pub struct CapacityBuffer {
     pub uid: String,
     /// The strategy, [`ACTIVE_CAPACITY`] if it is ours.
     pub strategy: String,
-    /// What says what one chunk of the buffer looks like.
+    /// The reference to the template of one chunk of the buffer.
     pub source: Option<BufferSource>,
     /// How many chunks.
     pub replicas: Option<u32>,
@@ -39,7 +39,7 @@ pub struct CapacityBuffer {
     pub limits: Option<ResourceList>,
 }
 
-/// What says what one chunk of a buffer looks like; it is in the buffer's namespace.
+/// The object that defines one chunk of a buffer, in the buffer's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BufferSource {
     /// A PodTemplate.
@@ -63,7 +63,7 @@ impl BufferSource {
     pub const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
 }
 
-/// What a buffer's source says.
+/// The content of a buffer's source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BufferShape {
@@ -139,7 +139,7 @@ impl CapacityBuffer {
         }
     }
 
-    /// The error that says that the source is not there.
+    /// The error for a source that does not exist.
     #[must_use]
     pub fn missing_source(&self, source: &BufferSource) -> BufferError {
         let namespace = self.namespace.clone();
@@ -151,9 +151,9 @@ impl CapacityBuffer {
         }
     }
 
-    /// How many chunks it has: the greater of `replicas` and the share that `percentage` asks for, and no more than its
-    /// limits allow; without either, as many as these allow. Karpenter's documentation says the lesser; its code takes
-    /// the greater, and so do we.
+    /// How many chunks it has: the greater of `replicas` and the share by `percentage`, and no more than its limits
+    /// allow; without either, as many as these allow. Karpenter's documentation says the lesser; its code takes the
+    /// greater, as this does.
     ///
     /// # Errors
     /// When it would be more than [`MAX_CHUNKS`].
@@ -178,8 +178,8 @@ impl CapacityBuffer {
         Ok(chunks)
     }
 
-    /// The virtual pods that stand for so many chunks: of the lowest priority, without volumes, bound nowhere, and marked as
-    /// pods that the kube-scheduler could not place.
+    /// The virtual pods for a number of chunks: of the lowest priority, without volumes, unbound, and marked as
+    /// unschedulable.
     #[must_use]
     pub fn virtual_pods(&self, shape: &BufferShape, chunks: u32) -> Vec<Pod> {
         let mut pod = shape.pod.clone();
@@ -204,7 +204,7 @@ impl CapacityBuffer {
     }
 }
 
-/// Whether a pod is a virtual one: it stands for a chunk of a buffer, and nobody will ever see it.
+/// Whether a pod is virtual: it stands for a chunk of a buffer and exists in plans only.
 #[must_use]
 pub fn is_virtual(pod: &Pod) -> bool {
     pod.node_name.is_none() && pod.annotations.get(FAKE_POD).is_some_and(|value| value == "true")

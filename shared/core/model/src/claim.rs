@@ -16,7 +16,7 @@ pub enum CapacityType {
     Reserved,
     /// Spare capacity that EC2 may take back with two minutes' notice.
     Spot,
-    /// At list price, for as long as wanted.
+    /// At the list price, without interruption.
     OnDemand,
 }
 
@@ -37,7 +37,7 @@ impl CapacityType {
         [Self::Reserved, Self::Spot, Self::OnDemand].into_iter().find(|kind| kind.as_str() == value)
     }
 
-    /// Whether labels say of a node bought this way that it is in a capacity reservation, although it is in none.
+    /// Whether the labels of a node with this capacity type name a capacity reservation that it is not in.
     #[must_use]
     pub fn contradicts(self, labels: &StringMap) -> bool {
         let reserved = labels.get(labels::CAPACITY_TYPE).is_some_and(|kind| kind == Self::Reserved.as_str());
@@ -145,12 +145,12 @@ pub struct NodeClaimSpec {
     pub charge: Charge,
     /// The claims that it takes the place of: they begin to leave once its node is initialised, and stay if it fails.
     pub replaces: Vec<String>,
-    /// The pods that it was made for, `namespace/name`: for the explanation and the nominations, and so that the next plan
-    /// puts those that still wait there again instead of packing them anew.
+    /// The pods that it was launched for, `namespace/name`: for explanations and nominations, and so that the next plan
+    /// places those that are still pending there again instead of packing them again.
     pub nominated_pods: Vec<String>,
 }
 
-/// What tells an offering from all others: instance type, zone and capacity type.
+/// The identity of an offering: instance type, zone and capacity type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OfferingKey {
@@ -214,10 +214,10 @@ pub struct NodeClaimStatus {
     pub launch_asked: bool,
     /// Whether EC2 has answered that there is no instance for it, so that there will never be one.
     pub launch_denied: bool,
-    /// Since when it is known that EC2 may have launched its group with an answer that says nothing of it, or never came.
+    /// Since when it is known that EC2 may have launched its group although its answer was lost or does not mention it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_lost: Option<Timestamp>,
-    /// How many times a launch was tried in vain.
+    /// How many attempts to launch failed.
     pub launch_attempts: u32,
     /// How many of those launches EC2 accepted without starting anything. An accepted client token answers the same for
     /// ever, so the next try needs another one: see [`NodeClaim::client_token`].
@@ -236,7 +236,7 @@ pub struct NodeClaimStatus {
     pub conditions: Vec<Condition>,
     /// When pods last came to or left its node.
     pub last_pod_event: Option<Timestamp>,
-    /// A hash of which pods were on its node when that was last looked at, by which the next look sees a change.
+    /// A hash of the pods on its node at the last plan, by which the next plan detects a change.
     pub pods_seen: Option<u64>,
     /// Why and since when it is going away.
     pub termination: Option<Termination>,
@@ -247,8 +247,8 @@ pub struct NodeClaimStatus {
     pub terminate_requested: Option<Timestamp>,
     /// When draining began.
     pub drain_started: Option<Timestamp>,
-    /// When it was last looked after while it was on its way in or out; noted now and then, so that a claim whose message
-    /// was lost is told from one that is waited for.
+    /// When lifecycle last handled it while it was launching or terminating; noted now and then, so that a claim whose
+    /// message was lost is detected.
     pub looked_after: Option<Timestamp>,
 }
 
@@ -329,7 +329,7 @@ pub enum TerminationReason {
     Unhealthy,
     /// A person or program deleted the NodeClaim or Node.
     Deleted,
-    /// The instance is gone although nobody here asked for it.
+    /// The instance is gone although nodeless did not terminate it.
     InstanceMissing,
     /// The NodePool was deleted.
     NodePoolDeleted,
@@ -425,7 +425,7 @@ pub mod condition {
     pub const DRAINED: &str = "Drained";
     /// Its node's volumes are detached.
     pub const VOLUMES_DETACHED: &str = "VolumesDetached";
-    /// EC2 thinks that the spot instance is more likely than others to be taken back. One of ours; Karpenter has none such.
+    /// EC2 reports an elevated risk of interruption for the spot instance. A condition of nodeless; Karpenter has none.
     pub const REBALANCE_RECOMMENDED: &str = "RebalanceRecommended";
     /// The instance is being terminated.
     pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";

@@ -1,19 +1,19 @@
-//! One error for all ports, by which a caller knows how to react.
+//! One error for all ports, which tells the caller how to react.
 
 use std::fmt;
 
 /// How to react to a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The service did not answer, or failed: try again later, and act on nothing meanwhile.
+    /// The service did not answer, or failed: retry later, and act on nothing meanwhile.
     Unavailable,
     /// Too many calls: try again later, more slowly.
     Throttled,
     /// We may not do this: a person has to grant it; trying again at once is of no use.
     Denied,
-    /// There is no such object.
+    /// The thing is not there.
     NotFound,
-    /// Another process changed the object first: read it again and decide anew.
+    /// The object was changed by another writer first: read it again and decide again.
     Conflict,
     /// The call itself is wrong, or names something that cannot be used: trying again is of no use.
     Invalid,
@@ -28,7 +28,7 @@ pub struct PortError {
     pub operation: String,
     /// The service's own code, such as `UnauthorizedOperation`; empty if there is none.
     pub code: String,
-    /// The service's message, and what to do next where that is known.
+    /// The message of the service, and what to do next where that is known.
     pub message: String,
 }
 

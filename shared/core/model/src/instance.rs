@@ -3,7 +3,7 @@
 use crate::{CapacityType, StringMap};
 use jiff::Timestamp;
 
-/// The code of a launch that EC2 accepted without an answer about its instances.
+/// The code of a launch that EC2 accepted without reporting its result.
 pub const LAUNCH_UNANSWERED: &str = "LaunchUnanswered";
 
 /// One thing that may be launched.
@@ -52,7 +52,7 @@ pub struct OfferingFailure {
     pub code: String,
     /// EC2's message.
     pub message: String,
-    /// Whether it is a lack of capacity, which passes, rather than an error, which a person must fix.
+    /// Whether it is a lack of capacity, which is transient, rather than an error that a user has to correct.
     pub lacks_capacity: bool,
 }
 
@@ -102,7 +102,7 @@ pub enum InstanceState {
     Terminated,
 }
 
-/// A reason to replace an instance that EC2 reports: a failed status check or a planned event.
+/// A problem that EC2 reports about an instance: a failed status check or a scheduled event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceFault {
     /// The instance id.
@@ -111,21 +111,21 @@ pub struct InstanceFault {
     pub kind: FaultKind,
 }
 
-/// What EC2 reports about an instance.
+/// The kinds of problems that EC2 reports about instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// A status check fails.
     CheckFailed {
         /// Which: `instance` for its own, `system` for the machine below it.
         check: &'static str,
-        /// Since when, where EC2 reports it.
+        /// Since when, where EC2 reports that.
         since: Option<Timestamp>,
     },
     /// Something is planned that takes the instance away, at least for a while.
     Planned {
         /// EC2's code, such as `instance-retirement`.
         code: String,
-        /// The earliest time, where EC2 reports it.
+        /// The earliest time, where EC2 reports that.
         not_before: Option<Timestamp>,
     },
 }

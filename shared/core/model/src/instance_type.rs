@@ -44,7 +44,8 @@ pub struct Offering {
     pub price: f64,
     /// Whether it can be had now, as far as is known.
     pub available: bool,
-    /// Whether a price is all that it lacks to be had: the price lists have none, and a NodeOverlay may give it one.
+    /// Whether it is unavailable only because it has no price: the price lists have none, and a NodeOverlay may set
+    /// one.
     pub lacks_price: bool,
     /// The capacity reservation, where the capacity type is `reserved`.
     pub reservation: Option<Reservation>,

@@ -1,4 +1,4 @@
-//! What EC2 answers to dry runs of launches from an EC2NodeClass.
+//! The answers of EC2 to dry runs of launches from an EC2NodeClass.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Refusal {
     /// One CamelCase word, as Karpenter has it in the condition ValidationSucceeded where it has one.
     pub reason: String,
-    /// What was asked, and EC2's answer.
+    /// The request and the answer of EC2.
     pub message: String,
 }
 

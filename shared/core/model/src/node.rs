@@ -1,4 +1,4 @@
-//! Nodes, reduced to what planning and the life of claims look at.
+//! Nodes, reduced to what planning and the lifecycle of claims use.
 
 use crate::{ResourceList, StringMap, Taint, labels};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ pub struct Node {
     pub name: String,
     /// The unique id.
     pub uid: String,
-    /// `aws:///ZONE/INSTANCE-ID`, once the kubelet or the cloud controller has said so.
+    /// `aws:///ZONE/INSTANCE-ID`, once the kubelet or the cloud controller has set it.
     pub provider_id: Option<String>,
     /// Labels.
     pub labels: StringMap,

@@ -24,7 +24,7 @@ pub struct NodePool {
     pub disruption: Disruption,
     /// What all its nodes together may not exceed; `nodes` counts nodes. A resource that is not listed is unlimited.
     pub limits: ResourceList,
-    /// What all its nodes together may cost, in dollars per hour: the smaller of what `spec.limits` and the annotation say
+    /// What all its nodes together may cost, in dollars per hour: the smaller value of `spec.limits` and the annotation
     /// under [`DOLLARS_PER_HOUR`].
     pub limit_dollars_per_hour: Option<f64>,
     /// Pools of greater weight are tried first.
@@ -71,7 +71,7 @@ pub struct Disruption {
     pub consolidate_after: NillableDuration,
     /// How many nodes may be disrupted at once; all that are active hold.
     pub budgets: Vec<Budget>,
-    /// The NodePool's annotations of ours (`nodeless.sh/…`), as they are written: pauses, schedules and the like.
+    /// The nodeless annotations of the NodePool (`nodeless.sh/…`), as written: pauses, schedules and others.
     pub annotations: StringMap,
 }
 
@@ -87,7 +87,7 @@ pub enum ConsolidationPolicy {
     Balanced,
 }
 
-/// Why a node is disrupted by choice.
+/// Why a node is disrupted voluntarily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DisruptionReason {
     /// It has no pods.
@@ -162,7 +162,7 @@ pub struct PoolUsage {
     pub resources: ResourceList,
     /// What they cost, in dollars per hour.
     pub dollars_per_hour: f64,
-    /// When it was last counted afresh from the claims.
+    /// When it was last counted again from the claims.
     pub recounted: Option<Timestamp>,
     /// Grows with each charge, so that what was read before another charge corrects nothing, even where the sums are the same
     /// again.

@@ -15,7 +15,7 @@ pub struct MirroredClaim {
     pub name: String,
     /// The uid of the object.
     pub uid: String,
-    /// When its deletion was asked for, if it was: somebody wants the node gone.
+    /// When its deletion was requested, if it was.
     pub deletion_timestamp: Option<Timestamp>,
     /// Finalizers.
     pub finalizers: Vec<String>,
@@ -33,7 +33,7 @@ pub struct MirroredClaim {
     pub expire_after: Option<Duration>,
     /// How long its drain may take, `spec.terminationGracePeriod`; `None` means for ever.
     pub termination_grace_period: Option<Duration>,
-    /// How its label `karpenter.sh/capacity-type` says that the instance was bought.
+    /// The capacity type by its label `karpenter.sh/capacity-type`.
     pub capacity_type: Option<CapacityType>,
     /// Its conditions by type: status and reason.
     pub conditions: BTreeMap<String, (String, String)>,

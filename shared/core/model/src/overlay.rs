@@ -3,7 +3,7 @@
 use crate::{Requirements, ResourceList};
 use serde::{Deserialize, Serialize};
 
-/// A NodeOverlay, checked and decoded: what is to be assumed of instance types beyond what EC2 says.
+/// A NodeOverlay, checked and decoded: how it changes instance types from what EC2 reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOverlay {
@@ -15,7 +15,7 @@ pub struct NodeOverlay {
     pub requirements: Requirements,
     /// What becomes of their price; nothing when absent.
     pub price: Option<PriceChange>,
-    /// Extended resources that the types have beyond what EC2 says.
+    /// Extended resources of the types in addition to what EC2 reports.
     pub capacity: ResourceList,
     /// Whether what the API server cannot check holds; otherwise what is wrong. One that is faulty is not applied.
     pub valid: Result<(), String>,

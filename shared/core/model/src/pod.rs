@@ -1,4 +1,4 @@
-//! Pods, reduced to what scheduling, disruption and draining look at.
+//! Pods, reduced to what scheduling, disruption and draining use.
 
 use crate::duration::parse_go_duration;
 use crate::requirement::{Operator, RequirementTerm};
@@ -17,7 +17,7 @@ pub struct Pod {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The unique id, which tells this pod from a later one of the same name.
+    /// The uid, which distinguishes this pod from a later one of the same name.
     pub uid: String,
     /// Labels.
     pub labels: StringMap,
@@ -37,7 +37,7 @@ pub struct Pod {
     pub phase: PodPhase,
     /// Whether its Ready condition is true; `None` when there is no such condition.
     pub ready: Option<bool>,
-    /// Whether the kube-scheduler has said that it cannot place the pod (PodScheduled with reason Unschedulable).
+    /// Whether the kube-scheduler reported that it cannot place the pod (PodScheduled with reason Unschedulable).
     pub marked_unschedulable: bool,
     /// When the kubelet accepted it.
     pub start_time: Option<Timestamp>,
@@ -96,7 +96,7 @@ pub enum PodPhase {
     Unknown,
 }
 
-/// What a pod's annotation `karpenter.sh/do-not-disrupt` says at a time.
+/// The effect of a pod's annotation `karpenter.sh/do-not-disrupt` at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// Nothing, or no longer.
@@ -131,7 +131,7 @@ pub struct PodAffinityTerm {
     pub namespaces: Vec<String>,
     /// In which namespaces, by their labels; the empty selector means all.
     pub namespace_selector: Option<LabelSelector>,
-    /// The node label that says what "near" means.
+    /// The node label that defines the domains.
     pub topology_key: String,
 }
 
@@ -262,13 +262,13 @@ impl Pod {
         !terms.is_empty() && terms.iter().all(|term| term.iter().any(excludes))
     }
 
-    /// Whether a node should be provisioned for it, going by what the kube-scheduler has said.
+    /// Whether a node should be provisioned for it, by the condition that the kube-scheduler set.
     #[must_use]
     pub fn is_provisionable(&self) -> bool {
         self.marked_unschedulable && self.awaits_node()
     }
 
-    /// Whether it waits for a node, no matter whether a scheduler has looked at it: for plans made offline.
+    /// Whether it is pending, whether or not a scheduler has evaluated it: for plans made offline.
     #[must_use]
     pub fn awaits_node(&self) -> bool {
         self.is_active()
@@ -289,8 +289,8 @@ impl Pod {
             && !self.is_owned_by_node()
     }
 
-    /// What its annotation `karpenter.sh/do-not-disrupt` says, as in Karpenter: `true` protects for ever; a duration protects
-    /// from the pod's start, and a pod that has not started is protected.
+    /// The protection by its annotation `karpenter.sh/do-not-disrupt`, as in Karpenter: `true` protects without end; a
+    /// duration protects from the pod's start, and a pod that has not started is protected.
     #[must_use]
     pub fn protection(&self, now: Timestamp) -> Protection {
         let Some(value) = self.annotations.get(labels::DO_NOT_DISRUPT) else { return Protection::None };
@@ -308,8 +308,8 @@ impl Pod {
         }
     }
 
-    /// When the protection ends that its annotation `karpenter.sh/do-not-disrupt` gives for a time; `None` where it gives none
-    /// for a time, or where the pod has not started, so that nobody knows.
+    /// When the protection by its annotation `karpenter.sh/do-not-disrupt` ends; `None` where it has no end, or where
+    /// the pod has not started, so that its end is unknown.
     #[must_use]
     pub fn protected_until(&self) -> Option<Timestamp> {
         let duration = parse_go_duration(self.annotations.get(labels::DO_NOT_DISRUPT)?).ok()?;

@@ -463,7 +463,7 @@ impl Requirements {
         self.0.is_empty()
     }
 
-    /// Those of which `others` does not say the same.
+    /// Those that differ in `others`.
     #[must_use]
     pub fn other_than(&self, others: &Self) -> Self {
         let said = |ours: &&Entry| {
@@ -475,7 +475,7 @@ impl Requirements {
         Self(self.0.iter().filter(|ours| !said(ours)).cloned().collect())
     }
 
-    /// Whether both say something of one key.
+    /// Whether both have a requirement for a common key.
     #[must_use]
     pub fn shares_key_with(&self, others: &Self) -> bool {
         self.0.iter().any(|ours| others.at(ours.hash, &ours.key).is_some())
@@ -504,8 +504,8 @@ impl Requirements {
     /// The first key of `others` that nodes described by `self` cannot meet: a label that `self` does not define though
     /// `others` needs it, or one on which they conflict. `None` means compatible.
     ///
-    /// `undefined_is_free` tells which keys may be missing from `self` all the same: the well-known labels where a node
-    /// is still to be launched, none where it exists.
+    /// `undefined_is_free` returns which keys may be missing from `self`: the well-known labels where a node is still
+    /// to be launched, none where it exists.
     #[must_use]
     pub fn first_incompatible<'a>(
         &self,

@@ -89,7 +89,7 @@ impl Taint {
         Self::new(labels::UNREGISTERED_TAINT, TaintEffect::NoExecute)
     }
 
-    /// Whether both have the same key and effect, by which Kubernetes tells taints apart.
+    /// Whether both have the same key and effect, which identify a taint in Kubernetes.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.key == other.key && self.effect == other.effect

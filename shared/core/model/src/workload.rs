@@ -1,4 +1,4 @@
-//! DaemonSets and PodDisruptionBudgets, reduced to what planning and draining look at.
+//! DaemonSets and PodDisruptionBudgets, reduced to what planning and draining use.
 
 use crate::{LabelSelector, Pod, StringMap};
 use serde::{Deserialize, Serialize};

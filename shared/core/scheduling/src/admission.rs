@@ -1,4 +1,4 @@
-//! What a pod requires of a node by itself, for those who only want to look: [`crate::solve`] decides.
+//! What a pod requires of a node by itself, as a quick check. [`crate::solve`] decides.
 
 use crate::constraints::{covers, first_repelling, hard_alternatives};
 use crate::{ExistingNode, Reason};
@@ -24,7 +24,7 @@ impl Admission {
         Ok(Self { alternatives, tolerations: pod.tolerations.clone() })
     }
 
-    /// Whether a node's labels and taints let the pod in.
+    /// Whether a node's labels and taints admit the pod.
     #[must_use]
     pub fn admits(&self, node: &ExistingNode) -> bool {
         self.tolerates(&node.taints) && self.alternatives.iter().any(|wanted| covers(&node.requirements, wanted))

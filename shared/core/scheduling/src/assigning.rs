@@ -1,8 +1,8 @@
-//! Which domains pods are bound for, before they are packed.
+//! Assigns pods to topology domains before they are packed.
 //!
-//! Pods that topology constraints count are each bound for a domain of every key but the host name, one after another as
-//! the kube-scheduler would place them, by the counts alone. Nodes are filled afterwards, with pods that then differ in
-//! nothing but where they are bound for. What turns out not to fit there is taken back and tried elsewhere.
+//! Pods that topology constraints count are each assigned to a domain of every key except the host name, one after
+//! another as the kube-scheduler would place them, by the counts alone. Nodes are filled afterwards, with classes of
+//! pods that also share their domains. Pods that do not fit there are taken back and assigned elsewhere.
 
 use crate::bin::Unit;
 use crate::classes::{Class, Classes, Level};
@@ -11,7 +11,7 @@ use crate::groups::{GroupId, Kind};
 use crate::topology::{ABSENT, Domain, Standings, Target, Topology};
 use std::cmp::Ordering;
 
-/// A place that pods of a class could be bound for.
+/// A domain that pods of a class could be assigned to.
 #[derive(Debug)]
 pub(crate) struct Prospect {
     pub(crate) target: Target,
@@ -24,7 +24,7 @@ pub(crate) struct Prospect {
     pub(crate) together: Option<f64>,
     /// How many pods existing nodes there hold.
     pub(crate) room: u32,
-    /// How many pods may be bound for it at the most.
+    /// How many pods may be assigned to it at most.
     pub(crate) most: u32,
     /// How many are.
     pub(crate) assigned: u32,
@@ -69,7 +69,7 @@ pub(crate) fn domain_of(target: &[(usize, Domain)], key: Option<usize>) -> Domai
 /// By spread group, which domains count.
 pub(crate) type Eligible = Vec<(GroupId, Vec<bool>)>;
 
-/// The first group that keeps a pod out of a target, by the counts as they are.
+/// The first group that excludes a pod from a target, by the present counts.
 pub(crate) fn first_against(
     class: &Class<'_>,
     level: &Level,
@@ -94,7 +94,7 @@ pub(crate) fn first_against(
     own.or_else(|| first_owned(class, target, topology))
 }
 
-/// The first anti-affinity of pods in a target that keeps out those of a class.
+/// The first anti-affinity of pods in a target that excludes a class.
 fn first_owned(class: &Class<'_>, target: &[(usize, Domain)], topology: &Topology<'_>) -> Option<GroupId> {
     class.selected.iter().copied().find(|&group| {
         topology.key(group).is_some()
@@ -103,8 +103,7 @@ fn first_owned(class: &Class<'_>, target: &[(usize, Domain)], topology: &Topolog
     })
 }
 
-/// Whether anti-affinity keeps pods out of a target. Pods of the same class that are bound for any target change nothing of
-/// that.
+/// Whether anti-affinity excludes pods from a target. Pods of the same class do not change this, whatever their target.
 pub(crate) fn is_repelled(
     class: &Class<'_>,
     level: &Level,
@@ -157,7 +156,7 @@ pub(crate) fn assign(
     compared
 }
 
-/// What exists comes first, then where fewest of the pods are that are counted, then what is cheapest.
+/// Existing nodes come first, then the domain with the fewest counted pods, then the cheapest.
 fn compare(class: &Class<'_>, level: &Level, a: &Prospect, b: &Prospect, topology: &Topology<'_>) -> Ordering {
     let needs_launch = |prospect: &Prospect| prospect.assigned >= prospect.room;
     let load = |prospect: &Prospect| -> u64 {

@@ -33,17 +33,17 @@ pub(crate) struct Bin {
     pub(crate) reservation: Option<String>,
 }
 
-/// Pods of a class that wait, bound for certain domains where topology asks for that.
+/// Pending pods of a class, assigned to domains where topology requires that.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub(crate) class: usize,
     /// None better than another.
     pub(crate) alternatives: Vec<AlternativeId>,
-    /// Where they are bound for.
+    /// The domains that they are assigned to.
     pub(crate) target: Target,
     /// How many there were at first.
     pub(crate) assigned: u32,
-    /// How many wait still.
+    /// How many are still pending.
     pub(crate) pending: u32,
 }
 
@@ -56,8 +56,8 @@ pub(crate) struct Context<'c, 'a> {
     pub(crate) options: &'c Options,
 }
 
-/// What each node costs beside its price, in dollars per hour: about what its root volume does (20 GiB of gp3 at 0.08 $ a
-/// month and GiB). It keeps plans from buying many small nodes to save a rounding error.
+/// What each node costs in addition to its price, in dollars per hour: about the price of its root volume (20 GiB of
+/// gp3 at $0.08 per GiB and month). It keeps plans from buying many small nodes for a rounding error.
 pub(crate) const NODE: f64 = 0.002;
 
 /// What a node takes of the limits at the least: `own`, the share of its shape, and with it that of the cheapest instance
@@ -80,7 +80,7 @@ pub(crate) fn least_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Sha
     Some(share)
 }
 
-/// The choices that could hold what is in a node, the cheapest first.
+/// The choices that have capacity for the pods of a node, the cheapest first.
 pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Item = &'p Choice> + Clone {
     pool.set(bin.set).offer.choices.iter().filter(move |choice| {
         let kind = &pool.types[choice.kind];
@@ -119,7 +119,7 @@ impl Bin {
             && self.reservation == other.reservation
     }
 
-    /// Adds more of what is there.
+    /// Adds more pods of a class that the node has.
     pub(crate) fn add_more(&mut self, place: usize, class: &Class<'_>, level: usize, count: u32) {
         self.contents[place].1 += count;
         dense::add(&mut self.used, &class.requests, count);

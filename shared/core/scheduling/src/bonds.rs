@@ -1,4 +1,4 @@
-//! How much it matters to other pods where a pod goes.
+//! How much other pods depend on the placement of a pod.
 
 use crate::groups::{Groups, Kind};
 use crate::problem::{Options, PreferencePolicy, Problem};
@@ -18,8 +18,8 @@ pub enum Bond {
 
 /// The bonds of all pods of a problem, in their order.
 ///
-/// The kube-scheduler places pods that wait in any order, one after another. A plan stays one that it can follow while pods
-/// with [`Bond::Zone`] stay in their zone and those with [`Bond::Other`] on their node.
+/// The kube-scheduler places pending pods one after another, in any order. It can still follow a plan while pods with
+/// [`Bond::Zone`] stay in their zone and those with [`Bond::Other`] on their node.
 #[must_use]
 pub fn bonds(problem: &Problem<'_>, options: &Options) -> Vec<Bond> {
     let groups = Groups::of(problem, options.preferences == PreferencePolicy::Respect);

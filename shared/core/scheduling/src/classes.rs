@@ -1,4 +1,4 @@
-//! Pods that are alike in everything that matters, as one.
+//! Classes of pods that are equal in everything that affects scheduling.
 
 use crate::Reason;
 use crate::constraints::{self, Alternative, AlternativeId, LevelSpec};
@@ -44,7 +44,7 @@ pub(crate) struct Level {
     pub(crate) hosts: Vec<GroupId>,
     /// Those over other keys.
     pub(crate) bounded: Vec<GroupId>,
-    /// The keys by which pods have to be bound for a domain: those of `bounded` and of the groups that select them.
+    /// The keys for which pods have to be assigned to a domain: those of `bounded` and of the groups that select them.
     pub(crate) keys: Vec<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Class<'_> {
         self.host_ports.iter().all(|port| !taken.iter().any(|other| port.conflicts_with(other)))
     }
 
-    /// What holds at a level; at the last where there are no more.
+    /// The requirements at a level; those of the last level where there are no more.
     pub(crate) fn level(&self, level: usize) -> Option<&Level> {
         self.levels.get(level).or(self.levels.last())
     }
@@ -81,8 +81,8 @@ impl Class<'_> {
             || self.levels.first().is_some_and(|level| !level.hosts.is_empty() || !level.bounded.is_empty())
     }
 
-    /// Whether those that wait are tried at a level, for the first time there or again: nothing that happens meanwhile helps
-    /// pods that no topology concerns.
+    /// Whether the pending pods are tried at a level, for the first time or again: without topology constraints nothing
+    /// changes between attempts.
     pub(crate) fn is_tried(&self, level: usize, first: bool) -> bool {
         !self.levels.is_empty() && ((first && level < self.levels.len()) || self.is_related())
     }
@@ -225,7 +225,7 @@ impl<'a> Classes<'a> {
         classes
     }
 
-    /// A level of pods that count for these groups wherever they are bound for.
+    /// A level of pods that count for these groups in every domain.
     fn level(&mut self, spec: LevelSpec, selected: &[GroupId], topology: &Topology<'_>) -> Level {
         let (bounded, hosts): (Vec<GroupId>, Vec<GroupId>) =
             spec.groups.into_iter().partition(|group| topology.key(*group).is_some());
@@ -235,7 +235,7 @@ impl<'a> Classes<'a> {
         Level { alternatives: spec.alternatives.into_iter().map(|one| self.id(one)).collect(), hosts, bounded, keys }
     }
 
-    /// Gives each different alternative a number, so that what follows from it is worked out once.
+    /// Numbers the different alternatives, so that results are computed once for each.
     fn id(&mut self, alternative: Alternative) -> AlternativeId {
         if let Some(id) = self.ids.get(&alternative) {
             return *id;
@@ -270,13 +270,13 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// Whether pods can be placed after all others to which it could matter where they are: then they are bound for no domain,
-/// and go where they cost least.
+/// Whether pods can be placed after all pods that depend on them: then they are assigned to no domain, and go where
+/// they cost least.
 ///
-/// That is so where they are only counted, by spreads of others: the kube-scheduler checks `maxSkew` for the pod that it
-/// places, by that pod's own constraints, and never again for pods that are placed already. Pods of lower priority come
-/// later still, so what spreads them has to find the counts as they were planned. Pods that say something of the label
-/// themselves have little to choose from, and are counted, so that the spread holds in more orders than one.
+/// That is so where they are only counted, by the spreads of other pods: the kube-scheduler checks `maxSkew` for the
+/// pod that it places, by that pod's own constraints, and never again for pods that are placed. Pods of lower priority
+/// are placed later, so their spreads need the counts as planned. Pods that restrict the label themselves have little
+/// choice, and are counted, so that the spread holds in more orders.
 fn can_come_last(
     class: &Class<'_>,
     specs: &[LevelSpec],

@@ -23,7 +23,7 @@ pub(crate) struct Alternative {
 }
 
 impl Alternative {
-    /// The first of the taints that keeps the pod away.
+    /// The first taint that the tolerations do not cover.
     pub(crate) fn first_repelling<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
         first_repelling(taints, &self.tolerations, self.minds_prefer_no_schedule)
     }
@@ -92,11 +92,11 @@ pub(crate) struct LevelSpec {
 
 /// Every way to satisfy a pod: levels from the most to the least preferred.
 ///
-/// At first everything that is preferred is treated as required, and of preferred node affinity the heaviest term. Then
-/// preferences are given up one by one: the heaviest pod affinity, the heaviest pod anti-affinity, the heaviest node
-/// affinity (the next takes its place), each `ScheduleAnyway` spread; at the very end, taints that only prefer to keep
-/// pods away are tolerated. Karpenter v1.14 relaxes in the same order, but never comes back to an alternative of what
-/// is required that it has dropped.
+/// At first all preferences are treated as required, and of preferred node affinity the heaviest term. Then preferences
+/// are dropped one by one: the heaviest pod affinity, the heaviest pod anti-affinity, the heaviest node affinity (the
+/// next takes its place), each `ScheduleAnyway` spread; at the very end, `PreferNoSchedule` taints are tolerated.
+/// Karpenter v1.14 relaxes in the same order, but does not return to an alternative of required terms that it has
+/// dropped.
 pub(crate) fn levels(
     pod: &Pod,
     volumes: &BTreeMap<String, Vec<Requirements>>,
@@ -174,7 +174,7 @@ fn heaviest_first(preferences: &[Weighted<Vec<RequirementTerm>>]) -> Vec<Require
     sorted.into_iter().filter_map(|preference| read(&preference.preference).ok()).collect()
 }
 
-/// Refuses what this engine cannot judge, rather than ignore it.
+/// Refuses constraints that this engine does not support, rather than ignore them.
 fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
     if let Some((resource, _)) = pod.requests.iter().find(|(_, quantity)| quantity.milli() < 0) {
         return Err(PodFault::NegativeRequest { resource: resource.to_owned() });

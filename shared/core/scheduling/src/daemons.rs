@@ -5,7 +5,7 @@ use nodeless_model::{Pod, Requirement, Requirements, Taint, labels};
 
 /// Whether a DaemonSet's pod runs on a node with these labels and taints.
 ///
-/// The DaemonSet controller lets its pods tolerate the taints by which Kubernetes marks the state of nodes.
+/// The DaemonSet controller adds tolerations for the taints with which Kubernetes reports the state of nodes.
 pub(crate) fn runs_on_node(template: &Pod, node: &Requirements, taints: &[Taint]) -> bool {
     tolerates(template, taints)
         && required_alternatives(template).is_ok_and(|terms| terms.iter().any(|wanted| covers(node, wanted)))
@@ -24,8 +24,8 @@ pub(crate) fn runs_on_template(template: &Pod, node_pool: &Requirements, taints:
         })
 }
 
-/// Whether a DaemonSet's pod would run on some node with these requirements, those of an instance type say: labels that
-/// they do not mention are free.
+/// Whether a DaemonSet's pod would run on some node with these requirements of an instance type: labels that they do
+/// not mention may have any value.
 pub(crate) fn may_run_on(template: &Pod, node: &Requirements) -> bool {
     alternatives(template).iter().any(|wanted| node.intersects(wanted))
 }

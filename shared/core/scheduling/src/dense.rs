@@ -36,7 +36,7 @@ pub(crate) fn add(sum: &mut [i64], more: &[i64], times: u32) {
     }
 }
 
-/// The greatest share of the room that the requests take, over all resources.
+/// The greatest share of the capacity that the requests take, over all resources.
 #[expect(clippy::cast_precision_loss, reason = "a ratio")]
 pub(crate) fn dominant_share(requests: &[i64], room: &[i64]) -> f64 {
     requests

@@ -23,9 +23,71 @@ use nodes::Node;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Makes a plan: places every pod on an existing node or a node to launch, or says why it fits nowhere.
+/// Makes a plan: places every pod on an existing node or a new node, or returns why it cannot be scheduled.
 ///
 /// Where limits leave pods out, those of lower priority are left out first.
+///
+/// ```
+/// use nodeless_model::*;
+/// use nodeless_scheduling::{Options, PoolOffer, Problem, solve};
+///
+/// // An instance type with 4 cpus that costs $0.20 per hour,
+/// let cpu = |units| ResourceList::from([("cpu", Quantity::from_units(units)), ("pods", Quantity::from_units(50))]);
+/// let only = |value: &str| Requirement::one_of([value]);
+/// let xlarge = InstanceType {
+///     name: "m6i.xlarge".into(),
+///     requirements: Requirements::from([
+///         (labels::INSTANCE_TYPE, only("m6i.xlarge")),
+///         (labels::ZONE, only("us-east-1a")),
+///         (labels::CAPACITY_TYPE, only("on-demand")),
+///     ]),
+///     capacity: cpu(4),
+///     overhead: Overhead::default(),
+///     offerings: vec![Offering {
+///         zone: "us-east-1a".into(),
+///         capacity_type: CapacityType::OnDemand,
+///         price: 0.2,
+///         available: true,
+/// #         lacks_price: false,
+/// #         reservation: None,
+/// #         requirements: Requirements::new(),
+///     }],
+/// };
+/// // a NodePool that may launch it,
+/// let pool = NodePool {
+///     name: "default".into(),
+///     template: NodeTemplate { node_class: "default".into(), ..NodeTemplate::default() },
+///     disruption: Disruption::default(),
+///     limits: ResourceList::new(),
+///     ready: Ok(()),
+/// #     uid: "uid".into(),
+/// #     generation: 1,
+/// #     limit_dollars_per_hour: None,
+/// #     weight: 0,
+/// #     replicas: None,
+/// #     deleting: false,
+/// #     hash: String::new(),
+/// };
+/// // and three pods, of which the last is larger than any instance type.
+/// let pod = |name: &str, units| Pod {
+///     name: name.into(),
+///     requests: ResourceList::from([("cpu", Quantity::from_units(units))]),
+///     ..Pod::default()
+/// };
+/// let pods = [pod("web-1", 2), pod("web-2", 2), pod("batch", 8)];
+/// let offer = PoolOffer { pool: &pool, instance_types: vec![xlarge].into(), usage: Default::default() };
+/// let problem = Problem { pods: pods.iter().collect(), node_pools: vec![offer], ..Problem::default() };
+///
+/// let solution = solve(&problem, &Options::default());
+/// assert_eq!(solution.launches.len(), 1);
+/// assert_eq!(solution.launches[0].pods, [0, 1]);
+/// assert_eq!(solution.launches[0].offering.instance_type, "m6i.xlarge");
+/// assert_eq!(solution.unschedulable[0].pod, 2);
+/// assert_eq!(
+///     solution.unschedulable[0].reasons[0].to_string(),
+///     "NodePool default: no instance type has enough cpu: pod needs 8, the largest leaves 4"
+/// );
+/// ```
 #[must_use]
 pub fn solve(input: &Problem<'_>, options: &Options) -> Solution {
     let requests = input.pods.iter().map(|pod| &pod.requests);
@@ -66,13 +128,13 @@ impl<'p> Prepared<'p> {
         self.work
     }
 
-    /// Changes for how many kinds of pods that find no place it is worked out why.
+    /// Sets for how many classes of unschedulable pods the reasons are determined.
     pub const fn explain_at_most(&mut self, kinds: u32) {
         self.options.max_explained = kinds;
     }
 
-    /// The same as [`solve`] with the options given to [`Prepared::new`]. Of the NodePools those are used that the problem
-    /// lists, with the usage that it lists; what else it says of NodePools and DaemonSets has to be what was said before.
+    /// The same as [`solve`] with the options given to [`Prepared::new`]. It uses the NodePools that the problem lists,
+    /// with their usage; all else about NodePools and DaemonSets has to be as it was in [`Prepared::new`].
     #[must_use]
     pub fn solve(&mut self, input: &Problem<'_>) -> Solution {
         solve_with(self, input)
@@ -111,10 +173,10 @@ fn solve_with(prepared: &mut Prepared<'_>, input: &Problem<'_>) -> Solution {
     settle(prepared, input, true).0
 }
 
-/// Plans until what topology allows rests on nothing that failed to come about.
+/// Plans until no placement relies on pods that could not be placed.
 ///
-/// Pods are bound for domains before anybody knows whether there is room for all of them. Where there is not, pods
-/// elsewhere may have relied on them; then the plan is made again with what is known now.
+/// Pods are assigned to domains before it is known whether all of them fit. Where they do not, pods elsewhere may have
+/// relied on them; then the plan is made again with what is known now.
 fn settle(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -> (Solution, bool) {
     let (mut known, mut spent) = (Known::default(), 0_u64);
     let mut groups = Groups::of(input, prepared.options.preferences == PreferencePolicy::Respect);
@@ -139,21 +201,21 @@ fn settle(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -
     }
 }
 
-/// Beyond all levels: what waits is bound one by one, by what has come about.
-const CAREFUL: usize = usize::MAX;
+/// Beyond all levels: pending pods are assigned one by one, by the pods that were actually placed.
+const ONE_BY_ONE: usize = usize::MAX;
 
-/// How many rounds are spent on what is left, so that the effort stays bounded.
-const MAX_CAREFUL: u32 = 64;
+/// How many rounds are spent on the remaining pods, so that the work stays bounded.
+const MAX_SINGLE_ROUNDS: u32 = 64;
 
-/// What it takes to read a problem: for each pod that waits, each that runs, and each node.
+/// The work to read a problem: for each pending pod, each running pod and each node.
 const WORK_PER_POD: usize = 20;
 const WORK_PER_RUNNING_POD: usize = 4;
 const WORK_PER_NODE: usize = 20;
 
-/// Level, class and where its pods are bound for.
+/// Level, class and target.
 type Binding = (usize, usize, Target);
 
-/// Where pods could be bound for, and what remains possible there of their alternatives.
+/// The targets of pods, and which of their alternatives remain possible there.
 type Targets = Rc<[(Target, Vec<AlternativeId>)]>;
 
 /// Alternatives, and the keys of which domains are combined, each with whether a node needs the label.
@@ -166,7 +228,7 @@ struct Outcome {
     failed: bool,
 }
 
-/// When there was nothing that pods of a class could be bound for.
+/// When no target was left for pods of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InVain {
     level: usize,
@@ -185,22 +247,22 @@ struct Engine<'a, 'p, 'q> {
     classes: Classes<'a>,
     pools: Vec<Pool<'q>>,
     nodes: Vec<Node<'p>>,
-    /// Whether an alternative may go to a node; `None` where nobody has asked yet.
+    /// Whether an alternative admits a node; `None` until it is asked for.
     allowed: Vec<Option<Box<[bool]>>>,
     /// By spread group, the domains in which a node that counts can be launched, as far as that was asked for.
     offered: HashMap<GroupId, Vec<bool>>,
-    /// Whether pods with an alternative count for a group; `None` inside where it leads nowhere.
+    /// Whether pods with an alternative count for a group; `None` inside where the alternative is unsatisfiable.
     standing: HashMap<(GroupId, AlternativeId), Option<Standing>>,
     /// By affinity that selects pods which own it, their classes.
     followers: HashMap<GroupId, Vec<usize>>,
-    /// How many pods of each class wait.
+    /// How many pods of each class are pending.
     pending: Vec<u32>,
     /// What came of all bindings.
     outcomes: HashMap<Binding, Outcome>,
     /// Every combination of domains, by what it follows from.
     targets: HashMap<TargetsKey, Targets>,
-    /// By class, when it was bound for nowhere the last time.
-    in_vain: Vec<Option<InVain>>,
+    /// By class, when no target was found the last time.
+    without_gain: Vec<Option<InVain>>,
     /// How often rooms of existing nodes or prices have changed.
     changes: u64,
     /// The nodes to launch, by NodePool.
@@ -242,7 +304,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             standing: HashMap::new(),
             outcomes: HashMap::new(),
             targets: HashMap::new(),
-            in_vain: vec![None; classes.list.len()],
+            without_gain: vec![None; classes.list.len()],
             changes: 0,
             bins: pools.iter().map(|_| Vec::new()).collect(),
             placed: Vec::new(),
@@ -263,10 +325,10 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
                 first = false;
             }
         }
-        // What was taken back may leave room for pods elsewhere.
+        // Pods that were taken back may leave capacity for pods elsewhere.
         if self.known.attempts > 0 || self.outcomes.values().any(|outcome| outcome.failed) {
-            for _ in 0..MAX_CAREFUL {
-                if self.is_out_of_work() || !self.round(CAREFUL, false) {
+            for _ in 0..MAX_SINGLE_ROUNDS {
+                if self.is_out_of_work() || !self.round(ONE_BY_ONE, false) {
                     break;
                 }
             }
@@ -282,8 +344,8 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         self.work.is_used_up() || self.pools.iter().any(|pool| pool.work.is_used_up())
     }
 
-    /// Whether a round could place anything: not where all pods that it would try want others on their node which are on none.
-    /// The first of them on any node would have nobody there.
+    /// Whether a round could place anything: not where all pods that it would try require other pods on their node that
+    /// are on none, since the first of them would be alone on any node.
     fn may_place(&self, level: usize, first: bool) -> bool {
         let classes = self.classes.list.iter().zip(&self.pending).filter(|(_, pending)| **pending > 0);
         classes.map(|(class, _)| class).any(|class| {
@@ -298,8 +360,8 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         })
     }
 
-    /// Tries to place what waits, once. Returns whether another try could place more: whether something was placed, and
-    /// pods wait to which that may matter.
+    /// Tries to place the pending pods once. Returns whether another attempt could place more: whether pods were
+    /// placed, and pods are pending that this may affect.
     fn round(&mut self, level: usize, first: bool) -> bool {
         let before: u64 = self.pending.iter().map(|count| u64::from(*count)).sum();
         let mut units = self.assign(level, first);
@@ -328,13 +390,13 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             failed |= self.take_back(level, &unit);
         }
         let after: u64 = self.pending.iter().map(|count| u64::from(*count)).sum();
-        // What found no room where it was bound for is bound for elsewhere the next time.
+        // Pods that did not fit in their target are assigned elsewhere the next time.
         (after < before || failed)
             && self.classes.list.iter().zip(&self.pending).any(|(class, left)| *left > 0 && class.is_related())
     }
 
-    /// Counts what came of a unit, and lets what found no room wait again. Returns whether it failed there for the first
-    /// time.
+    /// Counts the placed pods of a unit, and makes the others pending again. Returns whether it failed there for the
+    /// first time.
     fn take_back(&mut self, level: usize, unit: &Unit) -> bool {
         self.pending[unit.class] += unit.pending;
         if unit.target.is_empty() {
@@ -350,7 +412,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         first
     }
 
-    /// Fills what is left of nodes that were opened before, where that makes them no dearer.
+    /// Fills free capacity of new nodes that were opened before, where that does not raise their price.
     fn fill_opened(&mut self, level: usize, units: &mut [Unit]) {
         let context = Context { classes: &self.classes, level, options: &self.options };
         for (pool, bins) in self.pools.iter_mut().zip(&mut self.bins) {

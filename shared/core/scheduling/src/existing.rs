@@ -1,4 +1,4 @@
-//! Nodes that exist or are on their way, as places for pods.
+//! Existing nodes and claims in launch, as nodes for pods.
 
 use crate::daemons;
 use crate::problem::ExistingNode;
@@ -33,11 +33,11 @@ impl fmt::Display for Excluded {
     }
 }
 
-/// What is left of a node, from its Node, its NodeClaim, or both, and the pods that are bound to it.
+/// The free capacity of a node, from its Node, its NodeClaim, or both, and the pods that are bound to it.
 ///
-/// Until a node of ours is initialised its startup taints and the taints that Kubernetes removes by itself do not
-/// count, and resources that the kubelet does not report yet are taken from the claim; until it is registered its
-/// labels and taints are the claim's. A claim that is not launched yet offers exactly what it was made for.
+/// Until a managed node is initialized, its startup taints and the ephemeral taints of Kubernetes do not count, and
+/// resources that the kubelet does not report yet are taken from the claim; until it is registered, its labels and
+/// taints are the claim's. A claim that is not launched yet offers exactly the requests that it was made for.
 ///
 /// # Errors
 /// Why no pod should be sent there.
@@ -110,7 +110,7 @@ fn excluded(node: Option<&Node>, claim: Option<&NodeClaim>) -> Option<Excluded> 
     node.unschedulable.then_some(Excluded::Cordoned)
 }
 
-/// Nodes that are not ours count as initialised: nobody but Kubernetes prepares them.
+/// Nodes of no NodePool count as initialized: only Kubernetes prepares them.
 fn is_initialized(node: Option<&Node>, claim: Option<&NodeClaim>) -> bool {
     match (node, claim) {
         (None, _) => false,

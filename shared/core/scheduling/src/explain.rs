@@ -1,4 +1,4 @@
-//! Why a class of pods found no place. Worked out only for pods that found none.
+//! Why a class of pods cannot be scheduled. Determined only for unschedulable pods.
 
 use crate::classes::{Class, Classes};
 use crate::constraints::Alternative;
@@ -36,7 +36,7 @@ pub(crate) type Launchable = HashMap<(usize, AlternativeId), Rc<Launched>>;
 pub(crate) struct Launched {
     /// The instance types that match, as places among the NodePool's.
     types: Vec<usize>,
-    /// What of these can be had now.
+    /// Those of them that are available now.
     choices: Vec<Choice>,
 }
 
@@ -207,7 +207,7 @@ impl Examination<'_, '_> {
         Cause::HostPort { port: fitting.iter().find_map(|kind| taken(kind)).unwrap_or_default() }
     }
 
-    /// What could be launched for one pod, whatever the limits.
+    /// What could be launched for one pod, ignoring limits.
     fn choices<'l>(&self, launched: &'l Launched) -> Vec<&'l Choice> {
         let holds = |choice: &&Choice| {
             let kind = &self.pool.types[choice.kind];

@@ -1,8 +1,8 @@
 //! Filling a single node so that nothing of it is left over.
 //!
-//! Pods that wait are laid out by what they ask for most, in proportion to what resources are worth, and among those alike
-//! by size. A node takes what is most like the room that is left on it, the largest that fits first: so its resources run
-//! out together, and small pods are kept for the gaps.
+//! Pending pods are sorted by their dominant resource, in proportion to resource prices, and among equal ones by size.
+//! A node takes the pods that match its free capacity best, the largest that fits first: so its resources run out
+//! together, and small pods are kept for the gaps.
 
 use crate::bin::{Bin, Context, Unit};
 use crate::classes::{Class, Classes};
@@ -31,20 +31,21 @@ pub(crate) struct Demand {
 /// On how many steps a share of a resource in a pod's size is measured that is twice another.
 const STEPS: f64 = 2.0;
 
-/// Where there are more pairs of a kind of pod and a bucket than this, steps are twice as coarse: for each pod that is put on
-/// a node, all buckets are compared.
-const MAX_PAIRS: usize = 200_000;
+/// With more pairs of a pod class and a bucket than this, steps are twice as coarse: for each pod that is placed on a
+/// node, all buckets are compared.
+const MAX_CLASS_BUCKET_PAIRS: usize = 200_000;
 
-/// Smaller shares do not matter.
-const MIN_SHARE: f64 = 0.02;
+/// Smaller shares of a resource are ignored.
+const MIN_RESOURCE_SHARE: f64 = 0.02;
 
-/// With at most so many sets, the pods of each are laid out apart.
-const MAX_SETS: usize = 32;
+/// With at most so many sets, the pods of each set are arranged separately.
+const MAX_SEPARATE_SETS: usize = 32;
 
-/// Of pods alike, at most this part of the room is taken at once, so that the room's proportions can be looked at again.
+/// At most this share of the free capacity is filled with equal pods at once, so that its proportions are compared
+/// again.
 const PART: u32 = 4;
 
-/// The demands of which pods wait, laid out for the innermost loop.
+/// The demands with pending pods, arranged for the innermost loop.
 #[derive(Default)]
 pub(crate) struct Stock {
     /// By bucket, the largest first.
@@ -88,10 +89,10 @@ struct Bucket {
 }
 
 impl Stock {
-    /// Lays out what waits. `values` says what resources are worth.
+    /// Arranges the pending pods. `resource_prices` has the value of each resource.
     pub(crate) fn of(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>) -> Self {
         let fine = Self::in_steps(demands, context, units, values.clone(), STEPS);
-        if fine.buckets.len() * fine.items.len() <= MAX_PAIRS {
+        if fine.buckets.len() * fine.items.len() <= MAX_CLASS_BUCKET_PAIRS {
             return fine;
         }
         Self::in_steps(demands, context, units, values, STEPS / 2.0)
@@ -110,7 +111,7 @@ impl Stock {
             let next = signatures.len();
             let signature = *signatures.entry((&class.selected_hosts, level, demand.alternative)).or_insert(next);
             let rank = if classes.by_priority { class.example.priority } else { 0 };
-            let set = if sets.len() <= MAX_SETS { demand.set } else { BASE };
+            let set = if sets.len() <= MAX_SEPARATE_SETS { demand.set } else { BASE };
             let key = (Reverse(rank), set, proportions(demand, &class.requests, &values, steps));
             let ports = *port_lists.entry(class.host_ports).or_insert_with(|| {
                 ports.push(Some(demand.class));
@@ -165,7 +166,7 @@ impl Stock {
         }
     }
 
-    /// Lets go of what is used up, once that is half of all.
+    /// Removes entries without pending pods once they are half of all.
     pub(crate) fn tidy(&mut self, demands: &[Demand], classes: &Classes<'_>, units: &[Unit], used_up: usize) {
         self.gone += used_up;
         if self.gone * 2 < self.items.len() {
@@ -208,7 +209,7 @@ impl Stock {
 fn proportions(demand: &Demand, requests: &[i64], values: &[f64], steps: f64) -> Vec<i32> {
     let share = |(asked, value): (&i64, &f64)| {
         let share = *asked as f64 * value / demand.worth.max(f64::MIN_POSITIVE);
-        (share.max(MIN_SHARE).log2() * steps).round() as i32
+        (share.max(MIN_RESOURCE_SHARE).log2() * steps).round() as i32
     };
     requests.iter().zip(values).map(share).collect()
 }
@@ -224,15 +225,15 @@ pub(crate) struct Filled {
     pub(crate) inflexible: bool,
 }
 
-/// What is used again and again.
+/// Buffers that are reused.
 #[derive(Default)]
 pub(crate) struct Scratch {
     room: Vec<i64>,
-    /// By bucket, the next item to look at.
+    /// By bucket, the next item to evaluate.
     cursors: Vec<usize>,
     /// The buckets with items left, in their order.
     open: Vec<usize>,
-    /// What is left of the room, each resource as the part of it that one of it takes.
+    /// The free capacity, each resource as a share of the node's.
     part_of_room: Vec<f64>,
     /// By signature, whether its pods are kept out of the node.
     kept_out: Vec<bool>,
@@ -243,7 +244,7 @@ pub(crate) struct Scratch {
     /// How many signatures and how many lists of host ports are not kept out.
     signatures_open: usize,
     ports_open: usize,
-    /// Whether pods were left out because they would make the node dearer.
+    /// Whether pods were left out because they would raise the node's price.
     makes_dearer: bool,
 }
 
@@ -269,8 +270,8 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         &self.context.classes.list[index]
     }
 
-    /// Fills a node of this type: the anchor first, then whatever suits the room that is left. `None` when the anchor
-    /// cannot be there, or the limits leave no room for such a node.
+    /// Fills a node of this type: first the anchor, then other pods that match the free capacity. `None` when the
+    /// anchor does not fit, or the limits do not allow such a node.
     pub(crate) fn fill(&mut self, anchor: usize, kind: usize) -> Option<Filled> {
         let first = &self.demands[anchor];
         let choice = self.pool.set(first.set).choice(kind)?;
@@ -302,7 +303,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         self.take_ports(&filled.bin, filled.bin.ports.len());
         self.scratch.makes_dearer = false;
         self.sweep(&mut filled, false);
-        // What makes the node dearer takes room that others leave.
+        // Pods that raise the node's price use only capacity that others leave.
         if self.scratch.makes_dearer {
             self.sweep(&mut filled, true);
         }
@@ -323,7 +324,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         }
     }
 
-    /// Keeps out the pods that need one of the last `count` ports of a node.
+    /// Excludes the pods that need one of the last `count` ports of a node.
     fn take_ports(&mut self, bin: &Bin, count: usize) {
         let new = &bin.ports[bin.ports.len() - count..];
         if new.is_empty() {
@@ -338,8 +339,8 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         }
     }
 
-    /// The bucket whose pods are most like the room that is left: of those with the highest priority, the one whose pods
-    /// use it up for the most worth. Among equals the first.
+    /// The bucket whose pods match the free capacity best: of those with the highest priority, the one whose pods use
+    /// it up with the highest value. Among equals the first.
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     fn nearest(&mut self) -> Option<usize> {
         let (scratch, stock) = (&mut *self.scratch, self.stock);
@@ -442,7 +443,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             let Some(choice) = self.pool.set(set).choice(kind) else { return 0 };
             let first = filled.bin.contents.is_empty();
             let within_limits = first || self.pool.limits.room_for(&choice.share, 1) > 0;
-            // Until the last, others would pay for the same room.
+            // Until the last pod, others would pay for the same capacity.
             let gain = if last { worth } else { worth - demand.size * f64::from(count) };
             let dearer = choice.price - filled.price;
             if !within_limits || (!first && dearer > gain.max(0.0) + ROUNDING) {

@@ -1,7 +1,7 @@
 //! Topology constraints as groups: which pods are counted, by which label of their nodes.
 //!
-//! Constraints that say the same are one group, whichever pods they come from. A pod *owns* the groups of its own
-//! constraints, and a group *selects* the pods that it counts.
+//! Equal constraints are one group, whichever pods they come from. A pod *owns* the groups of its own constraints, and
+//! a group *selects* the pods that it counts.
 
 mod terms;
 
@@ -87,7 +87,7 @@ pub(crate) struct Relations {
     pub(crate) selected: usize,
 }
 
-/// All groups of a problem, in an order that depends on nothing but what they say.
+/// All groups of a problem, in an order that depends on their content only.
 #[derive(Debug, Default)]
 pub(crate) struct Groups<'a> {
     pub(crate) list: Vec<Group>,

@@ -63,16 +63,16 @@ impl HostCounts {
         }
     }
 
-    /// Lets preferences of the pods here no longer keep others away.
+    /// Drops the preferences of the pods on the node.
     pub(crate) fn drop_wishes(&mut self) {
         self.0.iter_mut().for_each(|count| count.wishes = 0);
     }
 
-    /// How many pods of a class may join what is here.
+    /// How many pods of a class may be added.
     ///
-    /// The host name's own rule: a new node is always to be had, so the emptiest domain counts nothing. What the pods here
-    /// ask for holds as well as what those ask for that join, so that it does not matter which of them the
-    /// kube-scheduler places first.
+    /// The rule for the host name: a new node is always possible, so the emptiest domain counts zero. The constraints
+    /// of the pods on the node and those of the added pods both hold, so the order in which the kube-scheduler places
+    /// them does not matter.
     pub(crate) fn room(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> u32 {
         let kept_by = |group: &GroupId| {
             let here = self.of(*group);
@@ -116,7 +116,7 @@ impl HostCounts {
         kept.min(class.level(level).map_or(0, |level| level.hosts.iter().map(allowed).min().unwrap_or(u32::MAX)))
     }
 
-    /// Whether what is here, pods of this class among it, is what the class allows.
+    /// Whether the pods on the node, pods of this class among them, meet the constraints of the class.
     pub(crate) fn allows(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> bool {
         class.level(level).is_none_or(|level| {
             level.hosts.iter().all(|group| {

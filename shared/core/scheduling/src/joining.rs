@@ -1,4 +1,4 @@
-//! Pods that join nodes which are to be launched anyway.
+//! Pods that are added to new nodes that are launched anyway.
 
 use crate::bin::{Bin, Context, Unit, holding};
 use crate::constraints::AlternativeId;
@@ -6,8 +6,8 @@ use crate::dense;
 use crate::pools::{Pool, SetId};
 use crate::topology::Topology;
 
-/// Puts pods of a unit on a node that is to be launched, as far as its shape holds them at the same price. For pods that
-/// have to be where others are, the node grows.
+/// Adds pods of a unit to a new node, as far as its shape has capacity for them at the same price. For pods that
+/// require other pods on their node, the node grows.
 pub(crate) fn join(
     pool: &mut Pool<'_>,
     bin: &mut Bin,
@@ -46,7 +46,7 @@ pub(crate) fn join(
     }
 }
 
-/// How many fit beside what is there, without a change of the shape or its price.
+/// How many pods can be added without a change of the shape or its price.
 fn fitting(
     pool: &mut Pool<'_>,
     bin: &Bin,
@@ -72,7 +72,7 @@ fn fitting(
     same.then_some((set, times))
 }
 
-/// Gives the node the cheapest shape that holds most of the pods beside what is there.
+/// Changes the node to the cheapest shape that has capacity for most of the added pods.
 fn grow(
     pool: &mut Pool<'_>,
     bin: &mut Bin,

@@ -16,8 +16,8 @@ const WORK_PER_LAUNCH: usize = 2000;
 
 /// Turns the nodes of a NodePool into launches. `pods` holds the indices of each node's pods.
 ///
-/// Each node may be launched as any instance type that holds its pods, the cheapest first, as far as the limits have room
-/// for the largest and dearest of them; what the limits leave beyond the nodes themselves is shared out evenly.
+/// Each node may be launched as any instance type with capacity for its pods, the cheapest first, as far as the limits
+/// allow the largest and most expensive of them; what the limits leave beyond the nodes themselves is divided evenly.
 pub(crate) fn launches(
     pool: &mut Pool<'_>,
     bins: &[Bin],
@@ -27,7 +27,7 @@ pub(crate) fn launches(
 ) -> Vec<Launch> {
     let mut launches: Vec<Launch> = Vec::with_capacity(bins.len());
     for (index, (bin, mut pods)) in bins.iter().zip(pods).enumerate() {
-        // Without limits, what is alike is launched alike.
+        // Without limits, equal nodes have equal launches.
         if pool.limits.are_none()
             && let Some(last) = launches.last().filter(|_| launches.len() == index && bins[index - 1].is_like(bin))
         {
@@ -163,8 +163,7 @@ fn narrowed(
     narrowed
 }
 
-/// Gives every label that is the user's own the one value that the node will have: instance types say nothing about
-/// them, so somebody has to choose.
+/// Chooses one value for every user-defined label: instance types do not define them.
 fn settle_own_labels(requirements: &mut Requirements) {
     let own: Vec<(String, Requirement)> = requirements
         .iter()

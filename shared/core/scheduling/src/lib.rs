@@ -1,27 +1,27 @@
-//! Where pods go: onto nodes that exist or are on their way, onto nodes to launch, or why nowhere.
+//! Decides where pods run: on existing nodes, on new nodes to launch, or why they cannot be scheduled.
 //!
 //! [`solve`] is the one scheduler. Provisioning, consolidation, drift replacement and what-if all call it, and it is a
 //! pure function: the same [`Problem`] always has the same [`Solution`], in whatever order its lists come. How it works:
 //!
-//! 1. Pods that are alike in everything that matters form a class (`classes`); everything is decided per class.
-//! 2. What a class asks of labels and taints is a list of alternatives, from the most to the least preferred
-//!    (`constraints`), tried one after another.
-//! 3. Pods that topology constraints count (`groups`, `topology`) are bound for domains by the counts, before anything is
-//!    packed (`assigning`); what one node holds is counted with the node (`hosts`). What finds no room is taken back, and
-//!    a plan that relied on it is made again (`engine`). Existing nodes are filled first.
-//! 4. Then each NodePool in the order of its weight packs what is left (`packing`): resources get values by what nodes
-//!    cost (`values`, `valuation`), every new node the shape that costs least for the worth of what it holds, filled so
-//!    that its resources run out together (`filling`) and no larger than topology lets pods share (`forced`); nodes that
-//!    are not full are merged where that costs nothing (`merging`).
-//! 5. Each new node becomes a launch with every instance type that could stand in (`launch`).
-//! 6. Only for pods that found no place is it worked out why (`explain`, `against`), and for a launch only when asked
-//!    ([`explain_launch`]).
+//! 1. Pods that are equal in everything that affects scheduling form a class (`classes`); all decisions are made for
+//!    classes.
+//! 2. The requirements of a class for labels and taints are a list of alternatives, from the most to the least
+//!    preferred (`constraints`), tried one after another.
+//! 3. Pods that topology constraints count (`groups`, `topology`) are assigned to domains by the counts, before
+//!    anything is packed (`assigning`); the pods of one node are counted with the node (`hosts`). Pods that do not fit
+//!    are taken back, and a plan that relied on them is made again (`engine`). Existing nodes are filled first.
+//! 4. Then each NodePool in the order of its weight packs the remaining pods (`packing`): resources get prices by what
+//!    nodes cost (`resource_prices`, `shape_ranking`), every new node gets the instance type that costs least for the
+//!    value of its pods, filled so that its resources run out together (`filling`) and no larger than topology lets
+//!    pods share (`minimum_nodes`); nodes that are not full are merged where that costs nothing (`merging`).
+//! 5. Each new node becomes a launch with every instance type that may replace the chosen one (`launch`).
+//! 6. Reasons are determined only for unschedulable pods (`explain`, `topology_barriers`), and for a launch only on
+//!    request ([`explain_launch`]).
 //!
-//! The crate `nodeless-checker`, which only tests and benches link, says independently whether a solution is valid.
+//! The crate `nodeless-checker`, which only tests and benches link, checks solutions without code of the engine.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod admission;
-mod against;
 mod assigning;
 mod bin;
 mod bonds;
@@ -33,15 +33,16 @@ mod engine;
 mod existing;
 mod explain;
 mod filling;
-mod forced;
 mod groups;
 mod hosts;
 mod joining;
 mod launch;
+mod launch_together;
 mod limits;
 mod merging;
+mod minimum_nodes;
 mod new_nodes;
-mod offered;
+mod offered_domains;
 mod packing;
 mod pools;
 mod preferences;
@@ -49,12 +50,12 @@ mod problem;
 mod reason;
 mod remedy;
 mod reservations;
+mod resource_prices;
 mod ruled_out;
+mod shape_ranking;
 mod solution;
-mod together;
 mod topology;
-mod valuation;
-mod values;
+mod topology_barriers;
 mod volumes;
 mod work;
 

@@ -73,7 +73,7 @@ impl Limits {
         Share { resources: self.resources.iter().map(amount).collect(), dollars }
     }
 
-    /// How many nodes of this share there is room for, at most `most`.
+    /// How many nodes of this share the limits allow, at most `most`.
     pub(crate) fn room_for(&self, share: &Share, most: u32) -> u32 {
         let mut times = i64::from(most);
         for (limit, share) in self.resources.iter().zip(&share.resources) {

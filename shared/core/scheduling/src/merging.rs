@@ -13,8 +13,8 @@ use crate::topology::Topology;
 /// The share of its shape from which a node counts as full.
 const FULL: f64 = 0.8;
 
-/// How many nodes that are not full are looked at, so that the effort stays bounded; the smallest come first.
-const MAX_TRIED: usize = 64;
+/// How many nodes that are not full are compared, so that the work stays bounded; the smallest come first.
+const MAX_MERGE_CANDIDATES: usize = 64;
 
 /// What it takes to see what two nodes cost as one.
 const WORK_OF_PAIR: usize = 10;
@@ -31,7 +31,7 @@ pub(crate) fn merge(
 ) -> bool {
     let mut given_up: Vec<usize> = Vec::new();
     let mut any = false;
-    for _ in 0..MAX_TRIED {
+    for _ in 0..MAX_MERGE_CANDIDATES {
         if pool.work.is_used_up() {
             break;
         }

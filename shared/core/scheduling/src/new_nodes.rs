@@ -30,8 +30,8 @@ impl Prepared<'_> {
         types.map(|kind| NewNode { instance_type: kind.kind.name.clone(), room: kind.room.clone() }).collect()
     }
 
-    /// Which of [`Prepared::new_nodes`] a NodePool could launch for pods with this admission, and for how many dollars per
-    /// hour at the least. Limits are not looked at. Adds to `work` what it took.
+    /// Which of [`Prepared::new_nodes`] a NodePool could launch for pods with this admission, and the lowest price in
+    /// dollars per hour. Limits are ignored. Adds its work to `work`.
     pub fn prices(&mut self, node_pool: &str, admission: &Admission, work: &mut u64) -> Vec<(usize, f64)> {
         let Some(pool) = self.pools.iter_mut().find(|pool| pool.pool.name == node_pool) else { return Vec::new() };
         pool.work = Work::default();

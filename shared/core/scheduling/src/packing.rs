@@ -1,32 +1,32 @@
 //! How a NodePool packs pods onto new nodes.
 //!
-//! Karpenter fills a node for as long as any instance type still holds it, and so buys large, dear, lopsided machines.
-//! Here each new node gets the shape that costs least for the worth of what it holds, as resources are worth by what nodes
-//! cost ([`crate::values`], [`crate::valuation`]), and is filled so that its resources run out together
-//! ([`crate::filling`]).
+//! Karpenter fills a node for as long as any instance type still fits, and so buys large and expensive machines with
+//! unused resources. Here each new node gets the instance type that costs least for the value of its pods, by resource
+//! prices that follow from the prices of nodes ([`crate::resource_prices`], [`crate::shape_ranking`]), and is filled so
+//! that its resources run out together ([`crate::filling`]).
 
 use crate::bin::{Bin, Context, NODE, Unit, holding, least_share};
 use crate::classes::{Class, Classes};
 use crate::dense;
 use crate::filling::{Demand, Filled, Filler, Scratch, Stock};
-use crate::forced::Forced;
 use crate::hosts::HostCounts;
 use crate::merging;
+use crate::minimum_nodes::Forced;
 use crate::pools::{BASE, Pool, SetId};
 use crate::problem::MinValuesPolicy;
+use crate::shape_ranking::{Try, valued};
 use crate::topology::Topology;
-use crate::valuation::{Try, valued};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// With so many types to choose from, spot capacity can be had and is rarely interrupted. Karpenter asks for as many before
-/// it replaces one spot node by another.
+/// With this many types, spot capacity is available and rarely interrupted. Karpenter requires as many before it
+/// replaces one spot node with another.
 const FLEXIBLE: usize = 15;
 
-/// After so many shapes that are no better than the best so far, no more are filled.
-const MAX_IN_VAIN: u32 = 10;
+/// After so many shapes without an improvement, no more are filled.
+const MAX_SHAPES_WITHOUT_GAIN: u32 = 10;
 
-/// Values are worked out again each time that what waits has shrunk to this share.
+/// Resource prices are computed again each time the pending pods have shrunk to this share.
 const REVALUED: f64 = 0.7;
 
 /// What it takes, for each shape, to find out what resources are worth.
@@ -85,7 +85,7 @@ pub(crate) fn pack(
             pool.reprice();
             continue;
         }
-        // Merging may leave room in the limits for what had to be left out.
+        // Merging may free limits for pods that were left out.
         if bins.len() == before || !merging::merge(pool, context, topology, &mut bins) {
             bins.iter_mut().for_each(|bin| bin.hosts.drop_wishes());
             return bins;
@@ -120,13 +120,13 @@ struct Packer<'p, 'a, 'c, 't> {
     forced: Forced,
     /// By set, the shapes to try.
     tries: HashMap<SetId, Vec<Try>>,
-    /// The sets of which no shape is within what is left of the limits.
+    /// The sets of which no shape is within the remaining limits.
     exhausted: HashSet<SetId>,
-    /// What all pods that wait are worth.
+    /// The value of all pending pods.
     waiting: f64,
-    /// When so little waits, values are worked out again.
+    /// Resource prices are computed again below this value.
     next: f64,
-    /// Whether more nodes are forced than the resources alone ask for, as of when values were worked out.
+    /// Whether topology requires more nodes than the resources do, as of the last computation.
     nodes_cost: bool,
 }
 
@@ -173,7 +173,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         bins
     }
 
-    /// Works out what everything is worth, by what waits now.
+    /// Computes resource prices and values by the pending pods.
     fn value(&mut self, units: &[Unit]) {
         let shapes = self.pool.set(BASE).offer.shapes.len();
         self.pool.work.add(self.demands.len() * WORK_OF_VALUE + shapes * WORK_PER_SHAPE);
@@ -208,10 +208,10 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         self.pool.limits.room_for(&bin.share, filled.min(reserved)).max(1)
     }
 
-    /// The node that holds the anchor and costs least for what it holds, and what it takes of which unit.
+    /// The node that has the anchor and costs least for the value of its pods, and how many pods of each unit it takes.
     fn best(&mut self, anchor: usize, units: &[Unit]) -> Option<(Bin, Vec<(usize, u32)>)> {
         let set = self.demands[anchor].set;
-        // Pods that have to share a node get the one that holds most of them.
+        // Pods that have to share a node get the node with capacity for most of them.
         let gathers = self.class(self.demands[anchor].class).gathers(self.context.level, self.topology);
         let largest = self.forced.largest(self.waiting);
         let mut best = self.best_of(set, anchor, gathers, units, if gathers { f64::INFINITY } else { largest });
@@ -231,11 +231,11 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let mut best: Option<Filled> = None;
         let requests = &self.context.classes.list[self.demands[anchor].class].requests;
         let tries = std::mem::take(self.tries.get_mut(&set)?);
-        let mut in_vain = 0;
+        let mut without_gain = 0;
         for shape in tries.iter().filter(|shape| shape.worth <= largest) {
             let hopeless = |best: &Filled| {
                 let no_better = shape.bound * best.worth >= best.price + NODE && !best.inflexible;
-                no_better || in_vain > MAX_IN_VAIN
+                no_better || without_gain > MAX_SHAPES_WITHOUT_GAIN
             };
             if !gathers && best.as_ref().is_some_and(hopeless) {
                 break;
@@ -261,9 +261,9 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                 && best.as_ref().is_none_or(|best| filled.is_better_than(best, gathers))
             {
                 best = Some(filled);
-                in_vain = 0;
+                without_gain = 0;
             } else {
-                in_vain += 1;
+                without_gain += 1;
             }
         }
         if best.is_none() && !tries.iter().any(|shape| self.is_within_limits(set, shape)) {
@@ -284,7 +284,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         choice.is_some_and(|choice| self.pool.limits.room_for(&choice.share, 1) > 0)
     }
 
-    /// Takes the cheapest type that holds the same.
+    /// Changes to the cheapest type with capacity for the same pods.
     fn right_sized(&self, mut filled: Filled) -> Filled {
         if !self.pool.min_values.is_empty() {
             return filled;
@@ -352,8 +352,8 @@ fn is_inflexible(pool: &Pool<'_>, bin: &Bin) -> bool {
 }
 
 impl Filled {
-    /// Cheaper for what it holds; at the same price the one that holds more. Where the first pods have to share a node,
-    /// the one that holds more of them.
+    /// Cheaper for the value of its pods; at the same price the one with more value. Where the first pods have to share
+    /// a node, the one with more of them.
     fn is_better_than(&self, other: &Self, first_gather: bool) -> bool {
         let anchored = |filled: &Self| filled.bin.contents.first().map_or(0, |(_, count)| *count);
         if first_gather && anchored(self) != anchored(other) {

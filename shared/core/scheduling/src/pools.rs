@@ -58,11 +58,11 @@ pub(crate) struct Pool<'a> {
 /// What it takes to see whether a node of some requirements admits an alternative that was not asked for before.
 const WORK_OF_ADMISSION: usize = 50;
 
-/// What it takes to find out the price of an instance type where some requirements stand.
+/// The work to price an instance type under some requirements.
 const WORK_PER_TYPE: usize = 100;
 
-/// With how many NodePools that launch different things each other one is compared.
-const MAX_COMPARED: usize = 32;
+/// With how many NodePools with different launches each other one is compared.
+const MAX_COMPARED_POOLS: usize = 32;
 
 /// How many sets are kept from one plan to the next: each knows the prices of all instance types.
 const MAX_KEPT_SETS: usize = 256;
@@ -74,16 +74,16 @@ pub(crate) struct NodeSet {
     pub(crate) offer: Rc<Offer>,
 }
 
-/// What can be launched, the same for all sets whose requirements differ in nothing that instance types say.
+/// What can be launched, shared by all sets whose requirements do not differ in labels of instance types.
 #[derive(Debug)]
 pub(crate) struct Offer {
-    /// Tells it from others of the NodePool.
+    /// Identifies it among the offers of the NodePool.
     id: usize,
     /// What can be launched now, the cheapest first.
     pub(crate) choices: Vec<Choice>,
     /// The place in `choices` of each instance type.
     by_type: Vec<Option<usize>>,
-    /// The choices that are worth a look as the shape of a node: no other has as much room for less.
+    /// The choices that may be the shape of a node: no other has as much capacity for less.
     pub(crate) shapes: Vec<usize>,
 }
 
@@ -94,7 +94,8 @@ pub(crate) struct Choice {
     pub(crate) kind: usize,
     /// Dollars per hour of the cheapest offering.
     pub(crate) price: f64,
-    /// What a node of it takes of the limits: its capacity and the dearest offering that it may be launched into.
+    /// What a node of it takes of the limits: its capacity and the most expensive offering that it may be launched
+    /// into.
     pub(crate) share: Share,
     /// How it is bought outside of reservations: as its cheapest other offering.
     pub(crate) bought: CapacityType,
@@ -108,10 +109,10 @@ impl NodeSet {
     }
 }
 
-/// What a pod would cost if nodes could be bought in slices; `None` when no instance type holds it.
+/// What a pod would cost if parts of nodes could be bought; `None` when no instance type fits.
 fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
     let offer = &pool.set(set).offer;
-    // Types that are no shapes have no more room for no less.
+    // Types that are not shapes do not have more capacity for less.
     offer
         .shapes
         .iter()
@@ -163,7 +164,7 @@ pub(crate) fn ready<'a>(
             None => {
                 let requirements = launching.requirements.clone();
                 let made = Pool::new(offer, requirements, &launching.on_board, resources, options);
-                known.extend((known.len() < MAX_COMPARED).then_some(launching));
+                known.extend((known.len() < MAX_COMPARED_POOLS).then_some(launching));
                 made
             }
         });
@@ -308,12 +309,12 @@ impl<'a> Pool<'a> {
         self.restricted(set, &alternative.requirements)
     }
 
-    /// Whether any node can be launched whose labels are what is wanted, whatever its taints.
+    /// Whether any node with the wanted labels can be launched, whatever its taints.
     pub(crate) fn launches(&mut self, wanted: &Requirements) -> bool {
         self.restricted(BASE, wanted).is_some()
     }
 
-    /// The set of nodes of a set whose labels also are what is wanted; `None` when nothing could be launched.
+    /// The subset of a set with the wanted labels; `None` when nothing could be launched.
     fn restricted(&mut self, set: SetId, wanted: &Requirements) -> Option<SetId> {
         let present = &self.sets[set].requirements;
         if present.first_incompatible(wanted, labels::is_well_known).is_some() {
@@ -366,12 +367,12 @@ impl<'a> Pool<'a> {
         self.offer_of(choices)
     }
 
-    /// The same where they narrow those of another set: only what can be launched there is looked at, and only the keys of
-    /// which they say something else.
+    /// The same for requirements that narrow those of another set: only what that set can launch, and only keys that
+    /// differ, are evaluated.
     fn narrowed_offer(&mut self, within: SetId, merged: &Requirements) -> Rc<Offer> {
         let wide = &self.sets[within];
         let changed = merged.other_than(&wide.requirements);
-        // `NotIn` may stand for an absent label where `Exists` did not, and so let more in.
+        // `NotIn` may allow an absent label where `Exists` did not, and so admit more.
         let wider = changed.iter().any(|(key, now)| {
             now.allows_absence() && wide.requirements.get(key).is_some_and(|before| !before.allows_absence())
         });
@@ -406,7 +407,7 @@ impl<'a> Pool<'a> {
         Rc::new(Offer { id: self.offers, choices, by_type, shapes })
     }
 
-    /// What a pod of a class would cost if nodes of a set could be bought in slices; `None` when no instance type holds it.
+    /// What a pod of a class would cost if parts of nodes of a set could be bought; `None` when no instance type fits.
     pub(crate) fn worth(&mut self, set: SetId, class: usize, requests: &[i64]) -> Option<f64> {
         let key = (self.sets[set].offer.id, class);
         if let Some(known) = self.worths.get(&key) {
@@ -417,7 +418,7 @@ impl<'a> Pool<'a> {
         worth
     }
 
-    /// The instance type at a place as something to be launched; `None` when no offering can be had.
+    /// The instance type at an index as a choice; `None` when no offering is available.
     pub(crate) fn choice(&self, place: usize, kind: &PoolType<'_>, requirements: &Requirements) -> Option<Choice> {
         let cheapest = self.offerings(kind.kind, requirements).min_by(|a, b| a.cmp_price(b))?;
         let others = self.offerings(kind.kind, requirements).filter(|one| one.capacity_type != CapacityType::Reserved);
@@ -435,15 +436,16 @@ impl<'a> Pool<'a> {
 
     /// Whether a node that is bought in some way may be launched into an offering.
     ///
-    /// Where dollars are limited the answer has to be known before the launch is charged. EC2 is asked for spot where spot is
-    /// allowed and to be had, and for on-demand otherwise; a node that could become either would have to be charged as what it
-    /// will not be. So it is only the one there. A reservation is used where there is one, and costs less than either.
+    /// With a limit on dollars, the capacity type has to be known before the launch is charged. EC2 is asked for spot
+    /// where spot is allowed and available, and for on-demand otherwise; a node that could become either would have to
+    /// be charged for both. So only that capacity type is used. A reservation is used where there is one, and costs
+    /// less than either.
     pub(crate) fn may_launch(&self, bought: CapacityType, offering: &Offering) -> bool {
         let reserved = offering.capacity_type == CapacityType::Reserved;
         self.limits.dollars().is_none() || reserved || offering.capacity_type == bought
     }
 
-    /// The offerings that meet the requirements and can be had, reservations that are used up left out.
+    /// The available offerings that meet the requirements, without used-up reservations.
     pub(crate) fn offerings<'o>(
         &'o self,
         kind: &'o InstanceType,
@@ -456,10 +458,10 @@ impl<'a> Pool<'a> {
         })
     }
 
-    /// Whether any type of a set has room for a pod.
+    /// Whether any type of a set has capacity for a pod.
     pub(crate) fn may_hold(&self, set: SetId, requests: &[i64]) -> bool {
         let offer = &self.sets[set].offer;
-        // Types that are no shapes have no more room.
+        // Types that are not shapes do not have more capacity.
         offer.shapes.iter().rev().any(|place| dense::fits(requests, &self.types[offer.choices[*place].kind].room))
     }
 
@@ -487,8 +489,8 @@ impl<'a> Pool<'a> {
         self.worths.clear();
     }
 
-    /// Leaves out what no one would buy: where something as cheap has as much room, takes no more of the limits and has
-    /// no other ports taken.
+    /// Leaves out dominated types: another is as cheap, has as much capacity, takes no more of the limits and has no
+    /// other ports in use.
     fn shapes(&self, choices: &[Choice]) -> Vec<usize> {
         let better = |a: &Choice, b: &Choice| {
             let (left, right) = (&self.types[a.kind], &self.types[b.kind]);

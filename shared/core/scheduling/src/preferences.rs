@@ -1,8 +1,8 @@
-//! Preferences that are met where pods run, so that whoever moves pods by choice can keep them.
+//! Preferences that the nodes of running pods meet, so that voluntary moves can keep them.
 //!
-//! The kube-scheduler weighs preferences when it places a pod and never again. A move by choice must not take away what
-//! they brought: so a preference that is met where a pod runs counts as required of the place that it moves to. One that
-//! is not met stays a preference.
+//! The kube-scheduler evaluates preferences when it places a pod and never again. A voluntary move must not lose what
+//! they achieved: so a preference that is met where a pod runs counts as required of its next node. One that is not met
+//! stays a preference.
 
 use crate::constraints::covers;
 use crate::groups::{Group, GroupId, Groups, Kind};
@@ -27,9 +27,9 @@ pub struct HeldPod {
 /// All pods with preferences that are met where they run, as if these were required. `running` has all nodes that exist;
 /// `facts` is as in [`Problem::facts`].
 ///
-/// Met is a `ScheduleAnyway` spread whose skew the pod's domain keeps, preferred pod affinity with a counted pod in the
-/// domain, preferred pod anti-affinity without one, and a preferred node affinity term that the node matches. Taints with
-/// `PreferNoSchedule` are no matter of the pod alone and are left out.
+/// A preference is met if it is a `ScheduleAnyway` spread whose skew the pod's domain keeps, preferred pod affinity
+/// with a counted pod in the domain, preferred pod anti-affinity without one, or a preferred node affinity term that
+/// the node matches. `PreferNoSchedule` taints do not depend on the pod alone and are left out.
 #[must_use]
 pub fn held_preferences(running: &[BoundPods<'_>], facts: ClusterFacts<'_>) -> Vec<HeldPod> {
     let mut with_preferences: Vec<(usize, usize)> = Vec::new();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Everything that a plan depends on. The same problem always has the same solution, in whatever order its lists come.
+/// The input of a plan. The same problem always has the same solution, whatever the order of its lists.
 #[derive(Clone, Debug, Default)]
 pub struct Problem<'a> {
     /// The pods that need a node. The indices in a [`crate::Solution`] refer to this list.
@@ -55,7 +55,7 @@ impl Default for ClusterFacts<'_> {
     }
 }
 
-/// A node that exists or is on its way, with what is left of it.
+/// An existing node, or a claim in launch, with its free capacity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExistingNode {
     /// The Node's name, or the NodeClaim's while there is no Node.
@@ -71,12 +71,12 @@ pub struct ExistingNode {
     pub requirements: Requirements,
     /// The taints that pods have to tolerate.
     pub taints: Vec<Taint>,
-    /// What is left for further pods: less than nothing where more is taken than there is.
+    /// The free capacity for more pods; negative where resources are overcommitted.
     pub available: ResourceList,
     /// Host ports that are taken.
     pub host_ports: Vec<HostPort>,
-    /// The pods that it was launched for, `namespace/name`. Those that wait still go there first, and others do not take
-    /// their room: packing them anew could leave some over.
+    /// The pods that it was launched for, `namespace/name`. Those that are pending go there first, and other pods do
+    /// not use their capacity: packing them again could leave some without a node.
     pub nominated: Vec<String>,
 }
 
@@ -123,15 +123,15 @@ pub struct Options {
     /// The greatest number of instance types that a launch lists, the cheapest first. CreateFleet takes 60 with all
     /// their offerings; Karpenter's NodeClaims list up to 600.
     pub max_instance_types: usize,
-    /// The greatest number of pods, DaemonSets' left out, that a new node is planned for: how much is lost with one node
-    /// at the most. `None` leaves that to the instance types. How large the machines themselves may be, a NodePool says by
-    /// its requirements, as with `karpenter.k8s.aws/instance-cpu`.
+    /// The maximum number of pods, without those of DaemonSets, that a new node is planned for, which bounds what one
+    /// node failure affects. `None` leaves it to the instance types. A NodePool limits the size of machines by its
+    /// requirements, such as `karpenter.k8s.aws/instance-cpu`.
     pub max_pods_per_node: Option<u32>,
     /// How much work a plan may be at the most, in units of [`crate::Solution::work`]. Pods that it is not enough for are left
     /// for the next plan with [`crate::Reason::OutOfWork`]. `None` sets no bound.
     pub max_work: Option<u64>,
-    /// For how many kinds of pods that find no place it is worked out why, the largest by cpu and memory first. All others have
-    /// [`crate::Reason::NotExplained`].
+    /// For how many classes of unschedulable pods the reasons are determined, the largest by cpu and memory first. All
+    /// others have [`crate::Reason::NotExplained`].
     pub max_explained: u32,
 }
 
@@ -141,7 +141,7 @@ pub enum PreferencePolicy {
     /// Treated as required at first, then given up one by one.
     #[default]
     Respect,
-    /// Never looked at.
+    /// Ignored.
     Ignore,
 }
 
@@ -151,7 +151,7 @@ pub enum MinValuesPolicy {
     /// The NodePool cannot serve the pod.
     #[default]
     Strict,
-    /// A new node may have fewer; the launch says so.
+    /// A new node may have fewer; the launch reports that.
     BestEffort,
 }
 

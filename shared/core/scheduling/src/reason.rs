@@ -5,16 +5,17 @@ use nodeless_model::{Quantity, Taint};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Why a pod cannot be placed. Its text is a sentence for people; it is stored and shown as that.
+/// Why a pod cannot be scheduled. Its text is a message for people; it is stored and shown as such.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
     /// The pod asks for something that no plan can give it.
     Pod(PodFault),
     /// There is no NodePool that could launch anything.
     NoNodePools,
-    /// The plan came to the end of its work before it looked at the pod; the next plan goes on.
+    /// The plan reached its work limit before it evaluated the pod; the next plan continues.
     OutOfWork,
-    /// More kinds of pods found no place than [`crate::Options::max_explained`]; for these it was not worked out why.
+    /// More classes of pods are unschedulable than [`crate::Options::max_explained`]; for these the reason was not
+    /// determined.
     NotExplained,
     /// A NodePool cannot launch a node for it.
     NodePool {
@@ -43,9 +44,9 @@ pub enum PodFault {
         /// The claims.
         claims: Vec<String>,
     },
-    /// Wherever it could go, one of its topology constraints, or one of another pod, keeps it out.
+    /// In every domain, one of its topology constraints, or one of another pod, excludes it.
     Topology {
-        /// Each constraint and the domains that it keeps the pod out of.
+        /// Each constraint and the domains that it excludes the pod from.
         constraints: Vec<Barrier>,
     },
     /// It has topology constraints over a label that no node has or can get.
@@ -69,19 +70,19 @@ pub enum PodFault {
     },
 }
 
-/// A topology constraint that keeps a pod out of domains.
+/// A topology constraint that excludes a pod from domains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Barrier {
     /// The label of nodes whose values are the domains.
     pub topology_key: String,
     /// Which constraint.
     pub kind: BarrierKind,
-    /// The domains that it keeps the pod out of, and how many counted pods are in each. Empty for the host name, of which
+    /// The domains that it excludes the pod from, and how many counted pods are in each. Empty for the host name, since
     /// every new node is a domain of its own.
     pub domains: Vec<(String, u32)>,
 }
 
-/// Which constraint keeps a pod out of domains.
+/// Which constraint excludes a pod from domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarrierKind {
     /// Its topology spread.
@@ -150,9 +151,9 @@ pub enum Cause {
         /// The most that an instance type has, less what DaemonSets take.
         largest: Quantity,
     },
-    /// Each resource alone is to be had, but no instance type has enough of all at once.
+    /// Each resource alone is available, but no instance type has enough of all at once.
     NoTypeFits,
-    /// Instance types would fit, but they cannot be had now in the zones and capacity types allowed.
+    /// Instance types would fit, but they are not available now in the allowed zones and capacity types.
     NoOffering {
         /// The instance types that would fit, the smallest names first.
         instance_types: Vec<String>,
@@ -190,10 +191,11 @@ pub enum Cause {
         limit: f64,
         /// What is used, with what this plan launches.
         used: f64,
-        /// What a node that fits it takes of the limit at the least: the price of the dearest zone that it may be launched in.
+        /// What a node that fits takes of the limit at least: the price of the most expensive zone that it may be
+        /// launched in.
         least_charge: f64,
     },
-    /// The limits leave room for each resource alone, but for no instance type as a whole.
+    /// The limits allow each resource alone, but no instance type as a whole.
     Limits,
 }
 
@@ -313,7 +315,7 @@ impl fmt::Display for Cause {
                 write!(f, "limit {resource} {limit} reached: {used} used")?;
                 match resource.as_str() {
                     name::NODES => Ok(()),
-                    // What stands for a node of a fixed number asks for nothing.
+                    // The placeholder pod for a node of a static NodePool requests nothing.
                     _ if requested.is_zero() => write!(f, ", the smallest node has {smallest}"),
                     _ => write!(f, ", pod needs {requested_text} (smallest node that fits: {smallest})"),
                 }

@@ -1,10 +1,10 @@
-//! What would make a pod fit. Not every reason has a remedy that this side knows.
+//! What users can change so that a pod can be scheduled. Not every reason has a remedy that is known here.
 
 use crate::reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
 use nodeless_model::resources::format_quantity;
 
 impl Reason {
-    /// What somebody could change so that the pod fits, as a sentence; `None` where waiting is all that can be done.
+    /// What users could change so that the pod can be scheduled, as a message; `None` where only waiting helps.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {

@@ -51,7 +51,7 @@ impl Reservations {
         self
     }
 
-    /// Lets nothing more be taken.
+    /// Uses up all reservations.
     pub(crate) fn close(&mut self) {
         self.0.values_mut().for_each(|left| *left = 0);
     }

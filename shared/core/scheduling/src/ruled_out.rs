@@ -1,4 +1,4 @@
-//! Which instance types a launch chose from, and what ruled the cheaper ones out. Worked out only when somebody asks.
+//! Which instance types a launch chose from, and why cheaper ones were ruled out. Determined only on request.
 
 use crate::admission::new_node_requirements;
 use crate::constraints::required_alternatives;
@@ -32,8 +32,8 @@ pub struct LaunchExplanation {
 pub struct RuledOut {
     /// The name.
     pub name: String,
-    /// Dollars per hour of the cheapest offering that the NodePool admits, whether it can be had now or not; of any
-    /// offering, where it admits none.
+    /// Dollars per hour of the cheapest offering that the NodePool admits, available or not; of any offering, where it
+    /// admits none.
     #[serde(rename = "pricePerHour")]
     pub price: f64,
     /// The first thing that rules it out.
@@ -58,7 +58,7 @@ pub enum RuledOutCause {
         /// What the pod requires.
         required: String,
     },
-    /// What is planned for the node does not admit it: preferences, volumes or topology constraints of the pods.
+    /// The pods of the node do not admit it: by preferences, volumes or topology constraints.
     Plan {
         /// The label's key.
         key: String,
@@ -72,7 +72,7 @@ pub enum RuledOutCause {
         /// The capacity types that are left.
         capacity_types: String,
     },
-    /// Its offerings cannot be had now.
+    /// Its offerings are not available now.
     Unavailable {
         /// Which: zone and capacity type.
         offerings: Vec<(String, CapacityType)>,

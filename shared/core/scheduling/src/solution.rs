@@ -5,7 +5,7 @@ use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, Requirements, ResourceList};
 use serde::{Deserialize, Serialize};
 
-/// A plan: where each pod goes, or why it goes nowhere.
+/// A plan: where each pod runs, or why it cannot be scheduled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Solution {
@@ -13,10 +13,10 @@ pub struct Solution {
     pub launches: Vec<Launch>,
     /// Pods that fit on nodes that exist or are on their way, in the order of the pods.
     pub placements: Vec<Placement>,
-    /// Pods that fit nowhere, in the order of the pods.
+    /// Unschedulable pods, in the order of the pods.
     pub unschedulable: Vec<Unschedulable>,
-    /// How much was looked at to find this, as a count: one unit is about one comparison of a pod with a node, an instance
-    /// type or another kind of pod. The same problem always takes the same work.
+    /// The work that the plan took, as a count: one unit is about one comparison of a pod with a node, an instance type
+    /// or another class of pods. The same problem always takes the same work.
     pub work: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct Placement {
     pub node: usize,
 }
 
-/// A pod that fits nowhere.
+/// An unschedulable pod.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unschedulable {
     /// The index into [`crate::Problem::pods`].

@@ -1,6 +1,6 @@
 //! How many pods of each group are in each domain, while a plan grows.
 //!
-//! Domains of every key but the host name are counted here; what a single node holds is counted with the node
+//! Domains of every key except the host name are counted here; the pods of a single node are counted with the node
 //! ([`crate::hosts`]).
 
 use crate::constraints::{covers, first_repelling};
@@ -16,10 +16,10 @@ pub(crate) type Domain = usize;
 /// No such label.
 pub(crate) const ABSENT: Domain = 0;
 
-/// For each key that matters, the domain that pods are bound for.
+/// For each relevant key, the domain that pods are assigned to.
 pub(crate) type Target = Vec<(usize, Domain)>;
 
-/// Whether a pod that is bound for somewhere counts for a spread that leaves out some nodes.
+/// Whether a pod with a target counts for a spread that leaves out some nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Wherever it ends up, its node counts.
@@ -31,7 +31,7 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    /// What is true of both.
+    /// The conjunction of both.
     pub(crate) const fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Counts, Self::Counts) => Self::Counts,
@@ -66,7 +66,7 @@ pub(crate) struct Topology<'a> {
     host_total: Vec<u32>,
     /// How often counts of domains have changed.
     changes: u64,
-    /// By group, how often counts had changed when one of its own did last.
+    /// By group, the revision at which one of its counts last changed.
     changed: Vec<u64>,
 }
 
@@ -213,7 +213,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Counts pods that are bound for a domain: those that a group selects, and those that own it.
+    /// Counts pods that are assigned to a domain: those that a group selects, and those that own it.
     pub(crate) fn record(
         &mut self,
         (selected, required): (&[GroupId], &[GroupId]),
@@ -339,7 +339,7 @@ fn tolerates(filter: &NodeFilter, taints: &[Taint]) -> bool {
     filter.tolerations.as_ref().is_none_or(|known| first_repelling(taints, known, false).is_none())
 }
 
-/// All values of a key that nodes have or may get, sorted; the first stands for its absence.
+/// All values of a key that nodes have or may have, sorted; the first stands for its absence.
 fn values_of(key: &str, problem: &Problem<'_>, pools: &mut [Pool<'_>]) -> Vec<String> {
     let mut values: BTreeSet<String> = pools.iter_mut().flat_map(|pool| pool.values_of(key).clone()).collect();
     values.extend(problem.nodes.iter().filter_map(|node| node.requirements.get(key)?.single()).map(str::to_owned));

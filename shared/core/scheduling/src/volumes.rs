@@ -1,10 +1,10 @@
-//! How many volumes a node still attaches.
+//! How many more volumes a node can attach.
 
 use crate::problem::Problem;
 use nodeless_model::Pod;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an existing node attaches of each driver, where its CSINode says how much it can.
+/// The attached volumes of an existing node by driver, where its CSINode reports a limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AttachedVolumes {
     limits: BTreeMap<String, u32>,
@@ -25,7 +25,7 @@ impl AttachedVolumes {
         volumes
     }
 
-    /// Whether a pod's volumes can be attached beside what is.
+    /// Whether a pod's volumes can be attached in addition.
     pub(crate) fn have_room(&self, problem: &Problem<'_>, pod: &Pod) -> bool {
         if self.limits.is_empty() || pod.volume_claims.is_empty() {
             return true;

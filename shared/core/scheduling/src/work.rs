@@ -1,6 +1,6 @@
-//! How much work a plan is, as a count: the same input always takes the same work, whatever the machine does beside.
+//! The work of a plan, as a count: the same input always takes the same work, whatever the load of the machine.
 
-/// What has been looked at so far, and how much may be.
+/// The work so far, and its limit.
 ///
 /// One unit is about one comparison of a pod with a node, an instance type or another kind of pod: some 20 to 50
 /// nanoseconds on the machines of AWS Lambda with 1.8 GB of memory.
@@ -11,7 +11,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// No more than so much, where that is said.
+    /// The limit, if there is one.
     pub(crate) const fn at_most(max: Option<u64>) -> Self {
         Self { done: 0, max }
     }

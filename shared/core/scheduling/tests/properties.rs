@@ -249,7 +249,7 @@ fn named(problem: &Problem<'_>, options: &Options) -> Vec<String> {
 
 /// Packing is a heuristic, and one instance type more may lead it elsewhere: a plan may then cost so many times as much, or
 /// as much more as one node of that type.
-const MAX_DEARER: f64 = 2.0;
+const MAX_PRICE_RATIO: f64 = 2.0;
 
 /// The node that comes of the cheapest of a launch.
 fn become_node(index: usize, launch: &Launch) -> Node {
@@ -377,7 +377,7 @@ proptest! {
             let (with, without) = (with.price_per_hour(), without.price_per_hour());
             let types = catalog();
             let one = types[which % types.len()].offerings.iter().map(|offering| offering.price).fold(0.0, f64::max);
-            let most = (without * MAX_DEARER).max(without + one);
+            let most = (without * MAX_PRICE_RATIO).max(without + one);
             prop_assert!(with <= most + 1e-9, "{with} with the type, {without} without");
         }
     }

@@ -12,7 +12,7 @@ const MAXIMUM_DEPTH: usize = 64;
 /// Words that YAML, in one version or another, takes for something else than text.
 const WORDS: [&str; 12] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"];
 
-/// Reads a document. `resolve` says what a plain scalar is that may be something else than text.
+/// Reads a document. `resolve` decodes a plain scalar that may be something else than text.
 pub(crate) fn tree(text: &str, resolve: &dyn Fn(&str) -> Option<Value>) -> Option<Value> {
     if !text.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
         return None;
@@ -23,14 +23,14 @@ pub(crate) fn tree(text: &str, resolve: &dyn Fn(&str) -> Option<Value>) -> Optio
     reader.peek().is_none().then_some(value)
 }
 
-/// A line that says something, without its indentation.
+/// A line with content, without its indentation.
 #[derive(Clone, Copy)]
 struct Line<'a> {
     indentation: usize,
     content: &'a str,
 }
 
-/// The lines that say something, the last one first.
+/// The lines with content, the last one first.
 fn lines(text: &str) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = text
         .split('\n')
@@ -69,14 +69,14 @@ impl<'a> Reader<'a, '_> {
             let content = line.content.get(2..)?;
             self.lines.pop();
             if is_entry(content) {
-                // The mapping goes on in lines that are indented like what stands behind the dash.
+                // The mapping continues in lines that are indented like the text after the dash.
                 self.lines.push(Line { indentation: indentation + 2, content });
                 items.push(self.mapping(indentation + 2, depth + 1)?);
             } else {
                 items.push(self.scalar(content)?);
             }
         }
-        // Anything deeper would go on with the last item.
+        // Anything deeper would continue the last item.
         self.peek().is_none_or(|line| line.indentation <= indentation).then_some(Value::Array(items))
     }
 

@@ -39,14 +39,14 @@ pub(crate) fn disruptions_allowed(
     Some((allowed, covered > 0 && wanted >= covered))
 }
 
-/// What pods may use is everything, unless the node says otherwise.
+/// Pods may use everything, unless the node's status restricts it.
 pub(crate) fn node(node: &mut slim::Node) {
     if node.status.allocatable.is_empty() {
         node.status.allocatable.clone_from(&node.status.capacity);
     }
 }
 
-/// A claim that names its volume is bound, unless its status says otherwise; one that names no class has the default one.
+/// A claim that names its volume is bound, unless its status differs; one that names no class has the default one.
 pub(crate) fn volume_claim(claim: &mut slim::PersistentVolumeClaim, default_class: Option<&str>) {
     let spec = &mut claim.spec;
     if spec.volume_name.as_ref().is_some_and(|volume| !volume.is_empty()) {
@@ -72,7 +72,7 @@ pub(crate) fn default_class<'a>(classes: impl Iterator<Item = &'a slim::StorageC
     newest.and_then(|class| class.metadata.name.as_deref())
 }
 
-/// Fields of conditions that their definition asks for and nothing here looks at.
+/// Fields of conditions that their definition requires and nothing here uses.
 fn conditions(of: &mut Value) {
     for condition in of.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(condition) = condition.as_object_mut() else { continue };
@@ -120,7 +120,7 @@ pub(crate) fn node_claim(claim: &mut Value) {
     }
 }
 
-/// Fields of a NodeOverlay or CapacityBuffer that nothing here looks at.
+/// Fields of a NodeOverlay or CapacityBuffer that nothing here uses.
 pub(crate) fn status(object: &mut Value) {
     conditions(object);
 }
@@ -136,7 +136,7 @@ fn object<'a>(value: &'a mut Value, pointer: &str) -> Option<&'a mut Map<String,
     value.pointer_mut(pointer).and_then(Value::as_object_mut)
 }
 
-/// A NodePool, ready unless its status says that it is not.
+/// A NodePool, ready unless its status differs.
 pub(crate) fn pool(pool: &NodePool) -> model::NodePool {
     let mut converted = model::NodePool::from(pool);
     let conditions = pool.status.iter().flat_map(|status| &status.conditions);

@@ -105,7 +105,7 @@ fn is_marker(line: &[u8], marker: &[u8]) -> bool {
     line.strip_prefix(marker).is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
 }
 
-/// Whether a line says anything: not when it is blank, a comment or a directive.
+/// Whether a line has content: it is not blank, a comment or a directive.
 fn has_content(line: &[u8]) -> bool {
     let text = line.trim_ascii_start();
     !text.is_empty() && text[0] != b'#' && line[0] != b'%'

@@ -1,4 +1,4 @@
-//! What of an export cannot be used, told so that a person finds it.
+//! Errors in an export, with the place where they are.
 
 use std::fmt;
 

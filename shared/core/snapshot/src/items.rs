@@ -1,4 +1,4 @@
-//! The items of a YAML List, told apart by their indentation alone.
+//! The items of a YAML List, split by their indentation alone.
 
 /// A List as text.
 pub(crate) struct Items<'a> {

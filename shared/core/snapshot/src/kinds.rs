@@ -1,4 +1,4 @@
-//! Which kinds are of use, and how objects are told apart.
+//! Which kinds are used, and how objects are identified.
 
 use crate::decode::{Undecoded, decode};
 use crate::documents::Body;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// A kind that planning looks at.
+/// A kind that planning uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Node,
@@ -90,7 +90,7 @@ impl Kind {
     }
 }
 
-/// What is looked at of an object before its kind is known.
+/// What is read of an object before its kind is known.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Head<'a> {

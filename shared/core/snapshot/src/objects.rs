@@ -38,7 +38,7 @@ pub(crate) struct Objects {
     pub(crate) capacity_buffers: BTreeMap<Key, (model::CapacityBuffer, CapacityBufferStatus)>,
     /// What buffers may be about, by kind; or why it cannot be understood, which matters only where a buffer names it.
     pub(crate) shapes: BTreeMap<(&'static str, Key), Result<model::BufferShape, String>>,
-    /// PodDisruptionBudgets whose status does not say what they allow.
+    /// PodDisruptionBudgets whose status does not report what they allow.
     pub(crate) uncounted: BTreeMap<Key, slim::PodDisruptionBudgetSpec>,
     /// The annotations of the Namespace `kube-system`.
     pub(crate) annotations: model::StringMap,
@@ -156,7 +156,7 @@ impl Objects {
         }
     }
 
-    /// Remembers what is said of the whole cluster.
+    /// Keeps the annotations that apply to the whole cluster.
     pub(crate) fn note_namespace(&mut self, (_, name): &Key, body: &Body<'_>) {
         if name == SYSTEM_NAMESPACE {
             self.annotations = decode::<Annotated>(body).unwrap_or_default().metadata.annotations.unwrap_or_default();

@@ -50,7 +50,7 @@ impl Reader {
         });
     }
 
-    /// Takes over one item of a list that an API server gave. Such items do not say what they are.
+    /// Adds one item of a list from an API server. Such items do not name their kind.
     pub fn item(&mut self, source: &str, index: usize, api_version: &str, kind: &str, object: &RawValue) {
         let place = Place { source: source.to_owned(), document: 1, line: 1, items: vec![index] };
         let list = (api_version.to_owned(), format!("{kind}List"));
@@ -77,7 +77,7 @@ impl Reader {
             Ok(head) => head,
             Err(undecoded) => return self.faults.push(fault(place, None, undecoded)),
         };
-        // Items of a typed list leave out what the list says.
+        // Items of a typed list leave out what the list defines.
         let inherited = list.and_then(|(api_version, kind)| Some((api_version.as_str(), kind.strip_suffix("List")?)));
         let inherited = inherited.filter(|(_, kind)| !kind.is_empty());
         let (api_version, kind) = match (kind, inherited) {
@@ -352,7 +352,7 @@ impl Reader {
         }
     }
 
-    /// Leaves an object out and says why.
+    /// Leaves an object out and reports why.
     fn refuse(&mut self, incoming: &Incoming<'_>, body: &Body<'_>, undecoded: Undecoded) {
         let (namespace, name) = identity(body);
         let namespace = match namespace.as_str() {

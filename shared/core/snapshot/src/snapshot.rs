@@ -1,4 +1,4 @@
-//! What was read, put together as planning looks at it.
+//! The snapshot that planning uses, from the objects that were read.
 
 use crate::complete;
 use crate::fault::Fault;
@@ -25,8 +25,8 @@ pub struct Snapshot {
     pub view: ClusterView,
     /// Its NodeClaims, as records.
     pub claims: Vec<NodeClaim>,
-    /// The latest moment that anything in it happened, to reckon ages by: a plan must not depend on when it is made. The
-    /// Unix epoch where nothing in it has a time.
+    /// The latest time in the export, to compute ages by: a plan must not depend on when it is made. The Unix epoch
+    /// where nothing in it has a time.
     pub latest: Timestamp,
     /// Pods that are bound to no node and yet wait for none, `namespace/name`, and why.
     pub held: BTreeMap<String, Held>,
@@ -38,8 +38,7 @@ pub struct Snapshot {
     pub skipped: BTreeMap<String, usize>,
     /// How many objects were read.
     pub objects: usize,
-    /// The names of Nodes that do not say what they have: Kubernetes has not heard of their kubelet, or somebody left
-    /// their status out of the export.
+    /// The names of Nodes without capacity: their kubelet has not reported yet, or the export left their status out.
     pub without_status: BTreeSet<String>,
     /// PodDisruptionBudgets without a status, `namespace/name`, and how many evictions they allow as counted here.
     pub counted: BTreeMap<String, i32>,
@@ -231,7 +230,7 @@ fn mirrored(claim: &NodeClaim) -> MirroredClaim {
     }
 }
 
-/// The priority that admission would give a pod of this class; `None` when nobody knows the class.
+/// The priority that admission would give a pod of this class; `None` for an unknown class.
 fn priority(class: Option<&str>, classes: &BTreeMap<Key, slim::PriorityClass>) -> Option<i32> {
     match class.filter(|class| !class.is_empty()) {
         Some(name) => {

@@ -11,7 +11,7 @@ use nodeless_ports::{RecordKind, StoredRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// One thing to do, in the words of whoever decided it. Doing it needs no further decision.
+/// One thing to do, as a stage decided it. Doing it needs no further decision.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
@@ -25,13 +25,13 @@ pub enum Action {
     WriteNodePoolStatus(String, Box<NodePoolStatus>),
     /// Write a CapacityBuffer's status: namespace, name, status.
     WriteCapacityBufferStatus(String, String, Box<CapacityBufferStatus>),
-    /// Write a record, unless somebody else did.
+    /// Write a record, unless another process did.
     PutRecord(RecordKind, StoredRecord),
-    /// Write a claim, unless somebody else did.
+    /// Write a claim, unless another process did.
     UpdateClaim(Box<NodeClaim>),
-    /// The same. Where somebody else wrote it first, it is read anew.
+    /// The same. Where another process wrote it first, it is read again.
     ChangeClaim(Box<NodeClaim>),
-    /// Write a claim that this plan tells to leave, unless somebody else wrote it meanwhile; in the same write its NodePool gets back
+    /// Write a claim that this plan ends, unless another process wrote it meanwhile; in the same write its NodePool gets back
     /// what the claim does not count for any more.
     RetireClaim(Box<NodeClaim>),
     /// Write the claims of a launch group: all of them, or none that is ever launched.
@@ -125,9 +125,9 @@ pub enum Written {
     Done,
     /// It was written, and has this version now.
     Version(u64),
-    /// Somebody else wrote first, and nothing was written.
+    /// Another process wrote first, and nothing was written.
     Conflict(String),
-    /// Somebody else wrote the claim first; this is what it is now, if it is there.
+    /// Another process wrote the claim first; this is what it is now, if it is there.
     Changed(Option<Box<NodeClaim>>),
     /// The claim is there, and this is what it is.
     There(Box<NodeClaim>),

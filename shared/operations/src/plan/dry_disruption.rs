@@ -216,7 +216,7 @@ impl Rounds {
         let stopped = breaker.events(facts.judged);
         let news: Vec<ObjectEvent> = stopped.into_iter().filter(|event| !found.events.contains(event)).collect();
         found.events.extend(news);
-        self.not_yet_evaluated = decision.not_looked_at;
+        self.not_yet_evaluated = decision.not_evaluated;
         self.last = decision.kept.into_iter().chain(stays).collect();
         let replacements = confirmed.iter().flat_map(|record: &CommandRecord| &record.command.replacements);
         let charges: Vec<(String, Charge)> =
@@ -273,14 +273,14 @@ fn kept(last: Vec<Kept>, first: &[Kept], found: &Disruption, goes: &BTreeMap<Str
     let mut own: BTreeMap<String, Vec<KeptReason>> = first.iter().map(lasting).collect();
     let mut kept: Vec<Kept> = last.into_iter().filter(|one| !going.contains(one.node.as_str())).collect();
     for one in &mut kept {
-        let why = goes.get(&one.node).cloned().map(KeptReason::Goes);
+        let why = goes.get(&one.node).cloned().map(KeptReason::RemovedAnyway);
         let mut reasons: Vec<KeptReason> = why.into_iter().chain(own.remove(&one.node).unwrap_or_default()).collect();
         let told = |why: &KeptReason| goes.contains_key(&one.node) && *why == KeptReason::Leaving;
         one.reasons.retain(|why| !reasons.contains(why) && !told(why));
         reasons.append(&mut one.reasons);
         one.reasons = reasons;
     }
-    kept.extend(found.foreign.iter().map(|node| Kept { node: node.clone(), reasons: vec![KeptReason::Foreign] }));
+    kept.extend(found.foreign.iter().map(|node| Kept { node: node.clone(), reasons: vec![KeptReason::Unmanaged] }));
     kept.sort_by(|a, b| a.node.cmp(&b.node));
     kept
 }

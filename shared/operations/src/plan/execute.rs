@@ -37,7 +37,7 @@ const FOR_THE_END: Duration = Duration::from_secs(5);
 /// Carries out what stages of a plan want done.
 #[async_trait]
 pub(crate) trait Execute: Send + Sync {
-    /// Does these, one after another, and says what came of each.
+    /// Does these, one after another, and returns what came of each.
     async fn carry_out(&self, batch: &Batch) -> Vec<Written>;
 
     /// Whether there is time for another command.
@@ -119,12 +119,12 @@ const fn touches_one_item(action: &Action) -> bool {
     matches!(action, Action::UpdateClaim(_) | Action::ChangeClaim(_))
 }
 
-/// The claim that an action tells to leave.
+/// The claim that an action ends.
 fn retired(action: &Action) -> Option<&NodeClaim> {
     if let Action::RetireClaim(claim) = action { Some(claim) } else { None }
 }
 
-/// A claim that was told to leave, as it is written now.
+/// A claim that is being ended, as it is written now.
 fn there(leaving: Leaving) -> Written {
     let Leaving { mut claim, charge } = leaving;
     claim.version += 1;
@@ -154,15 +154,15 @@ impl Live<'_> {
             Action::EndPlan(id) => self.minor("write that a plan has ended", claims.end_plan(id).await),
             Action::WriteNodeOverlayStatus(name, status) => {
                 let result = cluster.write_node_overlay_status(name, status).await;
-                self.told("write the NodeOverlay's status", result)
+                self.logged("write the NodeOverlay's status", result)
             }
             Action::WriteNodePoolStatus(name, status) => {
                 let result = cluster.write_node_pool_status(name, status).await;
-                self.told("write the NodePool's status", result)
+                self.logged("write the NodePool's status", result)
             }
             Action::WriteCapacityBufferStatus(namespace, name, status) => {
                 let result = cluster.write_capacity_buffer_status(namespace, name, status).await;
-                self.told("write the CapacityBuffer's status", result)
+                self.logged("write the CapacityBuffer's status", result)
             }
             Action::PutRecord(kind, record) => version(claims.put_record(*kind, record).await),
             Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
@@ -203,12 +203,12 @@ impl Live<'_> {
 
     /// Something that nothing depends on.
     fn minor(&self, what: &str, result: Result<(), PortError>) -> Written {
-        self.told(what, result);
+        self.logged(what, result);
         Written::Done
     }
 
     /// Something whose failure is logged.
-    fn told(&self, what: &str, result: Result<(), PortError>) -> Written {
+    fn logged(&self, what: &str, result: Result<(), PortError>) -> Written {
         if let Err(error) = &result {
             self.planner.context.log(&Failed { what, why: &error.to_string() });
         }
@@ -225,14 +225,14 @@ impl Live<'_> {
                 *self.revision.lock() = None;
                 self.planner.context.log(&Failed { what: "write what the plan decided", why: OVERTAKEN });
                 let woken = self.planner.queue.wake_planner(WakeSource::Planner).await;
-                self.told("wake the planner", woken);
+                self.logged("wake the planner", woken);
             }
             Committed::LimitReached { .. } => {}
         }
         Ok(committed)
     }
 
-    /// Writes claims of one NodePool that leave, together where nobody else wrote one of them.
+    /// Writes claims of one NodePool that leave, together where no other process wrote one of them.
     async fn retire_together(&self, claims: &[&NodeClaim]) -> Vec<Written> {
         let leaving: Vec<Leaving> = claims.iter().map(|claim| leaving::charged(claim)).collect();
         if claims.len() > 1 && matches!(self.commit(Commit::Leave(&leaving)).await, Ok(Committed::Written)) {
@@ -396,7 +396,7 @@ impl Assumed<'_> {
             Action::ReadChurn => match &self.snapshot.churn {
                 Some(Ok(stored)) => Written::Churn(stored.clone()),
                 Some(Err(why)) => Written::Failed(why.clone()),
-                None => Written::Failed("the snapshot does not say".to_owned()),
+                None => Written::Failed("the snapshot does not have it".to_owned()),
             },
             _ => Written::Done,
         }
@@ -407,7 +407,7 @@ impl Assumed<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answers {
-    /// For each batch that wanted something, what came of each action.
+    /// For each batch with actions, what came of each.
     written: VecDeque<Vec<Written>>,
     /// Whether there was time for another command, each time that was asked.
     had_time: VecDeque<bool>,

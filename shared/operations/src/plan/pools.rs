@@ -81,7 +81,7 @@ pub(super) fn judge(
             (Err(problem), _) | (_, Err((_, problem))) => Err(problem.clone()),
             _ => Ok(()),
         };
-        let asleep = schedules::asleep(pool, now).filter(|_| ready.is_ok());
+        let asleep = schedules::scheduled_off(pool, now).filter(|_| ready.is_ok());
         let ready =
             asleep.map_or(ready, |until| Err(format!("it sleeps until {until}, as its annotation {SLEEP} says")));
         Judged {

@@ -49,7 +49,7 @@ impl Planner {
             async { Ok(self.unfinished(claims.unfinished_plan().await)) },
             async { Ok(self.not_yet_evaluated().await) },
         )?;
-        // Commands after claims: one that a claim says has taken it, and that is not there now, has ended.
+        // Commands after claims: a command that a claim names, and that is not there now, has ended.
         let (view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
         // Where a snapshot is kept, all of it is known before the plan begins.
         let churn = match self.settings.keep_snapshots {
@@ -87,7 +87,7 @@ impl Planner {
         })
     }
 
-    /// The nodes that the last decision had no time for, or why nobody knows now: only the order of looking depends on it.
+    /// The nodes that the last decision had no time for, or why that cannot be read: only the order of evaluation depends on it.
     async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, String> {
         if let Some(known) = self.known_not_yet_evaluated() {
             return Ok(known);

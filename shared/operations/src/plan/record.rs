@@ -150,7 +150,7 @@ mod tests {
         let reasons = |number: usize| {
             let price = number as f64 / 7.0;
             let protected = KeptReason::DoNotDisruptPod { pod: format!("a/{number}"), until: None };
-            vec![KeptReason::WellUsed { price, worth: price * 1.1 }, protected]
+            vec![KeptReason::WellUtilized { price, worth: price * 1.1 }, protected]
         };
         (0..count).map(|number| Kept { node: format!("ip-{number}"), reasons: reasons(number) }).collect()
     }

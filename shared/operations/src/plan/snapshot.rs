@@ -35,20 +35,20 @@ pub struct Snapshot {
     pub usage: BTreeMap<String, PoolUsage>,
     /// The offerings that are not to be asked for.
     pub unavailable: Vec<UnavailableOffering>,
-    /// How many launches of an offering may be on their way; `None` where nobody knows, and no launch is held back.
+    /// How many launches of an offering may be on their way; `None` where that is not known, and no launch is held back.
     pub launch_budgets: Option<Vec<LaunchBudget>>,
     /// The zones that the cluster is shifted away from.
     pub shifted: Vec<ShiftedZone>,
-    /// What came of the last launches of each NodePool, or why nobody knows.
+    /// What came of the last launches of each NodePool, or why that is not known.
     pub registrations: Result<Vec<StoredRecord>, String>,
-    /// How much memory nodes reported, or why nobody knows.
+    /// How much memory nodes reported, or why that is not known.
     pub reported_memory: Result<StoredRecord, String>,
     /// The disruption commands that are on their way.
     pub commands: Commands,
-    /// What voluntary disruption did within the last hour, or why nobody knows. `None` where that was not read yet: it is
+    /// What voluntary disruption did within the last hour, or why that is not known. `None` where that was not read yet: it is
     /// only where something is to be disrupted.
     pub churn: Option<Result<Vec<StoredRecord>, String>>,
-    /// The nodes that the last decision had no time for, or why nobody knows.
+    /// The nodes that the last decision had no time for, or why that is not known.
     pub not_yet_evaluated: Result<BTreeSet<String>, String>,
     /// An earlier plan that was begun and has not ended.
     pub unfinished: Option<UnfinishedPlan>,
@@ -94,7 +94,7 @@ pub struct WorkBudget {
 }
 
 impl Default for WorkBudget {
-    /// For a planner that nobody ends.
+    /// For a planner without a deadline.
     fn default() -> Self {
         Self { provisioning: None, disruption: nodeless_disruption::Options::default().most_work }
     }
@@ -108,7 +108,7 @@ impl WorkBudget {
     /// What is kept back of the time: for reading the cluster, for writes and for pods.
     const KEPT_BACK: Duration = Duration::from_secs(10);
 
-    /// What can be done within a time. It is for whoever knows the time, before the plan begins.
+    /// What can be done within a time. It is computed before the plan begins, where the time is known.
     #[must_use]
     pub fn within(remaining: Duration) -> Self {
         let whole = Self::default();

@@ -33,10 +33,10 @@ impl Reconciler {
         let candidates = candidates(claim, &offer.types);
         if candidates.is_empty() {
             let message = "none of its offerings is available now".to_owned();
-            return self.settle(claim, &LaunchResult::NoOffering { message }, metrics).await;
+            return self.apply_result(claim, &LaunchResult::NoOffering { message }, metrics).await;
         }
         if let Some(message) = fleet::min_values_missed(claim, &candidates).filter(|_| self.min_values_strict) {
-            return self.settle(claim, &LaunchResult::NoOffering { message }, metrics).await;
+            return self.apply_result(claim, &LaunchResult::NoOffering { message }, metrics).await;
         }
         let request = LaunchRequest { claim, node_class: &offer.node_class, candidates: &candidates };
         match self.cloud.launch(request).await {
@@ -90,7 +90,7 @@ impl Reconciler {
         )?;
         let unavailable = shortages(&short, &shifted, now);
         let mut settings = node_class::settings_with(&node_class, &catalog)
-            .map_err(|problems| invalid(format!("EC2NodeClass {name}: {}", problems.join("; "))))?;
+            .map_err(|problems| invalid(format!("EC2NodeClass {name}: {problems}")))?;
         reported_memory::apply(&mut settings, &node_class, &self.reported_memory().await, now);
         let types = self.overlaid(claim, catalog.instance_types(&settings, &unavailable)).await?;
         Ok(Offer { types, node_class })
@@ -158,7 +158,7 @@ impl Reconciler {
         result: &LaunchResult,
         metrics: &mut Metrics,
     ) -> Result<bool, PortError> {
-        let moved_on = self.settle(member, result, metrics).await?;
+        let moved_on = self.apply_result(member, result, metrics).await?;
         if moved_on && member.name != claim.name {
             self.queue.wake_claims(&[(member.name.clone(), Duration::from_secs(3))]).await?;
         }
@@ -166,7 +166,12 @@ impl Reconciler {
     }
 
     /// Writes what a launch came to, and runs what follows from it. Says whether the record was written.
-    async fn settle(&self, claim: &NodeClaim, result: &LaunchResult, metrics: &mut Metrics) -> Result<bool, PortError> {
+    async fn apply_result(
+        &self,
+        claim: &NodeClaim,
+        result: &LaunchResult,
+        metrics: &mut Metrics,
+    ) -> Result<bool, PortError> {
         let step = absorb(claim, result, self.context.now(), &self.settings);
         if step.claim == *claim {
             return Ok(false);
@@ -191,13 +196,13 @@ impl Reconciler {
         metrics.count(Metric::LaunchFailures, 1);
         let retryable = error.is_retryable();
         let result = LaunchResult::Failed { code: error.code.clone(), message: error.to_string(), retryable };
-        let moved_on = self.settle(claim, &result, metrics).await?;
+        let moved_on = self.apply_result(claim, &result, metrics).await?;
         if !retryable {
             // What one call was refused, all members were: none of them has to ask again.
             let members = self.members(claim).await?;
             let same = members.iter().filter(|it| it.name != claim.name && it.client_token() == claim.client_token());
             for member in same.filter(|it| lacks_instance(it)) {
-                self.settle(member, &result, metrics).await?;
+                self.apply_result(member, &result, metrics).await?;
             }
         }
         Ok(moved_on)

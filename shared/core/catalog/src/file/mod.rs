@@ -168,7 +168,7 @@ pub fn from_instance_types(json: &[u8]) -> Result<CatalogFile, CatalogFileError>
     for (name, mut facts) in types {
         let known = embedded.get(&name);
         if let Some(known) = known.filter(|_| !facts.on_demand && !facts.spot) {
-            // An entry that names no usage class says nothing of how the type is sold.
+            // An entry without a usage class does not restrict how the type is sold.
             (facts.on_demand, facts.spot) = (known.facts.on_demand, known.facts.spot);
         }
         if known.is_none_or(|known| known.offers.is_empty()) {

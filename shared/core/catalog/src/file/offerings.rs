@@ -120,7 +120,7 @@ fn catalog_type(mut facts: TypeFacts, sold: BTreeMap<u8, Sold>) -> CatalogType {
     facts.on_demand = sold.values().any(|here| here.on_demand.is_some());
     facts.spot = sold.values().any(|here| here.spot.is_some());
     let on_demand_price = sold.values().find_map(|here| here.on_demand?.0);
-    // A zone without a price of its own would take the type's: an unpriced one must not be had.
+    // A zone without its own price would use the type's: without a price it must not be available.
     let listing = |sold: Option<(Option<Price>, Listing)>| match sold {
         None => Listing::Absent,
         Some((None, _)) => Listing::Withheld,

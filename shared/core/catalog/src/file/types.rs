@@ -35,7 +35,7 @@ pub(super) fn read(entries: Vec<Value>, list: &'static str, notes: &mut Vec<Note
     List { name: list, entries: good }
 }
 
-/// Condenses entries to what scheduling needs, checking what a DescribeInstanceTypes answer always says.
+/// Condenses entries to what scheduling needs, checking what a DescribeInstanceTypes answer always has.
 pub(super) fn condense(list: List, notes: &mut Vec<Note>) -> Result<Condensed, &'static FactsError> {
     let embedded = Facts::embedded()?;
     let mut types = BTreeMap::new();

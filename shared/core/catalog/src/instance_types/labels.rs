@@ -105,7 +105,7 @@ fn only<T>(items: &[T]) -> Option<&T> {
     }
 }
 
-/// What a type's name says, such as `u-6tb1.56xlarge`: category u, generation 1, family u-6tb1, size 56xlarge.
+/// The parts of a type's name, such as `u-6tb1.56xlarge`: category u, generation 1, family u-6tb1, size 56xlarge.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Name<'a> {
     category: Option<&'a str>,

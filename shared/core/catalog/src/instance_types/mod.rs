@@ -53,8 +53,8 @@ impl Catalog {
 
 /// One instance type as a node class would launch it, with every offering, in the order zone and capacity type.
 ///
-/// Offerings that cannot be had are listed too, as unavailable, because nodes that run on them still have a price.
-/// An offering whose price is unknown is unavailable and its price is 0.
+/// Unavailable offerings are listed too, because nodes that run on them still have a price. An offering whose price is
+/// unknown is unavailable and its price is 0.
 #[must_use]
 pub fn instance_type(
     catalog: &Catalog,

@@ -20,7 +20,7 @@ pub(super) fn offerings(
 ) -> Vec<Offering> {
     let facts = &entry.facts;
     let compatible = incompatibility(facts, settings).is_none();
-    // Nodes outside a reservation are told from those inside only where the type has any.
+    // Nodes outside a reservation are distinguished from those inside only where the type has any.
     let unreserved = reservations(facts, settings).next().is_some();
     let open = |zone: &Zone| compatible && settings.zones.iter().any(|subnet| subnet.name == zone.name);
     let mut offerings = Vec::with_capacity(2 * catalog.zones.len());
@@ -51,7 +51,7 @@ pub(super) fn offerings(
 }
 
 fn own_labels(zone: &Zone, outside_reservations: bool) -> Requirements {
-    // A zone whose id nobody knows has no label for it, rather than an empty one.
+    // A zone with an unknown id has no label for it, rather than an empty one.
     let id = Some(zone.id.as_str()).filter(|id| !id.is_empty());
     let mut requirements = Requirements::from([(labels::ZONE_ID, Requirement::one_of(id))]);
     if outside_reservations {

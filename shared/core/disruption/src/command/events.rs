@@ -1,4 +1,4 @@
-//! What a command says on the objects concerned, with Karpenter's reasons.
+//! The events of a command, with Karpenter's reasons.
 
 use super::CommandRecord;
 use crate::output::Candidate;

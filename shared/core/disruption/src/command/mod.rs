@@ -1,4 +1,4 @@
-//! A command on its way, from the proposal to the end, as a record that survives the process.
+//! The lifecycle of a command, from the proposal to the end, as a record that survives the process.
 //!
 //! ```text
 //! Proposed -> Tainting -> Launching -> Waiting -> Draining -> (ended)
@@ -8,10 +8,10 @@
 //! A command that launches nothing goes from Proposed to Draining at once, since a drain begins with the taint.
 //! ```
 //!
-//! The record is written, conditionally, before the effects of its phase are run, and every effect may be repeated: so a
-//! command that was left in the middle goes on from the record alone. [`step()`] says what to do next. A claim carries the
-//! id of the command that has taken it ([`NodeClaimStatus::command`](nodeless_model::NodeClaimStatus)), written with the
-//! claim's own condition, so two commands never hold one node.
+//! The record is written, conditionally, before the effects of its phase are run, and every effect may be repeated: so
+//! a command that was interrupted continues from the record alone. [`step()`] decides what to do next. A claim carries
+//! the id of the command that has taken it ([`NodeClaimStatus::command`](nodeless_model::NodeClaimStatus)), written
+//! with the claim's own condition, so two commands never hold one node.
 
 mod events;
 mod step;
@@ -28,33 +28,33 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The least time that replacements get to be ready for pods, as in Karpenter.
+/// The shortest time that replacements get to be initialized, as in Karpenter.
 const SHORTEST_WAIT: Duration = Duration::from_mins(10);
 /// The most.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
-/// How much longer they get for each command that is on its way.
+/// How much longer they get for each command in progress.
 const WAIT_PER_COMMAND: Duration = Duration::from_millis(80);
 
 /// How far a command has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CommandPhase {
-    /// It was decided, and waits to be found right again on a later view. Nothing has been touched.
+    /// It was decided and waits for its validation on a later snapshot. Nothing was changed.
     Proposed,
     /// Its candidates are being taken: each claim gets the command's id, and then each node the taint.
     Tainting,
     /// Its replacements are being written as claims.
     Launching,
-    /// Its replacements are on their way.
+    /// Its replacements are launched and not initialized yet.
     Waiting,
-    /// Its candidates are being told to leave.
+    /// Its candidates are being terminated.
     Draining,
-    /// It failed: its candidates are being released. Replacements that exist stay, as in Karpenter; consolidation removes
-    /// those that turn out useless.
+    /// It failed: its candidates are being released. Existing replacements stay, as in Karpenter; consolidation removes
+    /// those that are not needed.
     RollingBack,
 }
 
 impl CommandPhase {
-    /// Whether it has touched something that can be given back.
+    /// Whether it has changed something that a rollback restores.
     const fn may_be_taken_back(self) -> bool {
         matches!(self, Self::Tainting | Self::Launching | Self::Waiting | Self::Draining)
     }
@@ -64,14 +64,14 @@ impl CommandPhase {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandRecord {
-    /// The command; once it is validated, as it was found right.
+    /// The command; once it is validated, as it was confirmed.
     pub command: Command,
     /// How far it has come.
     pub phase: CommandPhase,
     /// Since when.
     pub since: Timestamp,
-    /// The claims that take the candidates' place. They are decided, names and launch groups included, before the first is
-    /// written, so that whoever goes on with the command launches the same ones.
+    /// The claims of the replacements. They are decided, names and launch groups included, before the first is written,
+    /// so that a process that continues the command launches the same ones.
     pub replacements: Vec<NodeClaim>,
     /// By when the replacements must be ready for pods.
     pub deadline: Option<Timestamp>,
@@ -97,15 +97,15 @@ impl CommandRecord {
         }
     }
 
-    /// How long until it may be validated; zero when it may be.
+    /// How long until it may be validated.
     #[must_use]
     pub fn ripe_in(&self, now: Timestamp) -> Duration {
         let age = Duration::try_from(now.duration_since(self.command.decided)).unwrap_or_default();
         VALIDATION_DELAY.saturating_sub(age)
     }
 
-    /// The record of a command that was found right again. `replacements` are the claims to write, `in_flight` says how
-    /// many commands are on their way.
+    /// The record of a command that was validated again. `replacements` are the claims to write; `in_flight` is the
+    /// number of commands in progress.
     #[must_use]
     pub fn confirm(&self, again: Command, replacements: Vec<NodeClaim>, in_flight: usize, now: Timestamp) -> Self {
         let factor = u32::try_from(in_flight).unwrap_or(u32::MAX);
@@ -122,14 +122,14 @@ impl CommandRecord {
         }
     }
 
-    /// The record of a command that cannot go on.
+    /// The record of a command that has to be rolled back.
     #[must_use]
     pub fn roll_back(&self, why: impl Into<String>, now: Timestamp) -> Self {
         Self { phase: CommandPhase::RollingBack, since: now, failure: Some(why.into()), ..self.clone() }
     }
 
-    /// When it is to be looked at again even if nobody says that something happened. Whoever taints nodes or sees them ready
-    /// says so, but of several such messages within a second the queue lets only the first through.
+    /// When it has to be evaluated again without an event. The functions that taint nodes or see them ready send a
+    /// message, but of several messages within a second the queue delivers only the first.
     #[must_use]
     pub fn next_look(&self, claims: &BTreeMap<String, NodeClaim>) -> Option<Duration> {
         let is_ready = |made: &NodeClaim| claims.get(&made.name).is_some_and(|claim| claim.phase == Phase::Initialized);
@@ -140,7 +140,7 @@ impl CommandRecord {
         }
     }
 
-    /// Whether the pods of its candidates have to find a place now, because its replacements are there to take them.
+    /// Whether the pods of its candidates have to be scheduled now, because its replacements exist.
     #[must_use]
     pub const fn moves_pods(&self) -> bool {
         matches!(self.phase, CommandPhase::Waiting | CommandPhase::Draining)

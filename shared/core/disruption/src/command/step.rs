@@ -7,21 +7,21 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For how long a command may be begun once it was validated, and one without replacements carried out.
+/// How long after its validation a command may start, and a command without replacements may be carried out.
 const STILL_RIGHT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// What a step looks at. All of it was read: a step is not made on half a view.
+/// What a step observes. All of it was read: no step is made on a partial view.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     /// All claims, by name.
     pub claims: &'a BTreeMap<String, NodeClaim>,
     /// All nodes, by name, and whether they carry the taint `karpenter.sh/disrupted`.
     pub tainted: &'a BTreeMap<String, bool>,
-    /// The NodePools whose nodes may not be disrupted by choice now, because somebody paused that.
+    /// The NodePools for which voluntary disruption is paused.
     pub paused: &'a BTreeSet<String>,
-    /// What keeps commands from going on for now: something of the cluster cannot be understood. They may still be taken
-    /// back, and are when their time is over.
-    pub doubt: Option<&'a str>,
+    /// Why commands wait for now: something of the cluster cannot be understood. They may still be rolled back, and are
+    /// once their deadline has passed.
+    pub blocked: Option<&'a str>,
 }
 
 /// What to do for a command now.
@@ -31,7 +31,7 @@ pub struct CommandStep {
     pub record: Option<CommandRecord>,
     /// What to do then, in this order, up to the first that fails.
     pub effects: Vec<CommandEffect>,
-    /// What to tell people.
+    /// The events to publish.
     pub events: Vec<ObjectEvent>,
     /// How it ended, if it did.
     pub outcome: Option<Outcome>,
@@ -40,7 +40,7 @@ pub struct CommandStep {
 /// One thing to do. Doing it twice is the same as doing it once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEffect {
-    /// Give a claim the command's id, unless it was written meanwhile. Whoever looks after it taints its node.
+    /// Write the command's id to a claim, unless the claim changed meanwhile. Lifecycle then taints its node.
     Take {
         /// The claim.
         claim: String,
@@ -50,12 +50,12 @@ pub enum CommandEffect {
         /// The index into [`CommandRecord::replacements`].
         replacement: usize,
     },
-    /// Tell a claim to leave.
+    /// Terminate a claim.
     Terminate {
         /// The claim.
         claim: String,
     },
-    /// Take the command's id off a claim. Whoever looks after it takes the taint off its node.
+    /// Remove the command's id from a claim. Lifecycle then removes the taint from its node.
     Release {
         /// The claim.
         claim: String,
@@ -71,18 +71,63 @@ pub enum Outcome {
     RolledBack,
 }
 
-/// What has become of a candidate.
+/// The state of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     /// Nothing has it.
     Free,
     /// The command has it.
     Taken,
-    /// It leaves, is gone, or another command has it.
+    /// It is terminating or gone, or another command has it.
     Lost,
 }
 
 /// The next step of a command. Pure. A proposal only waits: see [`CommandRecord::confirm`].
+///
+/// ```
+/// use jiff::Timestamp;
+/// use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
+/// use nodeless_disruption::{Candidate, Command, Method};
+/// use nodeless_model::{DisruptionReason, NodeClaim, Phase};
+/// use std::collections::{BTreeMap, BTreeSet};
+///
+/// // A command that removes one empty node was validated: without replacements it goes on to drain the node.
+/// let candidate =
+///     Candidate { node: "ip-10-0-0-1".into(), node_claim: "default-abcde".into(), node_pool: "default".into() };
+/// let command = Command {
+///     id: "emptiness-1".into(),
+///     method: Method::Emptiness,
+///     reason: DisruptionReason::Empty,
+///     candidates: vec![candidate],
+/// #     replacements: Vec::new(),
+/// #     savings_per_hour: 0.2,
+/// #     evictions: Vec::new(),
+/// #     placements: Vec::new(),
+/// #     score: None,
+/// #     drains_first: false,
+///     decided: Timestamp::UNIX_EPOCH,
+/// };
+/// let now = Timestamp::from_second(20).unwrap();
+/// let record = CommandRecord::propose(command.clone()).confirm(command, Vec::new(), 1, now);
+/// assert_eq!(record.phase, CommandPhase::Draining);
+///
+/// let claim = NodeClaim {
+///     name: "default-abcde".into(),
+///     node_pool: "default".into(),
+///     created: Timestamp::UNIX_EPOCH,
+///     phase: Phase::Initialized,
+/// #     uid: "uid".into(),
+/// #     node_class: "default".into(),
+/// #     version: 1,
+/// #     spec: Default::default(),
+/// #     status: Default::default(),
+/// };
+/// let claims = BTreeMap::from([(claim.name.clone(), claim)]);
+/// let tainted = BTreeMap::from([("ip-10-0-0-1".to_owned(), false)]);
+/// let seen = Surroundings { claims: &claims, tainted: &tainted, paused: &BTreeSet::new(), blocked: None };
+/// let next = step(&record, seen, now);
+/// assert_eq!(next.effects, [CommandEffect::Terminate { claim: "default-abcde".into() }]);
+/// ```
 #[must_use]
 pub fn step(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> CommandStep {
     if record.phase.may_be_taken_back()
@@ -92,7 +137,7 @@ pub fn step(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
     }
     match record.phase {
         CommandPhase::Proposed => stay(record),
-        CommandPhase::Tainting | CommandPhase::Launching | CommandPhase::Waiting if seen.doubt.is_some() => {
+        CommandPhase::Tainting | CommandPhase::Launching | CommandPhase::Waiting if seen.blocked.is_some() => {
             too_late(record, now).map_or_else(|| stay(record), |why| to(record.roll_back(why, now)))
         }
         CommandPhase::Tainting => tainting(record, seen, now),
@@ -112,7 +157,7 @@ fn tainting(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
         );
         return to(record.roll_back(why, now));
     }
-    // What it was based on was never acted on, and pods may have come to its nodes since.
+    // Nothing was done for it yet, and pods may have been scheduled to its nodes since.
     let untouched = record.candidates().iter().all(|candidate| standing(record, candidate, seen) == Standing::Free);
     let left = if untouched { left_too_long(record, now) } else { None };
     if let Some(why) = left.or_else(|| too_late(record, now)) {
@@ -173,13 +218,13 @@ fn draining(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
         }
         return CommandStep { record: None, outcome: Some(Outcome::Done), ..stay(record) };
     }
-    // A record that was left here may be old: what it was based on is looked at once more before each node.
+    // A record in this phase may be old: its basis is checked again before each node.
     let wrong = missing_replacement(record, seen).or_else(|| unready(record, seen)).or_else(|| outdated(record, now));
-    let wrong = wrong.or_else(|| seen.doubt.and_then(|_| too_late(record, now)));
+    let wrong = wrong.or_else(|| seen.blocked.and_then(|_| too_late(record, now)));
     if let Some(why) = wrong {
         return to(record.roll_back(why, now));
     }
-    if seen.doubt.is_some() {
+    if seen.blocked.is_some() {
         return stay(record);
     }
     let effects =
@@ -246,8 +291,8 @@ fn unready(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
     Some(format!("its replacement, NodeClaim {}, is not initialized", not_ready.name))
 }
 
-/// Nodes that nothing replaces are not tainted before they leave, so pods may have come to them since it was found that they
-/// may go.
+/// Nodes without replacements are not tainted before they are terminated, so pods may have been scheduled there since
+/// the validation.
 fn outdated(record: &CommandRecord, now: Timestamp) -> Option<String> {
     if record.replacements.is_empty() { left_too_long(record, now) } else { None }
 }
@@ -257,7 +302,7 @@ fn left_too_long(record: &CommandRecord, now: Timestamp) -> Option<String> {
     (age > STILL_RIGHT).then(|| format!("it made no progress for {} s and may be outdated", age.as_secs()))
 }
 
-/// Why candidates that have not begun to leave are to stay, if somebody paused disruption.
+/// Why candidates that are not terminating yet have to stay, if disruption is paused.
 fn paused(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
     let staying = record.candidates().iter().filter(|candidate| standing(record, candidate, seen) != Standing::Lost);
     let held = staying.map(|candidate| &candidate.node_pool).find(|pool| seen.paused.contains(*pool))?;

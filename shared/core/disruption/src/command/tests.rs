@@ -54,7 +54,7 @@ struct World {
     record: Option<CommandRecord>,
     outcome: Option<Outcome>,
     paused: BTreeSet<String>,
-    doubt: Option<&'static str>,
+    blocked: Option<&'static str>,
     /// Every effect that was run.
     done: Vec<CommandEffect>,
 }
@@ -72,7 +72,7 @@ impl World {
             record: Some(record),
             outcome: None,
             paused: BTreeSet::new(),
-            doubt: None,
+            blocked: None,
             done: Vec::new(),
         }
     }
@@ -85,7 +85,7 @@ impl World {
     fn advance(&mut self, now: Timestamp, cut: usize) -> bool {
         let Some(record) = self.record.clone() else { return false };
         let (claims, tainted) = (&self.claims, &self.tainted);
-        let seen = Surroundings { claims, tainted, paused: &self.paused, doubt: self.doubt };
+        let seen = Surroundings { claims, tainted, paused: &self.paused, blocked: self.blocked };
         let next = step(&record, seen, now);
         self.record.clone_from(&next.record);
         self.outcome = next.outcome;
@@ -180,7 +180,7 @@ fn a_proposal_waits_fifteen_seconds_and_touches_nothing() {
     assert_eq!(record.ripe_in(at(14)), Duration::from_secs(1));
     assert_eq!(record.ripe_in(at(15)), Duration::ZERO);
     let (claims, tainted, paused) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::from(["default".into()]));
-    let seen = Surroundings { claims: &claims, tainted: &tainted, paused: &paused, doubt: Some("a Pod is odd") };
+    let seen = Surroundings { claims: &claims, tainted: &tainted, paused: &paused, blocked: Some("a Pod is odd") };
     let next = step(&record, seen, at(100));
     assert_eq!((next.record, next.effects.len()), (Some(record), 0));
 }
@@ -219,7 +219,7 @@ fn in_doubt_a_command_waits_and_is_taken_back_when_its_time_is_over() {
             world.advance(at(40), 0);
             assert_eq!(world.record().phase, CommandPhase::Draining);
         }
-        world.doubt = Some("a Pod is odd");
+        world.blocked = Some("a Pod is odd");
         let phase = world.record().phase;
         world.settle(at(300));
         assert_eq!(world.record().phase, phase, "it goes neither on nor back");
@@ -230,7 +230,7 @@ fn in_doubt_a_command_waits_and_is_taken_back_when_its_time_is_over() {
     }
     // Without replacements it was not tainted, and is soon too old to be right.
     let mut world = World::new(1, 0);
-    world.doubt = Some("a Pod is odd");
+    world.blocked = Some("a Pod is odd");
     world.settle(at(20));
     assert_eq!(world.record().phase, CommandPhase::Draining);
     world.settle(at(60));

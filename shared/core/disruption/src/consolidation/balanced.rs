@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The least score that is worth it.
 pub(crate) const MIN_SCORE: f64 = 0.5;
 
-/// What every NodePool's nodes cost, and what it would cost to move all their pods.
+/// What the nodes of every NodePool cost, and what it would cost to move all their pods.
 #[derive(Debug, Default)]
 pub(crate) struct Totals(BTreeMap<String, Total>);
 
@@ -21,7 +21,7 @@ struct Total {
 }
 
 impl Totals {
-    /// `price` tells what a node costs, by its place in the cluster.
+    /// `price` returns the price of a node by its index in the cluster.
     pub(crate) fn of(cluster: &Cluster<'_>, price: impl Fn(usize) -> f64) -> Self {
         let mut nodes: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
         for (place, node) in cluster.nodes.iter().enumerate() {

@@ -11,9 +11,9 @@ use crate::reasons::KeptReason;
 use nodeless_model::{CapacityType, DisruptionReason};
 use std::collections::BTreeMap;
 
-/// How many nodes are replaced at once at the most. All replacements of a command have to be ready before any of its
-/// nodes goes, and one that fails calls all of it off; so no more than a packing needs to be tight.
-const MAX_NODES: usize = 24;
+/// How many nodes are replaced at once at most. All replacements of a command have to be initialized before any of its
+/// nodes is drained, and one failure rolls all of it back; so no more than a tight packing needs.
+const MAX_NODES_PER_COMMAND: usize = 24;
 
 /// Replaces groups of nodes whose pods are worth much less than they cost.
 pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
@@ -24,11 +24,11 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
         }
         let wasteful = wasteful(round, spot);
         let within = within_budgets(round, &wasteful, budgets);
-        // Nothing is put onto nodes that may go themselves.
+        // Nothing is placed on nodes that may be removed themselves.
         for place in &within {
             round.close(*place);
         }
-        for chunk in within.chunks(MAX_NODES) {
+        for chunk in within.chunks(MAX_NODES_PER_COMMAND) {
             replace(round, chunk, budgets);
         }
         for place in within {
@@ -39,7 +39,8 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     }
 }
 
-/// The nodes that cost more than their pods are worth, the most wasteful first. The others are told why.
+/// The nodes that cost more than their pods are worth, those with the largest share of waste first. The others get the
+/// reason why they stay.
 fn wasteful(round: &mut Round<'_, '_, '_>, spot: bool) -> Vec<usize> {
     let mut found: Vec<(f64, usize)> = Vec::new();
     for place in 0..round.candidates.len() {
@@ -52,14 +53,14 @@ fn wasteful(round: &mut Round<'_, '_, '_>, spot: bool) -> Vec<usize> {
         if price - worth >= price * round.options.least_saving {
             found.push(((price - worth) / price, place));
         } else if round.options.explain {
-            round.candidates[place].reasons.push(KeptReason::WellUsed { price, worth });
+            round.candidates[place].reasons.push(KeptReason::WellUtilized { price, worth });
         }
     }
     found.sort_by(|(a, first), (b, second)| b.total_cmp(a).then(first.cmp(second)));
     found.into_iter().map(|(_, place)| place).collect()
 }
 
-/// What the pods of a candidate are worth; `None` where one of them can be placed nowhere.
+/// What the pods of a candidate are worth; `None` where one of them cannot be scheduled on any node.
 fn worth(round: &mut Round<'_, '_, '_>, place: usize) -> Option<f64> {
     let movers: &[Mover<'_>] = &round.candidates[place].movers;
     let classes: Option<Vec<(usize, usize)>> = movers
@@ -108,7 +109,7 @@ fn replace(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budget
             let others: Vec<usize> = places.into_iter().filter(|place| !unchanged.contains(place)).collect();
             replace(round, &others, budgets);
         }
-        Err(Refusal::Kept(why @ KeptReason::NotLookedAt)) => {
+        Err(Refusal::Kept(why @ KeptReason::NotEvaluated)) => {
             for place in places {
                 round.candidates[place].reasons.push(why.clone());
             }
@@ -124,7 +125,7 @@ fn replace(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budget
 /// Why a group is not replaced.
 enum Refusal {
     Kept(KeptReason),
-    /// These nodes of it would only come again.
+    /// These nodes of it would only be launched again.
     Unchanged(Vec<usize>),
 }
 
@@ -138,8 +139,8 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
         asked(b).cmp(asked(a)).then_with(|| name(a).cmp(&name(b)))
     });
     let moves = round.packed.place(&movers, false);
-    // Nobody is told why a group does not go. Where priorities differ, the scheduler itself has to know whether limits are in
-    // the way.
+    // Reasons for groups are not reported. Where priorities differ, the scheduler itself needs to know whether limits
+    // prevent the placement.
     let alike = movers.windows(2).all(|pair| pair[0].pod.priority == pair[1].pod.priority);
     round.scheduler.explain_at_most(u32::from(!alike));
     let found = round.ask(&movers, &moves, scope, true).and_then(|verdict| accept(round, places, &movers, verdict));
@@ -165,8 +166,8 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
     }
 }
 
-/// The nodes whose pods would all go to one new node, for themselves, that costs as much: to move them saves nothing. Where the
-/// nodes are only planned, it does no harm either.
+/// The nodes whose pods would all move to one new node, without other pods, that costs as much: moving them saves
+/// nothing. Where the nodes are only planned, it does no harm.
 fn unchanged(round: &Round<'_, '_, '_>, places: &[usize], movers: &[Mover<'_>], verdict: &Verdict) -> Vec<usize> {
     if round.planned {
         return Vec::new();

@@ -1,9 +1,10 @@
-//! Whether moves crowd a node.
+//! Whether moves violate the topology spread over hosts of pods that run on the target node.
 //!
-//! The kube-scheduler looks at the topology spread of the pod that it places, and not at that of the pods that are there: a
-//! pod without a spread of its own may join more pods than another one's spread allows. Pods that wait cannot be planned like
-//! that, since the other one may come last and find no place. So nobody is moved like that by choice either: provisioning
-//! would not build what consolidation would have built, and the pod with the spread would lose what its owner asked for.
+//! The kube-scheduler evaluates the topology spread of the pod that it places, and not that of the pods that run on the
+//! node: a pod without a spread of its own may join more pods than another pod's spread allows. Pending pods cannot be
+//! planned like that, since the other pod may be scheduled last and fit on no node. So pods are not moved like that
+//! voluntarily either: provisioning would not build what consolidation would have built, and the pod with the spread
+//! would lose what its owner asked for.
 
 use super::round::Round;
 use super::trial::Verdict;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 
 impl<'a> Round<'_, 'a, '_> {
     /// Refuses moves after which more pods share a node than the required spread over host names of a pod there allows.
-    pub(super) fn uncrowded(&self, movers: &[Mover<'a>], verdict: &Verdict) -> Result<(), KeptReason> {
+    pub(super) fn check_host_spread(&self, movers: &[Mover<'a>], verdict: &Verdict) -> Result<(), KeptReason> {
         let mut joining: BTreeMap<usize, Vec<&'a Pod>> = BTreeMap::new();
         for (mover, leaf) in &verdict.placed {
             joining.entry(*leaf).or_default().push(movers[*mover].pod);
@@ -25,7 +26,7 @@ impl<'a> Round<'_, 'a, '_> {
             let owners = here.iter().copied().filter(|pod| pod.is_active());
             let mut spreads: Vec<(&Pod, &TopologySpread)> = Vec::new();
             for (owner, spread) in owners.flat_map(|pod| host_spreads(pod).map(move |spread| (pod, spread))) {
-                // Pods of one workload say the same.
+                // Pods of one workload have the same constraints.
                 let alike = |(other, known): &(&Pod, &TopologySpread)| {
                     *known == spread && other.namespace == owner.namespace && other.labels == owner.labels
                 };
@@ -38,7 +39,7 @@ impl<'a> Round<'_, 'a, '_> {
                 let all = here.iter().filter(|pod| pod.is_active()).chain(&joining);
                 let count = all.filter(|pod| spread.counts(owner, pod)).count();
                 if i64::try_from(count).unwrap_or(i64::MAX) > i64::from(spread.max_skew.max(1)) {
-                    return Err(KeptReason::Crowds {
+                    return Err(KeptReason::HostSpread {
                         pod: first.key(),
                         node: self.packed.problem.nodes[leaf].name.clone(),
                         owner: owner.key(),

@@ -1,8 +1,8 @@
 //! Nodes that have just been launched, and whose pods are still those that they were launched for.
 //!
-//! Every plan is looked at twice, but pods that have to do with where others go stay where they were planned first. So
-//! consolidation may find a little to save on nodes that are minutes old. Moving pods that have only just started is worth
-//! that only where it saves a good part of what was launched: a tenth, as for any group of nodes.
+//! Every plan is refined before it is carried out, but pods that depend on the placement of others stay where they were
+//! planned. So consolidation may find a small saving on nodes that are minutes old. Moving pods that have only just
+//! started is worth that only where it saves a tenth of what was launched, as for any group of nodes.
 
 use super::Candidate;
 use crate::cluster::ClusterNode;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 const JUST_LAUNCHED: SignedDuration = SignedDuration::from_hours(1);
 
 /// The least saving, as a share of what all just launched nodes of the NodePool cost.
-const MIN_SHARE: f64 = 0.1;
+const MIN_SAVING_SHARE: f64 = 0.1;
 
 /// What the just launched nodes of each NodePool cost together, in dollars per hour.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl JustLaunched {
             let (Some(until), Some(launched)) = (until(one.one.of, now), self.0.get(&one.one.claim.node_pool)) else {
                 continue;
             };
-            let least = launched * MIN_SHARE;
+            let least = launched * MIN_SAVING_SHARE;
             if saving < least {
                 return Err(KeptReason::JustLaunched { saving, least, until });
             }

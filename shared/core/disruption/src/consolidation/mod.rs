@@ -1,4 +1,4 @@
-//! Consolidation: nodes whose pods fit elsewhere, or on new nodes that cost less.
+//! Consolidation: removes nodes whose pods fit on other nodes, or on new nodes that cost less.
 //!
 //! 1. `removal`: one node after another is taken out of the packed cluster, the one that saves most for what it disturbs
 //!    first, and its pods are placed on the others.
@@ -6,8 +6,8 @@
 //!    several cheaper ones.
 //! 3. `single`: each node that is left is compared with one or two new nodes for the pods that fit on no other.
 //!
-//! Everything that comes out is shown to the scheduler (`trial`). Commands of one decision do not depend on each other:
-//! no node that one of them removes takes pods of another, and room is used once.
+//! Everything that comes out is validated by the scheduler (`trial`). Commands of one decision do not depend on each
+//! other: no node that one of them removes takes pods of another, and capacity is used once.
 
 mod balanced;
 mod groups;
@@ -52,19 +52,19 @@ pub(crate) struct Candidate<'c, 'a> {
     pub(crate) movers: Vec<Mover<'a>>,
     /// Its place in the row of the packed cluster.
     pub(crate) leaf: usize,
-    /// How much the scheduler has to be shown to judge its pods.
+    /// How much of the cluster the scheduler needs to evaluate its pods.
     pub(crate) scope: Scope,
     pub(crate) state: State,
-    /// Why it stays, as far as was found out.
+    /// Why it stays, as far as known.
     pub(crate) reasons: Vec<KeptReason>,
 }
 
-/// What became of a candidate.
+/// The state of a candidate.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum State {
     /// Nothing yet.
     Open,
-    /// It is not to be looked at any more; the reasons say why.
+    /// It is not evaluated any more; the reasons explain why.
     Stays,
     /// A command removes it.
     Goes,
@@ -75,7 +75,7 @@ pub(crate) enum State {
 pub(crate) struct Found {
     pub(crate) commands: Vec<Command>,
     pub(crate) kept: BTreeMap<String, Vec<KeptReason>>,
-    pub(crate) not_looked_at: BTreeSet<String>,
+    pub(crate) not_evaluated: BTreeSet<String>,
 }
 
 /// Finds what can be consolidated of these nodes.
@@ -108,9 +108,9 @@ pub(crate) fn find<'c, 'a>(
     found
 }
 
-/// Finds what could be consolidated of nodes that are only planned, whatever their NodePools' policies and own budgets, and
-/// how much work is left. `beside` has the nodes that exist and what runs there, with it what the nodes are planned as; of
-/// each NodePool at most `budget` nodes go.
+/// Finds what could be consolidated of nodes that are only planned, whatever their NodePools' policies and budgets, and
+/// the work that is left. `beside` has the existing nodes and their pods, with the launches that the nodes stand for;
+/// of each NodePool at most `budget` nodes are removed.
 pub(crate) fn find_planned<'c, 'a>(
     cluster: &'c Cluster<'a>,
     eligible: &[Eligible<'c, 'a>],

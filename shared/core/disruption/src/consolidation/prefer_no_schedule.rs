@@ -1,4 +1,4 @@
-//! Whether moves take pods to nodes that would rather not have them.
+//! Whether moves bring pods to nodes with a `PreferNoSchedule` taint.
 
 use super::round::Round;
 use super::trial::Verdict;
@@ -9,19 +9,19 @@ use nodeless_model::{Pod, Taint, TaintEffect};
 impl Round<'_, '_, '_> {
     /// Refuses moves to a node with a taint `PreferNoSchedule` that a pod does not tolerate, where the node on which it runs
     /// has none.
-    pub(super) fn unrepelled(&self, movers: &[Mover<'_>], verdict: &Verdict) -> Result<(), KeptReason> {
+    pub(super) fn check_taints(&self, movers: &[Mover<'_>], verdict: &Verdict) -> Result<(), KeptReason> {
         for (mover, leaf) in &verdict.placed {
             let (pod, node) = (movers[*mover].pod, &self.packed.problem.nodes[*leaf]);
             let Some(taint) = repelling(&node.taints, pod) else { continue };
             if !self.runs_repelled(pod) {
                 let why = format!("it does not tolerate the taint {taint} of node {}", node.name);
-                return Err(KeptReason::NoPlace { pod: pod.key(), why });
+                return Err(KeptReason::Unschedulable { pod: pod.key(), why });
             }
         }
         Ok(())
     }
 
-    /// Whether a pod runs on such a node already, or on none.
+    /// Whether a pod runs on such a node already, or on no node.
     fn runs_repelled(&self, pod: &Pod) -> bool {
         let runs = |mover: &Mover<'_>| std::ptr::eq(mover.pod, pod);
         let of = self.candidates.iter().find(|candidate| candidate.movers.iter().any(runs));
@@ -29,7 +29,7 @@ impl Round<'_, '_, '_> {
     }
 }
 
-/// The first taint that would rather keep a pod away and that it does not tolerate.
+/// The first `PreferNoSchedule` taint that a pod does not tolerate.
 fn repelling<'t>(taints: &'t [Taint], pod: &Pod) -> Option<&'t Taint> {
     let prefers = |taint: &&Taint| taint.effect == TaintEffect::PreferNoSchedule;
     taints.iter().filter(prefers).find(|taint| !pod.tolerations.iter().any(|one| one.tolerates(taint)))

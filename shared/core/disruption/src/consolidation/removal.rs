@@ -1,4 +1,4 @@
-//! Nodes that can go without anything in their place.
+//! Nodes that can be removed without a replacement.
 
 use super::State;
 use super::round::Round;
@@ -8,7 +8,7 @@ use crate::packed::{Mover, Moves, Scope};
 use crate::reasons::{KeptReason, NoRoom};
 use nodeless_model::DisruptionReason;
 
-/// Takes out one node after another, as long as its pods fit on the others.
+/// Removes one node after another, as long as its pods fit on the others.
 pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     for place in 0..round.candidates.len() {
         if round.candidates[place].state != State::Open {
@@ -30,7 +30,7 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
             Err(why) => {
                 let candidate = &mut round.candidates[place];
                 // What one saves at most is the whole price: where that is too little, so is any replacement.
-                if matches!(why, KeptReason::Balanced { .. } | KeptReason::NotLookedAt) {
+                if matches!(why, KeptReason::Balanced { .. } | KeptReason::NotEvaluated) {
                     candidate.state = State::Stays;
                 }
                 candidate.reasons.push(why);
@@ -46,7 +46,7 @@ fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason>
     round.close(place);
     let moves = round.packed.place(&movers, true);
     let outcome = if moves.left.is_empty() {
-        settle(round, place, &movers, &moves, scope)
+        validate(round, place, &movers, &moves, scope)
     } else {
         round.packed.undo(&movers, &moves);
         Err(no_room(round, &movers, &moves))
@@ -57,8 +57,9 @@ fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason>
     outcome
 }
 
-/// Has the scheduler look at moves that a quick look has made, and keeps what it says. If it refuses, they are unmade.
-pub(super) fn settle<'a>(
+/// Has the scheduler validate moves that the packed cluster found, and keeps its placements. If it refuses, the moves
+/// are undone.
+pub(super) fn validate<'a>(
     round: &mut Round<'_, 'a, '_>,
     place: usize,
     movers: &[Mover<'a>],
@@ -82,12 +83,12 @@ pub(super) fn settle<'a>(
     }
 }
 
-/// Why the first of the pods that fit nowhere does not.
+/// Why the first pod that fits on no node does not.
 pub(super) fn no_room(round: &Round<'_, '_, '_>, movers: &[Mover<'_>], moves: &Moves) -> KeptReason {
     let Some(mover) = moves.left.first().map(|left| &movers[*left]) else { return KeptReason::NoReplacement };
     let class = round.packed.class(mover);
     if let Err(why) = &class.admission {
-        return KeptReason::NoPlace { pod: mover.pod.key(), why: why.clone() };
+        return KeptReason::Unschedulable { pod: mover.pod.key(), why: why.clone() };
     }
     let obstacles = if round.options.explain { round.packed.obstacles(mover.class) } else { Default::default() };
     KeptReason::NoRoom(NoRoom { pod: mover.pod.key(), obstacles })

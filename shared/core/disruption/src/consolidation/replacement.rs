@@ -1,4 +1,4 @@
-//! What may be launched in place of nodes: only what is cheaper, whatever EC2 picks from it.
+//! The replacements of nodes: only what is cheaper, whatever EC2 chooses from it.
 
 use super::Candidate;
 use crate::market::worst_price;
@@ -14,7 +14,7 @@ pub(crate) const SPOT_TO_SPOT_TYPES: usize = 15;
 /// The share of a price that is rounding.
 pub(super) const ROUNDING: f64 = 1e-9;
 
-/// Narrows launches to what costs less than the candidates, or says why that leaves nothing.
+/// Narrows launches to instance types that cost less than the candidates, or returns why none does.
 ///
 /// Each launch may cost its share of what the candidates cost, by its cheapest price; so all of them together cost less,
 /// whichever of their types and zones EC2 picks.
@@ -50,15 +50,15 @@ pub(super) fn cheaper(
         if spot && !spot_to_spot {
             return Err(KeptReason::SpotToSpotOff);
         }
-        // On-demand could be dearer than what goes, should EC2 fall back to it.
+        // On-demand could be more expensive than the candidates, if EC2 falls back to it.
         let only_spot = may_be_spot && (spot || allows(&launch, CapacityType::OnDemand));
         narrowed.push(narrow(launch, offer, cap, only_spot, spot && single)?);
     }
     Ok(narrowed)
 }
 
-/// Where one of the types that go would come again, several nodes could shrink to it one by one: so it has to be cheaper
-/// than the cheapest of that type.
+/// Where a replacement may be of the same instance type as a candidate, several nodes could shrink to it one by one: so
+/// it has to be cheaper than the cheapest candidate of that type.
 fn same_type_cap(candidates: &[&Candidate<'_, '_>], launch: &Launch) -> f64 {
     let again = candidates
         .iter()

@@ -1,9 +1,9 @@
-//! One look at all candidates: the packed cluster, the market, and what was decided so far.
+//! One evaluation of all candidates: the packed cluster, the prices of new nodes, and what was decided so far.
 
 use super::balanced::Totals;
 use super::just_launched::JustLaunched;
 use super::{Candidate, Found, State};
-use crate::candidates::{self, Eligible, Lookup, quiet_until};
+use crate::candidates::{self, Eligible, Lookup, consolidatable_from};
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::market::{Asker, Market, Scheduler};
 use crate::output::{Command, Method, PodPlacement, Replacement};
@@ -25,12 +25,12 @@ pub(super) fn prepared<'c, 'a>(
     options: &Options,
 ) -> Prepared<'c> {
     let asked = eligible.iter().flat_map(|one| requests(one.of));
-    // Of what finds no place, one reason is told.
+    // One reason is enough for pods that cannot be scheduled.
     let scheduling = nodeless_scheduling::Options { max_explained: 1, ..options.scheduling };
     Prepared::new(offers, cluster.daemon_sets, asked, &scheduling)
 }
 
-/// One look at all candidates.
+/// One evaluation of all candidates.
 pub(super) struct Round<'c, 'a, 'o> {
     pub(super) options: &'o Options,
     /// What the scheduler is asked with.
@@ -40,15 +40,15 @@ pub(super) struct Round<'c, 'a, 'o> {
     pub(super) market: Market<'a>,
     totals: Totals,
     just_launched: JustLaunched,
-    /// Whether the nodes are only planned: then moving pods disturbs nobody, and what is launched need not be cheaper
-    /// whatever EC2 picks.
+    /// Whether the nodes are only planned: then moving pods disrupts nothing, and launches need not be cheaper for
+    /// every choice of EC2.
     pub(super) planned: bool,
-    /// In the order in which they are looked at.
+    /// In the order in which they are evaluated.
     pub(super) candidates: Vec<Candidate<'c, 'a>>,
     /// The candidate of each node of the row.
     pub(super) by_leaf: Vec<Option<usize>>,
     pub(super) commands: Vec<Command>,
-    /// How much may still be looked at, in the units of [`nodeless_scheduling::Solution::work`].
+    /// The work that is left, in the units of [`nodeless_scheduling::Solution::work`].
     pub(super) work_left: u64,
 }
 
@@ -70,7 +70,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         Self { totals: Totals::of(cluster, price), just_launched, ..round }
     }
 
-    /// One look at nodes that are only planned. `beside` has the nodes that exist, with what runs there.
+    /// An evaluation of nodes that are only planned. `beside` has the existing nodes with their pods.
     pub(super) fn planned(
         cluster: &'c Cluster<'a>,
         eligible: &[Eligible<'c, 'a>],
@@ -82,7 +82,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let offers = cluster.node_pools.iter().filter(|offer| launches(offer.pool)).cloned().collect();
         let row = |candidates: &[Candidate<'_, 'a>]| {
             let mut row = problem(cluster, &Expected::default(), candidates, now);
-            // What exists stays in any case.
+            // Existing nodes stay in any case.
             let planned = std::mem::replace(&mut row.nodes, beside.nodes.clone());
             row.nodes.sort_by(|a, b| a.name.cmp(&b.name));
             row.nodes.extend(planned);
@@ -93,7 +93,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         Self { planned: true, ..round }
     }
 
-    /// One look at nodes of a cluster, and beside it at nodes with other pods.
+    /// An evaluation of the nodes of a cluster, beside other nodes with pods.
     fn over(
         (cluster, beside): (&'c Cluster<'a>, &[BoundPods<'a>]),
         eligible: &[Eligible<'c, 'a>],
@@ -110,7 +110,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let mut classes = Classes::default();
         let mut candidates: Vec<Candidate<'c, 'a>> =
             eligible.iter().map(|one| candidate(one, cluster, &mut classes, &resources, &repelling)).collect();
-        let unseen = |one: &Candidate<'_, '_>| cluster.not_looked_at.contains(&one.one.node.name);
+        let unseen = |one: &Candidate<'_, '_>| cluster.not_evaluated.contains(&one.one.node.name);
         candidates.sort_by(|a, b| {
             unseen(b)
                 .cmp(&unseen(a))
@@ -173,12 +173,12 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         answer
     }
 
-    /// Refuses further questions once nothing is left of the work.
+    /// Fails once the work limit is reached.
     pub(super) fn has_work_left(&self) -> Result<(), KeptReason> {
-        if self.work_left == 0 { Err(KeptReason::NotLookedAt) } else { Ok(()) }
+        if self.work_left == 0 { Err(KeptReason::NotEvaluated) } else { Ok(()) }
     }
 
-    /// Takes what was done from what is left.
+    /// Counts work that was done.
     pub(super) fn spend(&mut self, work: u64) {
         self.work_left = self.work_left.saturating_sub(work);
     }
@@ -197,7 +197,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         }
     }
 
-    /// Writes a command down. Its nodes are closed, its moves are made in the row.
+    /// Adds a command. Its nodes are closed, and its moves are made.
     pub(super) fn command(
         &mut self,
         places: &[usize],
@@ -223,7 +223,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         for place in places {
             let candidate = &mut self.candidates[*place];
             candidate.state = State::Goes;
-            // Where pods go to new nodes, nobody knows their domains yet: until then they count where they are.
+            // The domains of new nodes are unknown: until they exist, their pods count where they are.
             if !replaced {
                 self.packed.forget(&candidate.one.node.name, &candidate.movers);
             }
@@ -245,8 +245,8 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             if candidate.state == State::Goes {
                 continue;
             }
-            if candidate.reasons.contains(&KeptReason::NotLookedAt) {
-                found.not_looked_at.insert(candidate.one.node.name.clone());
+            if candidate.reasons.contains(&KeptReason::NotEvaluated) {
+                found.not_evaluated.insert(candidate.one.node.name.clone());
             }
             let mut reasons = candidate.reasons;
             if reasons.is_empty() {
@@ -260,7 +260,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
 
 /// Whether a NodePool may launch nodes now.
 fn may_launch(pool: &NodePool, now: Timestamp) -> bool {
-    launches(pool) && schedules::asleep(pool, now).is_none()
+    launches(pool) && schedules::scheduled_off(pool, now).is_none()
 }
 
 /// Whether a NodePool launches nodes at all.
@@ -318,7 +318,7 @@ fn problem<'a>(
     problem
 }
 
-/// Whether pods may be sent to a node by choice: not before it is ready, and not while `consolidateAfter` protects it.
+/// Whether pods may be moved to a node voluntarily: not before it is ready, and not while `consolidateAfter` protects it.
 pub(super) fn takes_pods(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> bool {
     let Some(claim) = node.claim else { return node.is_initialized() || node.node_pool().is_none() };
     if !node.is_initialized() {
@@ -326,7 +326,7 @@ pub(super) fn takes_pods(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Tim
     }
     let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
     let after = pool.map_or(NillableDuration::Never, |offer| offer.pool.disruption.consolidate_after);
-    quiet_until(claim, after).is_none_or(|(_, until)| until <= now)
+    consolidatable_from(claim, after).is_none_or(|(_, until)| until <= now)
 }
 
 /// All that the candidates' pods ask for.

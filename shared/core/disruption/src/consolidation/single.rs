@@ -10,7 +10,7 @@ use crate::reasons::KeptReason;
 use nodeless_model::{CapacityType, DisruptionReason};
 use nodeless_scheduling::Launch;
 
-/// Looks at every node that is left.
+/// Evaluates every node that is left.
 pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     let reserved = round.market.has_reservations();
     for place in 0..round.candidates.len() {
@@ -46,12 +46,12 @@ fn replace(round: &mut Round<'_, '_, '_>, place: usize, reserved: bool) -> Resul
     round.close(place);
     let moves = round.packed.place(&movers, false);
     let outcome = if moves.left.is_empty() && scope == Scope::Small {
-        // Room came free since it was looked at first.
+        // Capacity became free since it was first evaluated.
         let approved = round.approve(&[place], round.candidates[place].price);
         if approved.is_err() {
             round.packed.undo(&movers, &moves);
         }
-        approved.and_then(|()| removal::settle(round, place, &movers, &moves, scope))
+        approved.and_then(|()| removal::validate(round, place, &movers, &moves, scope))
     } else {
         decide(round, place, &movers, &moves, scope)
     };
@@ -88,7 +88,7 @@ fn decide<'a>(
     }
 }
 
-/// Whether new nodes for the pods that fit on no other could be cheaper at all.
+/// Whether new nodes for the pods that fit on no other node could be cheaper at all.
 fn worth_asking(
     round: &mut Round<'_, '_, '_>,
     place: usize,
@@ -115,7 +115,7 @@ fn worth_asking(
     let several = bound.instance_types.len() > 1;
     let least = if several { price * round.options.least_saving } else { 0.0 };
     if price - bound.price < least {
-        return Err(KeptReason::TooLittle { saving: price - bound.price, least });
+        return Err(KeptReason::SavingTooSmall { saving: price - bound.price, least });
     }
     round.approve(&[place], price - bound.price)
 }
@@ -142,19 +142,19 @@ pub(super) fn accept(
     }
     let added: f64 = verdict.launches.iter().map(|launch| launch.offering.price).sum();
     let saving = removed - added;
-    // One node in place of another is what Karpenter does for any saving; more is rearranging.
+    // As in Karpenter, one node may replace another for any saving; several nodes have to save more.
     if places.len() > 1 || verdict.launches.len() > 1 {
         let least = removed * round.options.least_saving;
         if saving < least {
-            return Err(KeptReason::TooLittle { saving, least });
+            return Err(KeptReason::SavingTooSmall { saving, least });
         }
     }
     round.approve(places, saving)?;
     Ok(verdict)
 }
 
-/// Refuses launches of a NodePool for pods whose own NodePool comes before it by its weight and could launch nodes, were
-/// it not for its limits: that is where users want these pods.
+/// Refuses launches of a NodePool for pods whose own NodePool has a higher weight and could launch nodes but for its
+/// limits: that is where users want these pods.
 fn lighter(
     round: &Round<'_, '_, '_>,
     places: &[usize],
@@ -175,7 +175,7 @@ fn lighter(
         });
         if let Some(launch) = lighter {
             let (node_pool, lighter) = (own.name.clone(), launch.node_pool.clone());
-            return Err(KeptReason::LighterNodePool { node_pool, lighter });
+            return Err(KeptReason::LowerWeightNodePool { node_pool, lighter });
         }
     }
     Ok(())

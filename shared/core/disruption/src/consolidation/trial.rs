@@ -1,4 +1,4 @@
-//! What the scheduler says to a removal.
+//! Validation of a removal by the scheduler.
 
 use super::round::Round;
 use crate::output::Replacement;
@@ -8,7 +8,7 @@ use nodeless_model::Pod;
 use nodeless_scheduling::{Launch, PoolOffer, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeSet, HashMap};
 
-/// Where the scheduler sends pods.
+/// Where the scheduler places pods.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     /// Places in the list of movers, and nodes of the row.
@@ -17,12 +17,13 @@ pub(super) struct Verdict {
     pub(super) launches: Vec<Launch>,
 }
 
-/// What it takes to show the scheduler a pod, a node or a pod that runs, in the units of [`Solution::work`].
+/// The work for a pod, a node or a running pod in a problem, in the units of [`Solution::work`].
 const WORK_PER_ITEM: usize = 30;
 
 impl<'a> Round<'_, 'a, '_> {
-    /// Shows pods to the scheduler, with the nodes where a quick look would send them, or where other pods matter with
-    /// those and more; and with what can be launched, where that is allowed. What crowds a node is refused.
+    /// Has the scheduler place pods on the nodes that the packed cluster chose, or where other pods affect them on
+    /// those and more; and on new nodes, where `launching` allows that. Moves that violate the spread or taints of
+    /// target nodes are refused.
     pub(super) fn ask(
         &mut self,
         movers: &[Mover<'a>],
@@ -31,8 +32,8 @@ impl<'a> Round<'_, 'a, '_> {
         launching: bool,
     ) -> Result<Verdict, KeptReason> {
         let verdict = self.ask_scheduler(movers, moves, scope, launching)?;
-        self.uncrowded(movers, &verdict)?;
-        self.unrepelled(movers, &verdict)?;
+        self.check_host_spread(movers, &verdict)?;
+        self.check_taints(movers, &verdict)?;
         Ok(verdict)
     }
 
@@ -119,21 +120,21 @@ fn verdict(solution: Solution, movers: &[Mover<'_>], leaves: Option<&[usize]>) -
     let stuck = solution.unschedulable.iter().find(explained).or(solution.unschedulable.first());
     if let Some(stuck) = stuck {
         let why: Vec<String> = stuck.reasons.iter().map(ToString::to_string).collect();
-        return Err(KeptReason::NoPlace { pod: movers[stuck.pod].pod.key(), why: why.join("; ") });
+        return Err(KeptReason::Unschedulable { pod: movers[stuck.pod].pod.key(), why: why.join("; ") });
     }
     let leaf = |node: usize| leaves.map_or(node, |leaves| leaves[node]);
     let placed = solution.placements.iter().map(|placement| (placement.pod, leaf(placement.node))).collect();
     Ok(Verdict { placed, launches: solution.launches })
 }
 
-/// How many pods a verdict sends to each of two lists alike: whether the scheduler agrees with a quick look.
+/// Whether the scheduler places the pods as the packed cluster did.
 pub(super) fn agrees(moves: &Moves, verdict: &Verdict) -> bool {
     let quick: HashMap<usize, usize> = moves.placed.iter().copied().collect();
     let asked: HashMap<usize, usize> = verdict.placed.iter().copied().collect();
     quick == asked
 }
 
-/// The admissions of some movers; `None` where one of them can be placed nowhere.
+/// The admissions of some movers; `None` where one of them cannot be scheduled on any node.
 pub(super) fn admissions(round: &Round<'_, '_, '_>, movers: &[Mover<'_>], which: &[usize]) -> Option<BTreeSet<usize>> {
     which.iter().map(|place| round.packed.class(&movers[*place]).admission.as_ref().ok().copied()).collect()
 }

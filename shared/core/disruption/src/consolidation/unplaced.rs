@@ -1,7 +1,7 @@
-//! Which other node would not take a pod, and why: for people who ask about one node.
+//! Why other nodes do not take a pod, for the details of one node.
 
 use super::round::{Round, prepared, takes_pods};
-use crate::candidates::{Eligible, Lookup, quiet_until};
+use crate::candidates::{Eligible, Lookup, consolidatable_from};
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::packed::Obstacle;
 use crate::reasons::zonal_shift;
@@ -30,8 +30,8 @@ pub struct OtherNode {
     pub why: String,
 }
 
-/// The first pod of a node, the largest first, that fits on no other node, and what is in its way on each of them; nothing
-/// where all find room, as far as a quick look can tell.
+/// The first pod of a node, the largest first, that fits on no other node, and why each other node does not take it;
+/// `None` where all pods fit by themselves.
 pub(crate) fn unplaced<'c, 'a>(
     cluster: &'c Cluster<'a>,
     one: &Eligible<'c, 'a>,
@@ -61,7 +61,7 @@ pub(crate) fn unplaced<'c, 'a>(
     Some(UnplacedPod { pod: stuck.pod.key(), nodes })
 }
 
-/// Why pods are sent to a node by nobody.
+/// Why a node accepts no pods at all.
 fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> String {
     if node.is_leaving() {
         return "it is terminating".to_owned();
@@ -78,7 +78,7 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
     if let (Some(claim), false) = (node.claim, takes_pods(cluster, node, now)) {
         let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
         let after = pool.map_or(NillableDuration::Never, |offer| offer.pool.disruption.consolidate_after);
-        if let Some((_, until)) = quiet_until(claim, after) {
+        if let Some((_, until)) = consolidatable_from(claim, after) {
             return format!("consolidateAfter protects it until {until:.0}");
         }
     }

@@ -1,10 +1,10 @@
-//! Whether a command still is right on a fresh view.
+//! Whether a command is still valid on a new snapshot.
 
 use super::round::{Round, prepared};
 use super::trial::Verdict;
 use super::{State, priced, replacement};
 use crate::budgets::Budgets;
-use crate::candidates::{Eligible, Lookup, unsettled};
+use crate::candidates::{Eligible, Lookup, reasons_to_stay};
 use crate::cluster::{Cluster, Options};
 use crate::output::{Command, PodPlacement, Replacement};
 use crate::packed::{Mover, Moves, Scope};
@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use nodeless_scheduling::Launch;
 use std::collections::{HashMap, HashSet};
 
-/// A consolidation command as it stands on a fresh view, or nothing if it has to be dropped: when one of its nodes may no
-/// longer go, when a budget is used up, when its pods need other new nodes than it launches, or when those are no longer
-/// cheaper.
+/// A consolidation command on a new snapshot, or `None` if it has to be dropped: when one of its nodes may no longer be
+/// disrupted, when a budget is used up, when its pods need other new nodes than it launches, or when those are no
+/// longer cheaper.
 pub(crate) fn still_right(
     command: &Command,
     cluster: &Cluster<'_>,
@@ -33,7 +33,7 @@ pub(crate) fn still_right(
             node.claim.is_some_and(|claim| claim.name == candidate.node_claim) && node.name() == candidate.node
         })?;
         let one: Eligible<'_, '_> = lookup.eligible(of, now).ok()?;
-        if !unsettled(&one, &expected, &guards, false, now).is_empty() {
+        if !reasons_to_stay(&one, &expected, &guards, false, now).is_empty() {
             return None;
         }
         priced(&one).ok()?;
@@ -73,7 +73,7 @@ pub(crate) fn still_right(
     Some(Command { replacements, placements, evictions, savings_per_hour: removed - added, ..command.clone() })
 }
 
-/// What the scheduler says on the fresh view.
+/// The result of the scheduler on the new snapshot.
 fn again<'a>(round: &mut Round<'_, 'a, '_>, movers: &[Mover<'a>], scope: Scope, launching: bool) -> Option<Verdict> {
     let moves = round.packed.place(movers, false);
     let verdict = round.ask(movers, &moves, scope, launching);
@@ -81,8 +81,8 @@ fn again<'a>(round: &mut Round<'_, 'a, '_>, movers: &[Mover<'a>], scope: Scope, 
     verdict.ok()
 }
 
-/// Whether the pods of a command still need just what it launches: where only the nodes take pods to which it sends some,
-/// as other commands may count on the room of others; or else with all nodes.
+/// Whether the pods of a command still need exactly what it launches: first with only those nodes open that it moves
+/// pods to, as other commands may use the capacity of others; then with all nodes.
 fn replaced<'a>(
     round: &mut Round<'_, 'a, '_>,
     command: &Command,
@@ -116,8 +116,8 @@ fn replaced<'a>(
     })
 }
 
-/// Whether the very same pods still fit just as they were decided: those of each replacement on one node, and the others
-/// where they are sent. `None` where pods have come or gone, or something no longer fits.
+/// Whether the same pods still fit as decided: those of each replacement on one node, and the others on the nodes that
+/// they move to. `None` where pods were added or removed, or something no longer fits.
 fn as_decided<'a>(
     round: &mut Round<'_, 'a, '_>,
     command: &Command,

@@ -1,4 +1,4 @@
-//! Pods that are alike, for looking at many of them quickly.
+//! Classes of equal pods, so that many pods are evaluated quickly.
 
 use super::relations::{Neighbours, Repelling};
 use crate::cluster::Cluster;
@@ -8,14 +8,15 @@ use nodeless_model::{Pod, ResourceIndex, ResourceList, StringMap, Toleration};
 use nodeless_scheduling::Admission;
 use std::collections::HashMap;
 
-/// Pods that are alike in all that a quick look takes into account.
+/// Pods that are equal in everything that the packed cluster compares.
 #[derive(Debug)]
 pub(crate) struct Class<'a> {
     pub(crate) asked: Box<[i64]>,
-    /// The place of what they require of labels and taints in [`Classes::admissions`]; or why they can be placed nowhere.
+    /// The index of their requirements of labels and taints in [`Classes::admissions`]; or why they cannot be scheduled
+    /// on any node.
     pub(crate) admission: Result<usize, String>,
     pub(crate) ports: &'a [HostPort],
-    /// How other pods matter to them ([`Neighbours`]), if they do.
+    /// Their relation to other pods ([`Neighbours`]), if they have one.
     pub(crate) relation: Option<usize>,
     /// Whether the number of volumes on a node matters.
     pub(crate) counts_volumes: bool,
@@ -79,7 +80,7 @@ impl<'a> Classes<'a> {
         self.list.len() - 1
     }
 
-    /// Whether pods on a node are known to keep a class away.
+    /// Whether pods on a node are known to exclude a class.
     pub(super) fn is_blocked(&self, class: &Class<'_>, leaf: usize) -> bool {
         class.relation.is_some_and(|relation| self.neighbours.is_blocked(relation, leaf))
     }

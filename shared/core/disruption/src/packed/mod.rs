@@ -1,8 +1,8 @@
-//! The packed cluster: what is free on every node, so that a removal is a change that can be made and unmade.
+//! The packed cluster: the free capacity of every node, in a form in which a removal can be tried and undone.
 //!
-//! To see whether a node can go, its few pods are placed on the others and, if that fails, taken back; nothing else is
-//! computed anew. This looks at resources, ports, labels and taints. What has to do with where other pods are it cannot
-//! judge, so whatever comes out of it is shown to [`nodeless_scheduling::solve`] before anybody acts on it.
+//! To find out whether a node can be removed, its pods are placed on the other nodes and, if that fails, taken back;
+//! nothing else is computed again. This compares resources, ports, labels and taints. It cannot evaluate topology
+//! constraints, so [`nodeless_scheduling::solve`] validates every result before it is used.
 
 mod classes;
 mod relations;
@@ -26,7 +26,7 @@ pub(crate) struct Mover<'a> {
     pub(crate) pod: &'a Pod,
 }
 
-/// Where pods would go: places in a list of movers, and nodes by their place in the row.
+/// Where pods would move: indices in a list of movers, and indices of nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moves {
     pub(crate) placed: Vec<(usize, usize)>,
@@ -34,23 +34,24 @@ pub(crate) struct Moves {
     pub(crate) left: Vec<usize>,
 }
 
-/// How much of the cluster the scheduler has to be shown to judge some pods.
+/// How much of the cluster the scheduler needs to evaluate some pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// Only the nodes where they would go.
+    /// Only the nodes that they would move to.
     Small,
-    /// Also the pods that matter to them, and more nodes.
+    /// Also the pods that affect them, and more nodes.
     Related,
     /// Everything.
     Whole,
 }
 
-/// What is known of whether a node's labels and taints let pods in.
+/// Whether the labels and taints of a node admit pods, as far as known.
 const UNKNOWN: u8 = 0;
 const YES: u8 = 1;
 const NO: u8 = 2;
 
-/// The packed cluster. Nodes are in the order in which they are filled: those that will stay longest first.
+/// The packed cluster. Nodes are in the order in which they are filled: those that are least likely to be removed
+/// first.
 pub(crate) struct Packed<'a> {
     pub(crate) classes: Classes<'a>,
     pub(crate) resources: ResourceIndex,
@@ -108,7 +109,7 @@ impl<'a> Packed<'a> {
         &self.classes.list[mover.class]
     }
 
-    /// Lets nothing more onto a node.
+    /// Closes a node: nothing more is placed on it.
     pub(crate) fn close(&mut self, leaf: usize) {
         if !self.closed.contains_key(&leaf) {
             self.closed.insert(leaf, self.tree.room(leaf).into());
@@ -117,7 +118,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// Lets nothing more onto any node but these, and returns which it has closed.
+    /// Closes all nodes but these, and returns which it has closed.
     pub(crate) fn close_all_but(&mut self, wanted: &HashSet<usize>) -> Vec<usize> {
         let open =
             (0..self.problem.nodes.len()).filter(|leaf| !wanted.contains(leaf) && !self.closed.contains_key(leaf));
@@ -126,17 +127,17 @@ impl<'a> Packed<'a> {
         open
     }
 
-    /// Lets pods onto a node again.
+    /// Opens a closed node again.
     pub(crate) fn open(&mut self, leaf: usize) {
         if let Some(room) = self.closed.remove(&leaf) {
             self.tree.set(leaf, &room);
         }
     }
 
-    /// Places pods, each on the first node that takes it. With `all` it stops at the first that fits nowhere.
+    /// Places pods, each on the first node that fits. With `all` it stops at the first pod that fits on no node.
     pub(crate) fn place(&mut self, movers: &[Mover<'a>], all: bool) -> Moves {
         let mut moves = Moves::default();
-        // Those on the way already of which later ones have to know.
+        // The pods placed so far that restrict later ones.
         let mut before: Vec<(usize, &'a Pod)> = Vec::new();
         for (place, mover) in movers.iter().enumerate() {
             match self.first_place(mover, &before) {
@@ -159,7 +160,7 @@ impl<'a> Packed<'a> {
         moves
     }
 
-    /// Unmakes moves.
+    /// Undoes moves.
     pub(crate) fn undo(&mut self, movers: &[Mover<'a>], moves: &Moves) {
         for (place, leaf) in &moves.placed {
             let class = &self.classes.list[movers[*place].class];
@@ -167,7 +168,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// Takes over moves that are made in the row already, so that whatever is decided next counts with them.
+    /// Makes moves part of the problem, so that later decisions count with them.
     pub(crate) fn commit(&mut self, movers: &[Mover<'a>], placed: &[(usize, usize)]) {
         for (place, leaf) in placed {
             let pod = movers[*place].pod;
@@ -181,13 +182,13 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// What runs on a node of the row, with what was decided so far.
+    /// The pods on a node, with what was decided so far.
     pub(crate) fn pods_at(&self, leaf: usize) -> &[&'a Pod] {
         let bound = self.bound.get(self.problem.nodes[leaf].name.as_str());
         bound.map_or(&[], |bound| &self.problem.bound_pods[*bound].pods)
     }
 
-    /// Counts pods no longer on the node that they leave.
+    /// Removes pods from the node that they leave.
     pub(crate) fn forget(&mut self, node: &str, movers: &[Mover<'a>]) {
         let Some(bound) = self.bound.get(node) else { return };
         let pods = &mut self.problem.bound_pods[*bound].pods;
@@ -197,7 +198,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// Makes moves in the row without asking whether they fit.
+    /// Makes moves without checking whether they fit.
     pub(crate) fn apply(&mut self, movers: &[Mover<'a>], placed: &[(usize, usize)]) {
         for (place, leaf) in placed {
             let class = &self.classes.list[movers[*place].class];
@@ -230,14 +231,14 @@ impl<'a> Packed<'a> {
         })
     }
 
-    /// Nodes where some pods may go, enough to choose from in every zone, with those where a quick look sends them.
+    /// Candidate nodes for some pods, enough to choose from in every zone, and the nodes that [`Self::place`] chose.
     pub(crate) fn prospects(&mut self, movers: &[Mover<'a>], moves: &Moves) -> Vec<usize> {
         let mut found: BTreeSet<usize> = moves.placed.iter().map(|(_, leaf)| *leaf).collect();
         let classes: BTreeSet<usize> = movers.iter().map(|mover| mover.class).collect();
         for class in classes {
             let Classes { list, admissions, neighbours, .. } = &mut self.classes;
             let class = &list[class];
-            // Others go where a quick look sends them.
+            // Other pods go where [`Self::place`] puts them.
             let (Ok(admission), Some(relation)) = (&class.admission, class.relation) else { continue };
             let blocked = neighbours.blocked(relation);
             let mut counts = vec![0; self.zones.iter().max().map_or(0, |most| most + 1)];
@@ -256,13 +257,13 @@ impl<'a> Packed<'a> {
         found.into_iter().collect()
     }
 
-    /// All nodes, with those pods that may matter to some movers; and how many those are.
+    /// All nodes, with those pods only that may affect some movers; and how many pods those are.
     pub(crate) fn relevant(&self, movers: &[Mover<'a>]) -> (Vec<BoundPods<'a>>, usize) {
         let relation = |mover: &Mover<'a>| self.classes.list[mover.class].relation;
         self.classes.neighbours.relevant(&self.problem.bound_pods, &self.first_of_zone, movers, relation)
     }
 
-    /// How much the scheduler has to be shown to judge a pod.
+    /// How much of the cluster the scheduler needs to evaluate a pod.
     pub(crate) fn scope(&self, mover: &Mover<'_>) -> Scope {
         let class = &self.classes.list[mover.class];
         match (class.counts_volumes, class.relation) {
@@ -272,7 +273,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// What keeps a pod off the nodes that are open, and how many of them.
+    /// Why a pod does not fit on the open nodes, and on how many of them.
     pub(crate) fn obstacles(&self, class: usize) -> BTreeMap<String, usize> {
         let mut found: BTreeMap<String, usize> = BTreeMap::new();
         for leaf in (0..self.problem.nodes.len()).filter(|leaf| !self.closed.contains_key(leaf)) {
@@ -299,7 +300,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// The problem as it stands, closed nodes without any room, for a look at it by the scheduler.
+    /// Calls `look` with the current problem, in which closed nodes have no free capacity.
     pub(crate) fn with_problem<T>(&mut self, look: impl FnOnce(&mut Problem<'a>) -> T) -> T {
         let none = ResourceList::new()
             .with(nodeless_model::resources::name::CPU, Quantity::from_milli(-1))
@@ -317,7 +318,7 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// What keeps a pod off a node. Its text says so in short.
+/// Why a pod does not fit on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle<'n> {
     /// What the pod requires of labels, or a taint.

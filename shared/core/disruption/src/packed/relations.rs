@@ -1,4 +1,4 @@
-//! Which pods have to do with where other pods are.
+//! Which pods depend on where other pods run, by topology constraints.
 
 use super::Mover;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
@@ -6,7 +6,7 @@ use nodeless_model::{Pod, StringMap, labels};
 use nodeless_scheduling::BoundPods;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The required anti-affinity of all pods that run: it keeps others away, whether those know of it or not.
+/// The required anti-affinity of all running pods. It excludes other pods, whether or not those have constraints.
 #[derive(Debug, Default)]
 pub(crate) struct Repelling<'a> {
     by_namespace: HashMap<&'a str, Terms<'a>>,
@@ -14,11 +14,11 @@ pub(crate) struct Repelling<'a> {
     anywhere: Terms<'a>,
 }
 
-/// Terms by a label that they ask for, so that not each of them has to be compared with each pod.
+/// Terms by a label that they require, so that not every term is compared with every pod.
 #[derive(Debug, Default)]
 struct Terms<'a> {
     by_label: HashMap<(&'a str, &'a str), HashSet<&'a PodAffinityTerm>>,
-    /// Those that ask for no label by its value.
+    /// Terms that require no label by its value.
     others: HashSet<&'a PodAffinityTerm>,
 }
 
@@ -58,8 +58,7 @@ impl<'a> Repelling<'a> {
         all
     }
 
-    /// Whether a pod's own required topology constraints, or the anti-affinity of any other, may matter to where it goes.
-    /// Rather once too often: what match keys narrow is not looked at.
+    /// May be true although no constraint applies: match label keys are not evaluated.
     pub(crate) fn concern(&self, pod: &Pod) -> bool {
         let own = !pod.required_pod_affinity.is_empty()
             || !pod.required_pod_anti_affinity.is_empty()
@@ -73,7 +72,7 @@ fn selects_labels(term: &PodAffinityTerm, labels: &StringMap) -> bool {
     term.selector.as_ref().is_some_and(|selector| selector.matches(labels))
 }
 
-/// Everything that says how a pod has to do with others.
+/// Everything that decides how a pod depends on others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct RelationKey<'a> {
     namespace: &'a str,
@@ -81,7 +80,7 @@ pub(super) struct RelationKey<'a> {
     affinity: &'a [PodAffinityTerm],
     anti: &'a [PodAffinityTerm],
     spread: &'a [TopologySpread],
-    /// Whether any node suits the pod, so that all of them count for its spread.
+    /// Whether the pod has no requirements of nodes, so that all nodes count for its spread.
     any_node: bool,
 }
 
@@ -98,11 +97,11 @@ impl<'a> RelationKey<'a> {
     }
 }
 
-/// What a term says about a pod of which only labels and namespace are looked at.
+/// Whether a term selects a pod by its labels and namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Selects {
     No,
-    /// It depends on the labels of namespaces, or on match keys: the scheduler knows.
+    /// It depends on the labels of namespaces or on match label keys, which only the scheduler evaluates.
     Perhaps,
     Yes,
 }
@@ -132,7 +131,7 @@ fn repel(a: &Pod, b: &Pod) -> bool {
     one(a, b) || one(b, a)
 }
 
-/// Whether where `other` is may matter to where `pod` goes.
+/// Whether the node of `other` may restrict where `pod` can move.
 fn matters(pod: &Pod, other: &Pod) -> bool {
     let own = pod.required_pod_affinity.iter().chain(&pod.required_pod_anti_affinity);
     let spread = pod.topology_spread.iter().filter(|spread| spread.hard && pod.namespace == other.namespace);
@@ -150,7 +149,7 @@ struct Kind<'a> {
     at: Vec<(usize, &'a Pod)>,
 }
 
-/// All pods that run, by what matters to those that move.
+/// All running pods, by the relations of the pods that move.
 #[derive(Default)]
 pub(crate) struct Neighbours<'a> {
     kinds: Vec<Kind<'a>>,
@@ -158,7 +157,7 @@ pub(crate) struct Neighbours<'a> {
     /// By relation, a pod that has it.
     relations: Vec<&'a Pod>,
     relation_ids: HashMap<RelationKey<'a>, usize>,
-    /// By relation, how many pods on a node certainly keep it away; worked out when first asked for.
+    /// By relation, how many pods on a node exclude it for certain; computed on demand.
     blocked: Vec<Option<HashMap<usize, u32>>>,
     /// By relation, the kinds that matter to it.
     kinds_of: Vec<Vec<usize>>,
@@ -198,7 +197,7 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// The relations to which a pod may matter, ascending. `count` is how many there are.
+    /// The relations that a pod may affect, ascending. `count` is the number of relations.
     fn candidates(&self, pod: &Pod, count: usize) -> Vec<usize> {
         let mut found = self.selecting_any.clone();
         for (key, value) in &pod.labels {
@@ -228,7 +227,7 @@ impl<'a> Neighbours<'a> {
         })
     }
 
-    /// Takes in the pods that run; `leaves` tells the node of the row for each of the list.
+    /// Adds the running pods; `leaves` maps each node of the list to its node in the packed cluster.
     pub(super) fn settle(&mut self, bound: &[BoundPods<'a>], leaves: Vec<Option<usize>>) {
         self.leaves = leaves;
         if self.relations.is_empty() {
@@ -245,7 +244,7 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// The kind of a pod, if it matters to any that may move.
+    /// The kind of a pod, if it affects a relation.
     fn kind(&mut self, pod: &'a Pod) -> Option<usize> {
         let key = (pod.namespace.as_str(), &pod.labels, &pod.required_pod_anti_affinity[..]);
         let (kinds, all, index, kinds_of) = (&mut self.kinds, &self.relations, &self.index, &mut self.kinds_of);
@@ -260,7 +259,7 @@ impl<'a> Neighbours<'a> {
         })
     }
 
-    /// Counts a pod on another node; `None` when it is on none any more.
+    /// Moves a pod to another node; `None` removes it from all nodes.
     pub(super) fn moved(&mut self, pod: &'a Pod, to: Option<usize>) {
         if self.relations.is_empty() {
             return;
@@ -282,7 +281,7 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// The nodes of the row where pods certainly keep a relation away.
+    /// The nodes where pods exclude a relation for certain.
     pub(super) fn blocked(&mut self, relation: usize) -> &HashMap<usize, u32> {
         let (kinds, leaves, example) = (&self.kinds, &self.leaves, self.relations[relation]);
         let own = self.kinds_of.get(relation).into_iter().flatten().map(|kind| &kinds[*kind]);
@@ -297,7 +296,7 @@ impl<'a> Neighbours<'a> {
         })
     }
 
-    /// Whether pods on a node certainly keep a relation away, as far as that was asked for before.
+    /// Whether pods on a node are known to exclude a relation. Relations that were not computed yet are not.
     pub(super) fn is_blocked(&self, relation: usize, leaf: usize) -> bool {
         self.blocked[relation].as_ref().is_some_and(|blocked| blocked.contains_key(&leaf))
     }
@@ -307,7 +306,7 @@ impl<'a> Neighbours<'a> {
         repel(a, b)
     }
 
-    /// The nodes with only those pods that may matter to some movers, and how many pods those are. Nodes without such pods
+    /// The nodes with those pods only that may affect some movers, and how many pods those are. Nodes without such pods
     /// are left out unless their domains count; `zones` has one node of each zone.
     pub(super) fn relevant(
         &self,
@@ -341,7 +340,7 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// The same with nodes without pods that matter.
+/// The same for nodes without relevant pods.
 fn with_empty(mut pods: BTreeMap<usize, Vec<&Pod>>, nodes: impl Iterator<Item = usize>) -> BTreeMap<usize, Vec<&Pod>> {
     for place in nodes {
         pods.entry(place).or_default();
@@ -349,10 +348,10 @@ fn with_empty(mut pods: BTreeMap<usize, Vec<&Pod>>, nodes: impl Iterator<Item = 
     pods
 }
 
-/// Of which nodes without pods that matter it counts that they are there.
+/// For which nodes without relevant pods it matters that they exist.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Domains {
-    /// Of none: affinity and anti-affinity are about pods.
+    /// For none: affinity and anti-affinity are about pods.
     None,
     /// Of one in each zone.
     Zones,
@@ -362,7 +361,7 @@ enum Domains {
 
 fn domains(pod: &Pod) -> Domains {
     let one = |spread: &TopologySpread| match spread.topology_key.as_str() {
-        // A node without pods could always be launched, so the emptiest host counts as empty in any case.
+        // A new node could always be launched, so the host with the fewest pods counts as empty.
         labels::HOSTNAME => Domains::None,
         labels::ZONE
             if pod.node_selector.is_empty() && pod.required_node_affinity.is_empty() && !spread.honor_node_taints =>

@@ -1,7 +1,7 @@
-//! Where the first node with enough room is, without looking at all of them.
+//! Finds the first node with enough free capacity without checking all nodes.
 
-/// What is free on each of a row of nodes, and over every stretch of the row the most of each resource that any of its
-/// nodes has: a binary tree. Searching it skips every stretch in which no node can have enough.
+/// The free capacity of each node and, for every range of nodes, the maximum of each resource: a binary tree. A search
+/// skips every range in which no node can have enough.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     /// How many resources there are.
@@ -13,7 +13,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// A tree over these rooms, `width` amounts each, in thousandths.
+    /// A tree over the free capacities, `width` amounts each, in thousandths.
     pub(crate) fn new(width: usize, rooms: &[Box<[i64]>]) -> Self {
         let leaves = rooms.len().next_power_of_two();
         let mut tree = Self { width, leaves, most: vec![-1; 2 * leaves * width] };
@@ -85,7 +85,7 @@ impl Tree {
     }
 }
 
-/// Whether `asked` fits into `room`. Nothing fits where more is taken than there is.
+/// Whether `asked` fits into `room`. Nothing fits where a resource is overcommitted.
 pub(crate) fn fits(asked: &[i64], room: &[i64]) -> bool {
     asked.iter().zip(room).all(|(asked, room)| *room >= 0 && asked <= room)
 }

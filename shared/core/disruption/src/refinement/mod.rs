@@ -1,12 +1,12 @@
-//! The second look at a plan, taken before anybody acts on it.
+//! Refinement of a plan before it is carried out.
 //!
-//! The scheduler packs one node after another and never looks back. Consolidation does nothing else, and would move pods off
-//! nodes on which they have only just been started. So a plan's launches are looked at as if they were nodes already, by
-//! consolidation itself, and whatever it finds is done to the plan, where it costs nobody anything.
+//! The scheduler packs one node after another and does not revise its choices. Consolidation would revise them later,
+//! by moving pods that have just started. So consolidation evaluates a plan's launches as if they were nodes, and what
+//! it finds changes the plan, before any pod has started.
 //!
-//! The second look is never more work than the plan that it looks at, everything that it does counted. It needs no check of
-//! its own: pods to whose place others have to do stay in the zone, or on the node, for which they were planned, so an order
-//! in which the kube-scheduler can place all pods stays one; and preferences that the plan meets count as required.
+//! Refinement takes at most as much work as the plan itself. Its result needs no further validation: pods that depend
+//! on the placement of others stay in the zone, or on the node, for which they were planned, so the kube-scheduler can
+//! still place all pods in some order; and preferences that the plan meets count as required.
 
 mod pinned;
 mod planned_cluster;
@@ -22,42 +22,42 @@ use planned_cluster::PlannedCluster;
 use resize::LaunchResizer;
 use std::collections::BTreeMap;
 
-/// Plans of more nodes are left as they are: a single look at them would be most of what their work allows, and there is little
-/// to find where nodes are that many.
-const MAX_LAUNCHES: usize = 500;
+/// Plans with more launches are not refined: evaluating them once would use most of the work limit, and there is little
+/// to save where nodes are that many.
+const MAX_REFINED_LAUNCHES: usize = 500;
 
-/// Plans of at most so many nodes are looked at with every one of [`BUDGETS`].
-const MAX_IN_DETAIL: usize = 64;
+/// Plans with at most so many launches are evaluated with every one of [`BUDGETS`].
+const MAX_LAUNCHES_FOR_ALL_BUDGETS: usize = 64;
 
-/// How many nodes of a NodePool may go at once. Where budgets let through few, those may find a cheaper way that all together
-/// did not find, as the others stay and take pods.
+/// How many nodes of a NodePool may be removed in one evaluation. With a small budget the other nodes stay and take
+/// pods, which may lead to a cheaper plan than without one.
 const BUDGETS: [u32; 7] = [u32::MAX, 2, 3, 4, 5, 8, 12];
 
-/// How often a plan is looked at again at most.
-const MAX_LOOKS: usize = 32;
+/// How often a plan is evaluated at most.
+const MAX_EVALUATIONS: usize = 32;
 
-/// What it takes to prepare a look, for each pod and node of the plan, in the units of [`Solution::work`].
+/// The work to prepare an evaluation, for each pod and node of the plan, in the units of [`Solution::work`].
 const WORK_OF_PREPARATION: u64 = 60;
 
 /// What a group of nodes must save, as a share of what it costs. First less than consolidation asks for, since other groups
 /// of the same nodes must not save that much either; then as much, since it makes other groups of them.
 const MIN_SAVINGS: [f64; 2] = [0.05, MIN_SAVING];
 
-/// Makes a plan: [`nodeless_scheduling::solve`], and a second look at what it launches.
+/// Makes a plan: [`nodeless_scheduling::solve`], and the refinement of what it launches.
 ///
-/// With `second_look` false, and once [`nodeless_scheduling::Options::max_work`] is used up, the plan stays as it was made
+/// With `refine` false, and once [`nodeless_scheduling::Options::max_work`] is used up, the plan stays as it was made
 /// first: valid, and no dearer than the scheduler found.
 #[must_use]
-pub fn plan(problem: &Problem<'_>, options: &nodeless_scheduling::Options, second_look: bool) -> Solution {
+pub fn plan(problem: &Problem<'_>, options: &nodeless_scheduling::Options, refine: bool) -> Solution {
     let requests = problem.pods.iter().map(|pod| &pod.requests);
     let mut prepared = Prepared::new(&problem.node_pools, problem.daemon_sets, requests, options);
     let mut solution = prepared.solve(problem);
     solution.work = solution.work.saturating_add(prepared.work());
     let left = options.max_work.map_or(u64::MAX, |max| max.saturating_sub(solution.work));
     let max_work = solution.work.min(left);
-    // From here on nobody reads why pods find no place.
+    // The reasons for unschedulable pods are not read from here on.
     prepared.explain_at_most(1);
-    if second_look { settle(problem, solution, options, &mut prepared, max_work) } else { solution }
+    if refine { settle(problem, solution, options, &mut prepared, max_work) } else { solution }
 }
 
 /// Changes a solution until consolidation would leave its launches alone, or `max_work` is used up.
@@ -73,27 +73,27 @@ fn settle(
     prepared: &mut Prepared<'_>,
     max_work: u64,
 ) -> Solution {
-    if solution.launches.is_empty() || solution.launches.len() > MAX_LAUNCHES {
+    if solution.launches.is_empty() || solution.launches.len() > MAX_REFINED_LAUNCHES {
         return solution;
     }
     let Some(pinned) = Pinned::of(problem, &solution, options) else { return solution };
     let launches = u64::try_from(solution.launches.len()).unwrap_or(u64::MAX);
     let pods = u64::try_from(problem.pods.len() + problem.nodes.len()).unwrap_or(u64::MAX);
     let mut work_left = max_work;
-    let mut settled: Option<Solution> = None;
-    let budgets = if solution.launches.len() > MAX_IN_DETAIL { &BUDGETS[..1] } else { &BUDGETS[..] };
+    let mut refined: Option<Solution> = None;
+    let budgets = if solution.launches.len() > MAX_LAUNCHES_FOR_ALL_BUDGETS { &BUDGETS[..1] } else { &BUDGETS[..] };
     // Those that allow all nodes are no others than the first.
     let tight = |budget: &u32| *budget == u32::MAX || u64::from(*budget) < launches;
     let budgets: Vec<u32> = budgets.iter().copied().filter(tight).collect();
     let mut ways =
         MIN_SAVINGS.into_iter().flat_map(|least| budgets.iter().map(move |budget| (*budget, least))).peekable();
-    for _ in 0..MAX_LOOKS {
+    for _ in 0..MAX_EVALUATIONS {
         let Some(&(budget, least_saving)) = ways.peek() else { break };
         let Some(left) = work_left.checked_sub(pods.saturating_add(launches).saturating_mul(WORK_OF_PREPARATION))
         else {
             break;
         };
-        let present = settled.as_ref().unwrap_or(&solution);
+        let present = refined.as_ref().unwrap_or(&solution);
         let Some(planned) = PlannedCluster::of(problem, &pinned, present) else { break };
         let cluster = planned.cluster(present);
         let eligible = planned.eligible(&cluster, present);
@@ -113,15 +113,15 @@ fn settle(
         let changed = changes.filter(|change| next.make(change)).count() > 0;
         work_left = next.resizer.work_left;
         if changed {
-            settled = Some(tidy(next.solution));
+            refined = Some(tidy(next.solution));
         } else {
             ways.next();
         }
     }
     let work = solution.work.saturating_add(max_work.saturating_sub(work_left));
     let mut resizer = LaunchResizer { problem, prepared, work_left: u64::MAX };
-    let settled = settled.and_then(|settled| resizer.within_limits(settled));
-    Solution { work, ..settled.unwrap_or(solution) }
+    let refined = refined.and_then(|refined| resizer.within_limits(refined));
+    Solution { work, ..refined.unwrap_or(solution) }
 }
 
 /// What a command does to a solution.

@@ -1,13 +1,13 @@
-//! What the second look leaves as it was planned.
+//! What refinement does not change: zones and preferences of the planned pods.
 
 use super::planned_nodes::{existing, nodes, of_launch};
 use nodeless_model::{Node, NodeClaim, Pod, labels};
 use nodeless_scheduling::{Bond, BoundPods, Options, PreferencePolicy, Problem, Solution, bonds, held_preferences};
 
-/// What the second look leaves as it was planned, by the place of the pod.
+/// What refinement does not change, by the index of the pod.
 pub(super) struct Pinned {
     bonds: Vec<Bond>,
-    /// Pods as if what they are to keep were required.
+    /// The pods with what they have to keep as requirements.
     pods: Vec<Option<Pod>>,
 }
 
@@ -46,7 +46,7 @@ impl Pinned {
     }
 }
 
-/// Lets a pod go nowhere but to a zone. What it asks of zones holds there, since the counts of the zones stay as they are.
+/// Restricts a pod to a zone. Its constraints over zones hold there, because the counts of the zones do not change.
 fn keep_in_zone(pod: &mut Pod, zone: &str) {
     let other = |key: &str| labels::normalize(key) != labels::ZONE;
     pod.topology_spread.retain(|spread| other(&spread.topology_key));

@@ -1,4 +1,4 @@
-//! A plan's launches as the nodes that they would become.
+//! The cluster that a plan leads to, for consolidation to evaluate.
 
 use super::pinned::Pinned;
 use super::planned_nodes::{existing, nodes};
@@ -9,7 +9,7 @@ use nodeless_model::{CapacityType, Node, NodeClaim, Pod};
 use nodeless_scheduling::{Bond, Launch, PoolOffer, Problem, Solution};
 use std::collections::HashMap;
 
-/// A plan as it would come true: each launch as the cheapest that it may be.
+/// A plan as the cluster that it leads to: each launch as its cheapest instance type.
 pub(super) struct PlannedCluster<'p, 'a> {
     pub(super) problem: &'p Problem<'a>,
     pinned: &'p Pinned,
@@ -20,7 +20,7 @@ pub(super) struct PlannedCluster<'p, 'a> {
 }
 
 impl<'p, 'a> PlannedCluster<'p, 'a> {
-    /// `None` where pods cannot be told apart, or something that is launched is not known.
+    /// `None` where two pods have the same name, or the NodePool or instance type of a launch is unknown.
     pub(super) fn of(problem: &'p Problem<'a>, pinned: &'p Pinned, solution: &Solution) -> Option<Self> {
         let nodes = nodes(problem, solution)?;
         let launches = nodes.iter().enumerate().map(|(place, (node, _))| (node.name.clone(), place)).collect();

@@ -1,4 +1,4 @@
-//! Launches whose pods are others than the scheduler packed.
+//! Launches with other pods than the scheduler packed.
 
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
@@ -13,8 +13,9 @@ pub(super) struct LaunchResizer<'p, 'a, 'q> {
 }
 
 impl LaunchResizer<'_, '_, '_> {
-    /// The launch with further pods: of the same NodePool, no wider than it was, and for all of them on one node. Limits are
-    /// not looked at. With `in_zone` its zone is the one that was chosen for it. `None` where there is no such launch.
+    /// The launch with more pods: of the same NodePool, with requirements at least as narrow, and for all of them on
+    /// one node. Limits are not checked. With `in_zone` it stays in the zone that was chosen for it. `None` where no
+    /// such launch exists.
     pub(super) fn grown(&mut self, launch: &Launch, more: &[usize], in_zone: bool) -> Option<Launch> {
         if launch.offering.capacity_type == CapacityType::Reserved {
             return None;
@@ -29,8 +30,8 @@ impl LaunchResizer<'_, '_, '_> {
         self.together(&PoolOffer { usage, ..offer.clone() }, &within, pods)
     }
 
-    /// Lets the launches of all NodePools with limits be as many instance types as these have room for, each its even part
-    /// of what is left. `None` where they do not have room for all of them.
+    /// Extends the launches of all NodePools with limits to as many instance types as the limits allow, each with an
+    /// equal part of what is left. `None` where the limits do not allow all launches.
     pub(super) fn within_limits(&mut self, mut solution: Solution) -> Option<Solution> {
         for offer in &self.problem.node_pools {
             if offer.pool.limits.is_empty() && offer.pool.limit_dollars_per_hour.is_none() {
@@ -44,7 +45,7 @@ impl LaunchResizer<'_, '_, '_> {
             }
             let count = own.len();
             for (index, launch) in own.iter_mut().enumerate() {
-                // What it is to become, and its part of what nobody needs.
+                // What it takes at least, and its part of what no launch needs.
                 let least = least_charge(offer, launch);
                 let usage = usage_for(offer, &used, &least, count - index);
                 let offer = PoolOffer { usage, ..offer.clone() };
@@ -73,7 +74,7 @@ impl LaunchResizer<'_, '_, '_> {
     }
 }
 
-/// What it takes to look at a pod of a launch, in the units of [`Solution::work`].
+/// The work to evaluate a pod of a launch, in the units of [`Solution::work`].
 const WORK_PER_POD: u64 = 60;
 
 /// A usage by which nothing of the limits is used, however much is asked for.

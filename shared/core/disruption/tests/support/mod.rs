@@ -150,7 +150,7 @@ pub struct World {
     pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
     /// The labels of namespaces.
     pub namespaces: BTreeMap<String, StringMap>,
-    pub not_looked_at: std::collections::BTreeSet<String>,
+    pub not_evaluated: std::collections::BTreeSet<String>,
     pub options: Options,
     made: usize,
 }
@@ -169,7 +169,7 @@ impl World {
             volume_drivers: BTreeMap::new(),
             volume_limits: BTreeMap::new(),
             namespaces: BTreeMap::new(),
-            not_looked_at: Default::default(),
+            not_evaluated: Default::default(),
             options: Options { hash_version: "v-test".into(), ..Options::default() },
             made: 0,
         }
@@ -282,7 +282,7 @@ impl World {
                 volume_limits: &self.volume_limits,
                 namespaces: &self.namespaces,
             },
-            not_looked_at: self.not_looked_at.clone(),
+            not_evaluated: self.not_evaluated.clone(),
             ..Cluster::default()
         }
     }

@@ -14,7 +14,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of this reason, told in this message.
+    /// A problem with this reason and message.
     pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }

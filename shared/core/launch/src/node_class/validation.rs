@@ -30,7 +30,7 @@ pub fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Pro
     let family = spec.resolved_ami_family().unwrap_or(AmiFamily::Custom);
     let configuration = match kubelet::parse(&spec.kubelet) {
         Ok(configuration) => configuration,
-        Err(problems) => return Some(Problem::new("InvalidKubeletConfiguration", problems.join("; "))),
+        Err(problems) => return Some(Problem::new("InvalidKubeletConfiguration", problems.to_string())),
     };
     user_data_problem(cluster, spec, family, &configuration)
         .or_else(|| kubelet_problem(spec, family, &configuration))

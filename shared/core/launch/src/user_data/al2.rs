@@ -28,7 +28,7 @@ fn script(input: &UserDataInput<'_>) -> String {
     if let Some(address) = input.kubelet.cluster_dns.as_ref().and_then(|addresses| addresses.first()) {
         words.push(format!("--dns-cluster-ip '{address}'"));
     }
-    // The greatest number of pods is ours to say, by the same rules as the catalog.
+    // The maximum number of pods follows the same rules as in the catalog.
     words.push("--use-max-pods false".to_owned());
     words.push(format!("--kubelet-extra-args '{}'", kubelet_arguments(input).join(" ")));
     if input.instance_store == Some(InstanceStorePolicy::Raid0) {

@@ -66,7 +66,7 @@ fn boundary(text: &str) -> Result<String, String> {
     name.filter(|name| !name.is_empty()).ok_or_else(|| "the MIME document's Content-Type names no boundary".to_owned())
 }
 
-/// The value of the header Content-Type. A header may go on in the next line, which then begins with white space.
+/// The value of the header Content-Type. A header may continue on the next line, which then begins with white space.
 fn content_type(text: &str) -> Option<String> {
     let mut found: Option<String> = None;
     for line in text.lines().take_while(|line| !line.trim().is_empty()) {

@@ -1,7 +1,7 @@
 //! User data: how an instance becomes a node of the cluster, by the family of its image.
 //!
-//! The node gets what its claim says (labels, taints) and what its EC2NodeClass says (kubelet settings, disks), merged
-//! with the user's own data so that both take effect and ours wins where they meet, as in Karpenter.
+//! The node gets the settings of its claim (labels, taints) and of its EC2NodeClass (kubelet settings, disks), merged
+//! with the user's own data so that both take effect and nodeless wins where they conflict, as in Karpenter.
 
 mod al2;
 mod al2023;
@@ -60,7 +60,7 @@ pub enum UserDataError {
         /// The family's name.
         family: &'static str,
     },
-    /// The cluster does not say something that a node needs.
+    /// The cluster lacks a property that a node needs.
     #[error("the cluster has no {what}, which a node of amiFamily {family} needs; check `aws eks describe-cluster`")]
     Cluster {
         /// What is missing.

@@ -1,19 +1,19 @@
-//! Where pods are bound for before anything is packed, and what there is for them.
+//! Assigns pods to domains before anything is packed.
 
-use super::{CAREFUL, Engine, InVain, Targets};
+use super::{Engine, InVain, ONE_BY_ONE, Targets};
 use crate::assigning::{self, Eligible, Prospect};
 use crate::bin::Unit;
 use crate::constraints::AlternativeId;
 use crate::groups::{GroupId, Kind};
 use crate::topology::{ABSENT, Domain, Standing, Standings, Target};
-use crate::{offered, pools};
+use crate::{offered_domains, pools};
 use std::rc::Rc;
 
 /// What it takes to find out what there is for a class in a domain.
 const WORK_OF_TARGET: usize = 10;
 
 impl Engine<'_, '_, '_> {
-    /// Makes units of all that waits, and fills existing nodes with them in the order of the classes.
+    /// Makes units of all pending pods, and fills existing nodes with them in the order of the classes.
     pub(super) fn assign(&mut self, level: usize, first: bool) -> Vec<Unit> {
         let mut units = Vec::new();
         let mut again = true;
@@ -39,11 +39,11 @@ impl Engine<'_, '_, '_> {
                     continue;
                 }
                 let made = if bound { self.bound_units(class, level) } else { self.free_unit(class, level) };
-                self.in_vain[class] =
+                self.without_gain[class] =
                     made.is_empty().then_some(InVain { level, counts: self.topology.changes(), others: self.changes });
                 for mut unit in made {
                     self.pending[class] -= unit.assigned;
-                    again |= bound && level != CAREFUL;
+                    again |= bound && level != ONE_BY_ONE;
                     self.fill_existing(level, &mut unit);
                     units.push(unit);
                 }
@@ -53,15 +53,15 @@ impl Engine<'_, '_, '_> {
         units
     }
 
-    /// Whether nothing at all has changed since pods of a class were bound for nowhere at this level.
+    /// Whether nothing has changed since no target was found for pods of a class at this level.
     fn is_just_as_before(&self, class: usize, level: usize) -> bool {
         let now = InVain { level, counts: self.topology.changes(), others: self.changes };
-        self.in_vain[class] == Some(now)
+        self.without_gain[class] == Some(now)
     }
 
-    /// Whether nothing that matters to pods of a class has changed since they were bound for nowhere at this level.
+    /// Whether nothing that affects pods of a class has changed since no target was found for them at this level.
     fn is_in_vain(&mut self, class: usize, level: usize) -> bool {
-        let Some(last) = self.in_vain[class] else { return false };
+        let Some(last) = self.without_gain[class] else { return false };
         let of_class = &self.classes.list[class];
         let bounded = of_class.level(level).into_iter().flat_map(|level| &level.bounded);
         let groups = bounded.chain(&of_class.selected);
@@ -86,7 +86,7 @@ impl Engine<'_, '_, '_> {
         let eligible = self.eligible(class, level);
         self.price_together(class, level, &mut prospects);
         let of_class = &self.classes.list[class];
-        let pending = if level == CAREFUL { 1 } else { self.pending[class] };
+        let pending = if level == ONE_BY_ONE { 1 } else { self.pending[class] };
         if let Some(of_level) = of_class.level(level) {
             self.work.add(assigning::assign(
                 of_class,
@@ -100,9 +100,9 @@ impl Engine<'_, '_, '_> {
         assigning::units(class, prospects)
     }
 
-    /// The domains by which the spread of a class is measured: those with a node that counts, and those where one can be
-    /// launched, for whatever pods. Of the latter only those that the pods may use themselves, whatever they prefer: until a
-    /// node is there, nothing counts in a domain that they rule out.
+    /// The domains by which the spread of a class is measured: those with a counted node, and those where one can be
+    /// launched for any pods. Of the latter only those that the required terms of the pods allow: until a node exists,
+    /// nothing counts in a domain that they rule out.
     pub(super) fn eligible(&mut self, class: usize, level: usize) -> Eligible {
         let class = &self.classes.list[class];
         let Some(of_level) = class.level(level) else { return Eligible::new() };
@@ -113,8 +113,10 @@ impl Engine<'_, '_, '_> {
         for &group in spreads {
             let Some(key) = self.topology.key(group) else { continue };
             let (of_group, domains) = (&self.topology.groups.list[group], &self.topology.domains[key]);
-            let offered =
-                self.offered.entry(group).or_insert_with(|| offered::offered(of_group, domains, &mut self.pools));
+            let offered = self
+                .offered
+                .entry(group)
+                .or_insert_with(|| offered_domains::offered(of_group, domains, &mut self.pools));
             let may_use = |value: &str| {
                 let of_key = |one: &AlternativeId| self.classes.alternatives[*one].requirements.get(&of_group.key);
                 strict.iter().any(|one| of_key(one).is_none_or(|allowed| allowed.has(value)))
@@ -126,13 +128,13 @@ impl Engine<'_, '_, '_> {
         eligible
     }
 
-    /// Where pods of a class could be bound for, and what there is.
+    /// The targets of pods of a class, and what is available there.
     pub(super) fn prospects(&mut self, class: usize, level: usize) -> Vec<Prospect> {
         let targets = self.targets(class, level);
         self.prospects_at(class, level, targets.iter())
     }
 
-    /// The same without those that anti-affinity keeps the pods from.
+    /// The same without targets that anti-affinity excludes.
     fn open_prospects(&mut self, class: usize, level: usize) -> Vec<Prospect> {
         let targets = self.targets(class, level);
         self.work.add(targets.len());
@@ -195,7 +197,7 @@ impl Engine<'_, '_, '_> {
         prospects
     }
 
-    /// Whether pods of a class count for spreads that leave out some nodes, wherever these alternatives let them go.
+    /// Whether pods of a class count for spreads that leave out some nodes, for these alternatives.
     pub(super) fn standings(&mut self, class: usize, alternatives: &[AlternativeId]) -> Standings {
         let selected = self.classes.list[class].selected.iter().copied();
         let particular: Vec<GroupId> = selected.filter(|group| self.topology.is_particular(*group)).collect();
@@ -208,7 +210,7 @@ impl Engine<'_, '_, '_> {
             .collect()
     }
 
-    /// The same of one group and alternative; `None` where it leads nowhere.
+    /// The same for one group and alternative; `None` where the alternative is unsatisfiable.
     pub(super) fn standing(&mut self, group: GroupId, alternative: AlternativeId) -> Option<Standing> {
         if let Some(known) = self.standing.get(&(group, alternative)) {
             return *known;

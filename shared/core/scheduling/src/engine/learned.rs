@@ -1,6 +1,6 @@
 //! What an attempt at a plan teaches the next.
 
-use super::{Binding, CAREFUL, Engine};
+use super::{Binding, Engine, ONE_BY_ONE};
 use crate::assigning;
 use crate::groups::{GroupId, Kind};
 use crate::topology::{Domain, Target};
@@ -9,18 +9,18 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// What earlier attempts at a plan have shown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// How many pods of a class found room where they were bound for, where not all did.
+    /// How many pods of a class fit in their target, where not all did.
     pub(super) most: HashMap<Binding, u32>,
-    /// Classes that are left out, because what they rely on never came about.
+    /// Classes that are left out, because the pods that they rely on could not be placed.
     pub(super) left_out: HashSet<usize>,
     pub(super) attempts: u32,
 }
 
-/// After so many attempts, what still relies on something that did not come about is left out.
+/// After so many attempts, pods that still rely on others that could not be placed are left out.
 const MAX_ATTEMPTS: u32 = 6;
 
 impl Engine<'_, '_, '_> {
-    /// What another attempt has to know, if pods rely on others that found no room in the end.
+    /// The constraints that another attempt has to respect, if pods rely on others that could not be placed in the end.
     pub(super) fn learned(&mut self) -> Option<Known> {
         let failed: Vec<(Binding, u32)> = self
             .outcomes
@@ -48,8 +48,8 @@ impl Engine<'_, '_, '_> {
         }
         let mut known = self.known.clone();
         known.attempts += 1;
-        // What is bound one by one goes by what has come about, which is something else each time.
-        for (binding, placed) in failed.into_iter().filter(|((level, _, _), _)| *level != CAREFUL) {
+        // Pods that are assigned one by one depend on the pods that were actually placed, which differs each time.
+        for (binding, placed) in failed.into_iter().filter(|((level, _, _), _)| *level != ONE_BY_ONE) {
             let most = known.most.entry(binding).or_insert(placed);
             *most = placed.min(*most);
         }

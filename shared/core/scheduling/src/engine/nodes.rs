@@ -125,7 +125,7 @@ impl Engine<'_, '_, '_> {
         }
     }
 
-    /// Gives up the room that is held for pods that did not go where they were expected.
+    /// Frees the capacity that is reserved for pods that were not placed on their nominated node.
     pub(super) fn release(&mut self, level: usize, units: &mut [Unit]) {
         let mut any = false;
         for node in self.nodes.iter_mut().filter(|node| !node.nominated.is_empty()) {
@@ -177,7 +177,7 @@ fn count_volumes(input: &Problem<'_>, nodes: &mut [Node<'_>]) {
     }
 }
 
-/// Counts for each node the pods that it was launched for and that wait.
+/// Counts for each node the pending pods that it was launched for.
 fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [Node<'_>]) {
     if nodes.iter().all(|node| node.node.nominated.is_empty()) {
         return;
@@ -201,12 +201,12 @@ fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [Node<'_>]) 
 }
 
 impl Node<'_> {
-    /// How many pods of a class it was launched for that wait.
+    /// How many pending pods of a class it was launched for.
     pub(super) fn nominated(&self, class: usize) -> u32 {
         self.nominated.iter().find(|(known, _)| *known == class).map_or(0, |(_, count)| *count)
     }
 
-    /// How many pods of a class fit beside what is there and what is expected, at most `most`.
+    /// How many pods of a class fit in addition to the present and nominated pods, at most `most`.
     pub(super) fn times(
         &self,
         input: &Problem<'_>,

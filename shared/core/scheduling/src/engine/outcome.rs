@@ -5,7 +5,7 @@ use crate::bin::Bin;
 use crate::explain::Launchable;
 use crate::pools::Pool;
 use crate::solution::{Placement, Solution, Unschedulable};
-use crate::{Reason, against, explain, launch};
+use crate::{Reason, explain, launch, topology_barriers};
 use std::cell::RefCell;
 
 impl<'q> Engine<'_, '_, 'q> {
@@ -34,7 +34,7 @@ impl<'q> Engine<'_, '_, 'q> {
         (solution, limited, self.pools)
     }
 
-    /// Says why what is pending found no place, and returns whether limits are among the reasons.
+    /// Adds the reasons for which pending pods could not be scheduled, and returns whether limits are among them.
     fn explain(&mut self, queues: Vec<std::vec::IntoIter<usize>>, solution: &mut Solution) -> bool {
         let (mut limited, out_of_work) = (false, self.is_out_of_work());
         let launchable = RefCell::default();
@@ -70,13 +70,15 @@ impl<'q> Engine<'_, '_, 'q> {
             let prospects = self.prospects(index, last);
             let eligible = self.eligible(index, last);
             let class = &self.classes.list[index];
-            if let Some(fault) = class.level(last).and_then(|level| against::by_absence(level, &self.topology)) {
+            if let Some(fault) =
+                class.level(last).and_then(|level| topology_barriers::by_absence(level, &self.topology))
+            {
                 return explain::Explanation::of_pod(fault);
             }
             if let Some(level) = class.level(last)
                 && !prospects.is_empty()
             {
-                match against::by_domains(class, level, &prospects, &eligible, &self.topology) {
+                match topology_barriers::by_domains(class, level, &prospects, &eligible, &self.topology) {
                     Ok(open) => alternatives = open,
                     Err(fault) => return explain::Explanation::of_pod(fault),
                 }
@@ -93,7 +95,7 @@ impl<'q> Engine<'_, '_, 'q> {
         };
         let why = explainer.explain(class, &alternatives);
         // Where nothing of the node itself is in the way, other pods are.
-        match against::by_hosts(class, last, &self.topology) {
+        match topology_barriers::by_hosts(class, last, &self.topology) {
             Some(fault) if why.unexplained => explain::Explanation::of_pod(fault),
             _ => why,
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct PoolType<'a> {
     pub(crate) kind: &'a InstanceType,
-    /// What is left for pods when all DaemonSets have taken their share.
+    /// The capacity for pods after the requests of all DaemonSets.
     pub(crate) room: Amounts,
     /// What the DaemonSets take.
     pub(crate) daemons: ResourceList,
@@ -42,7 +42,7 @@ impl<'d> OnBoard<'d> {
     }
 }
 
-/// All that decides what a NodePool launches, but for its limits' amounts and what is used of them.
+/// Everything that decides what a NodePool launches, except the amounts of its limits and their usage.
 pub(super) struct Launching<'a, 'd> {
     /// Its place among those that are ready.
     pub(super) pool: usize,
@@ -52,8 +52,8 @@ pub(super) struct Launching<'a, 'd> {
 }
 
 impl Launching<'_, '_> {
-    /// Whether both launch the same: whether their requirements differ only in keys of which nothing else says anything, as
-    /// the NodePool's name.
+    /// Whether both launch the same: their requirements differ only in keys that nothing else mentions, such as the
+    /// NodePool's name.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let limits = |one: &Self| one.offer.pool.limits.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
         let limits_dollars = |one: &Self| one.offer.pool.limit_dollars_per_hour.is_some();

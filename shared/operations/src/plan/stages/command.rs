@@ -226,7 +226,7 @@ impl Walk {
             return Vec::new();
         }
         let ClaimsNow { claims, tainted, paused, doubt, .. } = now;
-        let seen = Surroundings { claims, tainted, paused, doubt: doubt.as_deref() };
+        let seen = Surroundings { claims, tainted, paused, blocked: doubt.as_deref() };
         let CommandStep { record, effects, events, outcome } = step(&self.record, seen, now.now);
         self.outcome.events.extend(events);
         let Some(planned) = record else {

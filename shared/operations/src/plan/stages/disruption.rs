@@ -98,7 +98,7 @@ impl<'a> Deciding<'a> {
         not_yet_evaluated: BTreeSet<String>,
     ) -> Self {
         let mut cluster = input(situation, facts.judged, &facts.commands.records, None);
-        cluster.not_looked_at = not_yet_evaluated;
+        cluster.not_evaluated = not_yet_evaluated;
         let decision = decide(&cluster, facts.snapshot.now, &options);
         Self { facts, situation, options, cluster, decision }
     }
@@ -130,7 +130,7 @@ impl<'a> Deciding<'a> {
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
         let mut outcome = told(&decision, facts, situation);
         let mut actions: Vec<Action> =
-            not_yet_evaluated(&decision.not_looked_at, facts, &mut outcome).into_iter().collect();
+            not_yet_evaluated(&decision.not_evaluated, facts, &mut outcome).into_iter().collect();
         if !decision.commands.is_empty() {
             actions.push(story(&decision, &cluster, &options, now));
         }
@@ -188,7 +188,7 @@ fn story(decision: &Decision, cluster: &Cluster<'_>, options: &Options, now: Tim
     let subjects = decision.commands.iter().flat_map(|command| &command.candidates);
     let subjects: Vec<String> = subjects.map(|candidate| candidate.node_claim.clone()).collect();
     let summary = format!("{} nodes may go, {} stay", subjects.len(), decision.kept.len());
-    let detail = record::detail(&decision.commands, &explained.kept, &decision.not_looked_at);
+    let detail = record::detail(&decision.commands, &explained.kept, &decision.not_evaluated);
     record::decision("disruption-proposed", subjects, summary, detail, now)
 }
 

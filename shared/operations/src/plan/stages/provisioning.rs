@@ -244,7 +244,8 @@ fn refuse(placed: &Placed<'_>) -> Outcome {
     let situation = &placed.situation;
     let unschedulable = placed.solution.unschedulable.iter().filter_map(|refused| {
         let reasons = refused.reasons.iter().map(ToString::to_string);
-        let reasons: Vec<String> = reasons.chain(zonal_shift::told(situation.shifted, &refused.reasons)).collect();
+        let reasons: Vec<String> =
+            reasons.chain(zonal_shift::explanation(situation.shifted, &refused.reasons)).collect();
         Some((placed.pod(refused.pod)?, reasons.join("; "), is_left(refused)))
     });
     let faulty = situation.faulty().map(|(pod, why)| (pod, why.clone(), false));

@@ -1,7 +1,7 @@
 //! Runs the operations of the Lambda functions in a world, in one thread.
 //!
-//! [`Driver`] does what EventBridge, SQS and the webhook do in AWS: it wakes the planner by the minute and on
-//! FailedScheduling events, hands out claims when their messages are due, and starts sweeps and refreshes on schedule.
+//! [`Driver`] does what EventBridge, SQS and the webhook do in AWS: it wakes the planner by the minute, on
+//! FailedScheduling events and when EC2NodeClasses change, hands out claims when their messages are due, and starts sweeps and refreshes on schedule.
 //!
 //! Time is the world's. [`Driver::advance_to`] runs everything that is due until then, at its own time and in a fixed order:
 //! when every operation waits, the clock jumps to the next due time. So hours pass in milliseconds, and the same calls give
@@ -18,11 +18,12 @@ use futures::stream::{FuturesUnordered, Stream as _};
 use invocation::Invocation;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_kubernetes::resource::EVENTS;
-use nodeless_fake_kubernetes::{ChangeKind, Resource};
+use nodeless_fake_kubernetes::{Change, ChangeKind};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::{Level, Line, Sink, emit};
 use nodeless_world::fault_injection::{Fate, FaultInjection};
 use nodeless_world::memory::{MemoryClaims, MemoryQueue};
+use nodeless_world::resources::NODE_CLASSES;
 use nodeless_world::{World, WorldError};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -278,7 +279,7 @@ impl Driver {
         if scheduled.sweep {
             self.due.insert(Work::Sweep);
         }
-        if scheduled.refresh {
+        if scheduled.refresh || self.queue.take_resolve() {
             self.due.insert(Work::Refresh);
         }
         self.due.extend(self.queue.take_claims().into_iter().map(Work::Claim));
@@ -312,9 +313,7 @@ impl Driver {
         }
     }
 
-    /// Reads the changes of the cluster as the webhook does, and finds EC2NodeClasses that are new or changed.
-    ///
-    /// In AWS the next scheduled refresh finds the latter. Here a refresh starts at once, so that runs need not wait for it.
+    /// Looks at what changed in the cluster as the webhook would.
     fn watch(&mut self, now: Timestamp) {
         let current = self.world.api().revision();
         if current == self.seen {
@@ -322,19 +321,10 @@ impl Driver {
         }
         let changes = self.world.api().watch_since(None, self.seen).unwrap_or_default();
         self.seen = current;
-        let is_class = |resource: &Resource| resource.plural == "ec2nodeclasses";
-        let generation = |object: &Value| object["metadata"]["generation"].clone();
-        let class_changed = changes.iter().filter(|change| is_class(&change.resource)).any(|change| {
-            change.previous.as_ref().is_none_or(|before| generation(before) != generation(&change.object))
-                || change.object["metadata"].get("deletionTimestamp").is_some()
+        let wakes = changes.iter().filter(|change| change.kind != ChangeKind::Deleted).any(|change| {
+            (change.resource == EVENTS && wakes_planner(&change.object))
+                || (change.resource == NODE_CLASSES && has_new_generation(change))
         });
-        if class_changed {
-            self.due.insert(Work::Refresh);
-        }
-        let wakes = changes
-            .iter()
-            .filter(|change| change.resource == EVENTS && change.kind != ChangeKind::Deleted)
-            .any(|change| wakes_planner(&change.object));
         if wakes {
             let next = self.webhook_sent.and_then(|sent| sent.checked_add(WEBHOOK_PAUSE).ok());
             match next.filter(|next| *next > now) {
@@ -408,7 +398,13 @@ impl Driver {
     }
 }
 
-/// Whether the webhook's match conditions let an event through: FailedScheduling about a pod, not from nodeless itself.
+/// Whether the webhook's match conditions let a change of an EC2NodeClass through: one that is new, changed or being deleted.
+fn has_new_generation(change: &Change) -> bool {
+    let generation = |object: &Value| object["metadata"]["generation"].clone();
+    change.previous.as_ref().is_none_or(|before| generation(before) != generation(&change.object))
+}
+
+/// Whether the webhook's match conditions let an event through: FailedScheduling about a pod, from somebody else.
 fn wakes_planner(event: &Value) -> bool {
     event["reason"] == "FailedScheduling"
         && event["involvedObject"]["kind"] == "Pod"

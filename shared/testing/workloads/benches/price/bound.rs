@@ -1,9 +1,9 @@
 //! What no plan can cost less than.
 //!
-//! Two linear programmes. The plain one asks only that what is bought holds all requests together. The better one says on
-//! which type each pod goes, in fractions: a type bought for a pod has to suit it. Anti-affinity and spread over hosts are
-//! resources there, of which each node has as much as it may hold pods. Pods whose requests have about the same
-//! proportions are taken together, rounded down to proportions that they share, so that it stays a bound.
+//! Two linear programs. The plain one requires only that the purchase covers all requests together. The better one also
+//! assigns pods to types, in fractions: a type bought for a pod has to fit it. Anti-affinity and spread over hosts are
+//! resources there, of which each node has as much as it may hold pods. Pods with similar proportions of requests are
+//! combined, rounded down to common proportions, so that it stays a bound.
 //!
 //! Both hold for every plan that keeps all preferences, and for many that do not: whatever a plan buys and wherever it puts
 //! pods meets every row of the programmes, in whole numbers. Of what pods ask of zones the better one has only where they
@@ -72,7 +72,7 @@ fn columns(world: &World, zonal: bool) -> Vec<Column> {
 }
 
 /// More make the programme too large; where each type is there once for each zone, a third of them does.
-const MAX_LUMPS: usize = 500;
+const MAX_INTEGER_NODES: usize = 500;
 
 /// Rounds a proportion down to a step of the scale.
 fn step(value: f64, steps: f64) -> (i64, f64) {
@@ -83,9 +83,9 @@ fn step(value: f64, steps: f64) -> (i64, f64) {
     (place as i64, (place / steps).exp2())
 }
 
-/// Groups of fewer pods than this share of all are left out, since they force few nodes and would each make a lump. What is
-/// left out can only make the bound lower.
-const MIN_GROUP: f64 = 1.0 / 40.0;
+/// Groups of fewer pods than this share of all are left out, since they require few nodes and would each add an integer
+/// variable. Leaving them out can only lower the bound.
+const MIN_GROUP_SHARE: f64 = 1.0 / 40.0;
 
 /// The groups over hosts that may force more nodes than the resources ask for.
 fn forcing(world: &World) -> Vec<bool> {
@@ -93,7 +93,7 @@ fn forcing(world: &World) -> Vec<bool> {
     for pod in &world.pods {
         pod.owned.iter().filter(|group| pod.selected.contains(group)).for_each(|group| pods[*group] += 1.0);
     }
-    let least = world.pods.len() as f64 * MIN_GROUP;
+    let least = world.pods.len() as f64 * MIN_GROUP_SHARE;
     let over_hosts = |group: &Group| !group.zonal && group.rule != Rule::Together;
     world.groups.iter().zip(pods).map(|(group, pods)| over_hosts(group) && pods >= least).collect()
 }
@@ -182,7 +182,7 @@ pub fn better(world: &World) -> f64 {
     let in_each_zone = least_in_each_zone(world);
     let zonal = in_each_zone.is_some() || world.pods.iter().any(|pod| pod.zones != 0b111);
     let columns = columns(world, zonal);
-    let most = if zonal { MAX_LUMPS / 3 } else { MAX_LUMPS };
+    let most = if zonal { MAX_INTEGER_NODES / 3 } else { MAX_INTEGER_NODES };
     let mut lumps = lumps(world, 64.0);
     for steps in [32.0, 16.0, 8.0, 4.0, 2.0] {
         if lumps.len() <= most {

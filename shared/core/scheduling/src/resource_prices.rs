@@ -1,9 +1,9 @@
-//! What resources are worth, by what nodes cost.
+//! The prices of resources that follow from the prices of nodes.
 //!
-//! If nodes could be bought in slices, the cheapest purchase that covers a demand would be a linear programme: the least
-//! price for so many nodes of each type that together have every resource in the amount that is asked for. Its dual
-//! variables are the prices of the resources at which no node is worth more than it costs, and at which the types of the
-//! cheapest purchase are worth just what they cost. A node is filled well when what it holds is worth its price.
+//! If parts of nodes could be bought, the cheapest purchase that covers a demand would be a linear program: the lowest
+//! price for amounts of each type that together have every requested resource. Its dual variables are the prices of the
+//! resources at which no node is worth more than it costs, and at which the types of the cheapest purchase are worth
+//! exactly what they cost. A node is filled well when its pods are worth its price.
 
 /// Something to be bought: its price and what it has of each resource.
 #[derive(Clone, Copy)]
@@ -29,15 +29,15 @@ pub(crate) struct Values {
     pub(crate) node: f64,
 }
 
-/// The weight of the demand as it is against demands with more of one resource. What is asked for decides; but a resource
-/// of which there is just enough is not worth nothing, because no packing is perfect.
+/// The weight of the demand itself against demands with more of one resource. The demand decides; but a resource that
+/// is just sufficient is not worth nothing, because no packing is perfect.
 const OWN_WEIGHT: f64 = 0.7;
 
 /// How much more of one resource those demands have.
 const INFLATED: f64 = 1.25;
 
 /// The prices of the resources for a demand, smoothed, and of a node where the demand needs at least `nodes` of them.
-/// Resources that nobody asks for, or that cannot be bought, are worth nothing.
+/// Resources that are not requested, or that cannot be bought, have price zero.
 #[expect(clippy::cast_precision_loss, reason = "a count of resources")]
 pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Values {
     let supplied = |place: usize| columns.iter().any(|column| column.room[place] > 0);
@@ -66,14 +66,14 @@ pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Valu
     Values { resources: found, node }
 }
 
-/// The revised simplex method on `min price · x, room · x ≥ demand, x ≥ 0`, with a handful of rows. Rows and columns are
+/// The revised simplex method on `min price · x, capacity · x ≥ demand, x ≥ 0`, with a few rows. Rows and columns are
 /// scaled, so that every demand is one and the greatest entry of every column too.
 struct Simplex {
     rows: usize,
     /// By column, its entries; the last so many columns are what exceeds the demand of a row.
     entries: Vec<f64>,
     costs: Vec<f64>,
-    /// By row, the column in the basis; those beyond all columns stand for what is not met at all.
+    /// By row, the column in the basis; columns beyond the last stand for demand that is not met.
     basis: Vec<usize>,
     inverse: Vec<f64>,
     met: Vec<f64>,
@@ -82,8 +82,8 @@ struct Simplex {
     scale: Vec<f64>,
 }
 
-/// So many steps are never needed for a handful of rows; they bound the effort should rounding lead in circles.
-const MAX_STEPS: usize = 400;
+/// More steps are never needed for a few rows; this bounds the work if rounding causes a cycle.
+const MAX_PIVOTS: usize = 400;
 
 const TINY: f64 = 1e-10;
 
@@ -132,7 +132,7 @@ impl Simplex {
 
     /// The prices of the resources when nothing is to be gained any more.
     fn duals(mut self) -> Vec<f64> {
-        for _ in 0..MAX_STEPS {
+        for _ in 0..MAX_PIVOTS {
             let prices = self.prices();
             let gain = |column: usize| {
                 let entries = &self.entries[column * self.rows..(column + 1) * self.rows];

@@ -1,4 +1,4 @@
-//! How many nodes topology forces, whatever they cost.
+//! How many nodes topology constraints require at least, whatever they cost.
 
 use crate::bin::{Context, Unit};
 use crate::classes::Class;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Forced {
     groups: HashMap<GroupId, Apart>,
-    /// The pods of all groups that wait; those of several count several times.
+    /// The pending pods of all groups; pods of several groups count several times.
     waiting: u32,
 }
 
@@ -21,7 +21,7 @@ struct Apart {
     each: u32,
 }
 
-/// Nodes that are forced are at most so much larger than what the pods would fill evenly.
+/// Required nodes are at most so much larger than an even distribution of the pods.
 const SLACK: f64 = 1.5;
 
 impl Forced {
@@ -60,7 +60,7 @@ impl Forced {
         }
     }
 
-    /// Whether no more nodes are forced.
+    /// Whether no more nodes are required.
     pub(crate) const fn is_over(&self) -> bool {
         self.waiting == 0
     }
@@ -71,20 +71,20 @@ impl Forced {
         groups.filter_map(|group| self.groups.get(group)).map(Apart::nodes).max().unwrap_or(0)
     }
 
-    /// How many nodes are forced, whatever they hold.
+    /// How many nodes are required.
     pub(crate) fn nodes(&self) -> u32 {
         self.groups.values().map(Apart::nodes).max().unwrap_or(0)
     }
 
-    /// Which part of a node a pod of the class accounts for, where so many nodes are forced in all: none where it is others
-    /// that force them.
+    /// Which share of a node a pod of the class accounts for, of so many required nodes: zero where other pods require
+    /// them.
     pub(crate) fn part_of_node(&self, class: &Class<'_>, level: usize, nodes: u32) -> f64 {
         let groups = own_groups(class, level).iter().filter(|group| class.is_selected_by(**group));
         let forcing = groups.filter_map(|group| self.groups.get(group)).filter(|apart| apart.nodes() == nodes);
         forcing.map(|apart| 1.0 / f64::from(apart.each)).fold(0.0, f64::max)
     }
 
-    /// How large a node may be at the most if all that waits, worth so much, is to fill the nodes that are forced.
+    /// How large a node may be at most if the pending pods, with this total value, are to fill all required nodes.
     pub(crate) fn largest(&self, waiting: f64) -> f64 {
         let nodes = self.nodes();
         if nodes == 0 { f64::INFINITY } else { waiting / f64::from(nodes) * SLACK }

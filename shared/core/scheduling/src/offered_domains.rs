@@ -1,4 +1,4 @@
-//! Domains in which NodePools can launch nodes that count for a spread, whoever they are launched for.
+//! Domains in which NodePools can launch nodes that count for a spread, for any pods.
 //!
 //! The kube-scheduler counts the domains of all nodes that a spread does not leave out, also of those on which the pod itself
 //! could not run. As soon as any NodePool launches a node in such a domain, it counts as an empty one; so it counts

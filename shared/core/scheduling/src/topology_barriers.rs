@@ -1,4 +1,4 @@
-//! Which topology constraints keep pods out, in words. Worked out only for pods that found no place.
+//! Which topology constraints exclude pods. Determined only for unschedulable pods.
 
 use crate::assigning::{self, Prospect};
 use crate::classes::{Class, Level};
@@ -7,7 +7,7 @@ use crate::groups::{GroupId, Kind};
 use crate::reason::{Barrier, BarrierKind, PodFault};
 use crate::topology::{ABSENT, Topology};
 
-/// The alternatives that topology leaves open, as the counts are in the end; or what keeps the pods out everywhere.
+/// The alternatives that topology allows by the final counts; or what excludes the pods everywhere.
 pub(crate) fn by_domains(
     class: &Class<'_>,
     level: &Level,
@@ -69,9 +69,9 @@ pub(crate) fn by_absence(level: &Level, topology: &Topology<'_>) -> Option<PodFa
     Some(PodFault::NoDomain { topology_key: topology.keys[*key].clone() })
 }
 
-/// What keeps the pods off every node, over the host name.
+/// What excludes the pods from every node, over the host name.
 ///
-/// Only affinity can: a new node holds no pod that could be in the way.
+/// Only affinity can: a new node has no pods that exclude others.
 pub(crate) fn by_hosts(class: &Class<'_>, level: usize, topology: &Topology<'_>) -> Option<PodFault> {
     let hosts = class.level(level).into_iter().flat_map(|level| &level.hosts);
     let constraints: Vec<Barrier> = hosts

@@ -1,29 +1,29 @@
-//! What pods are worth to a NodePool, and which shapes could be worth their price.
+//! The values of pods for a NodePool, and which shapes could be worth their price.
 //!
-//! A pod is worth what its resources are worth. Where all shapes that hold it cost more than the worth of what they have (a
-//! large pod, or one with two GPUs), it pays its share of that too, where that is least: its premium. So a shape's price
-//! for the worth of what it holds has a bound, and shapes whose bound is no better than what is found already need not be
-//! filled to see.
+//! The value of a pod is that of its resources. Where all shapes that fit it cost more than the value of their
+//! resources (a large pod, or one with two GPUs), it also pays a premium: the smallest such difference. So the price of
+//! a shape for the value of its pods has a lower bound, and shapes whose bound is not better than the best result need
+//! not be filled.
 
 use crate::bin::{Context, NODE, Unit};
 use crate::dense;
 use crate::dense::dominant_share;
 use crate::filling::Demand;
-use crate::forced::Forced;
+use crate::minimum_nodes::Forced;
 use crate::pools::{BASE, Choice, Pool, SetId};
-use crate::values::{self, Column, Values};
+use crate::resource_prices::{self, Column, Values};
 use std::collections::HashMap;
 
-/// Where no more nodes than this are forced, it says little what a node is worth: fractions of them cannot be bought.
-const FEW: u32 = 8;
+/// With at most so many required nodes, the price of a node is not meaningful: fractions of nodes cannot be bought.
+const MIN_FORCED_NODES: u32 = 8;
 
-/// Beside nodes that are forced, none is larger than this share of what waits, for the same reason.
-const MAX_OF_ALL: f64 = 0.25;
+/// While nodes are required, none is larger than this share of the pending pods, for the same reason.
+const MAX_NODE_SHARE: f64 = 0.25;
 
 /// A shape to try.
 #[derive(Clone, Copy)]
 pub(crate) struct Try {
-    /// The least that it can cost for what it holds.
+    /// The lower bound of its price for the value of its pods.
     pub(crate) bound: f64,
     /// What it is worth when full, without what it is worth to have a node at all.
     pub(crate) worth: f64,
@@ -48,12 +48,12 @@ pub(crate) fn valued(
             *total += *asked as f64 * f64::from(units[demand.unit].pending);
         }
     }
-    let nodes = Some(forced.nodes()).filter(|nodes| *nodes > FEW).unwrap_or(0);
+    let nodes = Some(forced.nodes()).filter(|nodes| *nodes > MIN_FORCED_NODES).unwrap_or(0);
     let first = SetValues::of(pool, BASE, &total, nodes, |_| true).values;
-    // Types that are larger than what the pods may fill do not say what resources are worth. Where nodes that are forced cost
-    // something beside what they have, they hold as little as they can, and larger nodes the rest.
+    // Types that are larger than the pods can fill do not determine resource prices. Where required nodes cost
+    // something in addition to their resources, they are as small as possible, and larger nodes take the other pods.
     let fills: f64 = total.iter().zip(&first.resources).map(|(total, value)| total * value).sum();
-    let of_rest = if first.node > 0.0 { fills * MAX_OF_ALL } else { 0.0 };
+    let of_rest = if first.node > 0.0 { fills * MAX_NODE_SHARE } else { 0.0 };
     let largest = forced.largest(fills).max(of_rest);
     let usable = |room: &[i64]| sum(room, &first.resources) <= largest;
     let common = SetValues::of(pool, BASE, &total, nodes, usable).values;
@@ -106,7 +106,7 @@ impl SetValues {
             .map(|choice| Column { price: choice.price + NODE, room: &pool.types[choice.kind].room })
             .collect();
         let usable: Vec<Column<'_>> = columns.iter().filter(|column| usable(column.room)).copied().collect();
-        let values = values::values(if usable.is_empty() { &columns } else { &usable }, total, nodes);
+        let values = resource_prices::values(if usable.is_empty() { &columns } else { &usable }, total, nodes);
         let shape = |(choice, column): (&&Choice, &Column<'_>)| Shape {
             kind: choice.kind,
             price: column.price,

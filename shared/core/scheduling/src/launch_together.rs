@@ -1,4 +1,4 @@
-//! One node for given pods, whatever else could be done with them.
+//! A launch of one node for given pods.
 
 use crate::bin::{Bin, holding, least_share};
 use crate::classes::{Classes, Order};
@@ -13,11 +13,11 @@ use crate::work::Work;
 use nodeless_model::{Requirements, ResourceIndex};
 
 impl Prepared<'_> {
-    /// The launch of one new node of a NodePool for all pods of a problem together, within these requirements; `None` where
-    /// that launches nothing that holds all of them within what `offer` leaves of its limits. Adds to `work` what it took.
+    /// The launch of one new node of a NodePool for all pods of a problem, within these requirements; `None` where no
+    /// instance type has capacity for all of them within what `offer` leaves of its limits. Adds its work to `work`.
     ///
-    /// For changing a plan that there is: preferences and topology constraints are not looked at, since they had their say
-    /// when each of the pods was placed, and capacity reservations are not used.
+    /// For changing an existing plan: preferences and topology constraints are not evaluated, since they were when each
+    /// pod was placed, and capacity reservations are not used.
     #[must_use]
     pub fn launch_together(
         &mut self,
