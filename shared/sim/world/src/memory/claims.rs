@@ -173,7 +173,7 @@ impl Table {
     }
 }
 
-/// The names under which a record is read and written: what [`Faults`] break down.
+/// The operations by which a record is read and written, as fault injection names them.
 pub(crate) const fn record_operations(kind: RecordKind) -> (&'static str, &'static str) {
     match kind {
         RecordKind::Churn => ("claims churn", "claims put churn"),
