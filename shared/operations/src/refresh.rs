@@ -10,6 +10,7 @@ use nodeless_catalog::Catalog;
 use nodeless_catalog::stored::CapacitySettings;
 use nodeless_launch::node_class::check;
 use nodeless_model::claim::Phase;
+use nodeless_model::events::waiting_on_node_claim_termination;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{CatalogSource, Cluster, PortError, Queue, State};
@@ -151,7 +152,7 @@ impl Refresher {
             let own = claims.iter().filter(|claim| claim.node_class == name && claim.phase != Phase::Gone);
             let own: Vec<&str> = own.map(|claim| claim.name.as_str()).collect();
             if !own.is_empty() {
-                self.tell(&[events::waiting_on_claims(class, &own)]).await;
+                self.tell(&[waiting_on_node_claim_termination(events::class_reference(class), &own)]).await;
                 return Ok(false);
             }
             self.source.release(class).await?;

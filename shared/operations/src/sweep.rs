@@ -6,7 +6,6 @@ mod templates;
 
 use crate::blocks;
 use crate::context::Context;
-use crate::events::on_node;
 use crate::health;
 use crate::leaving;
 use crate::lines::{Collected, Failed, SweepEnded, UsageCorrected};
@@ -14,12 +13,11 @@ use crate::node_class;
 use crate::offers::{CatalogCache, learn, shortages};
 use crate::zonal_shift;
 use jiff::Timestamp;
-use nodeless_lifecycle::{
-    Collection, Observation, Seen, Settings, World, begin_termination, claim_event, collect, step,
-};
+use nodeless_lifecycle::{Collection, Observation, Seen, Settings, World, begin_termination, collect, step};
 use nodeless_model::claim::TerminationReason;
+use nodeless_model::events::{instance_unhealthy, node_claim_not_supported};
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent};
+use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef};
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, State, ZonalShifts};
@@ -311,9 +309,9 @@ impl Sweeper {
             match self.begin(claims, &one.claim, one.reason, &one.message, now).await {
                 Ok(()) => {
                     self.context.log(&Collected { what: "claim leaves", name: &one.claim, why: &one.message });
-                    let event = claim_event(&one.claim, "", true, "InstanceUnhealthy", &one.message);
-                    events.extend(one.node.map(|node| on_node(&event, node)));
-                    events.push(event);
+                    let node = one.node.map(|node| ObjectRef::node(&node, ""));
+                    let objects = node.into_iter().chain([ObjectRef::node_claim(&one.claim, "")]);
+                    events.extend(objects.map(|object| instance_unhealthy(object, &one.message)));
                 }
                 Err(error) => report.problems.push(error.to_string()),
             }
@@ -333,8 +331,9 @@ impl Sweeper {
     /// Tells people of the NodeClaim objects that they made without a NodePool: nothing is launched for them.
     async fn tell_unserved(&self, read: &Read, now: Timestamp) {
         let unserved = read.mirrors.iter().filter(|mirror| is_unserved(mirror, now));
-        let events: Vec<ObjectEvent> =
-            unserved.map(|mirror| claim_event(&mirror.name, &mirror.uid, true, "NotSupported", UNSERVED)).collect();
+        let events: Vec<ObjectEvent> = unserved
+            .map(|mirror| node_claim_not_supported(ObjectRef::node_claim(&mirror.name, &mirror.uid), UNSERVED))
+            .collect();
         self.tell(&events).await;
     }
 

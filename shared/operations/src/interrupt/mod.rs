@@ -8,9 +8,10 @@ use crate::context::Context;
 use crate::lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored};
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
-use nodeless_lifecycle::{begin_termination, claim_event};
+use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
-use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::events::{interrupted, terminating_on_interruption};
+use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim};
 use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::queue::WakeSource;
@@ -250,25 +251,15 @@ fn lacking(claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) -> Option<
 
 /// What is said on the NodeClaim and on its Node.
 fn events(one: &Interrupted) -> Vec<ObjectEvent> {
-    let warning = one.kind.takes_the_instance();
-    let mut events = Vec::new();
-    let mut say = |reason: &str, message: &str| {
-        let on_claim = claim_event(&one.claim.name, "", warning, reason, message);
-        events.extend(one.claim.status.node_name.as_ref().map(|node| ObjectEvent {
-            object: ObjectRef {
-                api_version: "v1".to_owned(),
-                kind: "Node".to_owned(),
-                namespace: String::new(),
-                name: node.clone(),
-                uid: String::new(),
-            },
-            ..on_claim.clone()
-        }));
-        events.push(on_claim);
-    };
-    say(one.kind.event_reason(), one.kind.message());
+    let event_type = if one.kind.takes_the_instance() { EventType::Warning } else { EventType::Normal };
+    let node = one.claim.status.node_name.as_ref().map(|node| ObjectRef::node(node, ""));
+    let objects: Vec<ObjectRef> = node.into_iter().chain([ObjectRef::node_claim(&one.claim.name, "")]).collect();
+    let announced = objects
+        .iter()
+        .map(|object| interrupted(object.clone(), event_type, one.kind.event_reason(), one.kind.message()));
+    let mut events: Vec<ObjectEvent> = announced.collect();
     if one.leaves {
-        say("TerminatingOnInterruption", "Its pods are moved because of an interruption");
+        events.extend(objects.into_iter().map(terminating_on_interruption));
     }
     events
 }

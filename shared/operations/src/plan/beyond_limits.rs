@@ -1,15 +1,15 @@
 //! What is said where a NodePool has more nodes for a while than its limits allow, because some leave by force.
 
 use super::facts::Facts;
-use super::pools::{Judged, pool_event};
+use super::pools::Judged;
 use nodeless_lifecycle::leaves_by_force;
 use nodeless_model::claim::Charge;
+use nodeless_model::events::limit_passed_while_nodes_leave;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{NodeClaim, Phase, Quantity};
 use std::collections::BTreeSet;
 
-const REASON: &str = "LimitPassedWhileNodesLeave";
 /// So many nodes that leave are named.
 const NAMED: usize = 3;
 
@@ -64,7 +64,7 @@ fn told_of(judged: &Judged, created: &[NodeClaim], facts: Facts<'_>) -> Option<O
         passed.join(", "),
         named.join(", ")
     );
-    Some(ObjectEvent { warning: false, ..pool_event(judged, REASON, message) })
+    Some(limit_passed_while_nodes_leave(&judged.pool, &message))
 }
 
 fn has_instance(claim: &NodeClaim) -> bool {

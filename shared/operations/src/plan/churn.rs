@@ -2,13 +2,14 @@
 
 use super::action::{Action, PlanLine, Written};
 use super::disrupt::reschedulable;
-use super::pools::{Judged, pool_event};
+use super::pools::Judged;
 use super::situation::Situation;
 use crate::records;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::Command;
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_model::events::disruption_stopped;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap};
 use nodeless_ports::{RecordKind, StoredRecord};
@@ -162,7 +163,7 @@ impl Breaker {
     pub(super) fn events(&self, judged: &[Judged]) -> Vec<ObjectEvent> {
         let event = |(pool, why): (&String, &String)| {
             let judged = judged.iter().find(|judged| judged.pool.name == *pool)?;
-            Some(pool_event(judged, "DisruptionStopped", why.clone()))
+            Some(disruption_stopped((&judged.pool).into(), why))
         };
         self.stopped.iter().filter_map(event).collect()
     }

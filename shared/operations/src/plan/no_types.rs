@@ -1,6 +1,7 @@
 //! NodePools whose requirements no instance type meets.
 
-use super::pools::{Judged, pool_event};
+use super::pools::Judged;
+use nodeless_model::events::no_compatible_instance_types;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{InstanceType, NodePool, Requirement, Requirements, labels};
 use nodeless_scheduling::MinValuesPolicy;
@@ -13,9 +14,8 @@ pub(super) fn warnings(judged: &[Judged], policy: MinValuesPolicy) -> Vec<Object
         pool.ready.is_ok() && !pool.deleting && pool.replicas.is_none()
     });
     let warning = |one: &Judged| {
-        let why = why_none(&requirements(&one.pool), &one.types.instance_types, policy)?;
-        let text = format!("NodePool requirements filtered out all compatible available instance types{why}");
-        Some(pool_event(one, "NoCompatibleInstanceTypes", text))
+        let cause = why_none(&requirements(&one.pool), &one.types.instance_types, policy)?;
+        Some(no_compatible_instance_types(&one.pool, cause == Cause::MinValues))
     };
     usable.filter_map(warning).collect()
 }
@@ -27,11 +27,20 @@ fn requirements(pool: &NodePool) -> Requirements {
     requirements
 }
 
-/// Why no instance type can be launched, as the end of a message; `None` where one can.
-fn why_none(wanted: &Requirements, types: &[InstanceType], policy: MinValuesPolicy) -> Option<&'static str> {
+/// Why a NodePool launches nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// No instance type meets the requirements.
+    Requirements,
+    /// Too few do for `minValues`.
+    MinValues,
+}
+
+/// Why no instance type can be launched; `None` where one can.
+fn why_none(wanted: &Requirements, types: &[InstanceType], policy: MinValuesPolicy) -> Option<Cause> {
     let mut launchable = types.iter().filter(|kind| is_launchable(kind, wanted)).peekable();
     if launchable.peek().is_none() {
-        return Some("");
+        return Some(Cause::Requirements);
     }
     if policy == MinValuesPolicy::BestEffort {
         return None;
@@ -41,7 +50,7 @@ fn why_none(wanted: &Requirements, types: &[InstanceType], policy: MinValuesPoli
         let least = requirement.min_values().and_then(|least| usize::try_from(least).ok());
         least.is_some_and(|least| values(key, requirement, &launchable) < least)
     };
-    wanted.iter().any(too_few).then_some(" due to minValues incompatibility")
+    wanted.iter().any(too_few).then_some(Cause::MinValues)
 }
 
 fn is_launchable(kind: &InstanceType, wanted: &Requirements) -> bool {

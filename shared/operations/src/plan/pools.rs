@@ -158,25 +158,8 @@ pub(super) fn changed_status(
     if before == status {
         return None;
     }
-    let changed = transitions(&before.conditions, &status.conditions);
-    let events = changed.map(|(kind, text)| ObjectEvent { warning: false, ..pool_event(one, kind, text) }).collect();
+    let events = transitions(&ObjectRef::from(&one.pool), &before.conditions, &status.conditions);
     Some((Action::WriteNodePoolStatus(name.clone(), Box::new(status)), events))
-}
-
-/// A warning on a NodePool.
-pub(super) fn pool_event(judged: &Judged, reason: &str, message: String) -> ObjectEvent {
-    ObjectEvent {
-        object: ObjectRef {
-            api_version: "karpenter.sh/v1".to_owned(),
-            kind: "NodePool".to_owned(),
-            namespace: String::new(),
-            name: judged.pool.name.clone(),
-            uid: judged.pool.uid.clone(),
-        },
-        warning: true,
-        reason: reason.to_owned(),
-        message,
-    }
 }
 
 fn status(

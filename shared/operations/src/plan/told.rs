@@ -1,8 +1,10 @@
 //! What is said on Nodes, NodeClaims and NodePools about disruption by choice, with Karpenter's reasons.
 
-use super::pools::{Judged, pool_event};
-use nodeless_disruption::{Command, Kept, Method};
-use nodeless_lifecycle::claim_event;
+use super::pools::Judged;
+use nodeless_disruption::{Command, Kept, KeptEvent, KeptReason, Method};
+use nodeless_model::events::{
+    consolidation_approved, consolidation_candidate, consolidation_rejected, disruption_blocked, unconsolidatable,
+};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{ConsolidationPolicy, DisruptionReason, Node};
 use std::collections::BTreeMap;
@@ -31,22 +33,25 @@ impl<'a> OnBoth<'a> {
         Self { situation, claims: situation.places.iter().filter_map(of).collect() }
     }
 
-    fn say(&self, node: &str, reason: &str, message: &str) -> Vec<ObjectEvent> {
+    fn objects(&self, node: &str) -> Vec<ObjectRef> {
         let Some((claim, node)) = self.claims.get(node) else { return Vec::new() };
         let mirror = self.situation.view.node_claims.iter().find(|mirror| mirror.name == **claim);
-        let uid = mirror.map_or("", |mirror| mirror.uid.as_str());
-        let on_claim = claim_event(claim, uid, false, reason, message);
-        let on_node = node.map(|node| ObjectEvent { object: node_reference(node), ..on_claim.clone() });
-        on_node.into_iter().chain([on_claim]).collect()
+        let claim = ObjectRef::node_claim(claim, mirror.map_or("", |mirror| mirror.uid.as_str()));
+        node.map(ObjectRef::from).into_iter().chain([claim]).collect()
     }
 
     /// Why nodes stay: `DisruptionBlocked` and `Unconsolidatable`, of each node what comes first.
     pub(super) fn kept(&self, kept: &[Kept]) -> Vec<ObjectEvent> {
         let of = |kept: &Kept| {
-            let reason = kept.reasons.iter().find_map(nodeless_disruption::KeptReason::event_reason)?;
-            let same = kept.reasons.iter().filter(|why| why.event_reason() == Some(reason));
+            let reason = kept.reasons.iter().find_map(KeptReason::event)?;
+            let same = kept.reasons.iter().filter(|why| why.event() == Some(reason));
             let why: Vec<String> = same.map(|why| why.to_string()).collect();
-            Some(self.say(&kept.node, reason, &sentence(&why.join("; "))))
+            let why = sentence(&why.join("; "));
+            let event = match reason {
+                KeptEvent::DisruptionBlocked => disruption_blocked,
+                KeptEvent::Unconsolidatable => unconsolidatable,
+            };
+            Some(self.objects(&kept.node).into_iter().map(move |object| event(object, &why)))
         };
         kept.iter().filter_map(of).flatten().collect()
     }
@@ -56,23 +61,18 @@ impl<'a> OnBoth<'a> {
         if command.reason != DisruptionReason::Underutilized {
             return Vec::new();
         }
-        let text = format!("Consolidation candidate: {} ({})", deed(command), saved(command));
-        let mut events = self.on_candidates(command, "ConsolidationCandidate", &text);
+        let (action, savings) = (action(command), savings(command));
+        let mut events = self.on_candidates(command, |object| consolidation_candidate(object, &action, &savings));
         let balanced = |pool: &Judged| {
             pool.pool.disruption.consolidation_policy == ConsolidationPolicy::Balanced
                 && command.candidates.iter().any(|candidate| candidate.node_pool == pool.pool.name)
         };
         let mut pools = judged.iter().filter(|pool| balanced(pool)).peekable();
         if let (Some(score), true) = (command.score, pools.peek().is_some()) {
-            let text = format!("score {score:.2} >= threshold {THRESHOLD:.2} ({})", saved(command));
+            let approved = |object| consolidation_approved(object, score, THRESHOLD, &savings);
             match command.method {
-                Method::SingleNodeConsolidation => {
-                    events.extend(self.on_candidates(command, "ConsolidationApproved", &text));
-                }
-                _ => events.extend(pools.map(|pool| ObjectEvent {
-                    warning: false,
-                    ..pool_event(pool, "ConsolidationApproved", text.clone())
-                })),
+                Method::SingleNodeConsolidation => events.extend(self.on_candidates(command, approved)),
+                _ => events.extend(pools.map(|pool| approved(ObjectRef::from(&pool.pool)))),
             }
         }
         events
@@ -83,17 +83,17 @@ impl<'a> OnBoth<'a> {
         if command.reason != DisruptionReason::Underutilized {
             return Vec::new();
         }
-        let text = format!("Consolidation rejected: {}, reason: {why} ({})", deed(command), saved(command));
-        self.on_candidates(command, "ConsolidationRejected", &text)
+        let (action, savings) = (action(command), savings(command));
+        self.on_candidates(command, |object| consolidation_rejected(object, &action, why, &savings))
     }
 
-    fn on_candidates(&self, command: &Command, reason: &str, text: &str) -> Vec<ObjectEvent> {
-        command.candidates.iter().flat_map(|candidate| self.say(&candidate.node, reason, text)).collect()
+    fn on_candidates(&self, command: &Command, event: impl Fn(ObjectRef) -> ObjectEvent) -> Vec<ObjectEvent> {
+        command.candidates.iter().flat_map(|candidate| self.objects(&candidate.node)).map(event).collect()
     }
 }
 
 /// What a command does, in short.
-fn deed(command: &Command) -> String {
+fn action(command: &Command) -> String {
     let nodes: Vec<&str> = command.candidates.iter().map(|candidate| candidate.node.as_str()).collect();
     let more = nodes.len().saturating_sub(NAMES);
     let shown = nodes.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
@@ -109,23 +109,13 @@ fn deed(command: &Command) -> String {
     }
 }
 
-fn saved(command: &Command) -> String {
+fn savings(command: &Command) -> String {
     format!("savings: ${:.4} an hour", command.savings_per_hour)
 }
 
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
-fn node_reference(node: &Node) -> ObjectRef {
-    ObjectRef {
-        api_version: "v1".to_owned(),
-        kind: "Node".to_owned(),
-        namespace: String::new(),
-        name: node.name.clone(),
-        uid: node.uid.clone(),
-    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use nodeless_disruption::consolidatable_since;
 use nodeless_lifecycle::consistency::set_consistent;
-use nodeless_lifecycle::{claim_event, transitions};
+use nodeless_lifecycle::transitions;
 use nodeless_model::claim::condition;
-use nodeless_model::object::MirroredClaim;
+use nodeless_model::events::{condition_changed, failed_consistency_check};
+use nodeless_model::object::{MirroredClaim, ObjectRef};
 use nodeless_model::{ConditionStatus, Node, NodeClaim, NodePool, Phase};
 use nodeless_ports::ErrorKind;
 use std::collections::BTreeMap;
@@ -50,7 +51,7 @@ impl Sweeper {
             let mut events = transitions(claim, &next, uid);
             let failed = next.condition(condition::CONSISTENT_STATE_FOUND);
             if let Some(failed) = failed.filter(|condition| condition.status == ConditionStatus::False) {
-                events.push(claim_event(&claim.name, uid, true, "FailedConsistencyCheck", &failed.message));
+                events.push(failed_consistency_check(ObjectRef::node_claim(&claim.name, uid), &failed.message));
             }
             self.tell(&events).await;
             *claim = next;
@@ -82,9 +83,8 @@ impl Sweeper {
             let became = !mirror.conditions.contains_key(condition::CONSOLIDATABLE);
             if became && claim.has_condition(condition::CONSOLIDATABLE) {
                 let kind = condition::CONSOLIDATABLE;
-                let text =
-                    format!("Status condition transitioned, Type: {kind}, Status: Unknown -> True, Reason: {kind}");
-                events.push(claim_event(&claim.name, &mirror.uid, false, kind, &text));
+                let object = ObjectRef::node_claim(&claim.name, &mirror.uid);
+                events.push(condition_changed(object, kind, ["Unknown", "True"], kind, ""));
             }
         }
         let writes = changed.iter().map(async |(claim, _)| {

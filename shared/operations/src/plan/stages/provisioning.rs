@@ -15,7 +15,8 @@ use crate::plan::snapshot::Snapshot;
 use crate::zonal_shift;
 use nodeless_model::Pod;
 use nodeless_model::buffer::is_virtual;
-use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::events::{failed_scheduling, nominated};
+use nodeless_model::object::ObjectEvent;
 use nodeless_scheduling::{Options, Placement, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -190,7 +191,7 @@ fn nominations(created: &[nodeless_model::NodeClaim], placed: &Placed<'_>) -> Ve
     let pods = placed.problem.pods.iter().take(placed.pods);
     let event = |pod: &&Pod| {
         let claim = by_pod.get(pod.key().as_str())?;
-        Some(pod_event(pod, false, "Nominated", &format!("Pod should schedule on: nodeclaim/{claim}")))
+        Some(nominated(*pod, &format!("nodeclaim/{claim}")))
     };
     pods.filter_map(event).collect()
 }
@@ -201,7 +202,7 @@ fn hold(held: Vec<(Vec<usize>, String)>, placed: &Placed<'_>) -> Outcome {
     for (pods, why) in held {
         outcome.report.wait_at_most(budgets::AGAIN);
         for pod in pods.iter().filter_map(|pod| placed.pod(*pod)) {
-            outcome.events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
+            outcome.events.push(failed_scheduling(pod, &why));
             outcome.report.unschedulable.push((pod.key(), why.clone()));
         }
     }
@@ -233,7 +234,7 @@ fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
             Some(claim) => format!("nodeclaim/{claim}"),
             None => format!("node/{}", node.name),
         };
-        Some(pod_event(pod, false, "Nominated", &format!("Pod should schedule on: {target}")))
+        Some(nominated(pod, &target))
     };
     placed.solution.placements.iter().filter_map(place).collect()
 }
@@ -252,24 +253,9 @@ fn refuse(placed: &Placed<'_>) -> Outcome {
     for (pod, why, is_left) in unschedulable.chain(faulty) {
         // A pod that was not looked at has not failed to schedule, and one that wants no node of ours has asked nothing of us.
         if !is_left && !pod.keeps_off_node_pools() {
-            outcome.events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
+            outcome.events.push(failed_scheduling(pod, &why));
         }
         outcome.report.unschedulable.push((pod.key(), why));
     }
     outcome
-}
-
-fn pod_event(pod: &Pod, warning: bool, reason: &str, message: &str) -> ObjectEvent {
-    ObjectEvent {
-        object: ObjectRef {
-            api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-        },
-        warning,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    }
 }

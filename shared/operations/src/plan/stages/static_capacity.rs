@@ -4,7 +4,6 @@
 //! before it is launched and before its node is drained, so a process that ends here leaves nothing that the next plan or the
 //! sweep would not find.
 
-use crate::events::on_node;
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::beyond_limits;
@@ -12,7 +11,7 @@ use crate::plan::commands::Commands;
 use crate::plan::disrupt::{doubt, input};
 use crate::plan::facts::Facts;
 use crate::plan::launches::{self, Wanted};
-use crate::plan::pools::{Judged, pool_event};
+use crate::plan::pools::Judged;
 use crate::plan::record::decision;
 use crate::plan::report::Outcome;
 use crate::plan::situation::Situation;
@@ -20,10 +19,11 @@ use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::repair::{Unhealthy, Verdict, unhealthy};
 use nodeless_disruption::{Candidate, Cluster, ClusterNode, StaticChange, schedules, static_changes};
-use nodeless_lifecycle::{begin_termination, claim_event};
+use nodeless_lifecycle::begin_termination;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::TerminationReason;
-use nodeless_model::object::ObjectEvent;
+use nodeless_model::events::{disruption_terminating, node_repair_blocked, repairing, replicas_not_reached};
+use nodeless_model::object::{ObjectEvent, ObjectRef};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -184,8 +184,7 @@ fn shortage(node_pool: &str, short: Option<String>, facts: Facts<'_>) -> Outcome
     let judged = facts.pool(node_pool).filter(|one| one.pool.ready.is_ok());
     if let (Some(why), Some(judged)) = (short, judged) {
         outcome.report.problems.push(format!("NodePool {node_pool} has fewer nodes than replicas: {why}"));
-        let message = format!("fewer nodes than spec.replicas: {why}");
-        outcome.events.push(pool_event(judged, "ReplicasNotReached", message));
+        outcome.events.push(replicas_not_reached(&judged.pool, &why));
     }
     outcome
 }
@@ -330,18 +329,14 @@ pub(in crate::plan) fn unhealthy_nodes(
 /// What is said where a node is not repaired although it is due.
 fn repair_blocked(node: &Unhealthy, judged: &[Judged]) -> Vec<ObjectEvent> {
     let Verdict::Blocked(why) = &node.verdict else { return Vec::new() };
-    let on_claim = claim_event(&node.node_claim, "", true, "NodeRepairBlocked", why);
-    let of_pool = judged.iter().find(|one| one.pool.name == node.node_pool);
-    let on_pool = of_pool.map(|judged| pool_event(judged, "NodeRepairBlocked", why.clone()));
-    [on_node(&on_claim, node.node.clone()), on_claim].into_iter().chain(on_pool).collect()
+    let pool = judged.iter().find(|one| one.pool.name == node.node_pool).map(|one| ObjectRef::from(&one.pool));
+    let objects = [ObjectRef::node(&node.node, ""), ObjectRef::node_claim(&node.node_claim, "")];
+    objects.into_iter().chain(pool).map(|object| node_repair_blocked(object, why)).collect()
 }
 
 fn leaving_events(going: &Going) -> [ObjectEvent; 2] {
     let Going { candidate, reason, message } = going;
-    let warning = *reason == TerminationReason::Unhealthy;
-    let text = format!("Disrupting NodeClaim: {message}");
-    let on_claim = claim_event(&candidate.node_claim, "", warning, "DisruptionTerminating", &text);
-    let text = format!("Disrupting Node: {message}");
-    let on_node = ObjectEvent { message: text, ..on_node(&on_claim, candidate.node.clone()) };
-    [on_claim, on_node]
+    let event = if *reason == TerminationReason::Unhealthy { repairing } else { disruption_terminating };
+    let objects = [ObjectRef::node_claim(&candidate.node_claim, ""), ObjectRef::node(&candidate.node, "")];
+    objects.map(|object| event(object, message))
 }
