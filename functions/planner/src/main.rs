@@ -2,7 +2,10 @@
 //! at a time works for a cluster.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod lines;
+
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use lines::{MessageMalformed, PlanFailed};
 use nodeless_model::NillableDuration;
 use nodeless_operations::Planner;
 use nodeless_operations::gates::FeatureGates;
@@ -10,6 +13,7 @@ use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::queue::PlanMessage;
 use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError};
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
+use nodeless_telemetry::log;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
@@ -25,12 +29,10 @@ async fn main() -> Result<(), lambda_runtime::Error> {
             Ok(planner) => {
                 let planner: &Planner = planner;
                 if let Err(error) = Box::pin(planner.run_until(deadline)).await {
-                    tracing::error!(%error, "no plan was made; the next is tried within a minute");
+                    log(&PlanFailed { error: &error.to_string() });
                 }
             }
-            Err(ConnectError::Port(error)) => {
-                tracing::error!(%error, "no plan was made; the next is tried within a minute");
-            }
+            Err(ConnectError::Port(error)) => log(&PlanFailed { error: &error.to_string() }),
             Err(error @ ConnectError::Environment(_)) => return Err(error.into()),
         }
         Ok(SqsBatchResponse::default())
@@ -45,7 +47,7 @@ fn note_malformed(event: &SqsEvent) {
         let body = message.body.as_deref().unwrap_or_default();
         if let Err(error) = serde_json::from_str::<PlanMessage>(body) {
             let id = message.message_id.as_deref().unwrap_or_default();
-            tracing::error!(message_id = id, %error, "a message of the plan queue is malformed; planning all the same");
+            log(&MessageMalformed { message_id: id, error: &error.to_string() });
         }
     }
 }

@@ -8,6 +8,7 @@ mod clock;
 #[cfg(feature = "cluster")]
 mod connections;
 mod environment;
+mod lines;
 
 pub use clock::SystemClock;
 #[cfg(feature = "cluster")]
