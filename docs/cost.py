@@ -34,7 +34,7 @@ MEMORY = {"planner": 1.0, "lifecycle": 0.5, "catalog": 1.0}
 RUNS = {"planner": MINUTES, "lifecycle": MINUTES, "catalog": MINUTES / 5}
 # Metrics that are written in every hour of an idle month; the others only in hours in which something happens.
 IDLE_METRICS = 11
-# 19 alarms; CloudWatch charges for each metric in one, and wake-silent has two.
+# 18 alarms; CloudWatch charges for each metric in one, and stale and wake-silent have two each.
 ALARMS = 20
 LOG_KB_A_MINUTE = 3.0
 
@@ -59,11 +59,12 @@ def main() -> None:
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCS, capture_output=True, text=True, check=True).stdout.strip()
     commit = measured.get("commit", head)
     since = "".join(f"- {change}\n" for change in measured.get("since", []))
-    since = f"## Changed since it was measured\n\nReckoned from the code, not measured:\n\n{since}\n" if since else ""
+    since = f"## Changed since it was measured\n\nComputed from the code, not measured:\n\n{since}\n" if since else ""
 
     lambdas = sum(invocations(name, RUNS[name], idle[name]["milliseconds"]) for name in RUNS)
     table = sum(RUNS[name] * dynamodb(idle[name]["calls"]) for name in RUNS)
-    queues = MINUTES * POLLS_A_MINUTE * (2 * SQS_STANDARD + SQS_FIFO) + MINUTES * 2 * (SQS_FIFO + SQS_STANDARD)
+    messages = MINUTES * 2 * (SQS_FIFO + SQS_STANDARD) + MINUTES / 5 * 2 * SQS_FIFO
+    queues = MINUTES * POLLS_A_MINUTE * 2 * (SQS_STANDARD + SQS_FIFO) + messages
     logs = LOG_KB_A_MINUTE * MINUTES / 1e6 * LOGS_GB
     watching = IDLE_METRICS * METRIC + ALARMS * ALARM + DASHBOARD
     scale = measured["scaleUp"]
@@ -92,10 +93,10 @@ any free tier. Do not edit: measure again.
 |---|---|
 | Lambda: planner and sweep each minute, catalog each five | ${lambdas:.2f} |
 | DynamoDB, on demand | ${table:.2f} |
-| SQS: Lambda's own long polls on three queues, and the heartbeats | ${queues:.2f} |
+| SQS: Lambda's own long polls on four queues, and the messages of the schedules | ${queues:.2f} |
 | CloudWatch Logs | ${logs:.2f} |
 | **runs for** | **${running:.2f}** |
-| CloudWatch: {IDLE_METRICS} metrics, 19 alarms over {ALARMS} metrics, a dashboard | ${watching:.2f} |
+| CloudWatch: {IDLE_METRICS} metrics, 18 alarms over {ALARMS} metrics, a dashboard | ${watching:.2f} |
 | the same, in an account that has its free tier of metrics, alarms and dashboards left | ${free:.2f} |
 
 One scale-up of {measured['nodes']} nodes costs ${once:.4f}, so a busy month with a thousand of them costs ${1000 * once:.2f} more.

@@ -4,13 +4,15 @@
     nodeless-VERSION-HOST.tar.gz        the `nodeless` command for the machine that runs this
     SHA256SUMS
 
-A user of the module unpacks the first archive and needs no Rust: `artifacts_directory` is its folder `lambda`.
+A user of the module unpacks the first archive and needs no Rust: `artifacts_directory` is its folder `lambda`, or `artifacts_s3` where
+that was uploaded.
 Files are archived in the order of their names, with the time of the commit, without owner.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import gzip
 import hashlib
 import io
@@ -59,6 +61,9 @@ def module_files(folder: str, zips: Mapping[str, bytes], repository: Mapping[str
     """What is in the archive for users of Terraform."""
     files = {f"{folder}/{name}": file for name, file in repository.items()}
     files |= {f"{folder}/lambda/{name}/bootstrap.zip": (contents, False) for name, contents in zips.items()}
+    # What the module reads where the zips are in S3 (artifacts_s3): the checksums in the form in which Lambda reports them.
+    hashes = {name: base64.b64encode(hashlib.sha256(contents).digest()).decode() for name, contents in zips.items()}
+    files[f"{folder}/lambda/checksums.json"] = (json.dumps(hashes, indent=2, sort_keys=True).encode() + b"\n", False)
     return files
 
 

@@ -49,7 +49,7 @@ resource "aws_eks_access_entry" "installer" {
   tags              = local.tags
 }
 
-# Cluster-admin, because whoever creates RBAC rules must hold what they grant. Nothing but Terraform invokes this function. Once
+# Cluster-admin, because Kubernetes lets a subject create only RBAC rules that it holds itself. Nothing but Terraform invokes this function. Once
 # it has run, installer_cluster_admin = false takes this away.
 resource "aws_eks_access_policy_association" "installer" {
   count = var.create_access_entries && var.install && var.installer_cluster_admin ? 1 : 0

@@ -1,7 +1,7 @@
 locals {
   # Rules rather than EventBridge Scheduler: they need no role, and a scheduled event is what the functions read anyway.
   schedules = {
-    heartbeat = { expression = var.schedules.heartbeat, about = "Asks the planner to look, whatever woke it or failed to" }
+    heartbeat = { expression = var.schedules.heartbeat, about = "Asks the planner for a plan each minute" }
     sweep     = { expression = var.schedules.sweep, about = "Asks lifecycle to compare claims, EC2 and the cluster" }
     catalog   = { expression = var.schedules.catalog, about = "Asks catalog to refresh types, prices, images and EC2NodeClass status" }
   }
@@ -64,34 +64,27 @@ resource "aws_cloudwatch_event_target" "sweep" {
   }
 }
 
+# Through the queue for the same reason: refreshes do not run side by side.
 resource "aws_cloudwatch_event_target" "catalog" {
   rule      = aws_cloudwatch_event_rule.schedule["catalog"].name
-  target_id = "catalog"
-  arn       = aws_lambda_function.function["catalog"].arn
+  target_id = "catalog-queue"
+  arn       = aws_sqs_queue.catalog.arn
 
-  dead_letter_config {
-    arn = aws_sqs_queue.catalog_dead_letters.arn
+  sqs_target {
+    message_group_id = local.cluster
   }
 
-  retry_policy {
-    maximum_event_age_in_seconds = 60
-    maximum_retry_attempts       = 1
+  input_transformer {
+    input_paths    = { at = "$.time" }
+    input_template = "{\"kind\":\"refresh\",\"at\":<at>}"
   }
-}
-
-resource "aws_lambda_permission" "catalog" {
-  statement_id  = "schedule"
-  action        = "lambda:InvokeFunction"
-  function_name = aws_lambda_function.function["catalog"].function_name
-  principal     = "events.amazonaws.com"
-  source_arn    = aws_cloudwatch_event_rule.schedule["catalog"].arn
 }
 
 resource "aws_cloudwatch_event_rule" "interruption" {
   for_each = local.interruption_rules
 
   name          = "${local.name}-${each.key}"
-  description   = "Tells nodeless about ${each.key} events of EC2 instances"
+  description   = "Sends ${each.key} events of EC2 instances to nodeless"
   event_pattern = jsonencode(each.value)
   tags          = local.tags
 }
@@ -110,7 +103,7 @@ resource "aws_cloudwatch_event_rule" "zonal_shift" {
   count = var.zonal_shift_enabled ? 1 : 0
 
   name        = "${local.name}-zonal-shift"
-  description = "Has nodeless look at zonal shifts at once"
+  description = "Has nodeless read zonal shifts at once"
   tags        = local.tags
 
   event_pattern = jsonencode({

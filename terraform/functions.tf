@@ -10,15 +10,18 @@ resource "aws_cloudwatch_log_group" "function" {
 
 resource "aws_lambda_function" "function" {
   #checkov:skip=CKV_AWS_50:tracing every minute's heartbeat costs more than running it
-  #checkov:skip=CKV_AWS_173:the only secret is wake's path, which anybody who can read the function's configuration could also read from its URL's webhook
-  #checkov:skip=CKV_AWS_272:the zips are built by whoever applies this; a signing profile would be theirs too
+  #checkov:skip=CKV_AWS_116:nothing invokes a function asynchronously; the queues have dead-letter queues, and Terraform, the API server and people wait for the answer
+  #checkov:skip=CKV_AWS_173:the only secret is wake's path, which everyone who can read the function's configuration could also read from its URL's webhook
+  #checkov:skip=CKV_AWS_272:the zips are built by the person who applies this; a signing profile would be theirs too
   for_each = local.functions
 
   function_name    = "${local.name}-${each.key}"
   description      = "nodeless ${each.key} for EKS cluster ${local.cluster}"
   role             = aws_iam_role.function[each.key].arn
-  filename         = "${var.artifacts_directory}/${each.key}/bootstrap.zip"
-  source_code_hash = filebase64sha256("${var.artifacts_directory}/${each.key}/bootstrap.zip")
+  filename         = var.artifacts_s3 == null ? "${var.artifacts_directory}/${each.key}/bootstrap.zip" : null
+  s3_bucket        = var.artifacts_s3 == null ? null : var.artifacts_s3.bucket
+  s3_key           = var.artifacts_s3 == null ? null : "${var.artifacts_s3.prefix}${each.key}/bootstrap.zip"
+  source_code_hash = local.artifact_hashes[each.key]
   runtime          = "provided.al2023"
   handler          = "bootstrap"
   architectures    = [var.architecture]
@@ -29,15 +32,6 @@ resource "aws_lambda_function" "function" {
 
   environment {
     variables = merge(var.extra_environment, local.common_environment, local.environment[each.key])
-  }
-
-  # Only catalog is invoked asynchronously, by its schedule. The queues have dead-letter queues of their own; wake and installer
-  # are answered synchronously.
-  dynamic "dead_letter_config" {
-    for_each = each.key == "catalog" ? [aws_sqs_queue.catalog_dead_letters.arn] : []
-    content {
-      target_arn = dead_letter_config.value
-    }
   }
 
   dynamic "vpc_config" {
@@ -58,23 +52,25 @@ resource "aws_lambda_function" "function" {
 # These wake each other, and lifecycle itself, by messages. Lambda counts the invocations of such a chain and stops it after about
 # 16: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
 resource "aws_lambda_function_recursion_config" "function" {
-  for_each = var.recursive_loop_allowed ? toset(["planner", "lifecycle", "interruption"]) : toset([])
+  for_each = var.recursive_loop_allowed ? toset(["planner", "lifecycle", "interruption", "catalog"]) : toset([])
 
   function_name  = aws_lambda_function.function[each.key].function_name
   recursive_loop = "Allow"
-}
-
-# A missed refresh is made good by the next tick. Retrying a stale one would only pile up behind it.
-resource "aws_lambda_function_event_invoke_config" "catalog" {
-  function_name                = aws_lambda_function.function["catalog"].function_name
-  maximum_retry_attempts       = 0
-  maximum_event_age_in_seconds = 60
 }
 
 resource "aws_lambda_event_source_mapping" "plan" {
   event_source_arn = aws_sqs_queue.plan.arn
   function_name    = aws_lambda_function.function["planner"].arn
   # Wake-ups that piled up behind a plan are answered by one. A FIFO queue takes at most ten, and no batching window.
+  batch_size              = 10
+  function_response_types = ["ReportBatchItemFailures"]
+  tags                    = local.tags
+}
+
+resource "aws_lambda_event_source_mapping" "catalog" {
+  event_source_arn = aws_sqs_queue.catalog.arn
+  function_name    = aws_lambda_function.function["catalog"].arn
+  # All that waits is answered by one refresh.
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
   tags                    = local.tags
@@ -95,8 +91,8 @@ resource "aws_lambda_event_source_mapping" "claims" {
   depends_on = [aws_lambda_invocation.leave]
 }
 
-# Lifecycle makes launch templates in EC2, which Terraform knows nothing of. On destroy, once lifecycle gets no messages any more,
-# the catalog function, which may delete them, does so. On create and update it is told nothing.
+# Lifecycle makes launch templates in EC2 that are not in the Terraform state. On destroy, once lifecycle gets no messages any more,
+# the catalog function, which may delete them, does so. On create and update it does nothing.
 resource "aws_lambda_invocation" "leave" {
   function_name   = aws_lambda_function.function["catalog"].function_name
   lifecycle_scope = "CRUD"

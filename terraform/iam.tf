@@ -127,7 +127,7 @@ locals {
     Condition = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = [local.cluster, "${local.cluster}#*"] } }
   }
 
-  # The index's partition key is the instance, so no condition can tell whose it is; the index holds keys alone.
+  # The index's partition key is the instance, so no condition can say which cluster it belongs to; the index holds only keys.
   find_claims_of_instances = {
     Sid      = "FindClaimsOfInstances"
     Effect   = "Allow"
@@ -137,10 +137,10 @@ locals {
 
   send = {
     for name, queues in {
-      planner      = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn]
+      planner      = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn, aws_sqs_queue.catalog.arn]
       lifecycle    = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn]
       interruption = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn]
-      catalog      = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn, aws_sqs_queue.catalog_dead_letters.arn]
+      catalog      = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn]
       wake         = [aws_sqs_queue.plan.arn]
       } : name => {
       Sid      = "Send"
@@ -155,6 +155,7 @@ locals {
       planner      = aws_sqs_queue.plan.arn
       lifecycle    = aws_sqs_queue.claims.arn
       interruption = aws_sqs_queue.interruption.arn
+      catalog      = aws_sqs_queue.catalog.arn
       } : name => {
       Sid      = "Receive"
       Effect   = "Allow"
@@ -288,6 +289,7 @@ locals {
       local.write_logs["catalog"],
       local.find_cluster,
       local.use_state,
+      local.receive["catalog"],
       local.send["catalog"],
       local.pass_node_role,
       {

@@ -13,7 +13,7 @@ resource "aws_lambda_invocation" "install" {
     # Whether the API server reaches it whatever its controlPlaneEgressMode.
     ownEndpoint = var.wake_endpoint != null
     # Re-invoked when any of these changes. The zip embeds CRDs, RBAC and the webhook.
-    version = join("-", compact([substr(sha256(filebase64sha256("${var.artifacts_directory}/installer/bootstrap.zip")), 0, 12), var.installation_version]))
+    version = join("-", compact([substr(sha256(local.artifact_hashes["installer"]), 0, 12), var.installation_version]))
   })
 
   depends_on = [
@@ -35,7 +35,7 @@ resource "aws_lambda_invocation" "catalog" {
   input = jsonencode({
     required = true
     # Invoked again when this changes: another release may store the catalog in another form.
-    version = substr(sha256(filebase64sha256("${var.artifacts_directory}/catalog/bootstrap.zip")), 0, 12)
+    version = substr(sha256(local.artifact_hashes["catalog"]), 0, 12)
   })
 
   # It reads EC2NodeClasses, whose definition and rights have to be there.
@@ -59,7 +59,7 @@ resource "aws_lambda_invocation" "remove_nodes" {
     aws_lambda_invocation.install,
     aws_lambda_event_source_mapping.plan,
     aws_lambda_event_source_mapping.claims,
-    aws_lambda_permission.catalog,
+    aws_lambda_event_source_mapping.catalog,
     aws_cloudwatch_event_target.heartbeat,
     aws_cloudwatch_event_target.sweep,
     aws_cloudwatch_event_target.catalog,

@@ -11,6 +11,7 @@ locals {
     Pods = {
       PendingPods       = "Maximum"
       UnschedulablePods = "Maximum"
+      WebhookCalls      = "Sum"
     }
     Launches = {
       ClaimsCreated        = "Sum"
@@ -95,7 +96,7 @@ resource "aws_cloudwatch_metric_alarm" "recursion" {
   for_each = var.alarms.enabled ? toset(["planner", "lifecycle"]) : toset([])
 
   alarm_name          = "${local.name}-${each.key}-recursion"
-  alarm_description   = "Lambda took messages of nodeless for a recursive loop and dropped them: nodes are looked after once a minute only. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} by hand."
+  alarm_description   = "Lambda took messages of nodeless for a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} by hand."
   namespace           = "AWS/Lambda"
   metric_name         = "RecursiveInvocationsDropped"
   dimensions          = { FunctionName = aws_lambda_function.function[each.key].function_name }
@@ -114,7 +115,7 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   for_each = { for name, queue in local.dead_letter_queues : name => queue if var.alarms.enabled }
 
   alarm_name          = "${local.name}-${each.key}-dead-letters"
-  alarm_description   = "Messages were given up after repeated failures. Read them in ${each.value}, mend the cause, then redrive or purge."
+  alarm_description   = "Messages failed repeatedly and are now dead letters. Read them in ${each.value}, fix the cause, then redrive or purge."
   namespace           = "AWS/SQS"
   metric_name         = "ApproximateNumberOfMessagesVisible"
   dimensions          = { QueueName = each.value }
@@ -129,17 +130,14 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   tags                = local.tags
 }
 
-# The alarms that speak when everything else has fallen silent; so missing data is the fault itself.
-resource "aws_cloudwatch_metric_alarm" "stale_heartbeat" {
-  for_each = { for name, metric in { sweep = "Heartbeat", plan = "PlansMade" } : name => metric if var.alarms.enabled }
+# The alarm for when everything else has fallen silent, so missing data is the fault itself. One for plans and sweeps, because an
+# outage of the API server stops both. Metric math takes a missing value for 0 where the other metric has one:
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
+resource "aws_cloudwatch_metric_alarm" "stale" {
+  count = var.alarms.enabled ? 1 : 0
 
-  alarm_name          = "${local.name}-stale-${each.key}"
-  alarm_description   = "No ${each.key} has been finished for five minutes: pending pods get no nodes, or nodes that should go stay. Look at the log of ${each.key == "plan" ? "the planner" : "lifecycle"} and at its dead letters; are the schedules on?"
-  namespace           = local.namespace
-  metric_name         = each.value
-  dimensions          = { Cluster = local.cluster }
-  statistic           = "Sum"
-  period              = 60
+  alarm_name          = "${local.name}-stale"
+  alarm_description   = "For five minutes no plan or no sweep has ended: pending pods get no nodes, or nodes that should go stay. The metrics PlansMade and Heartbeat show which of the two is missing. Look at the logs of the planner and lifecycle and at their dead letters; are the API server and DynamoDB reachable, and are the schedules on?"
   evaluation_periods  = 5
   threshold           = 1
   comparison_operator = "LessThanThreshold"
@@ -147,6 +145,27 @@ resource "aws_cloudwatch_metric_alarm" "stale_heartbeat" {
   alarm_actions       = local.alarm_actions
   ok_actions          = local.alarm_actions
   tags                = local.tags
+
+  metric_query {
+    id          = "both"
+    expression  = "plans * sweeps"
+    label       = "Plans and sweeps that ended; 0 where either did not"
+    return_data = true
+  }
+
+  dynamic "metric_query" {
+    for_each = { plans = "PlansMade", sweeps = "Heartbeat" }
+    content {
+      id = metric_query.key
+      metric {
+        namespace   = local.namespace
+        metric_name = metric_query.value
+        dimensions  = { Cluster = local.cluster }
+        stat        = "Sum"
+        period      = 60
+      }
+    }
+  }
 }
 
 # Published only where a breaker holds something back, so no data means that all is well.
@@ -169,12 +188,13 @@ resource "aws_cloudwatch_metric_alarm" "churn" {
   tags                = local.tags
 }
 
-# The scheduler writes an Event for a pod that waits every few minutes, and each calls wake.
+# The scheduler writes an Event for a pod that waits every few minutes, and each calls wake. Both metrics are the planner's: while pods
+# wait, every plan publishes both, also where no call ever came.
 resource "aws_cloudwatch_metric_alarm" "wake_silent" {
   count = var.alarms.enabled && var.wake_enabled && var.schedules_enabled ? 1 : 0
 
   alarm_name          = "${local.name}-wake-silent"
-  alarm_description   = "Pods waited for half an hour, and the API server never called wake: they wait for the heartbeat, up to a minute each. Is the webhook nodeless-wake there, and can the control plane reach the Function URL (controlPlaneEgressMode, wake_endpoint)?"
+  alarm_description   = "Pods waited for half an hour, and no call of the API server reached the planner: pods wait for the heartbeat, up to a minute each. Is the webhook nodeless-wake there, can the control plane reach the Function URL (controlPlaneEgressMode, wake_endpoint), and does the log of wake show errors?"
   evaluation_periods  = 2
   threshold           = 1
   comparison_operator = "GreaterThanOrEqualToThreshold"
@@ -185,30 +205,22 @@ resource "aws_cloudwatch_metric_alarm" "wake_silent" {
 
   metric_query {
     id          = "silent"
-    expression  = "IF(waiting > 0 AND FILL(calls, 0) < 1, 1, 0)"
-    label       = "Pods wait and wake is not called"
+    expression  = "IF(waiting > 0 AND calls < 1, 1, 0)"
+    label       = "Pods wait and the webhook does not call"
     return_data = true
   }
 
-  metric_query {
-    id = "waiting"
-    metric {
-      namespace   = local.namespace
-      metric_name = "PendingPods"
-      dimensions  = { Cluster = local.cluster }
-      stat        = "Minimum"
-      period      = 900
-    }
-  }
-
-  metric_query {
-    id = "calls"
-    metric {
-      namespace   = "AWS/Lambda"
-      metric_name = "Invocations"
-      dimensions  = { FunctionName = aws_lambda_function.function["wake"].function_name }
-      stat        = "Sum"
-      period      = 900
+  dynamic "metric_query" {
+    for_each = { waiting = { name = "PendingPods", stat = "Minimum" }, calls = { name = "WebhookCalls", stat = "Sum" } }
+    content {
+      id = metric_query.key
+      metric {
+        namespace   = local.namespace
+        metric_name = metric_query.value.name
+        dimensions  = { Cluster = local.cluster }
+        stat        = metric_query.value.stat
+        period      = 900
+      }
     }
   }
 }

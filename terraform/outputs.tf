@@ -43,13 +43,18 @@ output "claims_queue_url" {
   value       = aws_sqs_queue.claims.url
 }
 
+output "catalog_queue_url" {
+  description = "URL of the catalog queue. A message of your own asks for a refresh now."
+  value       = aws_sqs_queue.catalog.url
+}
+
 output "interruption_queue_url" {
-  description = "URL of the interruption queue, for a fault injection of your own."
+  description = "URL of the interruption queue, for fault injection."
   value       = aws_sqs_queue.interruption.url
 }
 
 output "dead_letter_queue_urls" {
-  description = "Dead-letter queues, by what they are for."
+  description = "URLs of the dead-letter queues, by the queue whose messages they take."
   value = {
     plan         = aws_sqs_queue.plan_dead_letters.url
     claims       = aws_sqs_queue.claims_dead_letters.url
@@ -70,6 +75,6 @@ output "dashboard_name" {
 }
 
 output "metric_names" {
-  description = "Every metric in the namespace nodeless that dashboard and alarms know."
+  description = "Every metric in the namespace nodeless."
   value       = local.metric_names
 }

@@ -75,9 +75,28 @@ resource "aws_sqs_queue" "interruption_dead_letters" {
   tags                      = local.tags
 }
 
-# Catalog refreshes that failed or could not be delivered.
+# One refresh at a time per cluster, as for plans: the cluster is the only message group.
+resource "aws_sqs_queue" "catalog" {
+  name       = "${local.name}-catalog.fifo"
+  fifo_queue = true
+  # EventBridge sends no deduplication id. The planner does: one message a minute for an EC2NodeClass that waits for its status.
+  content_based_deduplication = true
+  visibility_timeout_seconds  = var.functions.catalog.timeout + 5
+  # What is older has been overtaken by the schedule.
+  message_retention_seconds = 600
+  sqs_managed_sse_enabled   = true
+  tags                      = local.tags
+
+  redrive_policy = jsonencode({
+    deadLetterTargetArn = aws_sqs_queue.catalog_dead_letters.arn
+    # A function that crashes holds up its group, and with it every EC2NodeClass, for the visibility timeout each time.
+    maxReceiveCount = 2
+  })
+}
+
 resource "aws_sqs_queue" "catalog_dead_letters" {
-  name                      = "${local.name}-catalog-dead-letters"
+  name                      = "${local.name}-catalog-dead-letters.fifo"
+  fifo_queue                = true
   message_retention_seconds = 1209600
   sqs_managed_sse_enabled   = true
   tags                      = local.tags
@@ -85,10 +104,10 @@ resource "aws_sqs_queue" "catalog_dead_letters" {
 
 locals {
   event_queues = {
-    plan                 = { queue = aws_sqs_queue.plan, rules = [aws_cloudwatch_event_rule.schedule["heartbeat"].arn] }
-    claims               = { queue = aws_sqs_queue.claims, rules = concat([aws_cloudwatch_event_rule.schedule["sweep"].arn], aws_cloudwatch_event_rule.zonal_shift[*].arn) }
-    interruption         = { queue = aws_sqs_queue.interruption, rules = [for r in aws_cloudwatch_event_rule.interruption : r.arn] }
-    catalog_dead_letters = { queue = aws_sqs_queue.catalog_dead_letters, rules = [aws_cloudwatch_event_rule.schedule["catalog"].arn] }
+    plan         = { queue = aws_sqs_queue.plan, rules = [aws_cloudwatch_event_rule.schedule["heartbeat"].arn] }
+    claims       = { queue = aws_sqs_queue.claims, rules = concat([aws_cloudwatch_event_rule.schedule["sweep"].arn], aws_cloudwatch_event_rule.zonal_shift[*].arn) }
+    interruption = { queue = aws_sqs_queue.interruption, rules = [for r in aws_cloudwatch_event_rule.interruption : r.arn] }
+    catalog      = { queue = aws_sqs_queue.catalog, rules = [aws_cloudwatch_event_rule.schedule["catalog"].arn] }
   }
 }
 

@@ -9,15 +9,35 @@ variable "cluster_name" {
 }
 
 variable "artifacts_directory" {
-  description = "Directory that holds NAME/bootstrap.zip for each function, as `cargo lambda build --release --output-format zip` leaves it under target/lambda."
+  description = "Directory that holds NAME/bootstrap.zip for each function: the folder `lambda` of a release, or target/lambda after `cargo lambda build --release --arm64 --output-format zip`. Leave it out with artifacts_s3."
   type        = string
+  default     = null
 
   validation {
-    condition = alltrue([
+    condition     = (var.artifacts_directory == null) != (var.artifacts_s3 == null)
+    error_message = "Set either artifacts_directory or artifacts_s3, and not both."
+  }
+
+  validation {
+    condition = var.artifacts_directory == null || alltrue([
       for name in ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"] :
-      fileexists("${var.artifacts_directory}/${name}/bootstrap.zip")
+      fileexists("${coalesce(var.artifacts_directory, ".")}/${name}/bootstrap.zip")
     ])
     error_message = "artifacts_directory must hold planner, lifecycle, interruption, catalog, wake and installer, each with a bootstrap.zip. Build them with: cargo lambda build --release --arm64 --output-format zip"
+  }
+}
+
+variable "artifacts_s3" {
+  description = "Where the folder `lambda` of a release is in S3, instead of artifacts_directory: a bucket in the region of the functions, and the prefix below which checksums.json and NAME/bootstrap.zip are, empty or ending in '/'. Whoever applies needs s3:GetObject there."
+  type = object({
+    bucket = string
+    prefix = optional(string, "")
+  })
+  default = null
+
+  validation {
+    condition     = var.artifacts_s3 == null || can(regex("^$|/$", var.artifacts_s3.prefix))
+    error_message = "The prefix of artifacts_s3 must be empty or end in '/'."
   }
 }
 
@@ -33,7 +53,7 @@ variable "architecture" {
 }
 
 variable "functions" {
-  description = "Memory (MB), timeout (seconds) and reserved concurrency (-1: none) of each function. A planner timeout sets the visibility timeout of the plan queue, five seconds above it. Lifecycle waits up to 45 s for an answer to CreateFleet."
+  description = "Memory (MB), timeout (seconds) and reserved concurrency (-1: none) of each function. The visibility timeouts of the plan queue and the catalog queue are five seconds above the timeouts of their functions. Lifecycle waits up to 45 s for an answer to CreateFleet."
   type = object({
     planner = optional(object({
       memory               = optional(number, 1024)
@@ -88,7 +108,7 @@ variable "functions" {
 
   validation {
     condition     = var.functions.catalog.timeout < 300
-    error_message = "functions.catalog.timeout must stay below 300 seconds, so that two runs on the five-minute schedule do not overlap."
+    error_message = "functions.catalog.timeout must stay below 300 seconds, so that a refresh ends before the next one of the five-minute schedule."
   }
 }
 
@@ -172,13 +192,13 @@ variable "schedules" {
 }
 
 variable "schedules_enabled" {
-  description = "false stops heartbeat, sweep and catalog, and with them every decision: the brake to pull while looking into something. The stale-heartbeat alarm will fire."
+  description = "false stops heartbeat, sweep and catalog, and with them every decision, for example while you investigate something. The alarm `stale` fires meanwhile."
   type        = bool
   default     = true
 }
 
 variable "feature_gates" {
-  description = "Karpenter's feature gates (FEATURE_GATES). node_repair: replace nodes by force that have been unhealthy for too long, unless more than a fifth of a NodePool is; off as in Karpenter. spot_to_spot_consolidation: replace spot nodes by cheaper spot nodes; off as there. What the others are for is always there, and does nothing unless an object asks for it."
+  description = "Karpenter's feature gates (FEATURE_GATES). node_repair: replace nodes by force that have been unhealthy for too long, unless more than a fifth of a NodePool is; off as in Karpenter. spot_to_spot_consolidation: replace spot nodes by cheaper spot nodes; off as there. What the other gates enable is always available, and does nothing unless an object asks for it."
   type = object({
     node_repair                = optional(bool, false)
     spot_to_spot_consolidation = optional(bool, false)
@@ -238,7 +258,7 @@ variable "reserved_enis" {
 }
 
 variable "vm_memory_overhead_percent" {
-  description = "Karpenter's VM_MEMORY_OVERHEAD_PERCENT: the share of an instance type's memory that no node has, until a node has told; 0.075 is 7.5%."
+  description = "Karpenter's VM_MEMORY_OVERHEAD_PERCENT: the share of an instance type's memory that is not available on its nodes, until a node of the type has reported its memory; 0.075 is 7.5%."
   type        = number
   default     = 0.075
   nullable    = false
@@ -264,14 +284,14 @@ variable "disable_dry_run" {
 }
 
 variable "zonal_shift_enabled" {
-  description = "Heed zonal shifts of Amazon Application Recovery Controller, as Karpenter does with ENABLE_ZONAL_SHIFT: while the cluster is shifted away from a zone, nothing is launched there, and its nodes are neither disrupted by choice nor terminated. The cluster must be registered with ARC (zonal_shift_config of aws_eks_cluster); EventBridge and the minute sweep tell of shifts. Setting it back to false ends the effect of a shift at once."
+  description = "Honour zonal shifts of Amazon Application Recovery Controller, as Karpenter does with ENABLE_ZONAL_SHIFT: while the cluster is shifted away from a zone, nothing is launched there, and its nodes are neither disrupted by choice nor terminated. The cluster must be registered with ARC (zonal_shift_config of aws_eks_cluster); nodeless learns of shifts from EventBridge and from the sweep each minute. Setting it back to false ends the effect of a shift at once."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "preference_policy" {
-  description = "Karpenter's PREFERENCE_POLICY. Respect: preferences of pods (preferred affinity and anti-affinity, ScheduleAnyway spread) are tried before they are given up, and consolidation keeps those that are met. Ignore: they are not looked at."
+  description = "Karpenter's PREFERENCE_POLICY. Respect: preferences of pods (preferred affinity and anti-affinity, ScheduleAnyway spread) are tried before they are given up, and consolidation keeps those that are met. Ignore: they are ignored."
   type        = string
   default     = "Respect"
   nullable    = false
@@ -293,7 +313,7 @@ variable "min_values_policy" {
 }
 
 variable "keep_snapshots" {
-  description = "For how long the table keeps what each plan was made from, such as 2h, so that `nodeless plan --snapshot` can make it again; empty (default) keeps nothing. A snapshot of a large cluster is some megabytes, and each kilobyte costs a write request unit: set it while a decision is looked into. It holds pods, nodes and objects as planning sees them, no Secret, no environment variable and no user data."
+  description = "For how long the table keeps what each plan was made from, such as 2h, so that `nodeless plan --snapshot` can make it again; empty (default) keeps nothing. A snapshot of a large cluster is some megabytes, and each kilobyte costs a write request unit: set it while you investigate a decision. It holds pods, nodes and objects as planning sees them, no Secret, no environment variable and no user data."
   type        = string
   default     = ""
   nullable    = false
@@ -305,13 +325,13 @@ variable "keep_snapshots" {
 }
 
 variable "wake_enabled" {
-  description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts in seconds. false leaves the heartbeat to drive alone."
+  description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts within seconds, and when an EC2NodeClass is created, changed or deleted. With false both wait for the heartbeat, a minute at most."
   type        = bool
   default     = true
 }
 
 variable "create_node_role" {
-  description = "Make a role for nodes. false takes node_role_arn. A switch of its own, so that the ARN may be one that the same apply makes."
+  description = "Make a role for nodes. false takes node_role_arn. Separate from node_role_arn, which may be known only after apply."
   type        = bool
   default     = true
 }
@@ -352,7 +372,7 @@ variable "additional_node_role_arns" {
 }
 
 variable "create_access_entries" {
-  description = "Create the EKS access entries of nodes and functions. false where something else manages access; the README lists what is then owed."
+  description = "Create the EKS access entries of nodes and functions. false where something else manages access; the README lists the entries that you have to create then."
   type        = bool
   default     = true
 }
@@ -376,7 +396,7 @@ variable "installer_cluster_admin" {
 }
 
 variable "installation_version" {
-  description = "Anything that should make the installer run again when it changes. The installer's own zip is tracked already."
+  description = "A value that makes the installer run again when it changes. The installer's own zip is tracked already."
   type        = string
   default     = ""
 }
@@ -388,14 +408,14 @@ variable "deletion_protection" {
 }
 
 variable "recursive_loop_allowed" {
-  description = "Whether Lambda is told (PutFunctionRecursionConfig) that planner, lifecycle and interruption may wake each other in a loop. false only where a partition lacks that API: then Lambda drops messages, and nodes are looked after once a minute."
+  description = "Whether to allow recursive loops of planner, lifecycle, interruption and catalog in Lambda (PutFunctionRecursionConfig): they wake each other. false only where a partition lacks that API: then Lambda drops messages, and nodes are reconciled once a minute."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "alarms" {
-  description = "Thresholds of the alarms that compare with one; 0 leaves that alarm out. churn = false leaves out the alarm of the churn breaker, enabled = false all alarms."
+  description = "Thresholds of the alarms; 0 leaves that alarm out. churn = false leaves out the alarm that fires when a NodePool evicts many pods without becoming cheaper, enabled = false all alarms."
   type = object({
     enabled                 = optional(bool, true)
     node_count              = optional(number, 100)

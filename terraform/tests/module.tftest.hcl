@@ -52,7 +52,7 @@ variables {
 run "environment_contract" {
   assert {
     condition = jsonencode({ for name, f in aws_lambda_function.function : name => sort(keys(f.environment[0].variables)) }) == jsonencode({
-      planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
+      planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
       catalog      = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
@@ -69,7 +69,7 @@ run "environment_contract" {
 
   assert {
     condition     = alltrue([for f in aws_lambda_function.function : f.runtime == "provided.al2023" && f.handler == "bootstrap" && tolist(f.architectures) == tolist(["arm64"])])
-    error_message = "Functions are bootstrap binaries on provided.al2023, for arm64 unless told otherwise."
+    error_message = "Functions are bootstrap binaries on provided.al2023, for arm64 by default."
   }
 
   assert {
@@ -90,12 +90,17 @@ run "one_planner_at_a_time" {
   }
 
   assert {
-    condition     = aws_sqs_queue.plan.content_based_deduplication
+    condition     = aws_sqs_queue.catalog.fifo_queue && aws_cloudwatch_event_target.catalog.sqs_target[0].message_group_id == "example"
+    error_message = "The catalog queue must be FIFO with the cluster as message group: that keeps refreshes apart."
+  }
+
+  assert {
+    condition     = aws_sqs_queue.plan.content_based_deduplication && aws_sqs_queue.catalog.content_based_deduplication
     error_message = "EventBridge cannot send to a FIFO queue without content-based deduplication."
   }
 
   assert {
-    condition     = strcontains(aws_cloudwatch_event_target.heartbeat.input_transformer[0].input_template, "<at>")
+    condition     = alltrue([for t in [aws_cloudwatch_event_target.heartbeat, aws_cloudwatch_event_target.catalog] : strcontains(t.input_transformer[0].input_template, "<at>")])
     error_message = "Without its time, one heartbeat equals the next and is dropped as a duplicate for five minutes."
   }
 
@@ -110,7 +115,8 @@ run "one_planner_at_a_time" {
   assert {
     condition = (
       aws_sqs_queue.claims.visibility_timeout_seconds >= aws_lambda_function.function["lifecycle"].timeout &&
-      aws_sqs_queue.interruption.visibility_timeout_seconds >= aws_lambda_function.function["interruption"].timeout
+      aws_sqs_queue.interruption.visibility_timeout_seconds >= aws_lambda_function.function["interruption"].timeout &&
+      aws_sqs_queue.catalog.visibility_timeout_seconds >= aws_lambda_function.function["catalog"].timeout
     )
     error_message = "A queue's visibility timeout must not be shorter than its function's timeout."
   }
@@ -124,12 +130,17 @@ run "one_planner_at_a_time" {
     condition     = jsondecode(replace(aws_cloudwatch_event_target.heartbeat.input_transformer[0].input_template, "<at>", "\"x\"")) == { kind = "wake", source = "heartbeat", at = "x" }
     error_message = "The heartbeat's message is not what the planner reads."
   }
+
+  assert {
+    condition     = jsondecode(replace(aws_cloudwatch_event_target.catalog.input_transformer[0].input_template, "<at>", "\"x\"")) == { kind = "refresh", at = "x" }
+    error_message = "The schedule's message is not what the catalog function reads."
+  }
 }
 
 run "queues_fail_one_message_at_a_time" {
   assert {
     condition = alltrue([
-      for m in [aws_lambda_event_source_mapping.plan, aws_lambda_event_source_mapping.claims, aws_lambda_event_source_mapping.interruption] :
+      for m in [aws_lambda_event_source_mapping.plan, aws_lambda_event_source_mapping.claims, aws_lambda_event_source_mapping.interruption, aws_lambda_event_source_mapping.catalog] :
       tolist(m.function_response_types) == tolist(["ReportBatchItemFailures"]) && m.batch_size == 10
     ])
     error_message = "Every mapping must let a batch fail one message at a time."
@@ -141,18 +152,21 @@ run "queues_fail_one_message_at_a_time" {
   }
 
   assert {
-    condition = alltrue([
-      for q in [
-        aws_sqs_queue.plan, aws_sqs_queue.plan_dead_letters, aws_sqs_queue.claims, aws_sqs_queue.claims_dead_letters,
-        aws_sqs_queue.interruption, aws_sqs_queue.interruption_dead_letters, aws_sqs_queue.catalog_dead_letters,
-      ] : q.sqs_managed_sse_enabled
-    ])
-    error_message = "Every queue is encrypted."
+    condition = (
+      jsondecode(aws_sqs_queue.catalog.redrive_policy).maxReceiveCount * aws_sqs_queue.catalog.visibility_timeout_seconds < aws_sqs_queue.catalog.message_retention_seconds &&
+      aws_sqs_queue.catalog_dead_letters.fifo_queue
+    )
+    error_message = "A message of the catalog queue on which the function crashes must become a dead letter before it expires."
   }
 
   assert {
-    condition     = length(aws_lambda_function.function["catalog"].dead_letter_config) == 1 && length(aws_lambda_function.function["wake"].dead_letter_config) == 0
-    error_message = "catalog is the one function that is invoked asynchronously and needs dead letters of its own."
+    condition = alltrue([
+      for q in [
+        aws_sqs_queue.plan, aws_sqs_queue.plan_dead_letters, aws_sqs_queue.claims, aws_sqs_queue.claims_dead_letters,
+        aws_sqs_queue.interruption, aws_sqs_queue.interruption_dead_letters, aws_sqs_queue.catalog, aws_sqs_queue.catalog_dead_letters,
+      ] : q.sqs_managed_sse_enabled
+    ])
+    error_message = "Every queue is encrypted."
   }
 }
 
@@ -205,7 +219,7 @@ run "karpenters_settings" {
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_MIN_VALUES_POLICY == "BestEffort" &&
       aws_lambda_function.function["lifecycle"].environment[0].variables.NODELESS_MIN_VALUES_POLICY == "BestEffort"
     )
-    error_message = "What two functions go by must be told to both."
+    error_message = "Settings that two functions use must reach both."
   }
 }
 
@@ -231,7 +245,7 @@ run "with_zonal_shift" {
       aws_lambda_function.function["lifecycle"].environment[0].variables.NODELESS_ZONAL_SHIFT == "true" &&
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_ZONAL_SHIFT == "true"
     )
-    error_message = "Planner and lifecycle must heed shifts together."
+    error_message = "Planner and lifecycle must honour shifts together."
   }
 
   assert {
@@ -254,7 +268,7 @@ run "with_zonal_shift" {
       jsondecode(aws_cloudwatch_event_rule.zonal_shift[0].event_pattern).source == ["aws.arc-zonal-shift"] &&
       aws_cloudwatch_event_target.zonal_shift[0].input_transformer[0].input_template == aws_cloudwatch_event_target.sweep.input_transformer[0].input_template
     )
-    error_message = "What ARC tells must reach the claims queue as a message of the sweep."
+    error_message = "Events of ARC must reach the claims queue as a message of the sweep."
   }
 
   assert {
@@ -450,7 +464,7 @@ run "installer_input" {
       aws_lambda_invocation.leave.function_name == aws_lambda_function.function["catalog"].function_name &&
       aws_lambda_invocation.leave.lifecycle_scope == "CRUD"
     )
-    error_message = "The catalog function must be told when Terraform destroys: it deletes the launch templates."
+    error_message = "Terraform must invoke the catalog function when it destroys: it deletes the launch templates."
   }
 
   assert {
@@ -479,7 +493,7 @@ run "without_wake" {
 
   assert {
     condition     = jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).wakeUrl == null
-    error_message = "Without wake the installer must be told that there is no URL, so that it removes the webhook."
+    error_message = "Without wake the installer must get a URL of null, so that it removes the webhook."
   }
 }
 
@@ -517,7 +531,7 @@ run "moving_over_from_karpenter" {
 
 run "functions_wake_each_other_for_as_long_as_they_need" {
   assert {
-    condition     = sort(keys(aws_lambda_function_recursion_config.function)) == tolist(["interruption", "lifecycle", "planner"]) && alltrue([for c in aws_lambda_function_recursion_config.function : c.recursive_loop == "Allow"])
+    condition     = sort(keys(aws_lambda_function_recursion_config.function)) == tolist(["catalog", "interruption", "lifecycle", "planner"]) && alltrue([for c in aws_lambda_function_recursion_config.function : c.recursive_loop == "Allow"])
     error_message = "Lambda stops a chain of about 16 invocations through SQS unless each function of it allows the loop."
   }
 
@@ -551,7 +565,7 @@ run "metrics_and_alarms" {
 
   assert {
     condition = output.metric_names == sort([
-      "PlansMade", "PlansUnfinished", "PlanDurationMilliseconds", "PendingPods", "UnschedulablePods", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
+      "PlansMade", "PlansUnfinished", "PlanDurationMilliseconds", "PendingPods", "UnschedulablePods", "WebhookCalls", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
       "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "NodeCount", "HourlySpendDollars",
       "Interruptions", "Heartbeat", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
       "RegistrationLatencyMilliseconds",
@@ -570,13 +584,27 @@ run "metrics_and_alarms" {
   }
 
   assert {
-    condition     = alltrue([for a in aws_cloudwatch_metric_alarm.stale_heartbeat : a.treat_missing_data == "breaching"]) && length(aws_cloudwatch_metric_alarm.stale_heartbeat) == 2
-    error_message = "A heartbeat that stops publishes nothing; missing data must be the alarm."
+    condition = (
+      one(aws_cloudwatch_metric_alarm.stale).treat_missing_data == "breaching" &&
+      { for q in one(aws_cloudwatch_metric_alarm.stale).metric_query : q.id => try(q.metric[0].metric_name, q.expression) } ==
+      { both = "plans * sweeps", plans = "PlansMade", sweeps = "Heartbeat" }
+    )
+    error_message = "One alarm for plans and sweeps: it must fire when either stops, and when nothing is published at all."
+  }
+
+  assert {
+    condition = (
+      one(aws_cloudwatch_metric_alarm.wake_silent).treat_missing_data == "notBreaching" &&
+      { for q in one(aws_cloudwatch_metric_alarm.wake_silent).metric_query : q.id => q.metric[0].metric_name if length(q.metric) > 0 } ==
+      { waiting = "PendingPods", calls = "WebhookCalls" } &&
+      alltrue([for q in one(aws_cloudwatch_metric_alarm.wake_silent).metric_query : !strcontains(coalesce(q.expression, "-"), "FILL")])
+    )
+    error_message = "The alarm must not depend on what CloudWatch makes of a metric that never had data: both metrics are the planner's."
   }
 
   assert {
     condition = alltrue([
-      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), values(aws_cloudwatch_metric_alarm.stale_heartbeat), values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn) :
+      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale, values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn) :
       tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
     ])
     error_message = "Every alarm must notify the topic and say what to look at."
@@ -646,7 +674,7 @@ run "extra_environment_and_size" {
 run "nodes_stay_on_destroy_unless_asked" {
   assert {
     condition     = length(aws_lambda_invocation.remove_nodes) == 0
-    error_message = "Whoever moves to Karpenter destroys nodeless and keeps the nodes."
+    error_message = "Moving to Karpenter destroys nodeless and keeps the nodes."
   }
 }
 
@@ -770,5 +798,26 @@ run "windows_nodes" {
   assert {
     condition     = contains([for s in jsondecode(aws_iam_role_policy.function["lifecycle"].policy).Statement : s if try(s.Sid, "") == "PassNodeRole"][0].Resource, "arn:aws:iam::111122223333:role/windows")
     error_message = "Lifecycle must be allowed to pass the role of Windows nodes."
+  }
+}
+
+run "zips_in_s3" {
+  variables {
+    artifacts_directory = null
+    artifacts_s3        = { bucket = "releases", prefix = "nodeless/v1/" }
+  }
+  override_data {
+    target = data.aws_s3_object.checksums
+    values = { body = "{\"planner\":\"cGxhbm5lcg==\",\"lifecycle\":\"a\",\"interruption\":\"a\",\"catalog\":\"a\",\"wake\":\"a\",\"installer\":\"a\"}" }
+  }
+
+  assert {
+    condition     = aws_lambda_function.function["planner"].s3_bucket == "releases" && aws_lambda_function.function["planner"].s3_key == "nodeless/v1/planner/bootstrap.zip" && aws_lambda_function.function["planner"].filename == null
+    error_message = "A function takes its zip from the place in S3."
+  }
+
+  assert {
+    condition     = aws_lambda_function.function["planner"].source_code_hash == "cGxhbm5lcg=="
+    error_message = "A function is updated when the checksum beside its zip changes."
   }
 }

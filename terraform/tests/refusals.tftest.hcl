@@ -177,3 +177,50 @@ run "a_role_of_two_kinds_of_nodes" {
   }
   expect_failures = [var.windows_node_role_arns]
 }
+
+run "no_place_for_the_zips" {
+  command = plan
+  variables {
+    artifacts_directory = null
+  }
+  expect_failures = [var.artifacts_directory]
+}
+
+run "two_places_for_the_zips" {
+  command = plan
+  variables {
+    artifacts_s3 = { bucket = "releases" }
+  }
+  # The second place has no checksums here, which would be found only later.
+  override_data {
+    target = data.aws_s3_object.checksums
+    values = { body = "{\"planner\":\"a\",\"lifecycle\":\"a\",\"interruption\":\"a\",\"catalog\":\"a\",\"wake\":\"a\",\"installer\":\"a\"}" }
+  }
+  expect_failures = [var.artifacts_directory]
+}
+
+run "a_prefix_that_is_no_folder" {
+  command = plan
+  variables {
+    artifacts_directory = null
+    artifacts_s3        = { bucket = "releases", prefix = "v1" }
+  }
+  override_data {
+    target = data.aws_s3_object.checksums
+    values = { body = "{\"planner\":\"a\",\"lifecycle\":\"a\",\"interruption\":\"a\",\"catalog\":\"a\",\"wake\":\"a\",\"installer\":\"a\"}" }
+  }
+  expect_failures = [var.artifacts_s3]
+}
+
+run "checksums_without_a_function" {
+  command = plan
+  variables {
+    artifacts_directory = null
+    artifacts_s3        = { bucket = "releases", prefix = "v1/" }
+  }
+  override_data {
+    target = data.aws_s3_object.checksums
+    values = { body = "{\"planner\":\"a\"}" }
+  }
+  expect_failures = [data.aws_s3_object.checksums]
+}

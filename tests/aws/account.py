@@ -1,4 +1,4 @@
-"""AWS itself, with the credentials of whoever runs it."""
+"""AWS itself, with the credentials of the person who runs it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Account(Place):
         return {"artifacts_directory": str(self.artifacts), "architecture": self.architecture}
 
     def environment(self) -> dict[str, str]:
-        # Variables of somebody's other Terraform would change the example.
+        # Variables for another Terraform configuration would change the example.
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TF_VAR_", "TF_CLI_ARGS", "TF_WORKSPACE", "TF_DATA_DIR"))}
         return kept | {"AWS_REGION": self.region, "TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
 
@@ -91,7 +91,7 @@ class Account(Place):
             roleArn=role,
             tags={"Name": self.fis_name},
         )["experimentTemplate"]
-        # The role was made a moment ago, and IAM tells other services within seconds to minutes.
+        # The role was made a moment ago, and IAM makes it known to other services within seconds to minutes.
         for attempt in range(6):
             experiment = fis.start_experiment(experimentTemplateId=template["id"])["experiment"]
             state = self._experiment_state(experiment["id"])

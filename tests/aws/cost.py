@@ -1,4 +1,4 @@
-"""What a first hour costs: a reckoning from list prices and from what was seen, not a bill."""
+"""What a first hour costs: an estimate from list prices and from what was seen, not a bill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADDRESS_HOUR = 0.005  # a public IPv4 address: https://aws.amazon.com/vpc/pricin
 VOLUME_HOUR = 20 * 0.08 / 730  # the 20 GiB gp3 of a node: https://aws.amazon.com/ebs/pricing/
 EXPERIMENT_MINUTE = 0.10  # https://aws.amazon.com/fis/pricing/
 # What runs, of docs/cost.md, and its alarms and metrics, by the hour.
-RUNNING_HOUR = (1.95 + 8.30) / 730
+RUNNING_HOUR = (2.28 + 8.30) / 730
 # What is expected of an hour and a half: five nodes at most at once, small ones.
 EXPECTED_INSTANCE_DOLLARS = 0.50
 EXPECTED_HOURS = 1.5
@@ -25,7 +25,7 @@ EXPECTED_HOURS = 1.5
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the reckoning; `dollars` is None where no price was to be had."""
+    """One line of the estimate; `dollars` is None where the price is unknown."""
 
     what: str
     dollars: float | None
@@ -44,7 +44,7 @@ def hours(begun: datetime | None, ended: datetime | None) -> float:
     return ((ended or datetime.now(timezone.utc)) - begun).total_seconds() / 3600
 
 
-def reckon(hour: Hour) -> list[Line]:
+def estimate(hour: Hour) -> list[Line]:
     """The lines. An instance is counted from its launch until it was last seen, at least a minute."""
     instance_hours = {id_: max(hours(ran.launched, ran.last_seen), 1 / 60) for id_, ran in hour.ran.items()}
     total = sum(instance_hours.values())
@@ -60,7 +60,7 @@ def reckon(hour: Hour) -> list[Line]:
         lines.append(Line(f"{ran.instance_type} {kind} in {ran.zone}, {instance_hours[id_]:.2f} h", None if known is None else known * instance_hours[id_]))
     lines += [
         Line(f"public addresses and volumes of {len(hour.ran)} instances, {total:.2f} h", total * (ADDRESS_HOUR + VOLUME_HOUR)),
-        Line("functions, tables, queues, logs, metrics and alarms, as docs/cost.md reckons them", cluster_hours * RUNNING_HOUR),
+        Line("functions, tables, queues, logs, metrics and alarms, as docs/cost.md computes them", cluster_hours * RUNNING_HOUR),
         Line(f"AWS Fault Injection Service, about {hour.experiment_minutes} action-minutes", hour.experiment_minutes * EXPERIMENT_MINUTE),
         Line("NAT gateway: none, nodes are in public subnets", 0.0),
     ]

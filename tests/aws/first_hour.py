@@ -44,43 +44,43 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--yes", action="store_true", help="do not ask before it begins")
     parser.add_argument("--remove", action="store_true", help="only destroy what an earlier run left, from its directory")
     parser.add_argument("--emulated", action="store_true", help="on this machine's emulators, without an account")
-    told = parser.parse_args(given)
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,29}", told.cluster_name):
+    options = parser.parse_args(given)
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,29}", options.cluster_name):
         parser.error("--cluster-name: at most 30 small letters, digits and dashes, so that no name made from it is shortened")
     # Absolute: Terraform runs elsewhere.
-    told.directory = (told.directory or ROOT / "target/first-hour" / f"{told.cluster_name}-{told.region}").resolve()
-    told.artifacts = told.artifacts.resolve()
-    return told
+    options.directory = (options.directory or ROOT / "target/first-hour" / f"{options.cluster_name}-{options.region}").resolve()
+    options.artifacts = options.artifacts.resolve()
+    return options
 
 
-def place_of(told: argparse.Namespace) -> Place:
+def place_of(options: argparse.Namespace) -> Place:
     """Where it takes place."""
-    if told.emulated:
+    if options.emulated:
         from aws.emulated import Emulated
 
-        if told.region != "us-east-1":
+        if options.region != "us-east-1":
             sys.exit("The emulators are in us-east-1.")
         try:
             mirror = plugin_mirror()
         except Unavailable as reason:
             sys.exit(str(reason))
         # Emulators forget everything when they end, so what an earlier run left here is of no use.
-        directory = told.directory / "emulated"
+        directory = options.directory / "emulated"
         shutil.rmtree(directory, ignore_errors=True)
         zips = artifacts.function_zips(directory / "zips")
-        return Emulated(directory, told.cluster_name, told.region, artifacts.command(), zips, mirror)
-    return Account(told.directory, told.cluster_name, told.region, told.artifacts, told.architecture)
+        return Emulated(directory, options.cluster_name, options.region, artifacts.command(), zips, mirror)
+    return Account(options.directory, options.cluster_name, options.region, options.artifacts, options.architecture)
 
 
-def check_tools(told: argparse.Namespace) -> None:
+def check_tools(options: argparse.Namespace) -> None:
     """What is needed is there; else it says what to do."""
-    missing = [tool for tool in ("terraform", "kubectl", *(() if told.emulated else ("aws",))) if shutil.which(tool) is None]
+    missing = [tool for tool in ("terraform", "kubectl", *(() if options.emulated else ("aws",))) if shutil.which(tool) is None]
     if missing:
         sys.exit(f"Missing on PATH: {', '.join(missing)}. Terraform 1.9 or newer, kubectl, and the AWS CLI (it makes kubectl's tokens) are needed.")
-    if not told.emulated and not told.remove:
-        absent = [name for name in FUNCTIONS if not (told.artifacts / name / "bootstrap.zip").is_file()]
+    if not options.emulated and not options.remove:
+        absent = [name for name in FUNCTIONS if not (options.artifacts / name / "bootstrap.zip").is_file()]
         if absent:
-            sys.exit(f"{told.artifacts} has no zip of {', '.join(absent)}. Build them with `make zips`, or name their directory with --artifacts.")
+            sys.exit(f"{options.artifacts} has no zip of {', '.join(absent)}. Build them with `make zips`, or name their directory with --artifacts.")
 
 
 def has_state(place: Place) -> bool:
@@ -90,7 +90,7 @@ def has_state(place: Place) -> bool:
 
 
 def check_names(place: Place) -> None:
-    """Nothing may be there under the names that are about to be made: it would be somebody's, and destroyed at the end."""
+    """Nothing may be there under the names that are about to be made: it would belong to someone else, and be destroyed at the end."""
     if has_state(place):
         sys.exit(f"{place.root} has the state of an earlier run. {by_hand(place)}")
     found, _ = remains(place)
@@ -110,22 +110,22 @@ def by_hand(place: Place) -> str:
     )
 
 
-def ask(place: Place, told: argparse.Namespace) -> None:
+def ask(place: Place, options: argparse.Namespace) -> None:
     """Says what is about to happen and what it costs, and asks."""
     print(
         f"This makes a VPC, the EKS cluster {place.cluster}, nodeless and up to about five nodes in {place.name}, region {place.region}, works with them,\n"
         f"interrupts one spot instance with AWS Fault Injection Service, and destroys everything. It takes an hour to an hour and a half, and\n"
         f"costs about {cost.expected():.2f} dollars, by list prices. Terraform's state and the report are kept in {place.directory}."
     )
-    if told.yes:
+    if options.yes:
         return
     if input("Type the name of the cluster to begin: ").strip() != place.cluster:
         sys.exit("Nothing was made.")
 
 
-def run(place: Place, tell: Callable[[str], None] = print) -> Hour:
-    """The whole hour. What was made is destroyed whatever happens, Ctrl-C included; whoever calls writes the report."""
-    hour = Hour(place, tell)
+def run(place: Place, report: Callable[[str], None] = print) -> Hour:
+    """The whole hour. What was made is destroyed whatever happens, Ctrl-C included; the caller writes the report."""
+    hour = Hour(place, report)
     interrupted = False
     try:
         with hour.step("apply") as step:
@@ -143,46 +143,46 @@ def run(place: Place, tell: Callable[[str], None] = print) -> Hour:
             hour.leave_out("scenarios", "there is nothing to try them on")
     except KeyboardInterrupt:
         interrupted = True
-        tell("Interrupted. What was made is destroyed now, which takes up to half an hour; pressing Ctrl-C again does not shorten it.")
+        report("Interrupted. What was made is destroyed now, which takes up to half an hour; pressing Ctrl-C again does not shorten it.")
     remove(hour)
     if interrupted:
-        hour.leave_out("the rest", "somebody pressed Ctrl-C")
+        hour.leave_out("the rest", "Ctrl-C was pressed")
     return hour
 
 
 def remove(hour: Hour) -> None:
     """Destroys, twice if the first time fails: a step that Terraform did not finish often succeeds when repeated."""
-    before = {s: signal.signal(s, lambda *_: hour.tell("Still destroying. What is not destroyed goes on costing money.")) for s in ENDS}
+    before = {s: signal.signal(s, lambda *_: hour.report("Still destroying. What is not destroyed still costs money.")) for s in ENDS}
     try:
         for name in ("destroy, with nodes that run", "destroy again"):
             with hour.step(name) as step:
                 steps.destroy(hour, step)
             if hour.steps[-1].outcome == "done":
                 return
-        hour.tell(f"Not everything could be destroyed. {by_hand(hour.place)}")
+        hour.report(f"Not everything could be destroyed. {by_hand(hour.place)}")
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
 
 
 def main(given: list[str]) -> int:
-    told = arguments(given)
-    check_tools(told)
+    options = arguments(given)
+    check_tools(options)
     # As Ctrl-C: what was made must not stay because a terminal was closed.
     for signum in ENDS:
         signal.signal(signum, signal.default_int_handler)
-    with place_of(told) as place:
+    with place_of(options) as place:
         account = None
         try:
             account = place.number() if isinstance(place, Account) else None
-            if told.remove:
+            if options.remove:
                 if not place.root.is_dir():
                     sys.exit(f"{place.root} is not there: nothing is known of an earlier run. Name its directory with --directory.")
                 hour = Hour(place)
                 remove(hour)
             else:
                 check_names(place)
-                ask(place, told)
+                ask(place, options)
                 hour = run(place)
         except (BotoCoreError, ClientError) as refusal:
             sys.exit(f"AWS does not answer as it should before anything was made: {refusal}")
@@ -190,8 +190,8 @@ def main(given: list[str]) -> int:
             sys.exit(str(failure))
         file = place.directory / "report.md"
         report.write(hour, file, account)
-        total: Any = sum(line.dollars or 0 for line in cost.reckon(hour))
-        print(f"\nReckoned, not billed: {total:.2f} dollars{'' if place.is_aws else ' if this had been AWS'}.\nThe report, which can be attached to a bug: {file}")
+        total: Any = sum(line.dollars or 0 for line in cost.estimate(hour))
+        print(f"\nEstimated, not billed: {total:.2f} dollars{'' if place.is_aws else ' if this had been AWS'}.\nThe report, which can be attached to a bug: {file}")
         if not hour.left and not has_state(place):
             shutil.rmtree(place.directory / "terraform", ignore_errors=True)
         return 1 if hour.failed else 0

@@ -52,9 +52,9 @@ class Ran:
 class Hour:
     """What happens in one place from the apply to the destroy."""
 
-    def __init__(self, place: Place, tell: Callable[[str], None] = print) -> None:
+    def __init__(self, place: Place, report: Callable[[str], None] = print) -> None:
         self.place = place
-        self.tell = tell
+        self.report = report
         self.begun = datetime.now(timezone.utc)
         self.steps: list[Step] = []
         self.observations: dict[str, list[Observation]] = {}
@@ -77,7 +77,7 @@ class Hour:
         """A step. A failure is written down, with the functions' logs, and the next step may follow; Ctrl-C goes on up."""
         step = Step(name)
         self.steps.append(step)
-        self.tell(f"--- {name}")
+        self.report(f"--- {name}")
         begun = time.monotonic()
         try:
             yield step
@@ -91,19 +91,19 @@ class Hour:
             raise
         finally:
             step.seconds = time.monotonic() - begun
-            self.tell(f"    {step.outcome} after {step.seconds:.0f} s" + "".join(f"\n    {line}" for line in step.seen))
+            self.report(f"    {step.outcome} after {step.seconds:.0f} s" + "".join(f"\n    {line}" for line in step.seen))
 
     def leave_out(self, name: str, why: str) -> None:
         """Notes a step that is not tried."""
         self.steps.append(Step(name, "left out", seen=[why]))
-        self.tell(f"--- {name}\n    left out: {why}")
+        self.report(f"--- {name}\n    left out: {why}")
 
     def observe(self, assumption: str, holds: bool | None, seen: str) -> None:
         """Notes what was seen of an assumption."""
         self.observations.setdefault(assumption, []).append(Observation(holds, seen))
 
     def wait(self, what: str, condition: Callable[[], T], minutes: float) -> T:
-        """The first true value of `condition`, looking at the instances each time so that their hours can be reckoned."""
+        """The first true value of `condition`, looking at the instances each time so that their hours can be counted."""
 
         def look() -> T:
             self.look()
@@ -131,8 +131,8 @@ class Hour:
                 lines = [event["message"].rstrip() for event in self.place.log_events(function)]
             except Exception as failure:  # noqa: BLE001 the step's own failure must not be hidden by this one
                 lines = [f"the log cannot be read: {failure}"]
-            # What every invocation says of itself tells nothing here.
-            told = [line for line in lines if not line.startswith(("START ", "END ", "REPORT ", "INIT_START "))]
-            if told:
-                excerpts[function] = told[-EXCERPT_LINES:]
+            # The lines that Lambda writes for every invocation are left out.
+            excerpt = [line for line in lines if not line.startswith(("START ", "END ", "REPORT ", "INIT_START "))]
+            if excerpt:
+                excerpts[function] = excerpt[-EXCERPT_LINES:]
         return excerpts

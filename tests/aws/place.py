@@ -27,7 +27,7 @@ def run_to_end(command: list[str], env: dict[str, str], log: Path, stdin: str | 
     """Runs a command and returns its standard output.
 
     On Ctrl-C the command is interrupted once and waited for: Terraform then ends what it has begun and writes its state, and what
-    is in the state can be destroyed. Killed, it would leave what nobody knows of. It has a session of its own, so that the
+    is in the state can be destroyed. Killed, it would leave resources that are not in the state. It has a session of its own, so that the
     terminal does not send it a second interrupt, upon which it would not wait.
     """
     with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
@@ -90,7 +90,7 @@ class Place(ABC):
         """The environment of Terraform and kubectl."""
 
     def init_arguments(self) -> list[str]:
-        """What `terraform init` is told."""
+        """Further arguments of `terraform init`."""
         return []
 
     @abstractmethod
@@ -123,8 +123,8 @@ class Place(ABC):
     def terraform(self, *arguments: str) -> str:
         """Runs Terraform in the example."""
         variables = {"cluster_name": self.cluster, "region": self.region} | self.variables()
-        told = [f"-var={k}={v}" for k, v in variables.items()] if arguments[0] in ("apply", "destroy", "plan") else []
-        return run_to_end(["terraform", f"-chdir={self.root}", *arguments, *told], self.environment(), self.log)
+        given = [f"-var={k}={v}" for k, v in variables.items()] if arguments[0] in ("apply", "destroy", "plan") else []
+        return run_to_end(["terraform", f"-chdir={self.root}", *arguments, *given], self.environment(), self.log)
 
     def outputs(self) -> dict[str, Any]:
         """The example's outputs."""

@@ -166,9 +166,9 @@ def dry_run(hour: Hour) -> tuple[bool, str]:
 
 
 def unknown_instance(hour: Hour) -> tuple[bool, str]:
-    ec2, nobody = hour.place.client("ec2"), "i-00000000000000000"
-    holds, seen = refused(lambda: ec2.describe_instances(InstanceIds=[nobody]), "InvalidInstanceID.NotFound")
-    filtered = ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [nobody]}])["Reservations"]
+    ec2, unknown = hour.place.client("ec2"), "i-00000000000000000"
+    holds, seen = refused(lambda: ec2.describe_instances(InstanceIds=[unknown]), "InvalidInstanceID.NotFound")
+    filtered = ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [unknown]}])["Reservations"]
     return holds and not filtered, f"{seen}; by a filter {len(filtered)} reservations"
 
 

@@ -18,7 +18,7 @@ TABLE = ROOT / "docs/aws.md"
 SECRETS = [
     (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), "KEY"),
     (re.compile(r"k8s-aws-v1\.[\w-]+"), "TOKEN"),
-    # The path of wake's URL: 48 characters that nobody may guess.
+    # The path of wake's URL: 48 characters that must stay secret.
     (re.compile(r"\b[A-Za-z0-9]{48}\b"), "SECRET"),
     (re.compile(r"[a-z0-9]+\.lambda-url\.[a-z0-9-]+\.on\.aws"), "FUNCTION-URL"),
     (re.compile(r"[A-F0-9]{32}(\.\w+)?\.[a-z0-9-]+\.eks\.amazonaws\.com"), "API-SERVER"),
@@ -106,26 +106,26 @@ def lines(hour: Hour) -> list[str]:
         result, why = verdict(hour.observations.get(assumption, []), place.is_aws)
         text.append(f"| `{assumption}` | {result} | {cell(why)} |")
     for step in hour.steps:
-        for function, told in step.logs.items():
-            text += ["", f"## Log of {function} when this failed: {step.name}", "", "```", *(line[:1000] for line in told), "```"]
+        for function, excerpt in step.logs.items():
+            text += ["", f"## Log of {function} when this failed: {step.name}", "", "```", *(line[:1000] for line in excerpt), "```"]
     return text
 
 
 def cost_lines(hour: Hour) -> list[str]:
-    """What it cost; on emulators nothing, so there the reckoning only shows that it can be made."""
-    reckoned = cost.reckon(hour)
-    total = sum(line.dollars or 0 for line in reckoned)
-    unknown = sum(line.dollars is None for line in reckoned)
+    """What it cost; on emulators nothing, so there the estimate only shows that it can be made."""
+    estimated = cost.estimate(hour)
+    total = sum(line.dollars or 0 for line in estimated)
+    unknown = sum(line.dollars is None for line in estimated)
     return [
         "## Cost",
         "",
         ("" if hour.place.is_aws else "Nothing: these are emulators. In AWS it would have been:\n\n")
-        + "A reckoning from list prices of us-east-1 and current spot prices, not a bill: data transfer, free tier, taxes and what ran "
+        + "An estimate from list prices of us-east-1 and current spot prices, not a bill: data transfer, free tier, taxes and what ran "
         + "before or after this are not in it.",
         "",
         "| what | dollars |",
         "|---|---|",
-        *(f"| {line.what} | {'no price was to be had' if line.dollars is None else f'{line.dollars:.4f}'} |" for line in reckoned),
+        *(f"| {line.what} | {'price unknown' if line.dollars is None else f'{line.dollars:.4f}'} |" for line in estimated),
         f"| **together** | **{total:.2f}**{f', and {unknown} lines without a price' if unknown else ''} |",
         "",
     ]

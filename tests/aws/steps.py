@@ -126,10 +126,10 @@ def interruption(hour: Hour, step: Step) -> None:
     name = node["metadata"]["name"]
     hour.wait("the node to be tainted", lambda: all(map(leaves, [n for n in place.items("nodes") if n["metadata"]["name"] == name])), 5)
     state = {i["InstanceId"]: i["State"]["Name"] for i in place.instances()}.get(instance, "gone")
-    told = f"{(datetime.now(timezone.utc) - asked).total_seconds():.0f} s after it was asked for, the node is tainted and drained, and the instance is {state}"
-    step.seen.append(told)
+    report = f"{(datetime.now(timezone.utc) - asked).total_seconds():.0f} s after it was asked for, the node is tainted and drained, and the instance is {state}"
+    step.seen.append(report)
     # Gone already, it says nothing: nodeless drains fast, and may have terminated the instance itself.
-    hour.observe("events-spot-warning", True if state == "running" else None, f"{told} ({how})")
+    hour.observe("events-spot-warning", True if state == "running" else None, f"{report} ({how})")
     hour.wait("the instance to be gone", lambda: instance not in {i["InstanceId"] for i in place.instances()}, 8)
     settle(hour, 2)
     gone(hour, [instance])
@@ -183,7 +183,7 @@ def destroy(hour: Hour, step: Step) -> None:
             break
         time.sleep(30)
     assert not hour.left, f"left behind: {hour.left}"
-    step.seen.append("nothing is left, by tag and by name" + (f"; not asked for, because the emulators cannot tell: {', '.join(hour.unasked)}" if hour.unasked else ""))
+    step.seen.append("nothing is left, by tag and by name" + (f"; not asked for, because the emulators cannot list it: {', '.join(hour.unasked)}" if hour.unasked else ""))
 
 
 def look_at_classes(hour: Hour) -> None:
@@ -313,9 +313,9 @@ def versions(hour: Hour) -> dict[str, str]:
     found |= {"provider " + name.split("/", 1)[-1]: version for name, version in tool.get("provider_selections", {}).items()}
     answer = place.kubectl("version", "-o", "json", check=False)
     if answer:
-        told = json.loads(answer)
-        found["kubectl"] = told["clientVersion"]["gitVersion"]
-        found["Kubernetes API server"] = told.get("serverVersion", {}).get("gitVersion", "unknown")
+        report = json.loads(answer)
+        found["kubectl"] = report["clientVersion"]["gitVersion"]
+        found["Kubernetes API server"] = report.get("serverVersion", {}).get("gitVersion", "unknown")
     nodes = place.items("nodes")
     if nodes:
         info = nodes[0]["status"].get("nodeInfo", {})

@@ -3,7 +3,7 @@
     python3 tests/bench/plan.py NODELESS EXPORT [PART OF A NAME...]
 
 NODELESS is a release build of the command line, EXPORT one of the example `export` of nodeless-workloads. Processor time is user
-and system time together, of all threads, as wait4 tells it; the best of three runs counts. A run that takes more than MOST
+and system time together, of all threads, as wait4 reports it; the best of three runs counts. A run that takes more than MOST
 seconds of it is ended and printed as "no answer".
 """
 
@@ -99,9 +99,9 @@ def main() -> None:
             path = write(exporter, case.export, Path(folder))
             command = [nodeless, "plan", "--cluster", str(path), "-o", "json"]
             found = best(command + (["--disruption"] if case.disruption else []))
-            told = f"no answer in {MOST} s | | " if found is None else f"{found.seconds:.2f} | {found.peak_mib:.0f} | {found.code}"
+            row = f"no answer in {MOST} s | | " if found is None else f"{found.seconds:.2f} | {found.peak_mib:.0f} | {found.code}"
             reach = f"{case.reach} s" if case.reach else ""
-            print(f"| {case.name} | {path.stat().st_size / 1e6:.1f} | {told} | {reach} |", flush=True)
+            print(f"| {case.name} | {path.stat().st_size / 1e6:.1f} | {row} | {reach} |", flush=True)
 
 
 if __name__ == "__main__":

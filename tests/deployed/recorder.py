@@ -1,6 +1,6 @@
 """A bootstrap that notes each event and answers as the function would. Made into a zip by test_module.py.
 
-Its first line and the name of its file are set by whoever makes the zip.
+Its first line and the name of its file are set by the test that makes the zip.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What somebody with a function's role could do to others, put to the policies that Terraform renders.
+"""What an attacker with a function's role could do to others, put to the policies that Terraform renders.
 
 docs/security.md says the same in words, and what IAM cannot hold back: `test_what_iam_does_not_hold_back` keeps that true.
 """
@@ -230,13 +230,13 @@ ATTACKS: dict[str, list[Request]] = {
     "pass the node role to a function": ask("iam:PassRole", NODE_ROLE, **{"iam:passedtoservice": "lambda.amazonaws.com"}),
     "put another role into a profile of ours": profile("AddRoleToInstanceProfile", "ours", RoleName="admin"),
     "put the node role into a profile of another cluster": profile("AddRoleToInstanceProfile", "theirs", RoleName="ours-node"),
-    "put the node role into a profile of nobody": profile("AddRoleToInstanceProfile", "bare", RoleName="ours-node"),
+    "put the node role into an untagged profile": profile("AddRoleToInstanceProfile", "bare", RoleName="ours-node"),
     "take the role from a profile of another cluster": profile("RemoveRoleFromInstanceProfile", "theirs", RoleName="theirs-node"),
     "delete a profile of another cluster": profile("DeleteInstanceProfile", "theirs"),
     "delete a profile of a cluster of our name in another region": profile("DeleteInstanceProfile", "namesake"),
     "delete a profile of our cluster that no EC2NodeClass has": profile("DeleteInstanceProfile", "classless"),
     "make a profile of another cluster ours by tags": profile("TagInstanceProfile", "theirs", Tags=tag_list(profile_tags(CLUSTER))),
-    "make a profile of nobody ours by tags": profile("TagInstanceProfile", "bare", Tags=tag_list(profile_tags(CLUSTER))),
+    "make an untagged profile ours by tags": profile("TagInstanceProfile", "bare", Tags=tag_list(profile_tags(CLUSTER))),
     "create a profile without tags": profile("CreateInstanceProfile", "new"),
     "create a profile of another cluster": profile("CreateInstanceProfile", "new", Tags=tag_list(profile_tags("theirs"))),
     "create a role for another service": ask(
@@ -421,6 +421,8 @@ LEGITIMATE: dict[str, tuple[str, list[Request]]] = {
 OF_FEW: dict[str, tuple[set[str], list[Request]]] = {
     "send to the claims queue": ({"planner", "lifecycle", "interruption", "catalog"}, send("ours-claims")),
     "send to the plan queue": ({"planner", "lifecycle", "interruption", "catalog", "wake"}, send("ours-plan")),
+    "send to the catalog queue": ({"planner"}, send("ours-catalog")),
+    "take refreshes": ({"catalog"}, call("sqs", "ReceiveMessage", QueueUrl=f"https://sqs/{ACCOUNT}/ours-catalog")),
     "take plans": ({"planner"}, call("sqs", "ReceiveMessage", QueueUrl=f"https://sqs/{ACCOUNT}/ours-plan")),
     "take claims": ({"lifecycle"}, call("sqs", "ReceiveMessage", QueueUrl=f"https://sqs/{ACCOUNT}/ours-claims")),
     "terminate our own instance": ({"lifecycle"}, call("ec2", "TerminateInstances", InstanceId=["i-ours"])),

@@ -37,7 +37,7 @@ RUN_BY = {
     (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
     (PLAN, "Which nodes go"): "test_deploy_operate_and_remove",
     (PLAN, "A plan of the planner, made again"): "test_move_back_and_remove_by_hand",
-    (DISRUPTION, "What is written down"): "test_deploy_operate_and_remove",
+    (DISRUPTION, "Records of decisions"): "test_deploy_operate_and_remove",
     (MOVING, "Move back to Karpenter"): "test_move_back_and_remove_by_hand",
     (MOVING, "Remove everything"): "test_move_back_and_remove_by_hand",
 }
@@ -85,7 +85,7 @@ def binary(mirror: Path) -> Path:  # noqa: ARG001 skip before building
 @pytest.fixture
 def reader(tmp_path: Path, mirror: Path, binary: Path, logs: Path) -> Reader:
     reader = Reader(tmp_path, mirror, logs / "commands.log")
-    reader.tell(nodeless=binary)
+    reader.provide(nodeless=binary)
     return reader
 
 
@@ -99,7 +99,7 @@ def world(binary: Path, tmp_path: Path, logs: Path) -> Iterator[World]:
 def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: Path) -> Iterator[Ministack]:  # noqa: ARG001
     """A ministack whose functions find EC2 and the cluster in the local world."""
     with Ministack(logs, world.endpoints()) as running:
-        reader.tell(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
+        reader.provide(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
         reader.environment |= {"AWS_ENDPOINT_URL": running.url}
         yield running
 
@@ -107,7 +107,7 @@ def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: 
 def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
     demo, local, kubectl = under(README, "Try it: two commands")
     reader.run(demo)
-    # It runs until it is told to end, so that kubectl can be used beside it.
+    # It runs until it is ended, so that kubectl can be used beside it.
     command = local.text.split(" -- ")[1].split()
     kubeconfig = tmp_path / "kubeconfig"
     with Process("local", [reader.environment["READER_NODELESS"], *command, "--kubeconfig", kubeconfig], logs) as running:
@@ -174,8 +174,6 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     world.add_instance_profile(instance_profile(state), outputs["node_role_name"])
     world.redirect_webhook(ministack)
     reader.shell(f"{update}\n{apply_manifest}\n", EXAMPLE)
-    # The schedule would resolve the EC2NodeClass within five minutes.
-    ministack.client("lambda").invoke(FunctionName=f"nodeless-{CLUSTER}-catalog", Payload=b"{}")
     scale(world, 5)
     assert not dead_letters(ministack), "a fresh installation leaves no dead letters"
 
@@ -202,7 +200,7 @@ def look_into(reader: Reader, world: World) -> None:
         return reader.shell(replaced(block.text, names), EXAMPLE)
 
     assert node in run(PLAN, "`nodeless plan`")
-    assert "provisioning" in run(DISRUPTION, "What is written down"), "the launch that the pods needed was written down"
+    assert "provisioning" in run(DISRUPTION, "Records of decisions"), "the launch that the pods needed was written down"
     run(PLAN, "Which nodes go")
 
 
@@ -214,7 +212,7 @@ def replaced(text: str, names: dict[str, str]) -> str:
 
 
 def forget_upgrade_policy(file: Path) -> None:
-    """ministack takes a cluster's upgrade policy, does not tell it again, and has no call that changes it: so a second apply
+    """ministack takes a cluster's upgrade policy, does not return it, and has no call that changes it: so a second apply
     would fail."""
     text = file.read_text()
     without = re.sub(r"\n  upgrade_policy \{.*?\n  \}\n", "\n", text, flags=re.S)

@@ -131,7 +131,10 @@ def test_pods_get_nodes_and_nodes_go_when_pods_are_gone(deployment: Deployment, 
     check_installation(deployment, wake)
     role = str(deployment.outputs["node_role_name"])
     world.add_instance_profile(str(deployment.outputs["node_instance_profile_name"]), role)
-    apply_manifests(world, role)
+    seconds = apply_manifests(world, role)
+    print(f"\n{'with wake' if wake else 'heartbeat alone'}: {seconds:.1f} s from a new EC2NodeClass to Ready")
+    seconds = edit_node_class(world)
+    print(f"\n{'with wake' if wake else 'heartbeat alone'}: {seconds:.1f} s from a changed EC2NodeClass to Ready")
     seconds = scale_up(world)
     print(f"\n{'with wake' if wake else 'heartbeat alone'}: {seconds:.1f} s from unschedulable to a launched instance")
     check_running(deployment)
@@ -174,18 +177,34 @@ def check_installation(deployment: Deployment, wake: bool) -> None:
         world.redirect_webhook(deployment.ministack)
 
 
-def apply_manifests(world: World, node_role: str) -> None:
+def apply_manifests(world: World, node_role: str) -> float:
+    """Seconds until the EC2NodeClass is ready."""
+    start = time.monotonic()
     pool = (HERE / "manifests/pool.yaml").read_text().replace("NODE_ROLE", node_role).replace("CLUSTER_NAME", CLUSTER)
     world.kubectl("apply", "-f", "-", stdin=pool)
     world.kubectl("apply", "-f", str(HERE / "manifests/inflate.yaml"))
-    for kind in ("ec2nodeclass", "nodepool"):
-        wait_for(f"the {kind} to be ready", lambda kind=kind: condition(world, kind, "Ready"), 180, every=1)
+    wait_for("the ec2nodeclass to be ready", lambda: condition(world, "ec2nodeclass", "Ready"), 120, every=0.05)
+    seconds = time.monotonic() - start
+    wait_for("the nodepool to be ready", lambda: condition(world, "nodepool", "Ready"), 180, every=1)
+    return seconds
+
+
+def edit_node_class(world: World) -> float:
+    """Seconds until an EC2NodeClass whose spec was changed is ready again. The catalog's schedule may take five minutes."""
+    world.kubectl("patch", "ec2nodeclass", "default", "--type=merge", "-p", json.dumps({"spec": {"tags": {"team": "search"}}}))
+    start = time.monotonic()
+    wait_for("the changed ec2nodeclass to be ready", lambda: condition(world, "ec2nodeclass", "Ready"), 120, every=0.05)
+    return time.monotonic() - start
 
 
 def condition(world: World, kind: str, name: str) -> bool:
-    """Whether the one object of this kind has this condition."""
+    """Whether the one object of this kind has this condition, for its present spec."""
     (item,) = world.items(kind)
-    return any(c["type"] == name and c["status"] == "True" for c in item.get("status", {}).get("conditions", []))
+    generation = item["metadata"]["generation"]
+    return any(
+        c["type"] == name and c["status"] == "True" and c.get("observedGeneration", generation) == generation
+        for c in item.get("status", {}).get("conditions", [])
+    )
 
 
 def pods(world: World) -> list[dict]:

@@ -24,15 +24,15 @@ from aws.place import Failed, Place, run_to_end
 from aws.remains import remains, searches
 
 
-class Nowhere(Place):
-    """A place in which nothing can be made; it notes what Terraform is told."""
+class NoPlace(Place):
+    """A place in which nothing can be made; it records the commands of Terraform."""
 
-    name, is_aws, poll = "nowhere", True, 0.01
+    name, is_aws, poll = "no-place", True, 0.01
 
     def __init__(self, directory: Path, at_apply: BaseException) -> None:
         super().__init__(directory, "first-hour", "us-east-1")
         self.at_apply = at_apply
-        self.told: list[str] = []
+        self.commands: list[str] = []
         self.fails_to_destroy = 0
 
     def variables(self) -> dict[str, str]:
@@ -42,7 +42,7 @@ class Nowhere(Place):
         return dict(os.environ)
 
     def clients(self, service: str) -> list[Any]:
-        raise AssertionError(f"nobody should ask {service}")
+        raise AssertionError(f"nothing should ask {service}")
 
     def connect(self) -> None:
         raise AssertionError("there is nothing to connect to")
@@ -57,7 +57,7 @@ class Nowhere(Place):
         return [{"message": f"START RequestId {function}"}, {"message": f"{function} said why"}]
 
     def terraform(self, *arguments: str) -> str:
-        self.told.append(arguments[0])
+        self.commands.append(arguments[0])
         if arguments[0] == "apply":
             raise self.at_apply
         if arguments[0] == "destroy" and self.fails_to_destroy:
@@ -73,9 +73,9 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt(), Failed("no such subnet"), RuntimeError("who knows")])
 def test_whatever_ends_the_apply_it_is_destroyed(end: BaseException, tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
-    place = Nowhere(tmp_path, end)
-    hour = first_hour.run(place, tell=lambda text: None)  # noqa: ARG005
-    assert place.told == ["init", "apply", "destroy"]
+    place = NoPlace(tmp_path, end)
+    hour = first_hour.run(place, report=lambda text: None)  # noqa: ARG005
+    assert place.commands == ["init", "apply", "destroy"]
     assert hour.failed and hour.steps[0].outcome == ("interrupted" if isinstance(end, KeyboardInterrupt) else "failed")
     # The logs of what failed are in the report, without what says nothing.
     if not isinstance(end, KeyboardInterrupt):
@@ -85,11 +85,11 @@ def test_whatever_ends_the_apply_it_is_destroyed(end: BaseException, tmp_path: P
 
 def test_destroying_is_tried_twice_and_says_how_to_do_it_by_hand(tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
     said: list[str] = []
-    place = Nowhere(tmp_path, Failed("no"))
+    place = NoPlace(tmp_path, Failed("no"))
     place.fails_to_destroy = 1
-    assert first_hour.run(place, said.append).steps[-1].outcome == "done" and place.told.count("destroy") == 2
+    assert first_hour.run(place, said.append).steps[-1].outcome == "done" and place.commands.count("destroy") == 2
     assert not any("Not everything could be destroyed" in line for line in said)
-    place = Nowhere(tmp_path, Failed("no"))
+    place = NoPlace(tmp_path, Failed("no"))
     place.fails_to_destroy = 2
     assert first_hour.run(place, said.append).failed
     (by_hand,) = [line for line in said if "Not everything could be destroyed" in line]
@@ -99,7 +99,7 @@ def test_destroying_is_tried_twice_and_says_how_to_do_it_by_hand(tmp_path: Path,
 def test_an_interrupt_while_destroying_changes_nothing(tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
     said: list[str] = []
 
-    class Interrupting(Nowhere):
+    class Interrupting(NoPlace):
         def terraform(self, *arguments: str) -> str:
             if arguments[0] == "destroy":
                 os.kill(os.getpid(), signal.SIGINT)
@@ -113,7 +113,7 @@ def test_an_interrupt_while_destroying_changes_nothing(tmp_path: Path, nothing_l
 
 
 def test_a_child_is_interrupted_and_waited_for(tmp_path: Path) -> None:
-    """As Terraform does on an interrupt, the child goes on until it has written its state."""
+    """As Terraform does on an interrupt, the child runs until it has written its state."""
     state, begun = tmp_path / "state", tmp_path / "begun"
     child = f"""
 import pathlib, signal, sys, time
@@ -142,7 +142,7 @@ time.sleep(60)
 def test_a_command_that_fails_says_what_it_printed(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="ended with 3:\nout\nerr"):
         run_to_end(["sh", "-c", "echo out; echo err >&2; exit 3"], dict(os.environ), tmp_path / "log")
-    assert run_to_end(["cat"], dict(os.environ), tmp_path / "log", stdin="told") == "told"
+    assert run_to_end(["cat"], dict(os.environ), tmp_path / "log", stdin="input") == "input"
 
 
 def test_the_report_shows_no_secret() -> None:
@@ -186,7 +186,7 @@ def test_the_experiment_is_what_fis_takes(account: Account, monkeypatch: pytest.
     iam.add_response("create_role", {"Role": role})
     iam.add_response("put_role_policy", {})
     fis.add_response("create_experiment_template", {"experimentTemplate": {"id": "EXT1"}})
-    # Once IAM has not told FIS of the role yet.
+    # FIS does not know the role yet, once.
     for status in ("failed", "running"):
         fis.add_response("start_experiment", {"experiment": {"id": "EXP1"}}, {"experimentTemplateId": "EXT1"})
         fis.add_response("get_experiment", {"experiment": {"id": "EXP1", "state": {"status": status, "reason": "no role"}}}, {"id": "EXP1"})
@@ -199,7 +199,7 @@ def test_the_experiment_is_what_fis_takes(account: Account, monkeypatch: pytest.
 def test_what_the_experiment_left_is_removed(account: Account) -> None:
     fis, iam = Stubber(account.client("fis")), Stubber(account.client("iam"))
     ours = {"id": "EXT1", "tags": {"Name": "nodeless-first-hour-eu-west-1-fis"}}
-    fis.add_response("list_experiment_templates", {"experimentTemplates": [ours, {"id": "EXT2", "tags": {"Name": "somebody-elses"}}, {"id": "EXT3"}]})
+    fis.add_response("list_experiment_templates", {"experimentTemplates": [ours, {"id": "EXT2", "tags": {"Name": "of-another"}}, {"id": "EXT3"}]})
     fis.add_response("delete_experiment_template", {}, {"id": "EXT1"})
     # The role was never made, or is gone already.
     for call in ("delete_role_policy", "delete_role"):
@@ -255,14 +255,14 @@ class _Response:
     status_code = 200
 
 
-def test_the_reckoning_counts_what_it_has_no_price_for(tmp_path: Path, nothing_left: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
-    hour = Hour(Nowhere(tmp_path, Failed("no")), tell=lambda text: None)  # noqa: ARG005
+def test_the_estimate_counts_what_it_has_no_price_for(tmp_path: Path, nothing_left: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    hour = Hour(NoPlace(tmp_path, Failed("no")), report=lambda text: None)  # noqa: ARG005
     at = datetime(2026, 1, 1, tzinfo=timezone.utc)
     hour.ran["i-1"] = Ran("m5.large", "us-east-1a", True, at, at.replace(hour=1))
     hour.ran["i-2"] = Ran("m5.large", "us-east-1a", False, at, at)
     monkeypatch.setattr(cost, "price", lambda hour, ran: 0.05 if ran.spot else None)  # noqa: ARG005
     hour.cluster_begun, hour.cluster_ended = at, at.replace(hour=2)
-    lines = {line.what: line.dollars for line in cost.reckon(hour)}
+    lines = {line.what: line.dollars for line in cost.estimate(hour)}
     assert lines["EKS control plane, 2.00 h"] == pytest.approx(0.2)
     assert lines["m5.large spot in us-east-1a, 1.00 h"] == pytest.approx(0.05)
     assert lines["m5.large on-demand in us-east-1a, 0.02 h"] is None, "at least a minute"

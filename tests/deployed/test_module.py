@@ -106,7 +106,7 @@ def check_environment(records: Records) -> None:
 
 
 def check_interruption(ministack: Ministack, records: Records) -> None:
-    """Nobody but AWS may put events of aws.ec2 on the bus, here as there; so rules are asked, and the queue is sent to."""
+    """Only AWS may put events of aws.ec2 on the bus, here as there; so rules are asked, and the queue is sent to."""
     events, queue = ministack.client("events"), ministack.client("sqs")
     rules = {name: events.describe_rule(Name=f"nodeless-{CLUSTER}-{name}")["EventPattern"] for name in INTERRUPTIONS}
     url = queue.get_queue_url(QueueName=f"nodeless-{CLUSTER}-interruption")["QueueUrl"]

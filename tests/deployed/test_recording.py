@@ -106,7 +106,7 @@ def test_calls_reach_the_server_that_speaks_their_service_and_answers_come_back(
     assert proxy.recording.used("lifecycle") == set()
 
 
-def test_a_call_is_judged_by_the_tags_before_it(proxy: Proxy) -> None:
+def test_a_call_is_evaluated_by_the_tags_before_it(proxy: Proxy) -> None:
     client(proxy, "ec2").terminate_instances(InstanceIds=["i-0a"])
     allowed = {"planner": policy("ec2:TerminateInstances", Condition={"StringEquals": {"aws:ResourceTag/owner": "us"}})}
     assert proxy.recording.denied(allowed) == []
@@ -120,11 +120,11 @@ def test_what_a_policy_lacks_is_said_once(proxy: Proxy) -> None:
         client(proxy, "ec2").describe_subnets()
     assert proxy.recording.denied({"planner": policy("ec2:DescribeSubnets")}) == []
     assert len(proxy.recording.denied({"planner": policy("ec2:DescribeImages")})) == 1
-    (nobody,) = proxy.recording.denied({"lifecycle": policy("ec2:DescribeSubnets")})
-    assert "no function of that name" in nobody
+    (denied,) = proxy.recording.denied({"lifecycle": policy("ec2:DescribeSubnets")})
+    assert "no function of that name" in denied
 
 
-def test_a_call_that_cannot_be_judged_is_passed_on_and_fails_the_test(servers: dict[str, Any], proxy: Proxy) -> None:
+def test_a_call_that_cannot_be_evaluated_is_passed_on_and_fails_the_test(servers: dict[str, Any], proxy: Proxy) -> None:
     client(proxy, "ec2").delete_volume(VolumeId="vol-0a")
     assert len(servers["seen"]["world"]) == 1
     (unread,) = proxy.recording.denied({"planner": policy("ec2:DeleteVolume")})

@@ -38,7 +38,7 @@ def test_a_deployment_package_holds_an_executable_bootstrap() -> None:
 def test_users_of_the_module_find_zips_and_module_in_one_folder() -> None:
     repository = release.tracked(release.PUBLISHED)
     files = release.module_files("nodeless-1", dict.fromkeys(release.FUNCTIONS, b"zip"), repository)
-    for name in ("terraform/variables.tf", "infra/crds/karpenter.sh_nodepools.yaml", "LICENSE", "lambda/planner/bootstrap.zip"):
+    for name in ("terraform/variables.tf", "infra/crds/karpenter.sh_nodepools.yaml", "LICENSE", "lambda/planner/bootstrap.zip", "lambda/checksums.json"):
         assert f"nodeless-1/{name}" in files
     assert not [name for name in files if "/.terraform/" in name or name.endswith((".tfstate", ".zip")) and "/lambda/" not in name]
 

@@ -183,7 +183,7 @@ class TestWhatIsNotKnown:
         with pytest.raises(Unsupported):
             Request("s:Act", "r", {"aws:tagkeys": "one"})
 
-    def test_so_are_tags_of_resources_whose_tags_nobody_reads(self) -> None:
+    def test_so_are_tags_of_resources_whose_tags_are_not_read(self) -> None:
         tagged = policy(allow(["sqs:SendMessage", "ec2:TerminateInstances"], Condition={"StringNotEquals": {"aws:ResourceTag/team": "x"}}))
         assert tagged.decide(Request("ec2:TerminateInstances", "i")) is ALLOWED
         with pytest.raises(Unsupported):
@@ -243,7 +243,7 @@ def sent(service: str, operation: str, **parameters: object) -> Call:
 
 
 class Sent(Exception):
-    """A request was read; there is nobody to send it to."""
+    """A request was read; it is not sent."""
 
 
 OF_EVERY_CALL = {"aws:requestedregion", "lambda:sourcefunctionarn"}
@@ -270,7 +270,7 @@ class TestCalls:
         assert (call.caller, call.service, call.region, call.operation) == ("planner", "ec2", "eu-west-1", "DescribeSubnets")
         assert asked(call) == {("ec2:DescribeSubnets", "*"): {}}
 
-    def test_that_nobody_knows_are_errors(self) -> None:
+    def test_that_are_unknown_are_errors(self) -> None:
         with pytest.raises(Unknown):
             requests(sent("ec2", "delete_volume", VolumeId="vol-0a"), Account())
         with pytest.raises(Unknown):
@@ -397,7 +397,7 @@ class TestCalls:
         assert asked(sent("sqs", "send_message", QueueUrl=url, MessageBody="m")) == {("sqs:SendMessage", queue): {}}
         assert asked(sent("sqs", "send_message_batch", QueueUrl=url, Entries=[{"Id": "1", "MessageBody": "m"}])) == {("sqs:SendMessage", queue): {}}
 
-    def test_parameters_of_amazon_are_nobodys(self) -> None:
+    def test_parameters_of_amazon_belong_to_no_account(self) -> None:
         assert asked(sent("ssm", "get_parameter", Name="/aws/service/eks/x")) == {
             ("ssm:GetParameter", "arn:aws:ssm:eu-west-1::parameter/aws/service/eks/x"): {}
         }

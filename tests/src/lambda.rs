@@ -24,9 +24,17 @@ pub type Answer = Result<Value, Value>;
 
 type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<Answer>>>>;
 
+/// An event on its way to the function.
+#[derive(Debug)]
+struct Invocation {
+    id: String,
+    event: String,
+    timeout: Duration,
+}
+
 #[derive(Clone)]
 struct Api {
-    events: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<(String, String)>>>,
+    events: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Invocation>>>,
     waiting: Waiting,
     ready: Arc<Mutex<Option<Instant>>>,
 }
@@ -43,7 +51,8 @@ pub struct Function {
     any_expected: bool,
     started: Instant,
     ready: Arc<Mutex<Option<Instant>>>,
-    send: mpsc::UnboundedSender<(String, String)>,
+    send: mpsc::UnboundedSender<Invocation>,
+    timeout: Duration,
     waiting: Waiting,
     count: u64,
 }
@@ -87,7 +96,13 @@ impl Function {
         let started = Instant::now();
         let (process, stdout) = Process::start_reading(&mut command);
         let problems = Some(std::thread::spawn(move || problems(stdout)));
-        Self { process, problems, expected: Vec::new(), any_expected: false, started, ready, send, waiting, count: 0 }
+        let (expected, any_expected, count) = (Vec::new(), false, 0);
+        Self { process, problems, expected, any_expected, started, ready, send, timeout: PATIENCE, waiting, count }
+    }
+
+    /// From now on Lambda gives the function so long for an event. The test waits for its answer all the same.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     /// The test causes a problem that is told in these words.
@@ -126,7 +141,8 @@ impl Function {
         let id = format!("request-{}", self.count);
         let (send, receive) = oneshot::channel();
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), send);
-        self.send.send((id, event.to_string())).expect("the API is served for as long as this lives");
+        let invocation = Invocation { id, event: event.to_string(), timeout: self.timeout };
+        self.send.send(invocation).expect("the API is served for as long as this lives");
         let answered = tokio::time::timeout(PATIENCE, receive).await;
         answered.expect("the function answers within a minute").expect("the API keeps its channel")
     }
@@ -218,8 +234,8 @@ async fn next(State(api): State<Api>) -> (HeaderMap, String) {
     api.ready.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
     let event = api.events.lock().await.recv().await;
     // When the test has ended there is no event any more: the function is about to be killed.
-    let Some((id, body)) = event else { std::future::pending().await };
-    let deadline = std::time::SystemTime::now() + PATIENCE;
+    let Some(Invocation { id, event, timeout }) = event else { std::future::pending().await };
+    let deadline = std::time::SystemTime::now() + timeout;
     let deadline = deadline.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis().to_string();
     let mut headers = HeaderMap::new();
     for (name, value) in [
@@ -230,7 +246,7 @@ async fn next(State(api): State<Api>) -> (HeaderMap, String) {
     ] {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).expect("plain ASCII"));
     }
-    (headers, body)
+    (headers, event)
 }
 
 async fn response(State(api): State<Api>, Path(id): Path<String>, body: String) -> StatusCode {

@@ -26,18 +26,27 @@ pub struct Proxy {
     /// Its address, `http://127.0.0.1:PORT`.
     pub url: String,
     counts: Arc<Mutex<Counts>>,
-    outage: Outage,
+    outage: Current,
 }
 
-/// What every call is answered with instead of being passed on, if anything.
-type Outage = Arc<Mutex<Option<StatusCode>>>;
+/// What becomes of every call instead of being passed on, if anything.
+type Current = Arc<Mutex<Option<Outage>>>;
+
+/// What a service does that is out of order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outage {
+    /// It answers every call with this status.
+    Status(StatusCode),
+    /// It accepts every call and never answers.
+    Hang,
+}
 
 #[derive(Clone)]
 struct Forward {
     upstream: String,
     client: Client<HttpConnector, Body>,
     counts: Arc<Mutex<Counts>>,
-    outage: Outage,
+    outage: Current,
 }
 
 impl Proxy {
@@ -47,7 +56,7 @@ impl Proxy {
     /// When loopback has no free port.
     pub async fn start(upstream: &str) -> Self {
         let counts: Arc<Mutex<Counts>> = Arc::default();
-        let outage = Outage::default();
+        let outage = Current::default();
         let forward = Forward {
             upstream: upstream.trim_end_matches('/').to_owned(),
             client: Client::builder(TokioExecutor::new()).build_http(),
@@ -61,9 +70,9 @@ impl Proxy {
         Self { url, counts, outage }
     }
 
-    /// From now on answers every call with this status, or passes calls on again.
-    pub fn fail_with(&self, status: Option<StatusCode>) {
-        *self.outage.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    /// From now on fails every call like this, or passes calls on again.
+    pub fn fail(&self, outage: Option<Outage>) {
+        *self.outage.lock().unwrap_or_else(PoisonError::into_inner) = outage;
     }
 
     /// The calls since the start or the last [`Self::take`].
@@ -105,8 +114,10 @@ fn request_units(operation: &str, sent: usize, received: usize) -> Option<(&'sta
 
 async fn pass(State(forward): State<Forward>, request: Request) -> Response {
     let outage = *forward.outage.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(status) = outage {
-        return status.into_response();
+    match outage {
+        None => {}
+        Some(Outage::Status(status)) => return status.into_response(),
+        Some(Outage::Hang) => std::future::pending().await,
     }
     let (mut parts, body) = request.into_parts();
     let watches = parts.uri.query().is_some_and(|query| query.contains("watch="));

@@ -3,7 +3,7 @@
 
 use crate::Server;
 use crate::lambda::Function;
-use crate::proxy::{Counts, Proxy};
+use crate::proxy::{Counts, Outage, Proxy};
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::types::{
@@ -11,7 +11,6 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
-use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::aws_router_with_clock;
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, resource};
@@ -37,6 +36,7 @@ pub struct Stage {
     sqs: aws_sdk_sqs::Client,
     plan_queue: String,
     claims_queue: String,
+    catalog_queue: String,
     _moto: Server,
 }
 
@@ -68,10 +68,9 @@ impl Stage {
         let config = config(&moto.url).await;
         create_table(&config).await;
         let sqs = aws_sdk_sqs::Client::new(&config);
-        let fifo = sqs.create_queue().queue_name("plan.fifo").attributes(QueueAttributeName::FifoQueue, "true");
-        let plan_queue = fifo.send().await.expect("moto makes a queue").queue_url.expect("a queue has a URL");
-        let standard = sqs.create_queue().queue_name("claims");
-        let claims_queue = standard.send().await.expect("moto makes a queue").queue_url.expect("a queue has a URL");
+        let plan_queue = create_queue(&sqs, "plan.fifo").await;
+        let claims_queue = create_queue(&sqs, "claims").await;
+        let catalog_queue = create_queue(&sqs, "catalog.fifo").await;
 
         let second = SignedDuration::from_secs(1);
         let options = WorldOptions {
@@ -92,7 +91,17 @@ impl Stage {
         let aws_proxy = Proxy::start(&serve(aws_router_with_clock(ec2, Timestamp::now)).await).await;
         let world = Arc::new(Mutex::new(world));
         drive(&world);
-        let stage = Self { world, moto_proxy, aws_proxy, kubernetes_proxy, sqs, plan_queue, claims_queue, _moto: moto };
+        let stage = Self {
+            world,
+            moto_proxy,
+            aws_proxy,
+            kubernetes_proxy,
+            sqs,
+            plan_queue,
+            claims_queue,
+            catalog_queue,
+            _moto: moto,
+        };
         stage.forget_calls();
         Some(stage)
     }
@@ -113,20 +122,21 @@ impl Stage {
                 ("NODELESS_TABLE", TABLE),
                 ("NODELESS_PLAN_QUEUE_URL", self.plan_queue.as_str()),
                 ("NODELESS_CLAIMS_QUEUE_URL", self.claims_queue.as_str()),
+                ("NODELESS_CATALOG_QUEUE_URL", self.catalog_queue.as_str()),
                 ("NODELESS_WAKE_PATH", "/secret"),
             ],
         )
         .await
     }
 
-    /// Has a service answer every call with this status from now on, or work again.
-    pub fn fail_with(&self, service: Service, status: Option<StatusCode>) {
+    /// Has a service fail every call like this from now on, or work again.
+    pub fn fail(&self, service: Service, outage: Option<Outage>) {
         let proxy = match service {
             Service::Tables => &self.moto_proxy,
             Service::Ec2 => &self.aws_proxy,
             Service::Kubernetes => &self.kubernetes_proxy,
         };
-        proxy.fail_with(status);
+        proxy.fail(outage);
     }
 
     /// The Kubernetes API, in the process.
@@ -182,6 +192,11 @@ impl Stage {
     /// Takes all messages that are due from the claims queue, as the event that Lambda would make of them.
     pub async fn claims_messages(&self) -> Value {
         self.take(&self.claims_queue).await
+    }
+
+    /// Takes all messages that are due from the catalog queue, as the event that Lambda would make of them.
+    pub async fn catalog_messages(&self) -> Value {
+        self.take(&self.catalog_queue).await
     }
 
     async fn take(&self, queue: &str) -> Value {
@@ -247,6 +262,15 @@ async fn config(url: &str) -> SdkConfig {
         .endpoint_url(url)
         .load()
         .await
+}
+
+/// A queue of this name; a FIFO queue where the name says so.
+async fn create_queue(sqs: &aws_sdk_sqs::Client, name: &str) -> String {
+    let mut request = sqs.create_queue().queue_name(name);
+    if name.ends_with(".fifo") {
+        request = request.attributes(QueueAttributeName::FifoQueue, "true");
+    }
+    request.send().await.expect("moto makes a queue").queue_url.expect("a queue has a URL")
 }
 
 /// The table as the Terraform module makes it.

@@ -18,7 +18,7 @@ HEADER = ["id", "claim", "relied on in", "status", "source", "simulation"]
 STATUSES = ("documented", "inferred", "unknown")
 SIMULATIONS = ("enforced", "stricter", "more generous", "absent")
 # Files of other projects that rows cite are paths too; ours begin like this.
-OUR_ROOMS = ("shared/", "functions/", "cli/", "terraform/", "infra/", "events/", "tests/", "docs/", "ARCHITECTURE.md")
+OUR_FOLDERS = ("shared/", "functions/", "cli/", "terraform/", "infra/", "events/", "tests/", "docs/", "ARCHITECTURE.md")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def rows(text: str) -> list[Row]:
 
 def files(text: str) -> list[str]:
     """The files of ours that a text names."""
-    return [name for name in re.findall(r"`([\w./-]+)`", text) if name.startswith(OUR_ROOMS)]
+    return [name for name in re.findall(r"`([\w./-]+)`", text) if name.startswith(OUR_FOLDERS)]
 
 
 def check_row(row: Row) -> None:

@@ -40,19 +40,27 @@ def check_rbac() -> None:
             assert not {"secrets", "configmaps"} & set(rule["resources"]), f"ClusterRole {name} reads what nothing needs: {rule}"
 
 
-def admits(conditions: list[dict[str, str]], request: dict[str, Any]) -> bool:
-    """Whether the API server would call the webhook: all matchConditions are true."""
+def admits(webhook: dict[str, Any], request: dict[str, Any]) -> bool:
+    """Whether the API server would call a webhook: all its matchConditions are true."""
     environment = celpy.Environment()
-    context = {"object": celpy.json_to_cel(request["object"]), "request": celpy.json_to_cel({k: v for k, v in request.items() if k != "object"})}
-    return all(bool(environment.program(environment.compile(c["expression"])).evaluate(context)) for c in conditions)
+    context = {name: celpy.json_to_cel(request.get(name)) for name in ("object", "oldObject")}
+    context["request"] = celpy.json_to_cel({k: v for k, v in request.items() if k not in context})
+    return all(bool(environment.program(environment.compile(c["expression"])).evaluate(context)) for c in webhook["matchConditions"])
 
 
 def check_webhook() -> None:
-    """The webhook lets through what the scheduler says about pods, in both forms of Event, and nothing else."""
+    """No webhook can refuse or hold up anything, and a dry run causes nothing."""
     (configuration,) = documents("infra/webhook")
-    (webhook,) = configuration["webhooks"]
-    assert webhook["clientConfig"] == {"url": "WAKE_URL"} and webhook["failurePolicy"] == "Ignore" and webhook["timeoutSeconds"] <= 2
-    assert webhook["sideEffects"] == "None"
+    events, classes = configuration["webhooks"]
+    for webhook in (events, classes):
+        assert webhook["clientConfig"] == {"url": "WAKE_URL"} and webhook["failurePolicy"] == "Ignore" and webhook["timeoutSeconds"] <= 2
+        assert webhook["sideEffects"] == "None"
+    check_events(events)
+    check_node_classes(classes)
+
+
+def check_events(webhook: dict[str, Any]) -> None:
+    """The first lets through what the scheduler says about pods, in both forms of Event, and nothing else."""
     groups = {group for rule in webhook["rules"] for group in rule["apiGroups"]}
     assert groups == {"", "events.k8s.io"} and all(rule["resources"] == ["events"] for rule in webhook["rules"])
     sample = json.loads((ROOT / "events/wake.failed-scheduling.json").read_text())
@@ -74,8 +82,28 @@ def check_webhook() -> None:
         (False, "Karpenter's Event", {**old, "source": {"component": "karpenter"}, "reportingComponent": ""}),
     ]
     for expected, what, event in cases:
-        assert admits(webhook["matchConditions"], {**request, "object": event}) == expected, f"wake should {'' if expected else 'not '}hear {what}"
-    assert not admits(webhook["matchConditions"], {**request, "dryRun": True}), "a dry run must cause nothing"
+        assert admits(webhook, {**request, "object": event}) == expected, f"wake should {'' if expected else 'not '}be called for {what}"
+    assert not admits(webhook, {**request, "dryRun": True}), "a dry run must cause nothing"
+
+
+def check_node_classes(webhook: dict[str, Any]) -> None:
+    """The second lets through an EC2NodeClass that is created, changed or deleted, and nothing that nodeless itself writes."""
+    (rule,) = webhook["rules"]
+    assert rule["apiGroups"] == ["karpenter.k8s.aws"] and rule["resources"] == ["ec2nodeclasses"], "not the status, which nodeless writes"
+    assert rule["operations"] == ["CREATE", "UPDATE", "DELETE"]
+    request = json.loads(json.loads((ROOT / "events/wake.node-class.json").read_text())["body"])["request"]
+    new, old = request["object"], request["oldObject"]
+    assert request["operation"] == "UPDATE"
+    annotated = {**old, "metadata": {**old["metadata"], "annotations": {"a": "b"}, "finalizers": ["karpenter.k8s.aws/termination"]}}
+    cases = [
+        (True, "a spec that changed", request),
+        (True, "a new one", {**request, "operation": "CREATE", "object": {**new, "metadata": {"name": "default", "generation": 1}}, "oldObject": None}),
+        (True, "one that is deleted", {**request, "operation": "DELETE", "object": None}),
+        (False, "an annotation and a finalizer", {**request, "object": annotated}),
+        (False, "a change that is only tried", {**request, "dryRun": True}),
+    ]
+    for expected, what, review in cases:
+        assert admits(webhook, review) == expected, f"wake should {'' if expected else 'not '}be called for {what}"
 
 
 def check_samples() -> None:
@@ -110,7 +138,7 @@ def check_metrics() -> None:
 def check_environment() -> None:
     """Every variable that a function reads is set by the module."""
     given = set(re.findall(r"\b(NODELESS_[A-Z_]+|CLUSTER_NAME|RUST_LOG)\b", (ROOT / "terraform/locals.tf").read_text()))
-    sources = [file for room in ("functions", "shared/runtime/src") for file in (ROOT / room).rglob("*.rs")]
+    sources = [file for folder in ("functions", "shared/runtime/src") for file in (ROOT / folder).rglob("*.rs")]
     read = {name for file in sources for name in re.findall(r'"(NODELESS_[A-Z_]+)"', file.read_text())}
     assert read, "no environment variable was found in the functions"
     assert read <= given, f"the functions read {sorted(read - given)}, which terraform/locals.tf does not set"

@@ -7,9 +7,11 @@ use jiff::SignedDuration;
 use nodeless_fake_aws::requests::Describe;
 use nodeless_fake_kubernetes::{PatchOptions, PatchType, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
-use nodeless_tests::stage::{Service, Stage};
+use nodeless_tests::proxy::Outage;
+use nodeless_tests::stage::{Service, Stage, node_class};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -162,6 +164,42 @@ async fn terraform_destroys_and_no_launch_template_is_left() {
     assert_eq!(stage.calls().get("EKS GET /clusters/example"), None, "the cluster may be gone already");
 }
 
+/// No schedule is needed: a plan finds the class, and the catalog function gets a message.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ec2nodeclass_is_resolved_when_it_is_new_and_when_it_is_changed() {
+    let Some(stage) = Stage::start().await else { return };
+    let mut catalog = stage.function(&binary("catalog")).await;
+    catalog.invoke(&json!({ "required": true })).await.unwrap();
+    let mut functions = Functions {
+        planner: stage.function(&binary("planner")).await,
+        lifecycle: stage.function(&binary("lifecycle")).await,
+    };
+    let records = |event: &Value| event["Records"].as_array().map_or(0, Vec::len);
+    let class = || stage.list(&NODE_CLASSES).remove(0);
+
+    stage.create(&NODE_CLASSES, node_class("default"));
+    for generation in 1..=2 {
+        functions.plan().await;
+        let messages = stage.catalog_messages().await;
+        assert_eq!(records(&messages), 1, "{messages}");
+        let body: Value = serde_json::from_str(messages["Records"][0]["body"].as_str().unwrap()).unwrap();
+        assert_eq!(body["changed"][0]["generation"], generation, "{body}");
+        let answer = catalog.invoke(&messages).await.unwrap();
+        assert!(all_failed(&answer).is_empty(), "{answer}");
+        functions.claims(&stage).await;
+        let resolved = class();
+        assert!(has_condition(&resolved, "Ready", "True"), "{resolved}");
+        let ready = resolved["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap();
+        assert_eq!(ready["observedGeneration"], generation, "{ready}");
+
+        functions.plan().await;
+        assert_eq!(records(&stage.catalog_messages().await), 0, "a class that is resolved needs nothing");
+        let patch = json!({ "spec": { "tags": { "team": "search" } } });
+        let options = PatchOptions::default();
+        stage.api().patch(&NODE_CLASSES, "", "default", None, PatchType::Merge, &patch, &options).unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_planner_without_a_catalog_does_nothing_and_is_done_with_its_message() {
     let Some(stage) = Stage::start().await else { return };
@@ -182,7 +220,7 @@ async fn a_planner_without_a_catalog_does_nothing_and_is_done_with_its_message()
 /// A message as SQS hands it out for the so-many-th time.
 fn received(file: &str, times: u32) -> Value {
     let mut event = sample(file);
-    for record in event["Records"].as_array_mut().unwrap() {
+    for record in event["Records"].as_array_mut().into_iter().flatten() {
         record["attributes"]["ApproximateReceiveCount"] = times.to_string().into();
     }
     event
@@ -214,7 +252,7 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
         (Service::Kubernetes, StatusCode::FORBIDDEN),
     ];
     for (service, status) in outages {
-        stage.fail_with(service, Some(status));
+        stage.fail(service, Some(Outage::Status(status)));
         let mut cold = [stage.function(&binary("planner")).await, stage.function(&binary("lifecycle")).await];
         cold.iter_mut().for_each(Function::expect_any_problem);
         for functions in [&mut warm, &mut cold] {
@@ -227,17 +265,17 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
         }
         let refreshed = catalog.invoke_sample("catalog.schedule.json").await;
         assert!(refreshed.is_ok(), "{service:?} {status}: {refreshed:?}");
-        stage.fail_with(service, None);
+        stage.fail(service, None);
     }
     assert_eq!(stage.list(&NODE_CLAIMS).len(), claims.len(), "nothing is decided during an outage");
 
-    stage.fail_with(Service::Tables, Some(StatusCode::SERVICE_UNAVAILABLE));
+    stage.fail(Service::Tables, Some(Outage::Status(StatusCode::SERVICE_UNAVAILABLE)));
     assert!(catalog.invoke(&json!({ "required": true })).await.is_err(), "Terraform waits for this one");
     // A warning comes again as long as there is time to heed it, and then no more.
     let early = interruption.invoke(&received("interruption.spot-warning.json", 3)).await.unwrap();
     let late = interruption.invoke(&received("interruption.spot-warning.json", 4)).await.unwrap();
     assert_eq!((all_failed(&early).len(), all_failed(&late).len()), (1, 0));
-    stage.fail_with(Service::Tables, None);
+    stage.fail(Service::Tables, None);
 
     let [planner, lifecycle] = warm;
     let mut functions = Functions { planner, lifecycle };
@@ -246,6 +284,48 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
         functions.claims(&stage).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// A service that accepts calls and never answers: functions that have just started, and functions that worked before, answer before
+/// Lambda ends them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_never_answers_leaves_no_dead_letters() {
+    const NOT_IN_TIME: &str = "did not end before the function's timeout";
+    let Some(stage) = Stage::start().await else { return };
+    stage.create(&NODE_CLASSES, node_class("default"));
+    let mut warm = HashMap::new();
+    for name in ["planner", "lifecycle", "interruption", "catalog"] {
+        warm.insert(name, stage.function(&binary(name)).await);
+    }
+    warm.get_mut("catalog").unwrap().invoke_sample("catalog.schedule.json").await.unwrap();
+    warm.get_mut("planner").unwrap().invoke_sample("planner.heartbeat.json").await.unwrap();
+    warm.get_mut("lifecycle").unwrap().invoke_sample("lifecycle.sweep.json").await.unwrap();
+    warm.get_mut("interruption").unwrap().invoke_sample("interruption.spot-warning.json").await.unwrap();
+
+    // What each calls, and how many of its messages come again: only those whose work nothing else asks for.
+    for (service, name, message, handed_back) in [
+        (Service::Tables, "planner", "planner.heartbeat.json", 0),
+        (Service::Tables, "lifecycle", "lifecycle.sqs.json", 0),
+        (Service::Tables, "interruption", "interruption.spot-warning.json", 1),
+        (Service::Tables, "catalog", "catalog.schedule.json", 0),
+        (Service::Kubernetes, "planner", "planner.heartbeat.json", 0),
+        (Service::Kubernetes, "lifecycle", "lifecycle.sweep.json", 0),
+        (Service::Kubernetes, "catalog", "catalog.schedule.json", 0),
+    ] {
+        stage.fail(service, Some(Outage::Hang));
+        let mut cold = stage.function(&binary(name)).await;
+        for function in [warm.get_mut(name).unwrap(), &mut cold] {
+            function.set_timeout(Duration::from_secs(4));
+            function.expect_problem(NOT_IN_TIME);
+            let answer = function.invoke(&received(message, 1)).await;
+            let failed = answer.as_ref().map(|answer| all_failed(answer).len());
+            assert_eq!(failed, Ok(handed_back), "{service:?} {message}: {answer:?}");
+        }
+        stage.fail(service, None);
+    }
+    stage.fail(Service::Tables, Some(Outage::Hang));
+    let answer = warm.get_mut("catalog").unwrap().invoke(&json!({ "required": true })).await;
+    assert!(answer.unwrap_err().to_string().contains(NOT_IN_TIME), "Terraform waits for this one");
 }
 
 #[tokio::test(flavor = "multi_thread")]

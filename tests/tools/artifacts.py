@@ -56,7 +56,7 @@ def function_zips(destination: Path) -> Path:
     if given:
         return Path(given).resolve()
     if platform.machine() != "x86_64":
-        raise RuntimeError("functions are built for this machine and ministack is told x86_64; set NODELESS_ARTIFACTS elsewhere")
+        raise RuntimeError("functions are built for this machine and ministack is started for x86_64; set NODELESS_ARTIFACTS elsewhere")
     for name, executable in build(*FUNCTIONS).items():
         (destination / name).mkdir(parents=True, exist_ok=True)
         # As they ship: without symbols, which are two thirds of what is packed, sent and unpacked here.

@@ -44,7 +44,7 @@ class Unknown(Exception):
 
 
 class Gone(Exception):
-    """A call names a launch template or an instance profile that does not exist; whoever may make it is told that."""
+    """A call names a launch template or an instance profile that does not exist; a caller with the rights gets that error."""
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ def _queue(call: Call, account: Account) -> Iterator[Request]:  # noqa: ARG001 t
 
 
 def _parameter(call: Call, account: Account) -> Iterator[Request]:
-    """Amazon's public parameters are nobody's: their ARNs name no account."""
+    """Amazon's public parameters belong to no account: their ARNs name no account."""
     for name in call.parameters.get("Names") or [call.parameters["Name"]]:
         owner = "" if name.startswith("/aws/service/") else account.id
         yield Request(f"ssm:{call.operation}", f"arn:aws:ssm:{call.region}:{owner}:parameter/{name.lstrip('/')}")

@@ -64,9 +64,9 @@ def blocks(file: str) -> list[Block]:
 
 
 class Reader:
-    """Somebody at a shell who follows a document. Some commands are not what they would be elsewhere:
+    """A reader who follows a document at a shell. Some commands are not what they would be elsewhere:
 
-    - `terraform` finds its provider on this machine, and is told yes where it would ask;
+    - `terraform` finds its provider on this machine, and gets a yes where it would ask;
     - `make zips` and `cargo lambda build` give functions that are built already, for this machine;
     - `nodeless` and `cargo run -p nodeless` run the command that is built already;
     - `aws` is a few lines over boto3, and `aws eks update-kubeconfig` hands out the kubeconfig of the local world.
@@ -92,7 +92,7 @@ class Reader:
             ignored = shutil.ignore_patterns(".terraform*", "*.tfstate*", "artifacts")
             shutil.copytree(ROOT / part, self.checkout / part, ignore=ignored)
 
-    def tell(self, **variables: str | Path | dict[str, str]) -> None:
+    def provide(self, **variables: str | Path | dict[str, str]) -> None:
         """Sets what the commands have to know, as READER_NAME."""
         for name, value in variables.items():
             self.environment[f"READER_{name.upper()}"] = json.dumps(value) if isinstance(value, dict) else str(value)

@@ -10,7 +10,7 @@ Where each rule comes from, all below https://docs.aws.amazon.com/IAM/latest/Use
 - `ForAllValues` and `ForAnyValue`: reference_policies_condition-single-vs-multi-valued-context-keys.html
 
 What is not known here is an error and never an Allow: an element, an operator, a condition key, a policy variable.
-Not looked at: resource policies (the module's let EventBridge send to queues and anybody call wake's URL; they give no role
+Not looked at: resource policies (the module's let EventBridge send to queues and everyone call wake's URL; they give no role
 anything), and permissions boundaries, session policies and policies of the organization, which the module does not have.
 """
 
@@ -36,7 +36,7 @@ KEYS = (
     "iam:passedtoservice",
     "lambda:sourcefunctionarn",
 )
-# Whose requests know the tags of their resources; of queues, tables, clusters, roles and parameters nobody reads them.
+# Whose requests know the tags of their resources; of queues, tables, clusters, roles and parameters they are not read.
 KNOW_RESOURCE_TAGS = re.compile(r"ec2:.*|iam:.*InstanceProfile")
 # Keys that a request may hold several values of: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 # and the pages of the services in the Service Authorization Reference, where their type is ArrayOfString.
@@ -173,7 +173,7 @@ class Statement:
         if action == self.not_actions or resource == self.not_resources:
             return False
         if any(c.key.startswith("aws:resourcetag/") for c in self.conditions) and not KNOW_RESOURCE_TAGS.fullmatch(request.action):
-            raise Unsupported(f"statement {self.name} asks for tags of {request.resource}, which nobody has read")
+            raise Unsupported(f"statement {self.name} asks for tags of {request.resource}, which were not read")
         return all(condition.holds(request.context) for condition in self.conditions)
 
 
@@ -209,7 +209,7 @@ class Policy:
         return [(request, decision) for request, decision in decisions if decision is not Decision.ALLOWED]
 
     def allowed_actions(self) -> set[str]:
-        """The actions that Allow statements name. A pattern would name actions that nobody counted, so it is an error."""
+        """The actions that Allow statements name. A pattern would name actions that are not listed, so it is an error."""
         allowing = [statement for statement in self.statements if statement.allow]
         for statement in allowing:
             if statement.not_actions or any(c in action for action in statement.actions for c in "*?"):

@@ -84,7 +84,7 @@ class Ministack:
         )
 
     def call_function_url(self, url: str, body: object, seconds: float = 10) -> tuple[int, bytes]:
-        """POSTs to a Function URL as the API server would. Its host name resolves nowhere; ministack goes by the Host header."""
+        """POSTs to a Function URL as the API server would. Its host name does not resolve; ministack goes by the Host header."""
         parts = urlsplit(url)
         request = urllib.request.Request(
             f"{self.url}{parts.path}?timeout=2s",
@@ -135,7 +135,7 @@ class Ministack:
         """Deletes event source mappings that double one of Terraform's state.
 
         When an answer comes late the provider asks again. Lambda refuses a second mapping of one queue to one function with
-        ResourceConflictException; ministack makes it, and nobody would ever delete it.
+        ResourceConflictException; ministack makes it, and it would never be deleted.
         """
         resources = json.loads(state.read_text())["resources"]
         ours = {

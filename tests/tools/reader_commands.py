@@ -41,7 +41,7 @@ def build_zips() -> None:
 
 def make(arguments: list[str]) -> None:
     if arguments != ["zips"]:
-        refuse("the documents tell of no such target")
+        refuse("the documents name no such target")
     build_zips()
 
 
@@ -55,7 +55,7 @@ def cargo(arguments: list[str]) -> None:
         os.execv(given("nodeless"), [given("nodeless"), "demo"])
     before, _, after = " ".join(arguments).partition(" -- ")
     if not re.fullmatch(r"run --release -p nodeless( --features aws)?", before) or not after:
-        refuse("the documents tell of no such command")
+        refuse("the documents name no such command")
     binary = given("nodeless")
     # A day takes minutes in a debug build, and an hour shows as much.
     hours = ["--hours", "1"] if after.startswith("simulate ") else []
@@ -98,18 +98,18 @@ def client(service: str) -> Any:
 
 
 def aws(arguments: list[str]) -> None:
-    service, operation, told = arguments[0], arguments[1], options(arguments[2:])
+    service, operation, chosen = arguments[0], arguments[1], options(arguments[2:])
     if (service, operation) == ("eks", "update-kubeconfig"):
-        if told.get("region") != "us-east-1":
+        if chosen.get("region") != "us-east-1":
             refuse("the cluster is in us-east-1")
         # Refuses a cluster that is not there, as the real one does.
-        client("eks").describe_cluster(name=told["name"])
+        client("eks").describe_cluster(name=chosen["name"])
         shutil.copyfile(given("kubeconfig"), os.environ["KUBECONFIG"])
         return
-    if told.pop("output", "json") != "json":
+    if chosen.pop("output", "json") != "json":
         refuse("only JSON is known here")
     api, method = client(service), operation.replace("-", "_")
-    parameters = {"".join(part.capitalize() for part in name.split("-")): text for name, text in told.items()}
+    parameters = {"".join(part.capitalize() for part in name.split("-")): text for name, text in chosen.items()}
     answer = getattr(api, method)(**{name: value(api, method, name, text) for name, text in parameters.items()})
     answer.pop("ResponseMetadata", None)
     print(json.dumps(answer, default=printed))

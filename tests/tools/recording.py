@@ -99,7 +99,7 @@ class Recording:
     unread: list[str] = field(default_factory=list)
 
     def note(self, account: Account, method: str, target: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Notes a call. One that cannot be judged is noted as such and fails the test in the end, not the function now."""
+        """Notes a call. One that cannot be evaluated is noted as such and fails the test in the end, not the function now."""
         try:
             call = read(method, target, headers, body)
             try:
@@ -225,7 +225,7 @@ def policies(ministack: Ministack, function_names: Mapping[str, str]) -> dict[st
     for deployed in function_names.values():
         role = functions.get_function_configuration(FunctionName=deployed)["Role"].rsplit("/", 1)[-1]
         attached = iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
-        assert not attached, f"role {role} has policies that nobody evaluates: {attached}"
+        assert not attached, f"role {role} has policies that are not evaluated: {attached}"
         inline = iam.list_role_policies(RoleName=role)["PolicyNames"]
         found[deployed] = Policy.parse(*(_document(iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]) for policy in inline))
     return found

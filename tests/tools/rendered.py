@@ -20,7 +20,7 @@ REGION = "eu-west-1"
 CLUSTER = "ours"
 NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/ours-node"
 TABLE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/nodeless"
-QUEUES = ("plan", "plan_dead_letters", "claims", "claims_dead_letters", "interruption", "interruption_dead_letters", "catalog_dead_letters")
+QUEUES = ("plan", "plan_dead_letters", "claims", "claims_dead_letters", "interruption", "interruption_dead_letters", "catalog", "catalog_dead_letters")
 
 MOCKS = f"""
 mock_provider "aws" {{
@@ -94,7 +94,7 @@ class Rendered:
 
 
 def render(mirror: Path, scratch: Path) -> Rendered:
-    """Runs `terraform test`, which tells the state that it would come to."""
+    """Runs `terraform test`, which prints the planned state."""
     module = copy_module(scratch / "terraform")
     artifacts = placeholder_artifacts(scratch / "artifacts")
     given = f'  cluster_name = "{CLUSTER}"\n  zonal_shift_enabled = true\n'
@@ -117,7 +117,7 @@ def _policies(state: Mapping[str, Any]) -> dict[str, Policy]:
         if resource["type"] == "aws_iam_role_policy" and resource["name"] == "function":
             found[resource["index"]].append(resource["values"]["policy"])
         if resource["type"] == "aws_iam_role_policy_attachment" and resource["name"] != "node":
-            assert resource["values"]["policy_arn"] == VPC_ACCESS_ARN, f"nobody here knows {resource['values']['policy_arn']}"
+            assert resource["values"]["policy_arn"] == VPC_ACCESS_ARN, f"unknown to this test: {resource['values']['policy_arn']}"
             found[resource["index"]].append(VPC_ACCESS)
     missing = [name for name, documents in found.items() if not documents]
     assert not missing, f"Terraform rendered no policy for {missing}"

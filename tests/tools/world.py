@@ -108,8 +108,9 @@ class World:
         return None
 
     def redirect_webhook(self, ministack: Ministack) -> None:
-        """Points the installed webhook at the same function by a URL of this machine: the real one's host resolves nowhere."""
+        """Points the installed webhook at the same function by a URL of this machine: the real one's host does not resolve."""
         url = self.webhook_url()
         assert url is not None, "the installer has installed no webhook"
-        change = [{"op": "replace", "path": "/webhooks/0/clientConfig/url", "value": ministack.local_function_url(url)}]
+        local = ministack.local_function_url(url)
+        change = [{"op": "replace", "path": f"/webhooks/{index}/clientConfig/url", "value": local} for index in range(2)]
         self.kubectl("patch", "validatingwebhookconfiguration", "nodeless-wake", "--type=json", "-p", json.dumps(change))

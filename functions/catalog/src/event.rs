@@ -1,5 +1,10 @@
 //! What the function is asked to do.
 
+use crate::lines::MessageMalformed;
+use aws_lambda_events::event::sqs::SqsEvent;
+use nodeless_ports::queue::CatalogMessage;
+use nodeless_runtime::terraform::{Invocation, Operation, OtherCluster, same_cluster};
+use nodeless_telemetry::log;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -8,8 +13,8 @@ use serde_json::Value;
 pub(crate) enum Action {
     /// Read what EC2 offers, and resolve every EC2NodeClass.
     Refresh {
-        /// Whether the invocation fails where the catalog could not be refreshed: for somebody who waits for it, as Terraform does
-        /// when it installs. The schedule asks again in any case.
+        /// Whether the invocation fails where the catalog could not be refreshed: for a caller that waits for it, as Terraform does
+        /// when it installs. For messages of the queue the schedule and the planner ask again.
         required: bool,
     },
     /// Delete the launch templates of the cluster: nodeless leaves it.
@@ -21,17 +26,19 @@ pub(crate) enum Action {
 /// Why a request makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EventError {
-    #[error("the event cannot be read: {0}; send {{\"action\":\"leave\"}} to have launch templates deleted")]
-    Malformed(String),
     #[error(
-        "the event's \"cluster\" is {event:?} and CLUSTER_NAME is {environment}; this function serves one cluster only"
+        "the event cannot be read: {0}; send {{}} to have the catalog refreshed, or {{\"action\":\"leave\"}} to have launch \
+         templates deleted"
     )]
-    OtherCluster {
-        /// As the event says.
-        event: String,
-        /// As the environment says.
-        environment: String,
-    },
+    Malformed(String),
+    #[error(transparent)]
+    OtherCluster(#[from] OtherCluster),
+}
+
+#[derive(Deserialize)]
+struct Refresh {
+    #[serde(default)]
+    required: bool,
 }
 
 #[derive(Deserialize)]
@@ -40,8 +47,8 @@ struct Leave {
     action: Verb,
     #[serde(default)]
     cluster: String,
-    /// Added by Terraform's aws_lambda_invocation.
-    tf: Option<Terraform>,
+    /// Added by Terraform.
+    tf: Option<Invocation>,
 }
 
 #[derive(Deserialize)]
@@ -50,25 +57,36 @@ enum Verb {
     Leave,
 }
 
-#[derive(Deserialize)]
-struct Terraform {
-    action: String,
+/// Reads an event: messages of the catalog queue, or a request of Terraform or a person. One without an action means "look now".
+/// `cluster` is the one that this function is set up for.
+pub(crate) fn read(event: Value, cluster: &str) -> Result<Action, EventError> {
+    let malformed = |error: serde_json::Error| EventError::Malformed(error.to_string());
+    if event.get("Records").is_some() {
+        note_malformed(&serde_json::from_value(event).map_err(malformed)?);
+        return Ok(Action::Refresh { required: false });
+    }
+    if event.get("action").is_none() {
+        let Refresh { required } = serde_json::from_value(event).map_err(malformed)?;
+        return Ok(Action::Refresh { required });
+    }
+    let leave: Leave = serde_json::from_value(event).map_err(malformed)?;
+    let Verb::Leave = leave.action;
+    same_cluster(&leave.cluster, cluster)?;
+    // Terraform sends the same input when it makes, changes and destroys, and adds which of these it does.
+    let applies = leave.tf.is_some_and(|terraform| terraform.action != Operation::Delete);
+    Ok(if applies { Action::Nothing } else { Action::Leave })
 }
 
-/// Reads an event. One without an action, as the schedule sends it, means "look now". `cluster` is the one that this function is
-/// set up for.
-pub(crate) fn read(event: Value, cluster: &str) -> Result<Action, EventError> {
-    if event.get("action").is_none() {
-        return Ok(Action::Refresh { required: event.get("required").and_then(Value::as_bool).unwrap_or(false) });
+/// A message means "look now" whatever its body. One that is malformed was not sent by nodeless, and is logged; handing it back would
+/// only hold up the others.
+fn note_malformed(event: &SqsEvent) {
+    for message in &event.records {
+        let body = message.body.as_deref().unwrap_or_default();
+        if let Err(error) = serde_json::from_str::<CatalogMessage>(body) {
+            let id = message.message_id.as_deref().unwrap_or_default();
+            log(&MessageMalformed { message_id: id, error: &error.to_string() });
+        }
     }
-    let leave: Leave = serde_json::from_value(event).map_err(|error| EventError::Malformed(error.to_string()))?;
-    let Verb::Leave = leave.action;
-    if leave.cluster != cluster {
-        return Err(EventError::OtherCluster { event: leave.cluster, environment: cluster.to_owned() });
-    }
-    // Terraform sends the same input when it makes, changes and destroys, and adds which of these it does.
-    let only_told = leave.tf.is_some_and(|terraform| terraform.action != "delete");
-    Ok(if only_told { Action::Nothing } else { Action::Leave })
 }
 
 #[cfg(test)]
@@ -81,8 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_the_schedule_and_terraform_send() {
+    fn reads_what_the_queue_and_terraform_send() {
         assert_eq!(sample(include_str!("../../../events/catalog.schedule.json")), Action::Refresh { required: false });
+        assert_eq!(
+            sample(include_str!("../../../events/catalog.node-class.json")),
+            Action::Refresh { required: false }
+        );
+        assert_eq!(sample("{}"), Action::Refresh { required: false });
         assert_eq!(sample(include_str!("../../../events/catalog.install.json")), Action::Refresh { required: true });
         assert_eq!(sample(include_str!("../../../events/catalog.leave.json")), Action::Leave);
         for action in ["create", "update"] {
@@ -103,6 +126,20 @@ mod tests {
         ] {
             let error = read(event, "example").unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_it_would_have_to_guess() {
+        for event in [
+            json!({ "required": "true" }),
+            json!({ "required": null }),
+            json!({ "Records": "none" }),
+            json!("refresh"),
+            json!({ "action": "leave", "cluster": "example", "tf": { "action": "destroy" } }),
+        ] {
+            let error = read(event.clone(), "example").unwrap_err().to_string();
+            assert!(error.contains("cannot be read"), "{event}: {error}");
         }
     }
 }

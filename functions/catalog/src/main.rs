@@ -1,4 +1,5 @@
-//! Woken by a schedule: reads what EC2 offers and what it costs, and resolves every EC2NodeClass. Asked by Terraform when it
+//! Woken by messages of its queue, from a schedule and from the planner: reads what EC2 offers and what it costs, and resolves every
+//! EC2NodeClass. The queue's message group sees to it that one refresh at a time works for a cluster. Asked by Terraform when it
 //! destroys, it deletes the cluster's launch templates.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -19,28 +20,27 @@ use tokio::sync::OnceCell;
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let refresher = OnceCell::new();
-    nodeless_runtime::run(async |event: Value| -> Result<Value, lambda_runtime::Error> {
+    nodeless_runtime::run_until(async |event: Value, deadline| -> Result<Value, lambda_runtime::Error> {
         let cluster = Environment::of_process().cluster_name()?;
         match event::read(event, &cluster)? {
             Action::Refresh { required } => {
-                let why = match refresher.get_or_try_init(connect).await {
-                    Ok(refresher) => match refreshed(refresher).await {
-                        Ok(changed) => return Ok(json!({ "catalogChanged": changed })),
-                        Err(why) => why,
-                    },
-                    Err(ConnectError::Port(error)) => error.to_string(),
-                    Err(error @ ConnectError::Environment(_)) => return Err(error.into()),
+                let why = match deadline.bound(Box::pin(refreshed(&refresher))).await {
+                    Ok(Ok(changed)) => return Ok(json!({ "batchItemFailures": [], "catalogChanged": changed })),
+                    Ok(Err(RefreshFailure::Environment(error))) => return Err(error.into()),
+                    Ok(Err(RefreshFailure::Service(why))) => why,
+                    Err(late) => late.to_string(),
                 };
                 if required {
                     return Err(why.into());
                 }
                 // A failed invocation would only become a dead letter.
                 log(&CatalogNotRefreshed { error: &why });
-                Ok(json!({ "problem": why }))
+                Ok(json!({ "batchItemFailures": [], "problem": why }))
             }
-            // Neither the cluster nor the table is there any more, maybe.
+            // The cluster and the table may be gone already.
             Action::Leave => {
-                let deleted = delete_launch_templates(&nodeless_runtime::aws_config().await, &cluster).await?;
+                let leave = async { delete_launch_templates(&nodeless_runtime::aws_config().await, &cluster).await };
+                let deleted = deadline.bound(Box::pin(leave)).await??;
                 Ok(json!({ "launchTemplatesDeleted": deleted }))
             }
             Action::Nothing => Ok(json!({})),
@@ -49,12 +49,24 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     .await
 }
 
-/// Refreshes once: whether the catalog changed, or why it is not that of now.
-async fn refreshed(refresher: &Refresher) -> Result<bool, String> {
+/// Why the catalog is not up to date.
+enum RefreshFailure {
+    /// A variable is missing or wrong: every refresh fails until it is set.
+    Environment(EnvironmentError),
+    /// A service did not answer, or refused.
+    Service(String),
+}
+
+/// Refreshes once, with connections that are kept: whether the catalog changed.
+async fn refreshed(refresher: &OnceCell<Refresher>) -> Result<bool, RefreshFailure> {
+    let refresher = Box::pin(refresher.get_or_try_init(connect)).await.map_err(|error| match error {
+        ConnectError::Environment(error) => RefreshFailure::Environment(error),
+        ConnectError::Port(error) => RefreshFailure::Service(error.to_string()),
+    })?;
     match Box::pin(refresher.run()).await {
-        Ok(RefreshReport { catalog_problem: Some(why), .. }) => Err(why),
+        Ok(RefreshReport { catalog_problem: Some(why), .. }) => Err(RefreshFailure::Service(why)),
         Ok(report) => Ok(report.catalog_changed),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(RefreshFailure::Service(error.to_string())),
     }
 }
 
@@ -83,7 +95,7 @@ async fn connect() -> Result<Refresher, ConnectError> {
     })
 }
 
-/// What is said of the capacity of all nodes, by Karpenter's settings of these names.
+/// Settings of the capacity of all nodes, Karpenter's of these names.
 fn capacity(environment: &Environment<'_>) -> Result<CapacitySettings, EnvironmentError> {
     Ok(CapacitySettings {
         reserved_enis: environment.parsed_or(

@@ -1,6 +1,7 @@
 //! What the function is asked to do.
 
 use nodeless_kubernetes::install::Wake;
+use nodeless_runtime::terraform::{Invocation, Operation, OtherCluster, same_cluster};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -41,15 +42,8 @@ pub(crate) enum EventError {
     Malformed(String),
     #[error("no cluster is named: set CLUSTER_NAME, or \"cluster\" in the event")]
     NoCluster,
-    #[error(
-        "the event's \"cluster\" is {event} and CLUSTER_NAME is {environment}; this function serves one cluster only"
-    )]
-    OtherCluster {
-        /// As the event says.
-        event: String,
-        /// As the environment says.
-        environment: String,
-    },
+    #[error(transparent)]
+    OtherCluster(#[from] OtherCluster),
 }
 
 #[derive(Deserialize)]
@@ -63,8 +57,8 @@ struct Event {
     /// Whether the URL is an endpoint of the operator's own.
     #[serde(default)]
     own_endpoint: bool,
-    /// Added by Terraform's aws_lambda_invocation.
-    tf: Option<Terraform>,
+    /// Added by Terraform.
+    tf: Option<Invocation>,
 }
 
 #[derive(Deserialize)]
@@ -75,20 +69,7 @@ enum Verb {
     RemoveNodes,
 }
 
-#[derive(Deserialize)]
-struct Terraform {
-    action: TerraformAction,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum TerraformAction {
-    Create,
-    Update,
-    Delete,
-}
-
-/// Tells `null` from a field that is not there.
+/// Distinguishes `null` from a field that is absent.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
@@ -96,15 +77,13 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
 /// Reads a request. `cluster` is the one that this function is set up for.
 pub(crate) fn read(event: Value, cluster: Option<&str>) -> Result<Request, EventError> {
     let event: Event = serde_json::from_value(event).map_err(|error| EventError::Malformed(error.to_string()))?;
-    let cluster = match (event.cluster, cluster) {
-        (Some(event), Some(environment)) if event != environment => {
-            return Err(EventError::OtherCluster { event, environment: environment.to_owned() });
-        }
-        (named, environment) => named.or_else(|| environment.map(str::to_owned)).ok_or(EventError::NoCluster)?,
-    };
+    if let (Some(event), Some(environment)) = (&event.cluster, cluster) {
+        same_cluster(event, environment)?;
+    }
+    let cluster = event.cluster.or_else(|| cluster.map(str::to_owned)).ok_or(EventError::NoCluster)?;
     // On destroy Terraform sends the same input and only adds that it is one.
-    let applies = event.tf.as_ref().is_some_and(|terraform| !matches!(terraform.action, TerraformAction::Delete));
-    let destroys = event.tf.is_some_and(|terraform| matches!(terraform.action, TerraformAction::Delete));
+    let destroys = event.tf.is_some_and(|terraform| terraform.action == Operation::Delete);
+    let applies = event.tf.is_some() && !destroys;
     let action = match event.action {
         Verb::Uninstall => Action::Uninstall,
         Verb::RemoveNodes if applies => Action::Nothing,

@@ -17,20 +17,20 @@ const ATTEMPTS: u32 = 4;
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let interrupter = OnceCell::new();
-    nodeless_runtime::run(async |event: SqsEvent| -> Result<SqsBatchResponse, lambda_runtime::Error> {
-        match interrupter.get_or_try_init(connect).await {
-            Ok(interrupter) => {
+    nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
+        let unconnected = match deadline.bound(Box::pin(interrupter.get_or_try_init(connect))).await {
+            Ok(Ok(interrupter)) => {
                 let interrupter: &Interrupter = interrupter;
                 let handle = async |bodies: &[&str]| -> Vec<Result<Vec<String>, Failure>> {
                     interrupter.run_all(bodies).await.into_iter().map(|result| result.map_err(failure)).collect()
                 };
-                Ok(batch::together(event, handle).await)
+                return Ok(Box::pin(batch::together(event, deadline, |why| retry(&why), handle)).await);
             }
-            Err(ConnectError::Port(error)) => {
-                Ok(batch::each(event, async |_| Err(failure(error.clone().into()))).await)
-            }
-            Err(error @ ConnectError::Environment(_)) => Err(error.into()),
-        }
+            Ok(Err(ConnectError::Port(error))) => retry(&error),
+            Ok(Err(error @ ConnectError::Environment(_))) => return Err(error.into()),
+            Err(late) => retry(&late),
+        };
+        Ok(batch::each(event, deadline, |why| retry(&why), async |_| Err(unconnected.clone())).await)
     })
     .await
 }
@@ -38,8 +38,13 @@ async fn main() -> Result<(), lambda_runtime::Error> {
 fn failure(error: InterruptError) -> Failure {
     match error {
         InterruptError::Parse(error) => Failure::Unreadable(error.to_string()),
-        InterruptError::Port(error) => Failure::Retry { why: error.to_string(), attempts: ATTEMPTS },
+        InterruptError::Port(error) => retry(&error),
     }
+}
+
+/// Nothing else asks for the work of an interruption message.
+fn retry(why: &dyn std::fmt::Display) -> Failure {
+    Failure::Retry { why: why.to_string(), attempts: ATTEMPTS }
 }
 
 async fn connect() -> Result<Interrupter, ConnectError> {

@@ -26,15 +26,18 @@ struct Lifecycle {
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let lifecycle = OnceCell::new();
-    nodeless_runtime::run(async |event: SqsEvent| -> Result<SqsBatchResponse, lambda_runtime::Error> {
-        match lifecycle.get_or_try_init(connect).await {
-            Ok(lifecycle) => {
+    nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
+        let unconnected = match deadline.bound(Box::pin(lifecycle.get_or_try_init(connect))).await {
+            Ok(Ok(lifecycle)) => {
                 let lifecycle: &Lifecycle = lifecycle;
-                Ok(batch::each(event, |body| Box::pin(lifecycle.handle(body))).await)
+                let handle = |body| Box::pin(lifecycle.handle(body));
+                return Ok(batch::each(event, deadline, |why| asked_again(&why), handle).await);
             }
-            Err(ConnectError::Port(error)) => Ok(batch::each(event, async |_| Err(asked_again(&error))).await),
-            Err(error @ ConnectError::Environment(_)) => Err(error.into()),
-        }
+            Ok(Err(ConnectError::Port(error))) => asked_again(&error),
+            Ok(Err(error @ ConnectError::Environment(_))) => return Err(error.into()),
+            Err(late) => asked_again(&late),
+        };
+        Ok(batch::each(event, deadline, |why| asked_again(&why), async |_| Err(unconnected.clone())).await)
     })
     .await
 }

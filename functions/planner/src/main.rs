@@ -10,7 +10,7 @@ use nodeless_model::NillableDuration;
 use nodeless_operations::Planner;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
-use nodeless_ports::queue::PlanMessage;
+use nodeless_ports::queue::{PlanMessage, WakeSource};
 use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError};
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
 use nodeless_telemetry::log;
@@ -22,34 +22,41 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let planner = OnceCell::new();
     nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
-        note_malformed(&event);
+        let woken = sources(&event);
         // The messages are done whatever comes of the plan. Handed back, they would hold up their group, and with it every plan,
         // for the visibility timeout; the planner asks for the next plan itself, and the heartbeat does every minute.
-        match planner.get_or_try_init(connect).await {
-            Ok(planner) => {
+        let problem = match deadline.bound(Box::pin(planner.get_or_try_init(connect))).await {
+            Ok(Ok(planner)) => {
                 let planner: &Planner = planner;
-                if let Err(error) = Box::pin(planner.run_until(deadline)).await {
-                    log(&PlanFailed { error: &error.to_string() });
-                }
+                let planned = Box::pin(planner.run_until(deadline.timestamp(), &woken)).await;
+                planned.err().map(|error| error.to_string())
             }
-            Err(ConnectError::Port(error)) => log(&PlanFailed { error: &error.to_string() }),
-            Err(error @ ConnectError::Environment(_)) => return Err(error.into()),
+            Ok(Err(ConnectError::Port(error))) => Some(error.to_string()),
+            Ok(Err(error @ ConnectError::Environment(_))) => return Err(error.into()),
+            Err(late) => Some(late.to_string()),
+        };
+        if let Some(error) = problem {
+            log(&PlanFailed { error: &error });
         }
         Ok(SqsBatchResponse::default())
     })
     .await
 }
 
-/// A message means "look now" whatever it says. One that cannot be read is somebody else's, which is worth a line; handing it
-/// back would only hold up the group.
-fn note_malformed(event: &SqsEvent) {
+/// Who asks for the plan. A message means "look now" whatever its body. One that is malformed was not sent by nodeless, and is logged;
+/// handing it back would only hold up the group.
+fn sources(event: &SqsEvent) -> Vec<WakeSource> {
+    let mut sources = Vec::new();
     for message in &event.records {
-        let body = message.body.as_deref().unwrap_or_default();
-        if let Err(error) = serde_json::from_str::<PlanMessage>(body) {
-            let id = message.message_id.as_deref().unwrap_or_default();
-            log(&MessageMalformed { message_id: id, error: &error.to_string() });
+        match serde_json::from_str(message.body.as_deref().unwrap_or_default()) {
+            Ok(PlanMessage::Wake { source, .. }) => sources.push(source),
+            Err(error) => {
+                let id = message.message_id.as_deref().unwrap_or_default();
+                log(&MessageMalformed { message_id: id, error: &error.to_string() });
+            }
         }
     }
+    sources
 }
 
 /// How pods are scheduled, by Karpenter's settings of these names.

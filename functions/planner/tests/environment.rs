@@ -1,4 +1,4 @@
-//! What the function says when Terraform has not told it enough. How it works is tested in `tests/tests/functions.rs`.
+//! What the function reports when a variable of its environment is missing. How it works is tested in `tests/tests/functions.rs`.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_tests::lambda::Function;

@@ -1,4 +1,4 @@
-//! What the API server asks, and what it is told: always "allowed".
+//! What the API server asks, and the answer: always "allowed".
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -43,10 +43,10 @@ struct Request {
     uid: String,
 }
 
-/// Judges a call: `Ok` with the answer for the API server when it knows the path, `Err` with the answer for anybody else.
+/// Checks a call: `Ok` with the answer for the API server when it knows the path, `Err` with the answer for other callers.
 ///
-/// The path is the only secret: whoever does not know it learns nothing and wakes nobody.
-pub(crate) fn judge(call: &Call, secret_path: &str) -> Result<Answer, Answer> {
+/// The path is the only secret: a caller that does not know it learns nothing and causes nothing.
+pub(crate) fn check(call: &Call, secret_path: &str) -> Result<Answer, Answer> {
     if !equal_in_constant_time(call.raw_path.as_bytes(), secret_path.as_bytes()) {
         return Err(answer(404, "not found\n".to_owned(), "text/plain"));
     }
@@ -73,7 +73,7 @@ fn answer(status_code: u16, body: String, content_type: &'static str) -> Answer 
     Answer { status_code, headers: Headers { content_type }, body }
 }
 
-/// Compares without telling by its duration how much of a guess was right. The length is no secret.
+/// Compares in the same time however much of a guess is right. The length is no secret.
 fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
@@ -89,10 +89,10 @@ mod tests {
     }
 
     #[test]
-    fn the_api_server_is_told_that_the_event_is_allowed() {
+    fn the_api_server_gets_the_answer_that_the_event_is_allowed() {
         let review = r#"{"kind":"AdmissionReview","request":{"uid":"u-1","object":{"reason":"FailedScheduling"}}}"#;
         for (body, encoded) in [(review.to_owned(), false), (STANDARD.encode(review), true)] {
-            let answer = judge(&call(PATH, Some(&body), encoded), PATH).unwrap();
+            let answer = check(&call(PATH, Some(&body), encoded), PATH).unwrap();
             assert_eq!(answer.status_code, 200);
             let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
             assert_eq!(body["response"], json!({ "uid": "u-1", "allowed": true }));
@@ -100,16 +100,16 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_know_the_path_learns_nothing() {
+    fn a_caller_that_does_not_know_the_path_learns_nothing() {
         for path in ["", "/", "/0123456789abcdeX", "/0123456789abcdef/"] {
-            assert_eq!(judge(&call(path, Some("{}"), false), PATH).unwrap_err().status_code, 404, "{path}");
+            assert_eq!(check(&call(path, Some("{}"), false), PATH).unwrap_err().status_code, 404, "{path}");
         }
     }
 
     #[test]
     fn what_is_no_review_is_refused() {
         for (body, encoded) in [(None, false), (Some("{"), false), (Some("{}"), false), (Some("***"), true)] {
-            let answer = judge(&call(PATH, body, encoded), PATH).unwrap_err();
+            let answer = check(&call(PATH, body, encoded), PATH).unwrap_err();
             assert_eq!(answer.status_code, 400, "{body:?}");
         }
     }

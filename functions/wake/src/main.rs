@@ -7,7 +7,7 @@
 mod admission;
 mod lines;
 
-use admission::{Answer, Call, judge};
+use admission::{Answer, Call, check};
 use lines::PlannerNotWoken;
 use nodeless_ports::Queue;
 use nodeless_ports::queue::WakeSource;
@@ -28,7 +28,7 @@ struct Wake {
 
 impl Wake {
     async fn handle(&self, call: Call) -> Answer {
-        let answer = match judge(&call, &self.secret_path) {
+        let answer = match check(&call, &self.secret_path) {
             Ok(answer) => answer,
             Err(answer) => return answer,
         };
@@ -57,7 +57,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_runtime::run(async |call: Call| Ok(wake.handle(call).await)).await
 }
 
-/// Reads the environment first: a variable that is missing is told before anything slow happens.
+/// Reads the environment first: a missing variable is reported before anything slow happens.
 async fn connect() -> Result<Wake, EnvironmentError> {
     let environment = Environment::of_process();
     let secret_path = environment.required("NODELESS_WAKE_PATH", "the secret path of the webhook, such as /3f9c")?;

@@ -57,14 +57,31 @@ async fn an_event_wakes_the_planner_and_a_forged_call_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_ec2nodeclass_that_changes_wakes_the_planner() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let (client, queue) = plan_queue(&moto.url).await;
+    let review = sample("wake.node-class.json");
+    let path = review["rawPath"].as_str().unwrap().to_owned();
+    let variables = [
+        ("AWS_ENDPOINT_URL", moto.url.as_str()),
+        ("CLUSTER_NAME", "test"),
+        ("NODELESS_PLAN_QUEUE_URL", &queue),
+        ("NODELESS_WAKE_PATH", &path),
+    ];
+    let mut wake = Function::start(env!("CARGO_BIN_EXE_wake"), &variables).await;
+    assert_eq!(wake.invoke(&review).await.unwrap()["statusCode"], 200);
+    assert_eq!(messages(&client, &queue).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_event_is_allowed_even_when_the_queue_is_gone() {
     let review = sample("wake.failed-scheduling.json");
     let path = review["rawPath"].as_str().unwrap().to_owned();
-    let nowhere = format!("http://127.0.0.1:{}", nodeless_tests::free_port());
+    let closed = format!("http://127.0.0.1:{}", nodeless_tests::free_port());
     let mut wake = Function::start(
         env!("CARGO_BIN_EXE_wake"),
         &[
-            ("AWS_ENDPOINT_URL", &nowhere),
+            ("AWS_ENDPOINT_URL", &closed),
             ("CLUSTER_NAME", "test"),
             ("NODELESS_PLAN_QUEUE_URL", "http://127.0.0.1:1/queue"),
             ("NODELESS_WAKE_PATH", &path),

@@ -13,6 +13,7 @@ use nodeless_disruption::{ClassImage, NodeClassFacts};
 use nodeless_launch::fleet;
 use nodeless_lifecycle::NodeClassState;
 use nodeless_model::{Quantity, ResourceList};
+use nodeless_ports::queue::NodeClassGeneration;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether instances may be launched from it now.
@@ -39,6 +40,24 @@ pub fn state(class: &EC2NodeClass) -> NodeClassState {
             NodeClassState::NotReady { message: format!("{}{separator}{}", ready.reason, ready.message) }
         }
     }
+}
+
+/// The EC2NodeClasses that are new, changed or being deleted: their status is of an earlier generation, if there is one.
+#[must_use]
+pub fn unresolved(classes: &BTreeMap<String, EC2NodeClass>) -> Vec<NodeClassGeneration> {
+    classes.values().filter_map(unresolved_generation).collect()
+}
+
+fn unresolved_generation(class: &EC2NodeClass) -> Option<NodeClassGeneration> {
+    let metadata = &class.metadata;
+    let generation = metadata.generation?;
+    let ready = class.status.iter().flat_map(|status| &status.conditions).find(|condition| condition.type_ == "Ready");
+    let observed = ready.map(|ready| ready.observed_generation.unwrap_or(generation));
+    (observed != Some(generation)).then(|| NodeClassGeneration {
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        generation,
+    })
 }
 
 /// Its settings that change what an instance type is.
@@ -238,4 +257,51 @@ pub fn present_hash(class: &EC2NodeClass) -> Option<String> {
     let mut present = hash_annotations(class);
     let ours = present.get(EC2_NODE_CLASS_HASH_VERSION).is_some_and(|made| made == nodeless_api::hash::VERSION);
     present.remove(EC2_NODE_CLASS_HASH).filter(|hash| ours && !hash.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// A class of generation 3, whose Ready says this.
+    fn class(name: &str, ready: &Value) -> (String, EC2NodeClass) {
+        let discovery = json!([{ "tags": { "karpenter.sh/discovery": "example" } }]);
+        let mut class = json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": { "name": name, "uid": format!("uid-of-{name}"), "generation": 3 },
+            "spec": {
+                "role": "node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+                "subnetSelectorTerms": discovery, "securityGroupSelectorTerms": discovery,
+            },
+        });
+        if !ready.is_null() {
+            class["status"] = json!({ "conditions": [ready] });
+        }
+        (name.to_owned(), serde_json::from_value(class).unwrap())
+    }
+
+    #[test]
+    fn a_class_is_unresolved_until_its_status_is_of_its_generation() {
+        let ready = |observed: Value| {
+            let mut ready = json!({
+                "type": "Ready", "status": "Unknown", "reason": "AwaitingDryRun", "message": "",
+                "lastTransitionTime": "2026-11-22T00:00:00Z",
+            });
+            if !observed.is_null() {
+                ready["observedGeneration"] = observed;
+            }
+            ready
+        };
+        let classes = BTreeMap::from([
+            class("changed", &ready(json!(2))),
+            class("new", &Value::Null),
+            class("of-karpenter", &ready(Value::Null)),
+            class("resolved", &ready(json!(3))),
+        ]);
+        let found = unresolved(&classes);
+        let names: Vec<&str> = found.iter().map(|class| class.name.as_str()).collect();
+        assert_eq!(names, ["changed", "new"]);
+        assert_eq!((found[0].uid.as_str(), found[0].generation), ("uid-of-changed", 3));
+    }
 }

@@ -19,7 +19,7 @@ async fn busy_town() -> Town {
     town.set(settings());
     drift(&town);
     town.cluster.add_pods([pod("late", 3000)]);
-    town.faults.revive();
+    town.faults.take_writes();
     town
 }
 
@@ -45,9 +45,9 @@ async fn a_plan_that_ends_leaves_nothing_of_itself_behind() {
 async fn a_small_plan_writes_nothing_about_itself() {
     let town = running_town(1).await;
     town.planner().run().await.unwrap();
-    town.faults.revive();
+    town.faults.take_writes();
     town.planner().run().await.unwrap();
-    assert_eq!(town.faults.revive().0, 0, "an idle cluster costs no write");
+    assert_eq!(town.faults.take_writes(), 0, "an idle cluster costs no write");
 }
 
 /// The process is ended at one write after the other, as by its timeout. What pods need comes first, and whatever the plan that
@@ -57,9 +57,8 @@ async fn a_plan_after_one_that_was_killed_does_what_pods_need_and_leaves_out_the
     let (mut killed, mut died_after_pods) = (0, 0);
     for write in 0.. {
         let mut town = busy_town().await;
-        town.faults.die_at(write, false);
-        let _killed = town.planner().run().await;
-        if !town.bury_if_dead() {
+        town.faults.kill_at(write, false);
+        if town.process(async |town| drop(town.planner().run().await)).await.is_some() {
             break;
         }
         let when = format!("killed at write {write}");
@@ -114,11 +113,11 @@ async fn where_no_time_is_left_pods_get_what_they_need_and_the_rest_waits() {
     let town = busy_town().await;
     let planner = town.planner();
     let soon = town.clock.time().checked_add(Duration::from_secs(9)).unwrap();
-    let report = planner.run_until(Some(soon)).await.unwrap();
+    let report = planner.run_until(Some(soon), &[]).await.unwrap();
     assert_eq!((report.created.len(), report.proposed.len(), report.kept.len()), (1, 0, 0), "{report:?}");
     assert!(report.problems.iter().any(|why| why.contains("no time is left")), "{report:?}");
     let later = town.clock.time().checked_add(Duration::from_secs(40)).unwrap();
-    let report = planner.run_until(Some(later)).await.unwrap();
+    let report = planner.run_until(Some(later), &[]).await.unwrap();
     assert_eq!(report.proposed.len(), 1, "{report:?}");
     assert!(town.claims.unfinished_plan().await.unwrap().is_none());
 }

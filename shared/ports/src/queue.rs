@@ -68,6 +68,38 @@ pub enum ClaimMessage {
     },
 }
 
+/// A message of the catalog queue: "look now". One refresh at a time works for a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum CatalogMessage {
+    /// Time has passed: the catalog and all EC2NodeClasses may have changed.
+    #[serde(rename = "refresh")]
+    Refresh {
+        /// When it was asked for.
+        at: jiff::Timestamp,
+    },
+    /// EC2NodeClasses are new or changed.
+    #[serde(rename = "nodeClasses")]
+    NodeClasses {
+        /// Which.
+        changed: Vec<NodeClassGeneration>,
+        /// When it was asked for.
+        at: jiff::Timestamp,
+    },
+}
+
+/// A spec that an EC2NodeClass has had.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClassGeneration {
+    /// The EC2NodeClass's name.
+    pub name: String,
+    /// Its `metadata.uid`.
+    pub uid: String,
+    /// Its `metadata.generation`.
+    pub generation: i64,
+}
+
 /// Sends messages. They may be lost, late or doubled: a receiver goes by the state, not by the message.
 #[async_trait]
 pub trait Queue: Send + Sync {
@@ -95,4 +127,11 @@ pub trait Queue: Send + Sync {
     /// # Errors
     /// When the queue cannot be reached; the next refresh then asks again.
     async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError>;
+
+    /// Asks to resolve EC2NodeClasses whose status is not of these generations yet. Calls for the same generations within a minute
+    /// may become one message.
+    ///
+    /// # Errors
+    /// When the queue cannot be reached; the next plan then asks again, and the catalog's schedule does.
+    async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError>;
 }

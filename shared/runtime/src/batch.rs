@@ -1,10 +1,12 @@
 //! SQS batches that fail one message at a time.
 //!
 //! A message that is handed back comes again after the queue's visibility timeout, and becomes a dead letter when it is handed
-//! back too often. That is for messages that nobody can act on, and for a function that crashes. Where a service does not answer
-//! and something else asks for the same work within a minute anyway, the message is done: an outage leaves no dead letters.
+//! back too often. That is for messages that cannot be read, and for a function that crashes. Where a service does not answer, or
+//! not before the function's timeout, and something else asks for the same work within a minute anyway, the message is done: an
+//! outage leaves no dead letters.
 
 use crate::lines::{MessageDropped, MessageGivenUp, MessageRetried, MessageUnreadable};
+use crate::{Deadline, OutOfTime};
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::join_all;
 use nodeless_telemetry::log;
@@ -15,26 +17,32 @@ use std::future::Future;
 pub enum Failure {
     /// The heartbeat or the sweep asks for its work again: the message is done.
     AskedAgain(String),
-    /// Nobody else asks for its work: the message comes again, but for the time when it has come this often.
+    /// Nothing else asks for its work: the message comes again until it has come this often.
     Retry {
         /// Why it failed.
         why: String,
         /// How often it is handled at most.
         attempts: u32,
     },
-    /// Nobody can act on it: the message comes again until it is a dead letter, for a person to look at.
+    /// It cannot be read: the message comes again until it is a dead letter, for a person to look at.
     Unreadable(String),
 }
 
-/// Handles the messages of a batch at once, each by itself.
-pub async fn each<H, F>(event: SqsEvent, handler: H) -> SqsBatchResponse
+/// Handles the messages of a batch at once, each by itself. `late` is the failure of those that are not handled by the deadline.
+pub async fn each<H, F>(
+    event: SqsEvent,
+    deadline: Deadline,
+    late: impl Fn(OutOfTime) -> Failure,
+    handler: H,
+) -> SqsBatchResponse
 where
     H: Fn(String) -> F,
     F: Future<Output = Result<(), Failure>>,
 {
+    let late = &late;
     let handled = event.records.iter().map(|message| {
         let work = handler(message.body.clone().unwrap_or_default());
-        async move { (message, work.await) }
+        async move { (message, deadline.bound(work).await.unwrap_or_else(|why| Err(late(why)))) }
     });
     let mut response = SqsBatchResponse::default();
     for (message, result) in join_all(handled).await {
@@ -43,18 +51,25 @@ where
     response
 }
 
-/// Handles the messages of a batch together, with a result for each, in their order.
+/// Handles the messages of a batch together, with a result for each, in their order. `late` is the failure of all of them where
+/// they are not handled by the deadline.
 pub async fn together<T>(
     event: SqsEvent,
+    deadline: Deadline,
+    late: impl Fn(OutOfTime) -> Failure,
     handler: impl AsyncFnOnce(&[&str]) -> Vec<Result<T, Failure>>,
 ) -> SqsBatchResponse {
     let bodies: Vec<&str> = event.records.iter().map(|message| message.body.as_deref().unwrap_or_default()).collect();
-    let mut results = handler(&bodies).await.into_iter();
+    let handled = deadline.bound(handler(&bodies)).await;
+    let mut results = handled.map(Vec::into_iter);
     let mut response = SqsBatchResponse::default();
     for message in &event.records {
-        let result = match results.next() {
-            Some(result) => result.map(drop),
-            None => Err(Failure::Unreadable("it was not handled".to_owned())),
+        let result = match &mut results {
+            Err(why) => Err(late(*why)),
+            Ok(results) => match results.next() {
+                Some(result) => result.map(drop),
+                None => Err(Failure::Unreadable("it was not handled".to_owned())),
+            },
         };
         conclude(message, result, &mut response);
     }
@@ -112,7 +127,11 @@ mod tests {
         response.batch_item_failures.iter().map(|failure| failure.item_identifier.as_str()).collect()
     }
 
-    fn judge(body: &str) -> Result<(), Failure> {
+    fn late(why: OutOfTime) -> Failure {
+        Failure::AskedAgain(why.to_string())
+    }
+
+    fn handle(body: &str) -> Result<(), Failure> {
         let why = || "no".to_owned();
         match body {
             "good" => Ok(()),
@@ -124,28 +143,60 @@ mod tests {
 
     #[tokio::test]
     async fn one_bad_message_hands_back_only_itself() {
-        let response = each(event(&["good", "bad", "good"]), async |body| judge(&body)).await;
+        let response =
+            each(event(&["good", "bad", "good"]), Deadline::default(), late, async |body| handle(&body)).await;
         assert_eq!(failed(&response), ["1"]);
     }
 
     #[tokio::test]
     async fn what_is_asked_for_again_anyway_does_not_come_back() {
-        let response = each(event(&["down", "good", "down"]), async |body| judge(&body)).await;
+        let response =
+            each(event(&["down", "good", "down"]), Deadline::default(), late, async |body| handle(&body)).await;
         assert!(failed(&response).is_empty());
     }
 
     #[tokio::test]
-    async fn what_nobody_else_asks_for_comes_back_a_few_times() {
+    async fn what_nothing_else_asks_for_comes_back_a_few_times() {
         let batch = event(&["alone", "alone", "alone", "alone", "alone"]);
-        let response = together(batch, async |bodies| bodies.iter().map(|body| judge(body)).collect()).await;
+        let response =
+            together(batch, Deadline::default(), late, async |bodies| bodies.iter().map(|body| handle(body)).collect())
+                .await;
         assert_eq!(failed(&response), ["0", "1", "2"]);
     }
 
     #[tokio::test]
     async fn messages_handled_together_fail_one_by_one() {
-        let refuse = async |bodies: &[&str]| bodies.iter().map(|body| judge(body)).collect();
-        assert_eq!(failed(&together(event(&["good", "bad", "good"]), refuse).await), ["1"]);
+        let refuse = async |bodies: &[&str]| bodies.iter().map(|body| handle(body)).collect();
+        assert_eq!(failed(&together(event(&["good", "bad", "good"]), Deadline::default(), late, refuse).await), ["1"]);
         let forgetful = async |_: &[&str]| vec![Ok(())];
-        assert_eq!(failed(&together(event(&["a", "b"]), forgetful).await), ["1"], "what has no result comes again");
+        assert_eq!(
+            failed(&together(event(&["a", "b"]), Deadline::default(), late, forgetful).await),
+            ["1"],
+            "what has no result comes again"
+        );
+    }
+
+    /// A handler that hangs on the message `hangs`.
+    async fn hang(body: String) -> Result<(), Failure> {
+        if body == "hangs" { std::future::pending().await } else { handle(&body) }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_hangs_fails_before_the_deadline_and_holds_up_no_other() {
+        let ended = Deadline::at(jiff::Timestamp::now());
+        let lost = |why: OutOfTime| Failure::Unreadable(why.to_string());
+        let response = each(event(&["good", "hangs", "good"]), ended, lost, hang).await;
+        assert_eq!(failed(&response), ["1"]);
+        let response = each(event(&["hangs"]), ended, late, hang).await;
+        assert!(failed(&response).is_empty(), "something else asks for its work again");
+    }
+
+    #[tokio::test]
+    async fn messages_handled_together_fail_together_at_the_deadline() {
+        let again = |why: OutOfTime| Failure::Retry { why: why.to_string(), attempts: 2 };
+        let hang = async |_: &[&str]| std::future::pending::<Vec<Result<(), Failure>>>().await;
+        let batch = event(&["first", "second", "third"]);
+        let response = together(batch, Deadline::at(jiff::Timestamp::now()), again, hang).await;
+        assert_eq!(failed(&response), ["0", "1"], "the third was received twice already");
     }
 }

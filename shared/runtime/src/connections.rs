@@ -50,6 +50,8 @@ impl Connections {
         let plan_queue_url = environment.plan_queue_url()?;
         let claims_queue_url = environment.claims_queue_url();
         let config = nodeless_aws::load_config().await;
+        let queue = SqsQueue::new(&config, &name, plan_queue_url, claims_queue_url)
+            .with_catalog_queue(environment.catalog_queue_url());
         let access = cluster_access(&config, &name).await?;
         let tokens = Arc::new(Tokens::new(&config, &name)?);
         let server =
@@ -65,7 +67,7 @@ impl Connections {
             context: Context { cluster_name: name.clone(), clock, sink: Arc::new(Stdout) },
             cluster: Arc::new(cluster.with_ca_bundle(access.certificate_authority.clone())),
             claims: Arc::new(DynamoClaims::new(&config, table, &name)),
-            queue: Arc::new(SqsQueue::new(&config, &name, plan_queue_url, claims_queue_url)),
+            queue: Arc::new(queue),
             access,
             config,
         })
@@ -74,23 +76,23 @@ impl Connections {
     /// The zonal shifts of the cluster.
     ///
     /// # Errors
-    /// When EKS did not tell the cluster's ARN.
+    /// When EKS did not return the cluster's ARN.
     pub fn zonal_shifts(&self) -> Result<Arc<dyn ZonalShifts>, ConnectError> {
         let arn = self.access.arn.clone().ok_or_else(|| {
             let name = &self.access.name;
-            let message = format!("EKS did not tell the ARN of cluster {name}, by which its zonal shifts are known");
+            let message = format!("EKS did not return the ARN of cluster {name}, by which ARC knows its zonal shifts");
             PortError::new(ErrorKind::Unavailable, "EKS DescribeCluster", message)
         })?;
         Ok(Arc::new(ArcZonalShifts::new(&self.config, arn)))
     }
 
-    /// Who tells the cluster's Kubernetes version as it is now.
+    /// Reads the cluster's present Kubernetes version.
     #[must_use]
     pub fn cluster_version(&self) -> Arc<dyn ClusterVersion> {
         Arc::new(EksVersion::new(&self.config, &self.access.name))
     }
 
-    /// What nodes have to know of the cluster.
+    /// What nodes need to join the cluster.
     #[must_use]
     pub fn cluster_details(&self) -> ClusterDetails {
         let access = &self.access;

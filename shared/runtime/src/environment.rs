@@ -1,10 +1,10 @@
-//! Environment variables: what Terraform tells a function.
+//! Environment variables, as Terraform sets them.
 
 use nodeless_model::duration::{format_go_duration, parse_go_duration};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A variable that is missing or cannot be used. Terraform sets all of them; whoever runs a function by hand does.
+/// A variable that is missing or cannot be used. Terraform sets all of them; set them yourself when you run a function by hand.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     /// It is not set, or empty.
@@ -54,7 +54,7 @@ impl<'a> Environment<'a> {
         Self { read: Box::new(read) }
     }
 
-    /// A variable that may be missing. An empty one counts as missing, because Lambda cannot tell the two apart.
+    /// A variable that may be missing. An empty one counts as missing, because Lambda does not distinguish the two.
     #[must_use]
     pub fn optional(&self, name: &str) -> Option<String> {
         (self.read)(name).filter(|value| !value.is_empty())
@@ -106,7 +106,7 @@ impl<'a> Environment<'a> {
         Ok(duration)
     }
 
-    /// A switch that is off where nothing is said.
+    /// A switch that is off by default.
     fn switch(&self, name: &'static str, meaning: &'static str) -> Result<bool, EnvironmentError> {
         self.parsed_or(name, meaning, false)
     }
@@ -151,18 +151,24 @@ impl<'a> Environment<'a> {
         self.required("NODELESS_PLAN_QUEUE_URL", "the URL of the SQS queue that wakes the planner")
     }
 
-    /// Whether zonal shifts of Amazon Application Recovery Controller are heeded; not where nothing is said.
+    /// Whether zonal shifts of Amazon Application Recovery Controller are honoured; not by default.
     ///
     /// # Errors
     /// When it is neither `true` nor `false`.
     pub fn zonal_shift(&self) -> Result<bool, EnvironmentError> {
-        self.parsed_or("NODELESS_ZONAL_SHIFT", "whether zonal shifts of the cluster are heeded, true or false", false)
+        self.parsed_or("NODELESS_ZONAL_SHIFT", "whether zonal shifts of the cluster are honoured, true or false", false)
     }
 
     /// The URL of the claims queue, for the functions that send to it.
     #[must_use]
     pub fn claims_queue_url(&self) -> Option<String> {
         self.optional("NODELESS_CLAIMS_QUEUE_URL")
+    }
+
+    /// The URL of the catalog queue, for the planner, which sends to it.
+    #[must_use]
+    pub fn catalog_queue_url(&self) -> Option<String> {
+        self.optional("NODELESS_CATALOG_QUEUE_URL")
     }
 }
 

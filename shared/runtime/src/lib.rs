@@ -7,15 +7,17 @@ pub mod batch;
 mod clock;
 #[cfg(feature = "cluster")]
 mod connections;
+mod deadline;
 mod environment;
 mod lines;
+pub mod terraform;
 
 pub use clock::SystemClock;
 #[cfg(feature = "cluster")]
 pub use connections::{ConnectError, Connections, aws_config, cluster_access};
+pub use deadline::{Deadline, OutOfTime};
 pub use environment::{Environment, EnvironmentError};
 
-use jiff::Timestamp;
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,7 +37,7 @@ where
     run_until(|event, _| handler(event)).await
 }
 
-/// The same for a function that heeds when Lambda ends it: the handler gets that beside the event, where Lambda says it.
+/// The same for a function that works until shortly before Lambda ends it: the handler gets that time beside the event.
 ///
 /// # Errors
 /// When the Lambda Runtime API cannot be reached.
@@ -43,30 +45,13 @@ pub async fn run_until<E, A, H, F>(handler: H) -> Result<(), lambda_runtime::Err
 where
     E: DeserializeOwned + Send + 'static,
     A: Serialize + Send + 'static,
-    H: Fn(E, Option<Timestamp>) -> F + Send + Sync,
+    H: Fn(E, Deadline) -> F + Send + Sync,
     F: Future<Output = Result<A, lambda_runtime::Error>> + Send,
 {
     // Boxed, because the nested future of a whole operation is too deep for the compiler to lay out in one piece.
     lambda_runtime::run(service_fn(|event: LambdaEvent<E>| {
-        let deadline = deadline(event.context.deadline);
+        let deadline = Deadline::of_lambda(event.context.deadline);
         Box::pin(handler(event.payload, deadline))
     }))
     .await
-}
-
-/// The time that Lambda gives in milliseconds since 1970; zero is what it leaves out.
-fn deadline(milliseconds: u64) -> Option<Timestamp> {
-    let milliseconds = i64::try_from(milliseconds).ok().filter(|milliseconds| *milliseconds > 0)?;
-    Timestamp::from_millisecond(milliseconds).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_deadline_that_lambda_leaves_out_is_none() {
-        assert_eq!(deadline(0), None);
-        assert_eq!(deadline(1_800_000_000_000), Timestamp::from_second(1_800_000_000).ok());
-    }
 }

@@ -23,7 +23,7 @@ resource "aws_iam_role_policy_attachment" "cluster" {
 # nodes like any other pod.
 resource "aws_eks_cluster" "this" {
   #checkov:skip=CKV_AWS_37:an example to try; control plane logs would be its largest cost
-  #checkov:skip=CKV_AWS_38:the functions call the endpoint from outside the VPC, and so does whoever tries this; public_access_cidrs narrows it
+  #checkov:skip=CKV_AWS_38:the functions call the endpoint from outside the VPC, and so does your kubectl; public_access_cidrs narrows it
   #checkov:skip=CKV_AWS_39:the functions call the endpoint from outside the VPC
   #checkov:skip=CKV_AWS_58:EKS encrypts all API data with a key of its own since Kubernetes 1.28
   name     = var.cluster_name
@@ -38,7 +38,7 @@ resource "aws_eks_cluster" "this" {
 
   access_config {
     authentication_mode = "API"
-    # So that whoever applies this can apply NodePools too.
+    # So that the person who applies this can apply NodePools, too.
     bootstrap_cluster_creator_admin_permissions = true
   }
 

@@ -27,7 +27,7 @@ resource "aws_vpc" "this" {
   tags                 = merge(var.tags, { Name = var.cluster_name })
 }
 
-# Nobody uses the default group; emptied, it also lets nothing through by mistake.
+# The default group is not used; without rules it also allows nothing by mistake.
 resource "aws_default_security_group" "this" {
   vpc_id = aws_vpc.this.id
 }

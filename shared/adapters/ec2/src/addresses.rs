@@ -1,4 +1,4 @@
-//! Which of several subnets in a zone has room: free addresses as EC2 counts them, less what is in flight.
+//! Which of several subnets in a zone has the most free addresses, as EC2 counts them, less those of launches in flight.
 
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::Filter;

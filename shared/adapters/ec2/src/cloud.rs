@@ -7,6 +7,7 @@ use aws_config::SdkConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
+use aws_sdk_ec2::operation::describe_instances::paginator::DescribeInstancesPaginator;
 use aws_sdk_ec2::types::{Filter, ResourceType};
 use jiff::Timestamp;
 use nodeless_aws::port_error;
@@ -155,7 +156,7 @@ impl Ec2Cloud {
             .map_err(|error| port_error("EC2 CreateFleet", &error))
     }
 
-    /// What EC2 says to the launch of one instance as an entry of the plan has it.
+    /// Asks by a dry run whether EC2 would launch one instance as an entry of the plan has it.
     async fn try_instance(
         &self,
         request: &LaunchRequest<'_>,
@@ -180,21 +181,52 @@ impl Ec2Cloud {
         }
     }
 
-    async fn describe(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, PortError> {
-        let mut instances = Vec::new();
-        let mut pages =
-            self.client.describe_instances().set_filters(Some(filters)).into_paginator().page_size(1000).send();
-        while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| port_error("EC2 DescribeInstances", &error))?;
-            for reservation in page.reservations() {
-                for instance in reservation.instances() {
-                    instances.push(instance::read(instance)?);
+    async fn filtered(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, PortError> {
+        let call = self.client.describe_instances().set_filters(Some(filters));
+        read_pages(call.into_paginator().page_size(1000)).await
+    }
+
+    /// The instances with these ids that EC2 knows. One that it does not know fails the whole call, and is named: the call is
+    /// repeated without it.
+    async fn known(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
+        let mut ids = ids.to_vec();
+        while !ids.is_empty() {
+            // EC2 takes no page size together with ids.
+            let call = self.client.describe_instances().set_instance_ids(Some(ids.clone()));
+            match read_pages(call.into_paginator()).await {
+                Err(error) if error.code.starts_with("InvalidInstanceID.") => {
+                    let asked = ids.len();
+                    ids.retain(|id| !names(&error.message, id));
+                    if ids.len() == asked {
+                        // A filter leaves out what EC2 does not know.
+                        return self.filtered(vec![filter("instance-id", ids.iter().map(String::as_str))]).await;
+                    }
                 }
+                answer => return answer,
             }
         }
-        instances.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(instances)
+        Ok(Vec::new())
     }
+}
+
+/// Whether a message names this instance, as a word of its own: an id of the old form may begin one of the new form.
+fn names(message: &str, id: &str) -> bool {
+    message.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '-')).any(|word| word == id)
+}
+
+async fn read_pages(call: DescribeInstancesPaginator) -> Result<Vec<Instance>, PortError> {
+    let mut instances = Vec::new();
+    let mut pages = call.send();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| port_error("EC2 DescribeInstances", &error))?;
+        for reservation in page.reservations() {
+            for instance in reservation.instances() {
+                instances.push(instance::read(instance)?);
+            }
+        }
+    }
+    instances.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(instances)
 }
 
 #[async_trait]
@@ -204,6 +236,13 @@ impl Cloud for Ec2Cloud {
         let request = LaunchRequest { node_class: &class, ..request };
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))?;
+        if !plan.left_out.is_empty() {
+            tracing::warn!(
+                node_claim = request.claim.name,
+                instance_types = ?plan.left_out,
+                "a fleet takes at most 50 launch templates; the dearest of these instance types' offerings are left out"
+            );
+        }
         let templates = self.templates(&request, &plan).await?;
         let group = request.claim.spec.launch_group.as_ref();
         let _taken = self.addresses.take(&plan, group.map_or(1, |group| group.size));
@@ -211,7 +250,7 @@ impl Cloud for Ec2Cloud {
         if let Err(error) = &result
             && error.code.starts_with("InvalidLaunchTemplate")
         {
-            // Somebody deleted a template that we knew: make it again, once.
+            // A template that we knew was deleted: make it again, once.
             self.forget_templates();
             self.templates(&request, &plan).await?;
             result = self.create_fleet(&request, &plan, &templates, false).await;
@@ -228,7 +267,7 @@ impl Cloud for Ec2Cloud {
         };
         if let Err(error) = self.create_fleet(&request, &plan, &templates, true).await {
             if error.code.starts_with("InvalidLaunchTemplate") {
-                // Somebody deleted a template that we knew; the next try makes it again.
+                // A template that we knew was deleted; the next try makes it again.
                 self.forget_templates();
                 return Err(PortError { kind: ErrorKind::Unavailable, ..error });
             }
@@ -251,17 +290,17 @@ impl Cloud for Ec2Cloud {
     }
 
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
-        // A filter leaves out what EC2 does not know; asking by id would fail for all because of one.
+        // By id and not by filter: while a zone is impaired, calls without ids may fail, and those with ids in other zones do not.
         let mut instances = Vec::new();
         for chunk in ids.chunks(IDS_A_CALL) {
-            instances.extend(self.describe(vec![filter("instance-id", chunk.iter().map(String::as_str))]).await?);
+            instances.extend(self.known(chunk).await?);
         }
         Ok(instances)
     }
 
     async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
         let instances = self
-            .describe(vec![
+            .filtered(vec![
                 filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]),
                 filter("tag-key", [labels::NODE_POOL]),
                 filter("tag-key", [labels::EC2_NODE_CLASS]),
@@ -272,7 +311,7 @@ impl Cloud for Ec2Cloud {
     }
 
     async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
-        self.describe(vec![
+        self.filtered(vec![
             filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]),
             filter(&format!("tag:{}", labels::LAUNCH_GROUP_TAG), [group]),
             filter("instance-state-name", ALIVE_OR_ENDING),

@@ -1,4 +1,4 @@
-//! Instances, from EC2's words into ours.
+//! Converts instances of the EC2 SDK.
 
 use aws_sdk_ec2::types::{self, CapacityReservationPreference, InstanceLifecycleType, InstanceStateName, StatusType};
 use jiff::Timestamp;
@@ -6,7 +6,7 @@ use nodeless_model::CapacityType;
 use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState};
 use nodeless_ports::{ErrorKind, PortError};
 
-/// Reads an instance. One without an id, state or zone cannot be judged, so it is an error rather than left out.
+/// Reads an instance. One without an id, state or zone cannot be evaluated, so it is an error rather than left out.
 pub(crate) fn read(instance: &types::Instance) -> Result<Instance, PortError> {
     let missing = |what: &str| {
         let id = instance.instance_id().unwrap_or("without an id");
@@ -42,8 +42,8 @@ pub(crate) fn read(instance: &types::Instance) -> Result<Instance, PortError> {
     })
 }
 
-/// What a status says against its instance. Events that are over or were called off stay listed for a week; only their
-/// description tells.
+/// The faults that a status reports of its instance. Events that are over or were called off stay listed for a week; only their
+/// description shows that.
 pub(crate) fn read_faults(status: &types::InstanceStatus) -> Vec<InstanceFault> {
     let Some(id) = status.instance_id() else { return Vec::new() };
     let time = |at: &aws_smithy_types::DateTime| Timestamp::new(at.secs(), 0).ok();

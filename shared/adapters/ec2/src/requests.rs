@@ -153,7 +153,7 @@ fn network_interface(
     request.build()
 }
 
-/// What a template says of the instance metadata service, for a call that policies judge by it.
+/// The metadata options of a template, for a call whose rights policies bind to them.
 fn own_metadata_options(spec: &TemplateSpec) -> InstanceMetadataOptionsRequest {
     let of_template = metadata_options(spec);
     InstanceMetadataOptionsRequest::builder()

@@ -1,4 +1,4 @@
-//! The plan queue (FIFO, one message group a cluster) and the claims queue (standard, delayed messages).
+//! The plan queue and the catalog queue (FIFO, one message group a cluster) and the claims queue (standard, delayed messages).
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -6,8 +6,9 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use jiff::Timestamp;
 use nodeless_aws::port_error;
-use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
+use nodeless_ports::queue::{CatalogMessage, ClaimMessage, NodeClassGeneration, PlanMessage, WakeSource};
 use nodeless_ports::{ErrorKind, PortError, Queue};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 /// SQS delays a message by at most 15 minutes.
@@ -20,6 +21,7 @@ pub struct SqsQueue {
     cluster: String,
     plan_queue_url: String,
     claims_queue_url: Option<String>,
+    catalog_queue_url: Option<String>,
 }
 
 impl SqsQueue {
@@ -36,7 +38,14 @@ impl SqsQueue {
             cluster: cluster.into(),
             plan_queue_url: plan_queue_url.into(),
             claims_queue_url,
+            catalog_queue_url: None,
         }
+    }
+
+    /// The same for a function that sends to the catalog queue.
+    #[must_use]
+    pub fn with_catalog_queue(self, url: Option<String>) -> Self {
+        Self { catalog_queue_url: url, ..self }
     }
 
     fn claims_queue_url(&self, operation: &str) -> Result<&str, PortError> {
@@ -117,6 +126,25 @@ impl Queue for SqsQueue {
         }
         Ok(())
     }
+
+    async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError> {
+        const OPERATION: &str = "SQS SendMessage (catalog queue)";
+        let url = self.catalog_queue_url.as_deref().ok_or_else(|| {
+            let message = "this function has no catalog queue; set NODELESS_CATALOG_QUEUE_URL";
+            PortError::new(ErrorKind::Invalid, OPERATION, message)
+        })?;
+        let now = Timestamp::now();
+        self.client
+            .send_message()
+            .queue_url(url)
+            .message_body(encode(OPERATION, &CatalogMessage::NodeClasses { changed: changed.to_vec(), at: now })?)
+            .message_group_id(&self.cluster)
+            .message_deduplication_id(node_class_deduplication_id(changed, now))
+            .send()
+            .await
+            .map_err(|error| port_error(OPERATION, &error))?;
+        Ok(())
+    }
 }
 
 /// One message a second and source: SQS drops the others with the same id.
@@ -130,6 +158,13 @@ fn deduplication_id(source: WakeSource, now: Timestamp) -> String {
         WakeSource::Planner => "planner",
     };
     format!("{source}-{}", now.as_second())
+}
+
+/// One message a minute for the same generations, and one at once for others.
+fn node_class_deduplication_id(changed: &[NodeClassGeneration], now: Timestamp) -> String {
+    let mut hasher = DefaultHasher::new();
+    changed.hash(&mut hasher);
+    format!("node-classes-{:016x}-{}", hasher.finish(), now.as_second() / 60)
 }
 
 /// Whole seconds, rounded up, so that a claim is never looked at before its time.
@@ -159,5 +194,19 @@ mod tests {
         assert_eq!(deduplication_id(WakeSource::Webhook, at(1000)), deduplication_id(WakeSource::Webhook, at(1999)));
         assert_ne!(deduplication_id(WakeSource::Webhook, at(1000)), deduplication_id(WakeSource::Webhook, at(2000)));
         assert_ne!(deduplication_id(WakeSource::Webhook, at(1000)), deduplication_id(WakeSource::Lifecycle, at(1000)));
+    }
+
+    #[test]
+    fn one_message_a_minute_for_the_same_generations() {
+        let class = |name: &str, generation| {
+            [NodeClassGeneration { name: name.to_owned(), uid: format!("{name}-uid"), generation }]
+        };
+        let id = |changed: &[_], second| node_class_deduplication_id(changed, Timestamp::from_second(second).unwrap());
+        let first = id(&class("default", 1), 60);
+        assert_eq!(first, id(&class("default", 1), 119));
+        assert_ne!(first, id(&class("default", 1), 120), "the planner asks again while the class waits");
+        assert_ne!(first, id(&class("default", 2), 60), "an edit is asked for at once");
+        assert_ne!(first, id(&class("other", 1), 60));
+        assert!(first.len() <= 128, "{first}");
     }
 }

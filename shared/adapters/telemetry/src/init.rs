@@ -9,7 +9,7 @@ pub enum InitError {
     /// The filter in the environment is wrong.
     #[error("NODELESS_LOG is no log filter: {0}; write it like warn or info,hyper=warn")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// Somebody was first.
+    /// Logging is set up already.
     #[error("logging is set up already: {0}")]
     Again(#[from] tracing_subscriber::util::TryInitError),
 }
@@ -26,7 +26,7 @@ pub fn init_for_people() -> Result<(), InitError> {
 }
 
 /// What is shown without `NODELESS_LOG`. The Kubernetes client calls every answer from 500 on, and every connection that breaks,
-/// an error; whoever made the call gets it, and says what came of it.
+/// an error; the caller gets it, and logs what came of it.
 const DEFAULT: &str = "warn,kube_client::client::builder=off";
 
 fn filter() -> Result<EnvFilter, InitError> {

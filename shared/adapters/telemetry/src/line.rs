@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Level {
-    /// For whoever looks into one decision.
+    /// For the investigation of one decision.
     Debug,
     /// Something happened as it should.
     Info,

@@ -84,6 +84,8 @@ metrics! {
     PlanDurationMilliseconds: Milliseconds, Each;
     /// Pods that waited for a node when a plan was made.
     PendingPods: Count, Last;
+    /// Calls of the webhook that a plan answers. Published only where there are some, or pods wait.
+    WebhookCalls: Count, Sum;
     /// Pods that no NodePool could serve.
     UnschedulablePods: Count, Last;
     /// NodeClaims that were written.
@@ -108,12 +110,12 @@ metrics! {
     NodeCount: Count, Last;
     /// What the instances of all claims cost in an hour, in dollars.
     HourlySpendDollars: None, Last;
-    /// Claims that were told to leave because EC2 takes their instance, once each. The log line `interruption-received` has
+    /// Claims that leave because EC2 takes their instance, once each. The log line `interruption-received` has
     /// the kind.
     Interruptions: Count, Sum;
-    /// One for each sweep: its absence is an alarm.
+    /// One for each sweep that ended. Its absence, or that of plans, is an alarm.
     Heartbeat: Count, Sum;
-    /// Instances, nodes and records that nobody looked after.
+    /// Instances, nodes and records that belonged to no claim.
     OrphansCollected: Count, Sum;
     /// Claims or objects that could not be looked after.
     ReconcileErrors: Count, Sum;
@@ -176,7 +178,7 @@ impl Metrics {
         self.values.is_empty()
     }
 
-    /// All of it as one document in the embedded metric format; `None` when there is nothing to tell.
+    /// All of it as one document in the embedded metric format; `None` when nothing was counted.
     ///
     /// A metric has at most 100 values in a document, so of more only the first 100 are kept.
     #[must_use]

@@ -19,6 +19,63 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// The methods come in Karpenter's order, and the first that finds something to do is the only one: empty nodes, all in
 /// one command as far as the budgets allow; drifted nodes of static NodePools; the drifted nodes of the others, one by one as
 /// far as the budgets allow; then consolidation; of both as many commands as do not get in each other's way.
+///
+/// ```
+/// use jiff::Timestamp;
+/// use nodeless_disruption::{Cluster, ClusterNode, Method, Options, decide};
+/// use nodeless_model::*;
+/// use nodeless_scheduling::PoolOffer;
+///
+/// // A NodePool with one initialized and ready node, on which no pod runs.
+/// let pool = NodePool {
+///     name: "default".into(),
+///     template: NodeTemplate { node_class: "default".into(), ..NodeTemplate::default() },
+///     disruption: Disruption::default(),
+///     limits: ResourceList::new(),
+///     ready: Ok(()),
+/// #     uid: "uid".into(),
+/// #     generation: 1,
+/// #     limit_dollars_per_hour: None,
+/// #     weight: 0,
+/// #     replicas: None,
+/// #     deleting: false,
+/// #     hash: String::new(),
+/// };
+/// let claim = NodeClaim {
+///     name: "default-abcde".into(),
+///     node_pool: "default".into(),
+///     created: Timestamp::UNIX_EPOCH,
+///     phase: Phase::Initialized,
+/// #     uid: "uid".into(),
+/// #     node_class: "default".into(),
+/// #     version: 1,
+/// #     spec: Default::default(),
+/// #     status: Default::default(),
+/// };
+/// let initialized = StringMap::from([(labels::INITIALIZED.into(), "true".into())]);
+/// let ready = node::NodeCondition { kind: "Ready".into(), status: Some(true), since: None };
+/// let node =
+///     Node { name: "ip-10-0-0-1".into(), labels: initialized, conditions: vec![ready], ..Node::default() };
+/// let cluster = Cluster {
+///     nodes: vec![ClusterNode { node: Some(&node), claim: Some(&claim), ..ClusterNode::default() }],
+///     node_pools: vec![PoolOffer { pool: &pool, instance_types: Vec::new().into(), usage: Default::default() }],
+///     ..Cluster::default()
+/// };
+///
+/// let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+/// let decision = decide(&cluster, now, &Options::default());
+/// assert_eq!(decision.commands[0].method, Method::Emptiness);
+/// assert_eq!(decision.commands[0].candidates[0].node, "ip-10-0-0-1");
+///
+/// // The annotation karpenter.sh/do-not-disrupt keeps the node.
+/// let mut protected = node.clone();
+/// protected.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+/// let mut cluster = cluster;
+/// cluster.nodes[0].node = Some(&protected);
+/// let decision = decide(&cluster, now, &Options::default());
+/// assert!(decision.commands.is_empty());
+/// assert_eq!(decision.kept[0].reasons[0].to_string(), "it is annotated karpenter.sh/do-not-disrupt");
+/// ```
 #[must_use]
 pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decision {
     let held = buffers::hold(input, options, now);
@@ -135,8 +192,8 @@ fn replace_drifted<'a>(
     if others.is_empty() {
         return Vec::new();
     }
-    let mut departures = DriftSimulation::new(input, expected, guards, options, now);
-    let (commands, reasons) = drift_replacement::find(&others, &mut departures, guards, budgets, now);
+    let mut simulation = DriftSimulation::new(input, expected, guards, options, now);
+    let (commands, reasons) = drift_replacement::find(&others, &mut simulation, guards, budgets, now);
     add(kept, reasons);
     commands
 }
@@ -183,7 +240,7 @@ pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, option
     Some(Command { id: command.id.clone(), decided: command.decided, ..fresh? })
 }
 
-/// The nodes of a command that may be disrupted by choice now.
+/// The nodes of a command that may be disrupted voluntarily now.
 fn still_eligible<'c, 'a>(
     command: &Command,
     input: &'c Cluster<'a>,

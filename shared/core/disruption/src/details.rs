@@ -37,7 +37,7 @@ pub struct NodeDetails {
     pub last_pod_event: Option<Timestamp>,
     /// When its pods will not have changed for `consolidateAfter`, which may be over; absent where that never is.
     pub consolidatable: Option<Timestamp>,
-    /// How it drifted, if it did and may be disrupted by choice.
+    /// How it drifted, if it did and may be disrupted voluntarily.
     pub drift: Option<String>,
     /// Its pods, in the order of their names.
     pub pods: Vec<PodDetails>,

@@ -69,3 +69,23 @@ pub(crate) fn expires_soon(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -
         ),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_annotation_is_read_under_its_present_and_its_deprecated_name() {
+        let set = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            graceful_before(&pairs.collect())
+        };
+        let hours = |hours| Ok(Some(Duration::from_hours(hours)));
+        assert_eq!(set(&[]), Ok(None));
+        assert_eq!(set(&[(GRACEFUL_BEFORE, "24h")]), hours(24));
+        assert_eq!(set(&[(GENTLE_BEFORE, "12h")]), hours(12));
+        assert_eq!(set(&[(GRACEFUL_BEFORE, "24h"), (GENTLE_BEFORE, "12h")]), hours(24));
+        assert!(set(&[(GENTLE_BEFORE, "soon")]).unwrap_err().contains(GENTLE_BEFORE));
+        assert!(set(&[(GRACEFUL_BEFORE, "soon")]).unwrap_err().contains(GRACEFUL_BEFORE));
+    }
+}

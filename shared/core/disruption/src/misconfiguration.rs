@@ -60,18 +60,18 @@ fn homeless(cluster: &Cluster<'_>, of: &ClusterNode<'_>) -> Vec<ObjectEvent> {
     if of.is_leaving() || cluster.node_pools.iter().any(|offer| offer.pool.name == name) {
         return Vec::new();
     }
-    let message =
-        format!("NodePool {name} does not exist, so the node is not disrupted by choice; create it or delete the node");
+    let message = format!(
+        "NodePool {name} does not exist, so the node is not disrupted voluntarily; create it or delete the node"
+    );
     let on_claim = of.claim.map(|claim| ObjectRef::node_claim(&claim.name, ""));
     [node.into()].into_iter().chain(on_claim).map(|object| disruption_blocked(object, &message)).collect()
 }
 
 /// The event on a PodDisruptionBudget that never allows an eviction.
-const NEVER: &str =
-    "It never allows an eviction, so the nodes of its pods are not disrupted by choice; allow at least one disruption";
+const NEVER: &str = "It never allows an eviction, so the nodes of its pods are not disrupted voluntarily; allow at least one disruption";
 /// The event on a PodDisruptionBudget that requires as many pods as there are.
 const WANTS_ALL: &str = "It wants as many pods as there are, so it allows no eviction, and the nodes of its pods are not \
-                         disrupted by choice; run more replicas, or allow at least one disruption";
+                         disrupted voluntarily; run more replicas, or allow at least one disruption";
 
 /// PodDisruptionBudgets that never allow an eviction, and pods with several.
 fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n ClusterNode<'a>>) -> Vec<ObjectEvent> {

@@ -240,7 +240,11 @@ fn spot_is_replaced_by_spot_only_where_that_is_wanted_and_with_a_choice() {
     let mut small = World::new(world.pools.clone());
     small.options.spot_to_spot = true;
     small.node("default", "m9.xlarge", CapacityType::Spot, ZONES[0], pods("a", 1, 1000, 512));
-    assert!(small.kept(0).contains("cheaper instance types could replace this spot node"), "{}", small.kept(0));
+    assert!(
+        small.kept(0).contains("spot-to-spot consolidation requires 15 cheaper instance types"),
+        "{}",
+        small.kept(0)
+    );
 }
 
 #[test]

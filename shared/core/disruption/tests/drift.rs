@@ -284,7 +284,7 @@ fn drifted_nodes_that_were_too_much_to_look_at_come_first_next_time() {
     assert!(decision.commands.is_empty());
     let unseen: Vec<&str> = decision.not_evaluated.iter().map(String::as_str).collect();
     assert_eq!(unseen, ["node-00003", "node-00004", "node-00005"]);
-    assert!(world.kept(3).contains("the next decision begins with it"), "{}", world.kept(3));
+    assert!(world.kept(3).contains("the next decision evaluates it first"), "{}", world.kept(3));
     world.not_evaluated = decision.not_evaluated;
     let unseen: Vec<String> = world.decide().not_evaluated.into_iter().collect();
     assert_eq!(unseen, ["node-00000", "node-00001", "node-00002"]);

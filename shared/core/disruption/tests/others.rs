@@ -99,7 +99,7 @@ fn drifted_nodes_of_a_static_pool_are_replaced_one_for_one() {
     }
     assert!(world.kept(2).contains("allow 2 at once for Drifted"), "{}", world.kept(2));
     world.pools[0].replicas = Some(2);
-    assert!(world.kept(0).contains("NodePool fixed has 3 nodes of 2"), "{}", world.kept(0));
+    assert!(world.kept(0).contains("NodePool fixed has 3 nodes for 2 replicas"), "{}", world.kept(0));
 }
 
 #[test]

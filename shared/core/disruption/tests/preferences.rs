@@ -165,7 +165,7 @@ fn consolidation_moves_nothing_to_nodes_that_would_rather_not_have_it() {
     world.node("spare", "c9.large", CapacityType::OnDemand, ZONES[0], vec![held(pod("b", 1500, 2000))]);
     let moved = world.decide().commands;
     assert!(moved.iter().all(|command| command.placements.iter().all(|to| to.node != "node-00001")), "{moved:#?}");
-    assert!(world.kept(0).contains("only prefers to keep it away"), "{}", world.kept(0));
+    assert!(world.kept(0).contains("does not tolerate the taint spare:PreferNoSchedule"), "{}", world.kept(0));
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn make_world(nodes: &[NodeSeed], (policy, budgets, limit, spot_to_spot): PoolSe
     world
 }
 
-/// Whether a pod forbids that its node is disrupted by choice.
+/// Whether a pod forbids that its node is disrupted voluntarily.
 fn forbids(pod: &Pod, guards: &[PodDisruptionBudget]) -> bool {
     let covering: Vec<_> = guards.iter().filter(|guard| guard.covers(&pod.namespace, &pod.labels)).collect();
     let asks = pod.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true" || value == "1h");

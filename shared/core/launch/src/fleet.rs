@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// EC2 considers at most so many instance types well; Karpenter cuts its list at the same number.
 const MAXIMUM_TYPES: usize = 60;
+/// EC2 takes at most so many launch templates in a fleet.
+const MAX_LAUNCH_TEMPLATES: usize = 50;
 /// Codes of CreateFleet that mean "not here, not now" rather than "not like this".
 const LACKS_CAPACITY: [&str; 9] = [
     // The account has never used spot, and the role may not make what spot needs: there is no spot here, but on demand there is.
@@ -36,6 +38,8 @@ pub struct FleetPlan {
     pub prioritized: bool,
     /// For each launch template what may be launched with it, cheapest first.
     pub groups: BTreeMap<Variant, Vec<FleetOverride>>,
+    /// The instance types of the launch templates for which the fleet has no room.
+    pub left_out: BTreeSet<String>,
 }
 
 /// One instance type in one subnet.
@@ -132,8 +136,20 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
         capacity_type: first.capacity_type,
         capacity_block: is_capacity_block(first),
         prioritized: claim.spec.annotations.get(labels::PRICE_OVERLAY_APPLIED).is_some_and(|value| value == "true"),
+        left_out: leave_out_dearest(&mut groups),
         groups,
     })
+}
+
+/// Keeps the launch templates with the cheapest offerings, as many as a fleet takes. Returns the instance types of the others.
+fn leave_out_dearest(groups: &mut BTreeMap<Variant, Vec<FleetOverride>>) -> BTreeSet<String> {
+    let cheapest = |entries: &[FleetOverride]| entries.iter().map(|entry| entry.price).fold(f64::INFINITY, f64::min);
+    let mut by_price: Vec<(f64, Variant)> =
+        groups.iter().map(|(variant, entries)| (cheapest(entries), variant.clone())).collect();
+    by_price.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let dearest = by_price.split_off(by_price.len().min(MAX_LAUNCH_TEMPLATES));
+    let left_out = dearest.iter().filter_map(|(_, variant)| groups.remove(variant)).flatten();
+    left_out.map(|entry| entry.instance_type).collect()
 }
 
 /// Of the candidates those of the one type that stands for the class when EC2 is asked by dry runs whether it would launch:

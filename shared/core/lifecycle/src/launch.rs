@@ -253,14 +253,14 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
 }
 
 /// The failure in an answer that needs a correction or a retry before anything is launched.
-fn to_mend(failures: &[OfferingFailure], others_launched: bool) -> Option<&OfferingFailure> {
+fn blocking_failure(failures: &[OfferingFailure], others_launched: bool) -> Option<&OfferingFailure> {
     failures.iter().find(|failure| !failure.lacks_capacity).filter(|_| !others_launched)
 }
 
 /// Whether an answer without an instance for a claim means that there will be none: EC2 reports why there are fewer
 /// than requested. Without a reason this is unknown.
 fn is_denied(failures: &[OfferingFailure], others_launched: bool) -> bool {
-    !failures.is_empty() && to_mend(failures, others_launched).is_none()
+    !failures.is_empty() && blocking_failure(failures, others_launched).is_none()
 }
 
 fn nothing_launched(
@@ -270,7 +270,7 @@ fn nothing_launched(
     now: Timestamp,
     settings: &Settings,
 ) -> Step {
-    let mut step = match to_mend(failures, others_launched) {
+    let mut step = match blocking_failure(failures, others_launched) {
         Some(failure) => {
             let again = if PASSING.contains(&failure.code.as_str()) { try_again } else { refused };
             let mut step = again(claim, &failure.code, &failure.message, now);

@@ -13,6 +13,36 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::{InstanceState, Node, NodeClaim, Phase};
 
 /// The next step of a claim. Pure: the same input gives the same step.
+///
+/// ```
+/// use jiff::Timestamp;
+/// use nodeless_lifecycle::{Effect, NodeClassState, Observation, Seen, Settings, prepare, step};
+/// use nodeless_model::{NodeClaim, Phase};
+///
+/// let mut claim = NodeClaim {
+///     name: "default-abcde".into(),
+///     node_pool: "default".into(),
+///     created: Timestamp::UNIX_EPOCH,
+///     phase: Phase::Reserved,
+/// #     uid: "uid".into(),
+/// #     node_class: "default".into(),
+/// #     version: 1,
+/// #     spec: Default::default(),
+/// #     status: Default::default(),
+/// };
+/// prepare(&mut claim);
+/// let (now, settings) = (Timestamp::UNIX_EPOCH, Settings::new("production"));
+///
+/// // Nothing could be read, so the step waits.
+/// let next = step(&claim, &Observation::default(), now, &settings);
+/// assert!(next.effects.is_empty() && next.requeue.is_some());
+///
+/// // The EC2NodeClass is ready, so the claim is launched. That EC2 is asked is written first, with the record.
+/// let seen = Observation { node_class: Seen::Known(NodeClassState::Ready), ..Observation::default() };
+/// let next = step(&claim, &seen, now, &settings);
+/// assert!(next.claim.status.launch_asked);
+/// assert_eq!(next.effects[0], Effect::Launch);
+/// ```
 #[must_use]
 pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut next = match reason_to_leave(claim, seen, now, settings) {

@@ -87,7 +87,7 @@ pub enum ConsolidationPolicy {
     Balanced,
 }
 
-/// Why a node is disrupted by choice.
+/// Why a node is disrupted voluntarily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DisruptionReason {
     /// It has no pods.

@@ -26,6 +26,68 @@ use std::rc::Rc;
 /// Makes a plan: places every pod on an existing node or a new node, or returns why it cannot be scheduled.
 ///
 /// Where limits leave pods out, those of lower priority are left out first.
+///
+/// ```
+/// use nodeless_model::*;
+/// use nodeless_scheduling::{Options, PoolOffer, Problem, solve};
+///
+/// // An instance type with 4 cpus that costs $0.20 per hour,
+/// let cpu = |units| ResourceList::from([("cpu", Quantity::from_units(units)), ("pods", Quantity::from_units(50))]);
+/// let only = |value: &str| Requirement::one_of([value]);
+/// let xlarge = InstanceType {
+///     name: "m6i.xlarge".into(),
+///     requirements: Requirements::from([
+///         (labels::INSTANCE_TYPE, only("m6i.xlarge")),
+///         (labels::ZONE, only("us-east-1a")),
+///         (labels::CAPACITY_TYPE, only("on-demand")),
+///     ]),
+///     capacity: cpu(4),
+///     overhead: Overhead::default(),
+///     offerings: vec![Offering {
+///         zone: "us-east-1a".into(),
+///         capacity_type: CapacityType::OnDemand,
+///         price: 0.2,
+///         available: true,
+/// #         lacks_price: false,
+/// #         reservation: None,
+/// #         requirements: Requirements::new(),
+///     }],
+/// };
+/// // a NodePool that may launch it,
+/// let pool = NodePool {
+///     name: "default".into(),
+///     template: NodeTemplate { node_class: "default".into(), ..NodeTemplate::default() },
+///     disruption: Disruption::default(),
+///     limits: ResourceList::new(),
+///     ready: Ok(()),
+/// #     uid: "uid".into(),
+/// #     generation: 1,
+/// #     limit_dollars_per_hour: None,
+/// #     weight: 0,
+/// #     replicas: None,
+/// #     deleting: false,
+/// #     hash: String::new(),
+/// };
+/// // and three pods, of which the last is larger than any instance type.
+/// let pod = |name: &str, units| Pod {
+///     name: name.into(),
+///     requests: ResourceList::from([("cpu", Quantity::from_units(units))]),
+///     ..Pod::default()
+/// };
+/// let pods = [pod("web-1", 2), pod("web-2", 2), pod("batch", 8)];
+/// let offer = PoolOffer { pool: &pool, instance_types: vec![xlarge].into(), usage: Default::default() };
+/// let problem = Problem { pods: pods.iter().collect(), node_pools: vec![offer], ..Problem::default() };
+///
+/// let solution = solve(&problem, &Options::default());
+/// assert_eq!(solution.launches.len(), 1);
+/// assert_eq!(solution.launches[0].pods, [0, 1]);
+/// assert_eq!(solution.launches[0].offering.instance_type, "m6i.xlarge");
+/// assert_eq!(solution.unschedulable[0].pod, 2);
+/// assert_eq!(
+///     solution.unschedulable[0].reasons[0].to_string(),
+///     "NodePool default: no instance type has enough cpu: pod needs 8, the largest leaves 4"
+/// );
+/// ```
 #[must_use]
 pub fn solve(input: &Problem<'_>, options: &Options) -> Solution {
     let requests = input.pods.iter().map(|pod| &pod.requests);

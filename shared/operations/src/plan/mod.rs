@@ -39,12 +39,14 @@ mod upkeep;
 use crate::context::Context;
 use crate::gates::FeatureGates;
 use crate::lines::{Failed, PlanMade};
+use crate::node_class;
 use crate::offers::{CatalogCache, CatalogError, OfferCache};
 use execute::{Live, Recorded};
 use futures::future::{self, Either};
 use jiff::Timestamp;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::claims::MAX_TOGETHER;
+use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cluster, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
@@ -180,43 +182,52 @@ impl Planner {
     /// # Errors
     /// When claims, catalog or cluster cannot be read: nothing was done then.
     pub async fn run(&self) -> Result<PlanReport, PlanError> {
-        self.run_until(None).await
+        self.run_until(None, &[]).await
     }
 
-    /// The same in a process that is ended at this time: the less is left of it, the less optional work is begun.
+    /// The same in a process that is ended at this time: the less is left of it, the less optional work is begun. `woken` is who
+    /// asked for the plan, for metrics.
     ///
     /// Where no plan could be made, the next is asked for after a few seconds, and after twice as long each time, until the
     /// heartbeat comes as soon: whoever called has nothing to repeat.
     ///
     /// # Errors
     /// The same; and when the plan has not ended shortly before that time.
-    pub async fn run_until(&self, deadline: Option<Timestamp>) -> Result<PlanReport, PlanError> {
+    pub async fn run_until(&self, deadline: Option<Timestamp>, woken: &[WakeSource]) -> Result<PlanReport, PlanError> {
         let mut metrics = Metrics::new();
         let result = {
             let plan = pin!(self.plan(deadline, &mut metrics));
-            match future::select(plan, pin!(self.late(deadline))).await {
+            match future::select(plan, pin!(self.late(deadline, KEPT_FOR_THE_ANSWER))).await {
                 Either::Left((result, _)) => result,
                 Either::Right(_) => Err(PlanError::Late),
             }
         };
         match &result {
-            Ok(_) => self.failures.store(0, Ordering::Relaxed),
+            Ok(report) => {
+                self.failures.store(0, Ordering::Relaxed);
+                let calls = woken.iter().filter(|source| **source == WakeSource::Webhook).count();
+                if calls > 0 || report.pods > 0 {
+                    metrics.count(Metric::WebhookCalls, calls);
+                }
+            }
             Err(_) => {
                 metrics.count(Metric::ReconcileErrors, 1);
-                self.plan_again().await;
+                // SQS may be what does not answer.
+                let late = pin!(self.late(deadline, KEPT_FOR_THE_ANSWER / 2));
+                let _first = future::select(pin!(self.plan_again()), late).await;
             }
         }
         self.context.flush(&metrics);
         result
     }
 
-    /// Ends shortly before the process is ended; never where nobody ends it.
-    async fn late(&self, deadline: Option<Timestamp>) {
+    /// Ends so long before the process is ended; never where nothing ends it.
+    async fn late(&self, deadline: Option<Timestamp>, kept: Duration) {
         match deadline {
             None => future::pending().await,
             Some(deadline) => {
                 let left = Duration::try_from(deadline.duration_since(self.context.now())).unwrap_or_default();
-                self.context.clock.sleep(left.saturating_sub(KEPT_FOR_THE_ANSWER)).await;
+                self.context.clock.sleep(left.saturating_sub(kept)).await;
             }
         }
     }
@@ -235,6 +246,7 @@ impl Planner {
     async fn plan(&self, deadline: Option<Timestamp>, metrics: &mut Metrics) -> Result<PlanReport, PlanError> {
         self.cluster.wait_for_batch(self.settings.batch_idle, self.settings.batch_max).await?;
         let (snapshot, revision) = self.read(deadline).await?;
+        self.resolve_node_classes(&snapshot).await;
         self.keep(&snapshot).await;
         let live = Live { planner: self, snapshot: &snapshot, deadline, revision };
         let outcome = match self.settings.keep_snapshots {
@@ -243,6 +255,16 @@ impl Planner {
         };
         self.conclude(&snapshot, &outcome, metrics).await;
         Ok(outcome.report)
+    }
+
+    /// Has EC2NodeClasses resolved that are new or changed. Nothing depends on it: the catalog's schedule comes, too.
+    async fn resolve_node_classes(&self, snapshot: &Snapshot) {
+        let changed = node_class::unresolved(&snapshot.view.node_classes);
+        if !changed.is_empty()
+            && let Err(error) = self.queue.resolve_node_classes(&changed).await
+        {
+            self.context.log(&Failed { what: "ask for the status of EC2NodeClasses", why: &error.to_string() });
+        }
     }
 
     async fn made_on_record(&self, snapshot: &Snapshot, live: &Live<'_>) -> Replay {

@@ -1,6 +1,6 @@
-//! Whether a plan is valid, said by something much simpler than what made it.
+//! Checks whether a plan is valid, by a much simpler method than the one that made it.
 //!
-//! Nothing here is shared with the engine: pods are looked at one by one, and what they require is evaluated as the
+//! No code is shared with the engine: pods are checked one by one, and their requirements are evaluated as the
 //! kube-scheduler does it, expression by expression. Slow, and only for tests and benches.
 
 mod topology;
@@ -199,7 +199,7 @@ fn matches(expression: &RequirementTerm, labels: &Requirements) -> bool {
     match requirement.values() {
         Some(values) if !values.is_empty() => values.iter().all(|value| matches_value(expression, Some(value))),
         Some(_) => matches_value(expression, None),
-        // Not known exactly: only what says the same again is sure to hold.
+        // Not known exactly: only an equal expression is certain to hold.
         None => {
             Requirement::from_term(expression).is_ok_and(|wanted| requirement.intersection(&wanted) == *requirement)
         }
@@ -332,7 +332,8 @@ fn own_labels(
     Some(node)
 }
 
-/// Asks something of a new node: its room is what its type leaves when the DaemonSets that run there have their share.
+/// Evaluates a question about a new node: its capacity is that of its type without the requests of the DaemonSets that
+/// run there.
 fn launched(
     problem: &Problem<'_>,
     offer: &PoolOffer<'_>,

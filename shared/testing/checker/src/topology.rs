@@ -16,7 +16,7 @@ struct Site<'p> {
     placed: Vec<&'p Pod>,
 }
 
-/// All nodes with all their pods, once a solution has come about.
+/// All nodes with all their pods, after a solution is carried out.
 pub(super) struct World<'p> {
     problem: &'p Problem<'p>,
     sites: Vec<Site<'p>>,
@@ -223,10 +223,10 @@ impl<'p> World<'p> {
 
     /// Looks for an order in which the kube-scheduler could place all pods.
     ///
-    /// The pods that are alike and go to the same place are one step each. A few orders are tried as they are, each pod as
-    /// soon as it may. If none of them will do, orders are tried depth first, the pods that fill the emptiest domains
-    /// first; what turned out to lead nowhere is not tried again. After [`MAX_ORDER_STEPS`] the search ends, and the spread
-    /// counts as broken.
+    /// Equal pods with the same node are one step each. A few orders are tried as they are, each pod as soon as
+    /// possible. If none of them works, orders are searched depth first, the pods that fill the emptiest domains first;
+    /// states that turned out unsatisfiable are not tried again. After [`MAX_ORDER_STEPS`] the search ends, and the
+    /// spread counts as violated.
     fn spread_violations(&self) -> Vec<String> {
         let mut kinds: Vec<(usize, &'p Pod, usize)> = Vec::new();
         let mut counted: Vec<(usize, &'p Pod)> = Vec::new();
@@ -239,7 +239,7 @@ impl<'p> World<'p> {
             }
             counted.extend(site.running.iter().map(|pod| (place, *pod)));
         }
-        // Pods that nobody's spread counts may come at any time.
+        // Pods that no spread counts may be placed at any time.
         let matters = |pod: &Pod| {
             let spreads = |one: &&'p Pod| one.topology_spread.iter().any(|spread| spread_selects(spread, one, pod));
             !pod.topology_spread.is_empty() || kinds.iter().map(|(_, one, _)| one).any(spreads)
@@ -430,7 +430,7 @@ impl<'p> World<'p> {
         for term in &mut alone.required_node_affinity {
             term.retain(|expression| of_key(&expression.key));
         }
-        // A term that says nothing of the domain allows all.
+        // A term without a requirement for the domain allows all.
         if alone.required_node_affinity.iter().any(Vec::is_empty) {
             alone.required_node_affinity.clear();
         }
@@ -463,7 +463,7 @@ fn same_term((a, one): (&Pod, &PodAffinityTerm), (b, other): (&Pod, &PodAffinity
     a.namespace == b.namespace && one == other && keys.all(|key| a.labels.get(key) == b.labels.get(key))
 }
 
-/// After so many looks at a pod, the search for an order ends.
+/// The number of evaluations of a pod after which the search for an order ends.
 const MAX_ORDER_STEPS: usize = 10_000;
 
 /// How far the search for an order has come.
@@ -495,7 +495,7 @@ fn plain_orders(steps: &[(usize, &Pod, usize)]) -> [Vec<usize>; 4] {
     orders
 }
 
-/// Whether two pods differ in nothing that a spread looks at.
+/// Whether two pods are equal in everything that a spread evaluates.
 fn alike(a: &Pod, b: &Pod) -> bool {
     a.namespace == b.namespace
         && a.labels == b.labels

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Time that this thread has run on a cpu, where the system tells it, so that what else the machine does matters less.
+/// The processor time of this thread, where the system reports it, so that other load on the machine matters less.
 pub struct Clock(Option<u64>, Instant);
 
 impl Clock {

@@ -4,11 +4,12 @@
 //!     cargo run --release -p nodeless-workloads --example search -- table PART [FILE]
 //!     cargo run --release -p nodeless-workloads --example search -- one PART LINE
 //!
-//! `climb` prints the worst it finds, with how many times the work of plain pods each takes; fields that are named after the
-//! seed stay as plain pods have them, to find what else is slow. `table` measures what is kept, or the lines of a file; `one`
-//! measures one line here, for profilers. PART is `plan`, `judge` for the nodes that exist, or `all` for both and the second
-//! look. The work of a plan is counted, so that every machine finds the same; the other parts count processor time. Each input
-//! is measured in a process of its own, and ended where it takes too long.
+//! `climb` prints the worst inputs that it finds, with how many times the work of plain pods each takes; fields that
+//! are named after the seed stay as plain pods have them, to find what else is slow. `table` measures the stored
+//! inputs, or the lines of a file; `one` measures one line in this process, for profilers. PART is `plan`, `judge` for
+//! the decision about existing nodes, or `all` for both and refinement. The work of a plan is counted, so that every
+//! machine finds the same; the other parts count processor time. Each input is measured in a process of its own, which
+//! is ended where it takes too long.
 #![allow(unreachable_pub, clippy::unwrap_used)]
 
 #[path = "../benches/pipeline/guard.rs"]
@@ -90,7 +91,7 @@ impl<'p> Measure<'p> {
         Self { part, most: Duration::from_secs(seconds), plain: BTreeMap::new() }
     }
 
-    /// How many times the work of plain pods of that size it takes, and what it says of itself. One that is ended counts as more
+    /// How many times the work of plain pods of that size it takes, and its result. One that is ended counts as more
     /// than any other.
     fn ratio(&mut self, input: &Combination) -> (f64, String) {
         let plain = input.plain_of_its_size();

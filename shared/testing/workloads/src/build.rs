@@ -3,7 +3,7 @@
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
 use nodeless_model::{DaemonSet, LabelSelector, Pod, Quantity, ResourceList, StringMap};
 
-/// The namespace of all pods that are not said to be in another.
+/// The namespace of all pods without another one.
 pub const NAMESPACE: &str = "default";
 
 /// A pod of a ReplicaSet that waits, with these requests in thousandths of a cpu and in MiB.

@@ -21,5 +21,5 @@ pub use pools::{node_pool, open_pool};
 pub use running::Running;
 pub use workload::{Place, Workload};
 
-/// The moment at which workloads are looked at.
+/// The time at which workloads are evaluated.
 pub const NOW: jiff::Timestamp = jiff::Timestamp::constant(1_768_046_400, 0);

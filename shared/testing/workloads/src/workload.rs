@@ -63,7 +63,7 @@ impl Workload {
         }
     }
 
-    /// The cluster to judge, in which the pods that wait still wait.
+    /// The cluster for a decision, with the pending pods.
     #[must_use]
     pub fn cluster(&self) -> Cluster<'_> {
         Cluster {

@@ -62,7 +62,7 @@ impl Market {
     /// The facts and the catalog of them; the previous catalog alone, where it is fresh.
     async fn catalog(&self, previous: Option<&Catalog>) -> Result<(Option<Facts>, Catalog), PortError> {
         let now = Timestamp::now();
-        // Another region's catalog says nothing about this one.
+        // Another region's catalog does not apply to this one.
         let previous = previous.filter(|catalog| catalog.region == self.region);
         let known = Facts::embedded()
             .map_err(|error| PortError::new(ErrorKind::Invalid, "embedded EC2 facts", error.to_string()))?;

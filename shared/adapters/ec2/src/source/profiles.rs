@@ -129,7 +129,7 @@ pub(super) async fn ensure(
             let message = format!("spec.role: IAM has no role {role}; create it, or correct the name");
             Ok(Section { value: None, problem: Some(Problem::new("RoleNotFound", message)) })
         }
-        // A profile holds one role. Somebody was quicker; with the same role, that is just as well.
+        // A profile holds one role. Another call was quicker; with the same role, that is the same result.
         Err(error) if error.code == "LimitExceeded" => match get(client, &name).await? {
             Some(profile) if profile.roles().iter().any(|held| held.role_name() == role) => {
                 Ok(Section::ready(Some(name)))

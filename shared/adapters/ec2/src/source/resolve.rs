@@ -88,7 +88,7 @@ impl AwsCatalogSource {
     pub(super) async fn release_class(&self, class: &EC2NodeClass) -> Result<(), PortError> {
         let owner = Owner::new(&self.region, &self.cluster.name, class)?;
         let in_use = class.status.as_ref().and_then(|status| status.instance_profile.as_deref());
-        // A profile that the class names, or that was made beforehand, belongs to somebody else.
+        // A profile that the class names, or that was made beforehand, belongs to someone else.
         let named = class.spec.instance_profile.as_deref();
         let made = self.node_profile.as_ref().map(|made| made.name.as_str());
         let in_use = in_use.filter(|profile| Some(*profile) != named && Some(*profile) != made);

@@ -117,7 +117,7 @@ fn filter(name: &str, values: &[&str]) -> Filter {
     Filter::builder().name(name).set_values(Some(values)).build()
 }
 
-/// The facts of the region. What EC2 does not tell, the limits of interfaces and the baseline bandwidth, comes from the
+/// The facts of the region. What EC2 does not return, the limits of interfaces and the baseline bandwidth, comes from the
 /// embedded facts; for a type that is newer than they are, from what EC2 says of its network cards.
 pub(super) fn facts(region: &str, read: Region, prices: BTreeMap<String, f64>, known: &Facts) -> Facts {
     let types = &read.instance_types;
@@ -141,7 +141,7 @@ pub(super) fn facts(region: &str, read: Region, prices: BTreeMap<String, f64>, k
     }
 }
 
-/// Interfaces of the default card. Whether an unknown type carries a trunk is not told, so it counts as one that does not.
+/// Interfaces of the default card. EC2 does not return whether an unknown type carries a trunk, so it counts as one that does not.
 fn limits_of_cards(info: &InstanceTypeInfo) -> VpcLimits {
     let network = &info.network_info;
     let card = network.network_cards.iter().find(|card| card.network_card_index == network.default_network_card_index);

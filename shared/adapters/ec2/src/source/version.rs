@@ -11,7 +11,7 @@ const READ_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 /// The version that was read last.
 #[derive(Clone)]
 pub(super) struct Version {
-    /// Who tells it; nobody where it is fixed.
+    /// Reads it; `None` where it is fixed.
     reader: Option<Arc<dyn ClusterVersion>>,
     held: Arc<Mutex<Held>>,
 }
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Version {
 }
 
 impl Version {
-    /// A version that was just read, and who tells what it is later.
+    /// A version that was just read, and what reads it later.
     pub(super) fn new(version: &str, reader: Option<Arc<dyn ClusterVersion>>) -> Self {
         Self { reader, held: Arc::new(Mutex::new(Held { version: version.to_owned(), asked: None })) }
     }

@@ -76,7 +76,7 @@ async fn spot_is_bought_as_spot_and_a_claim_alone_has_its_name_from_the_start() 
 }
 
 #[tokio::test]
-async fn what_there_is_gets_launched_and_the_rest_is_told() {
+async fn what_is_available_is_launched_and_the_rest_is_reported() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;
     world.ec2.set_capacity(Offering::new("m5.large", "us-east-1a", CapacityType::OnDemand), Some(2));
@@ -90,7 +90,7 @@ async fn what_there_is_gets_launched_and_the_rest_is_told() {
 }
 
 #[tokio::test]
-async fn every_offering_without_capacity_is_told_once() {
+async fn every_offering_without_capacity_is_reported_once() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;
     for instance_type in ["m5.large", "m6g.large"] {
@@ -103,14 +103,15 @@ async fn every_offering_without_capacity_is_told_once() {
     ];
     let outcome = launch(&world.cloud(), &claim("group-1", 2), &class, &candidates).await.unwrap();
     assert!(outcome.instances.is_empty());
-    let mut told: Vec<String> = outcome.failures.iter().map(|f| format!("{} {}", f.instance_type, f.zone)).collect();
-    told.sort();
-    assert_eq!(told, ["m5.large us-east-1a", "m5.large us-east-1b", "m6g.large us-east-1a"]);
+    let mut reported: Vec<String> =
+        outcome.failures.iter().map(|f| format!("{} {}", f.instance_type, f.zone)).collect();
+    reported.sort();
+    assert_eq!(reported, ["m5.large us-east-1a", "m5.large us-east-1b", "m6g.large us-east-1a"]);
     assert!(outcome.failures.iter().all(|failure| failure.lacks_capacity && failure.capacity_type == Spot));
 }
 
 #[tokio::test]
-async fn a_failure_that_a_person_must_mend_is_no_lack_of_capacity() {
+async fn a_failure_that_a_person_must_fix_is_no_lack_of_capacity() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;
     world.ec2.refuse(OfferingPattern::default(), Ec2Error::new("UnauthorizedOperation", "You are not authorized"));
@@ -158,7 +159,7 @@ async fn a_template_is_made_once_for_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_template_that_somebody_deleted_is_made_again() {
+async fn a_template_that_was_deleted_is_made_again() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;
     let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
@@ -261,7 +262,29 @@ async fn unknown_instances_are_left_out_and_gone_ones_are_a_success() {
 }
 
 #[tokio::test]
-async fn throttling_is_waited_out_and_then_told() {
+async fn instances_are_found_by_id_while_filters_fail() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let cloud = world.cloud();
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let launched = ids(&launch(&cloud, &claim("group-1", 2), &class, &candidates).await.unwrap());
+    world.impair_a_zone();
+    assert!(cloud.all_instances().await.is_err() && cloud.group_instances("group-1").await.is_err());
+    assert_eq!(cloud.instances(&launched).await.unwrap().len(), 2);
+
+    // EC2 names the ids that it does not know, and is asked for the others again; one that begins like another is another.
+    let like_first = launched[0][..10].to_owned();
+    let mut asked = vec!["i-0123456789abcdef0".to_owned(), like_first, "i-0123456789abcdef1".to_owned()];
+    asked.extend(launched.iter().cloned());
+    let found: Vec<String> = cloud.instances(&asked).await.unwrap().into_iter().map(|instance| instance.id).collect();
+    assert_eq!(found, launched);
+    assert!(cloud.instances(&asked[..3]).await.unwrap().is_empty());
+    cloud.terminate(&launched).await.unwrap();
+    assert_eq!(world.calls("ec2:TerminateInstances"), 1);
+}
+
+#[tokio::test]
+async fn throttling_is_waited_out_and_then_reported() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;
     let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
@@ -293,7 +316,7 @@ fn texts(value: serde_json::Value) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn the_sdk_sends_what_the_pure_room_says() {
+async fn the_sdk_sends_what_the_launch_crate_renders() {
     let world = World::new().await;
     let class = world
         .resolved(json!({
@@ -365,7 +388,7 @@ async fn dry_run(
 }
 
 #[tokio::test]
-async fn dry_runs_launch_nothing_and_tell_what_ec2_would_refuse() {
+async fn dry_runs_launch_nothing_and_report_what_ec2_would_refuse() {
     let world = World::new().await;
     let class = world
         .resolved(json!({
@@ -418,8 +441,8 @@ async fn dry_runs_launch_nothing_and_tell_what_ec2_would_refuse() {
     world.ec2.fail_next("RunInstances", &Ec2Error::new("Unsupported", "not in this zone"), 1);
     assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
 
-    let nobody = world.resolved(json!({ "role": null, "instanceProfile": "nobody" })).await;
-    let refusal = dry_run(&world, &nobody, &candidates).await.unwrap().unwrap();
+    let missing = world.resolved(json!({ "role": null, "instanceProfile": "nobody" })).await;
+    let refusal = dry_run(&world, &missing, &candidates).await.unwrap().unwrap();
     assert!(refusal.reason == "InstanceProfileNotFound" && refusal.message.contains("nobody"), "{refusal:?}");
     let mut gone = class;
     gone.status.as_mut().unwrap().security_groups[0].id = "sg-0bad".into();

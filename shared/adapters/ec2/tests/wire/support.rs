@@ -3,6 +3,11 @@
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::Facts;
@@ -14,6 +19,8 @@ use nodeless_ports::CatalogSource;
 use nodeless_ports::cloud::LaunchCandidate;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(crate) const CLUSTER: &str = "prod";
@@ -30,6 +37,18 @@ pub(crate) fn facts() -> Facts {
 pub(crate) struct World {
     pub(crate) ec2: Ec2,
     pub(crate) config: SdkConfig,
+    filters_fail: Arc<AtomicBool>,
+}
+
+/// Refuses DescribeInstances without ids, where that is asked for.
+async fn without_filters(State(fail): State<Arc<AtomicBool>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, 1 << 20).await else { return StatusCode::BAD_REQUEST.into_response() };
+    let text = String::from_utf8_lossy(&body);
+    if fail.load(Ordering::Relaxed) && text.contains("Action=DescribeInstances&") && !text.contains("InstanceId.1=") {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    next.run(Request::from_parts(parts, Body::from(body))).await
 }
 
 pub(crate) async fn config(url: &str) -> SdkConfig {
@@ -67,9 +86,16 @@ impl World {
         let ec2 = Ec2::new(account, now);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let router = aws_router(ec2.clone());
+        let filters_fail = Arc::new(AtomicBool::new(false));
+        let router = aws_router(ec2.clone())
+            .layer(axum::middleware::from_fn_with_state(Arc::clone(&filters_fail), without_filters));
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { config: config(&url).await, ec2 }
+        Self { config: config(&url).await, ec2, filters_fail }
+    }
+
+    /// Has DescribeInstances answer calls with ids alone, as EC2 does while a zone is impaired.
+    pub(crate) fn impair_a_zone(&self) {
+        self.filters_fail.store(true, Ordering::Relaxed);
     }
 
     /// A cloud that remembers nothing, as after a cold start.

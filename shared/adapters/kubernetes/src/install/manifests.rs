@@ -177,9 +177,12 @@ mod tests {
     #[test]
     fn the_webhook_calls_the_url_and_never_blocks() {
         let object = webhook(&Wake::Url("https://x.lambda-url.us-east-1.on.aws/secret".into())).unwrap().unwrap();
-        let hook = &object["webhooks"][0];
-        assert_eq!(hook["clientConfig"]["url"], "https://x.lambda-url.us-east-1.on.aws/secret");
-        assert_eq!((&hook["failurePolicy"], &hook["sideEffects"]), (&"Ignore".into(), &"None".into()));
+        let hooks = object["webhooks"].as_array().unwrap();
+        assert_eq!(hooks.len(), 2, "for Events and for EC2NodeClasses");
+        for hook in hooks {
+            assert_eq!(hook["clientConfig"]["url"], "https://x.lambda-url.us-east-1.on.aws/secret");
+            assert_eq!((&hook["failurePolicy"], &hook["sideEffects"]), (&"Ignore".into(), &"None".into()));
+        }
         assert!(!object.to_string().contains(URL_PLACEHOLDER));
         assert_eq!(webhook(&Wake::Off).unwrap(), None);
     }

@@ -83,6 +83,51 @@ enum Standing {
 }
 
 /// The next step of a command. Pure. A proposal only waits: see [`CommandRecord::confirm`].
+///
+/// ```
+/// use jiff::Timestamp;
+/// use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
+/// use nodeless_disruption::{Candidate, Command, Method};
+/// use nodeless_model::{DisruptionReason, NodeClaim, Phase};
+/// use std::collections::{BTreeMap, BTreeSet};
+///
+/// // A command that removes one empty node was validated: without replacements it goes on to drain the node.
+/// let candidate =
+///     Candidate { node: "ip-10-0-0-1".into(), node_claim: "default-abcde".into(), node_pool: "default".into() };
+/// let command = Command {
+///     id: "emptiness-1".into(),
+///     method: Method::Emptiness,
+///     reason: DisruptionReason::Empty,
+///     candidates: vec![candidate],
+/// #     replacements: Vec::new(),
+/// #     savings_per_hour: 0.2,
+/// #     evictions: Vec::new(),
+/// #     placements: Vec::new(),
+/// #     score: None,
+/// #     drains_first: false,
+///     decided: Timestamp::UNIX_EPOCH,
+/// };
+/// let now = Timestamp::from_second(20).unwrap();
+/// let record = CommandRecord::propose(command.clone()).confirm(command, Vec::new(), 1, now);
+/// assert_eq!(record.phase, CommandPhase::Draining);
+///
+/// let claim = NodeClaim {
+///     name: "default-abcde".into(),
+///     node_pool: "default".into(),
+///     created: Timestamp::UNIX_EPOCH,
+///     phase: Phase::Initialized,
+/// #     uid: "uid".into(),
+/// #     node_class: "default".into(),
+/// #     version: 1,
+/// #     spec: Default::default(),
+/// #     status: Default::default(),
+/// };
+/// let claims = BTreeMap::from([(claim.name.clone(), claim)]);
+/// let tainted = BTreeMap::from([("ip-10-0-0-1".to_owned(), false)]);
+/// let seen = Surroundings { claims: &claims, tainted: &tainted, paused: &BTreeSet::new(), blocked: None };
+/// let next = step(&record, seen, now);
+/// assert_eq!(next.effects, [CommandEffect::Terminate { claim: "default-abcde".into() }]);
+/// ```
 #[must_use]
 pub fn step(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> CommandStep {
     if record.phase.may_be_taken_back()

@@ -318,7 +318,7 @@ fn problem<'a>(
     problem
 }
 
-/// Whether pods may be sent to a node by choice: not before it is ready, and not while `consolidateAfter` protects it.
+/// Whether pods may be moved to a node voluntarily: not before it is ready, and not while `consolidateAfter` protects it.
 pub(super) fn takes_pods(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) -> bool {
     let Some(claim) = node.claim else { return node.is_initialized() || node.node_pool().is_none() };
     if !node.is_initialized() {

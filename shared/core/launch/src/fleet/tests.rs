@@ -91,6 +91,23 @@ fn each_image_gets_its_own_template() {
 }
 
 #[test]
+fn a_fleet_has_no_more_launch_templates_than_ec2_takes() {
+    // Each type has a number of pods of its own, and so a template of its own; the dearer, the earlier in the order of templates.
+    let candidates: Vec<LaunchCandidate> = (1..=52_u32)
+        .map(|index| LaunchCandidate {
+            max_pods: 100 - index,
+            ..candidate(&format!("m5.{index:02}xlarge"), "a", CapacityType::OnDemand, f64::from(index))
+        })
+        .collect();
+    let all = plan(&class(&images()), &claim(&[]), &candidates).unwrap();
+    assert_eq!(all.groups.len(), 50);
+    assert_eq!(all.left_out.iter().map(String::as_str).collect::<Vec<_>>(), ["m5.51xlarge", "m5.52xlarge"]);
+    assert!(all.used("m5.51xlarge", "a").is_none() && all.used("m5.01xlarge", "a").is_some());
+    let fewer = plan(&class(&images()), &claim(&[]), &candidates[..50]).unwrap();
+    assert_eq!((fewer.groups.len(), fewer.left_out.len()), (50, 0));
+}
+
+#[test]
 fn metal_is_launched_only_when_nothing_else_will_do() {
     let metal = candidate("m5.metal", "a", CapacityType::OnDemand, 4.0);
     let both = [metal.clone(), candidate("m5.24xlarge", "a", CapacityType::OnDemand, 4.6)];

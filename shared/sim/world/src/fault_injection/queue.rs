@@ -3,17 +3,17 @@
 use super::FaultInjection;
 use crate::random::Random;
 use async_trait::async_trait;
-use nodeless_ports::queue::WakeSource;
+use nodeless_ports::queue::{NodeClassGeneration, WakeSource};
 use nodeless_ports::{PortError, Queue};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The Queue port with faults in its way.
+/// The Queue port with faults injected.
 #[derive(Clone)]
 pub struct FaultyQueue {
     /// The port itself.
     pub inner: Arc<dyn Queue>,
-    /// What goes wrong.
+    /// The faults.
     pub fault_injection: FaultInjection,
 }
 
@@ -100,5 +100,17 @@ impl Queue for FaultyQueue {
         }
         let subject = claims.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
         self.fault_injection.write("queue wake claims", subject, |()| true, self.inner.wake_claims(&messages)).await
+    }
+
+    async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError> {
+        // A late message is one that comes at the next plan.
+        let Fate(copies) = self.fault_injection.fate();
+        let send = async {
+            for _ in copies.iter().filter(|delay| delay.is_zero()) {
+                self.inner.resolve_node_classes(changed).await?;
+            }
+            Ok(())
+        };
+        self.fault_injection.write("queue resolve node classes", String::new(), |()| true, send).await
     }
 }

@@ -1,9 +1,8 @@
 //! The queues in memory.
 
-use super::Faults;
 use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_ports::queue::WakeSource;
+use nodeless_ports::queue::{NodeClassGeneration, WakeSource};
 use nodeless_ports::{Clock, PortError, Queue};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +11,7 @@ use std::time::Duration;
 /// A message is delayed by at most this, as in SQS.
 const LONGEST_DELAY: Duration = Duration::from_mins(15);
 
-/// The plan queue and the claims queue of one cluster. Clones share them.
+/// The plan queue, the claims queue and the catalog queue of one cluster. Clones share them.
 ///
 /// Wake-ups of the planner that wait are answered by one plan, and SQS drops a second one of the same source and second, even
 /// when the first was answered already. The claims queue holds each claim, and each plan that is due later, once for each moment
@@ -21,7 +20,6 @@ const LONGEST_DELAY: Duration = Duration::from_mins(15);
 pub struct MemoryQueue {
     state: Arc<Mutex<State>>,
     clock: Arc<dyn Clock>,
-    faults: Faults,
 }
 
 #[derive(Debug, Default)]
@@ -33,13 +31,17 @@ struct State {
     planner_later: BTreeSet<Timestamp>,
     claims: BTreeSet<(Timestamp, String)>,
     node_classes: BTreeSet<(Timestamp, String)>,
+    /// Whether EC2NodeClasses are to be resolved.
+    resolve: bool,
+    /// The last message that asked for it, and its minute, by which SQS knows the next one again.
+    resolve_minute: Option<(Vec<NodeClassGeneration>, i64)>,
 }
 
 impl MemoryQueue {
-    /// Empty queues by this clock, in the way of which these faults stand.
+    /// Empty queues on this clock.
     #[must_use]
-    pub fn new(clock: Arc<dyn Clock>, faults: Faults) -> Self {
-        Self { state: Arc::default(), clock, faults }
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { state: Arc::default(), clock }
     }
 
     /// Takes the wake-up of the planner, if there is one.
@@ -65,12 +67,18 @@ impl MemoryQueue {
         take_due(&mut self.lock().node_classes, self.clock.now())
     }
 
-    /// When the next message is due; now when the planner is to be woken.
+    /// Takes the request to resolve EC2NodeClasses, if there is one.
+    #[must_use]
+    pub fn take_resolve(&self) -> bool {
+        std::mem::take(&mut self.lock().resolve)
+    }
+
+    /// When the next message is due; now when the planner is to be woken or EC2NodeClasses are to be resolved.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         let state = self.lock();
         let later = [&state.claims, &state.node_classes].into_iter().filter_map(|due| Some(due.first()?.0));
-        if state.planner.is_some() {
+        if state.planner.is_some() || state.resolve {
             Some(self.clock.now())
         } else {
             later.chain(state.planner_later.first().copied()).min()
@@ -102,41 +110,43 @@ fn take_due(waiting: &mut BTreeSet<(Timestamp, String)>, now: Timestamp) -> Vec<
 #[async_trait]
 impl Queue for MemoryQueue {
     async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
-        self.faults.write("queue wake planner", || {
-            let second = self.clock.now().as_second();
-            let mut state = self.lock();
-            if state.planner_seconds.insert(source, second) != Some(second) {
-                state.planner = Some(source);
-            }
-            Ok(())
-        })
+        let second = self.clock.now().as_second();
+        let mut state = self.lock();
+        if state.planner_seconds.insert(source, second) != Some(second) {
+            state.planner = Some(source);
+        }
+        Ok(())
     }
 
     async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
-        self.faults.write("queue wake planner later", || {
-            let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-            self.lock().planner_later.insert(at);
-            Ok(())
-        })
+        let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
+        self.lock().planner_later.insert(at);
+        Ok(())
     }
 
     async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError> {
-        self.faults.write("queue check node class", || {
-            let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-            self.lock().node_classes.insert((at, name.to_owned()));
-            Ok(())
-        })
+        let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
+        self.lock().node_classes.insert((at, name.to_owned()));
+        Ok(())
     }
 
     async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
-        self.faults.write("queue wake claims", || {
-            let now = self.clock.now();
-            let mut state = self.lock();
-            for (name, delay) in claims {
-                let at = now.checked_add((*delay).min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-                state.claims.insert((at, name.clone()));
-            }
-            Ok(())
-        })
+        let now = self.clock.now();
+        let mut state = self.lock();
+        for (name, delay) in claims {
+            let at = now.checked_add((*delay).min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
+            state.claims.insert((at, name.clone()));
+        }
+        Ok(())
+    }
+
+    async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError> {
+        let sent = (changed.to_vec(), self.clock.now().as_second() / 60);
+        let mut state = self.lock();
+        if state.resolve_minute.as_ref() != Some(&sent) {
+            state.resolve = true;
+            state.resolve_minute = Some(sent);
+        }
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What a run of a case says of itself.
+//! The result of a run of a case.
 
 use crate::path::Outcome;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// How often is looked whether a process has taken too long.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Another process of this program has said so much until it ended or was ended.
+/// The output of another process of this program until it ended or was ended.
 pub struct Said {
     pub lines: Vec<String>,
     pub in_time: bool,

@@ -1,4 +1,4 @@
-//! How long everything takes that a plan is: the plan itself with the second look at it, and the judging of the nodes that exist.
+//! How long a whole plan takes: the plan itself with its refinement, and the decision about existing nodes.
 //!
 //! `cargo bench -p nodeless-workloads` prints a table, in processor time of one thread, the best of three; the workloads are drawn by
 //! seed, so every run plans the same. With arguments, only the cases are run whose names have all of them in it. Each case
@@ -20,7 +20,7 @@ const RUNS: usize = 3;
 /// How much processor time all runs of a case may take together, with the making of its workload.
 const MOST: Duration = Duration::from_secs(60);
 
-/// How this program is told to run one case itself.
+/// The argument with which this program runs one case itself.
 const ONE: &str = "--one-case=";
 
 fn main() {

@@ -14,7 +14,7 @@ pub struct Outcome {
     pub going: usize,
 }
 
-/// Plans for the pods that wait, the second look included, and judges the nodes that exist.
+/// Plans for pending pods, refinement included, and decides about existing nodes.
 pub fn pipeline(workload: &Workload) -> Outcome {
     let start = spent();
     let options = Options::default();

@@ -12,7 +12,7 @@ struct Claim {
     zones: u8,
     used: Amounts,
     kinds: Vec<usize>,
-    /// The greatest room of any remaining type.
+    /// The largest capacity of any remaining type.
     most: Amounts,
     hosts: HashMap<usize, u32>,
     pods: u32,

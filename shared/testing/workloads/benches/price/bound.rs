@@ -1,9 +1,9 @@
 //! What no plan can cost less than.
 //!
-//! Two linear programmes. The plain one asks only that what is bought holds all requests together. The better one says on
-//! which type each pod goes, in fractions: a type bought for a pod has to suit it. Anti-affinity and spread over hosts are
-//! resources there, of which each node has as much as it may hold pods. Pods whose requests have about the same
-//! proportions are taken together, rounded down to proportions that they share, so that it stays a bound.
+//! Two linear programs. The plain one requires only that the purchase covers all requests together. The better one also
+//! assigns pods to types, in fractions: a type bought for a pod has to fit it. Anti-affinity and spread over hosts are
+//! resources there, of which each node has as much as it may hold pods. Pods with similar proportions of requests are
+//! combined, rounded down to common proportions, so that it stays a bound.
 //!
 //! Both hold for every plan that keeps all preferences, and for many that do not: whatever a plan buys and wherever it puts
 //! pods meets every row of the programmes, in whole numbers. Of what pods ask of zones the better one has only where they
@@ -83,8 +83,8 @@ fn step(value: f64, steps: f64) -> (i64, f64) {
     (place as i64, (place / steps).exp2())
 }
 
-/// Groups of fewer pods than this share of all are left out, since they force few nodes and would each make a lump. What is
-/// left out can only make the bound lower.
+/// Groups of fewer pods than this share of all are left out, since they require few nodes and would each add an integer
+/// variable. Leaving them out can only lower the bound.
 const MIN_GROUP_SHARE: f64 = 1.0 / 40.0;
 
 /// The groups over hosts that may force more nodes than the resources ask for.

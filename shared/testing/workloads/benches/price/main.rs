@@ -1,6 +1,6 @@
 //! What plans cost, beside what they cannot cost less than and what first-fit-decreasing in Karpenter's manner pays.
 //!
-//! The plans are those that users get: [`nodeless_disruption::plan`] with its second look and the default options. Bound and
+//! The plans are those that users get: [`nodeless_disruption::plan`] with refinement and the default options. Bound and
 //! baseline keep the same preferences as the plans do, namely all of them.
 //!
 //! `cargo bench -p nodeless-workloads --bench price` prints a table, over the embedded catalog of us-east-1. Spot prices

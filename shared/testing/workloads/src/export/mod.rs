@@ -11,7 +11,7 @@ use serde_json::Value;
 /// How much of a pod is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fullness {
-    /// What planning looks at.
+    /// The objects that planning uses.
     #[default]
     Sparse,
     /// What kubectl prints of a pod of two containers as well: about five kilobytes more that planning has no use for.

@@ -1,4 +1,4 @@
-//! Volumes as manifests: for each claim a PersistentVolume that says where it can be used.
+//! Volumes as manifests: for each claim a PersistentVolume that defines where it can be used.
 
 use crate::Workload;
 use nodeless_model::Requirements;

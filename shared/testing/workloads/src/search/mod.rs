@@ -10,8 +10,8 @@ use crate::draw::Draw;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a combination says, and the values that the search chooses from; the first is what plain pods have. Where a percentage
-/// is said, it is that of the groups of pods concerned.
+/// The fields of a combination, and the values that the search chooses from; the first is that of plain pods. A
+/// percentage is that of the groups of pods concerned.
 pub const FIELDS: [(&str, &[u32]); 44] = [
     // How many pods a group has: a Deployment or StatefulSet.
     ("group", &[10, 1, 2, 3, 5, 20, 50, 200, 2000]),
@@ -132,7 +132,7 @@ impl Combination {
         found
     }
 
-    /// What it says of a field; 0 where there is none of that name.
+    /// The value of a field; 0 where there is none of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> u32 {
         place(name).map_or(0, |place| self.values[place])

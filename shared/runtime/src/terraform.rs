@@ -1,0 +1,67 @@
+//! What functions have in common that Terraform invokes.
+
+use serde::Deserialize;
+
+/// What Terraform's `aws_lambda_invocation` adds to its input under the key `tf`, with the lifecycle scope `CRUD`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Invocation {
+    /// Why it invokes.
+    pub action: Operation,
+}
+
+/// What Terraform does with the resource that invokes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Operation {
+    /// It is made.
+    Create,
+    /// Its input has changed.
+    Update,
+    /// It is destroyed.
+    Delete,
+}
+
+/// An event is for another cluster than its function.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the event's \"cluster\" is {event:?} and CLUSTER_NAME is {environment}; this function serves one cluster only"
+)]
+pub struct OtherCluster {
+    /// As the event says.
+    pub event: String,
+    /// As the environment says.
+    pub environment: String,
+}
+
+/// Holds what an event says of the cluster against the environment.
+///
+/// # Errors
+/// When they name different clusters.
+pub fn same_cluster(event: &str, environment: &str) -> Result<(), OtherCluster> {
+    if event == environment {
+        return Ok(());
+    }
+    Err(OtherCluster { event: event.to_owned(), environment: environment.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_operation_that_terraform_does_not_have_is_refused() {
+        let read = |value| serde_json::from_value::<Invocation>(value).map(|invocation| invocation.action).ok();
+        assert_eq!(read(json!({ "action": "create", "prev_input": null })), Some(Operation::Create));
+        assert_eq!(read(json!({ "action": "update" })), Some(Operation::Update));
+        assert_eq!(read(json!({ "action": "delete" })), Some(Operation::Delete));
+        assert_eq!((read(json!({})), read(json!({ "action": "destroy" }))), (None, None));
+    }
+
+    #[test]
+    fn another_cluster_is_refused() {
+        assert_eq!(same_cluster("one", "one"), Ok(()));
+        let error = same_cluster("two", "one").unwrap_err().to_string();
+        assert!(error.contains("\"two\"") && error.contains("one cluster only"), "{error}");
+    }
+}
