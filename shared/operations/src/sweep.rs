@@ -153,7 +153,7 @@ impl Sweeper {
             }
         }
         self.end_blocks(&claims, now, &mut report).await;
-        self.end_unsound(&claims, &shifted, now, &mut report).await;
+        self.terminate_unhealthy(&claims, &shifted, now, &mut report).await;
         let claims = self.note_moved(claims, &read, now, &mut report).await;
         self.requeue(&claims, &read, now, &mut report).await;
         let claims = self.check_consistency(claims, &read, now, &mut report).await;
@@ -284,7 +284,7 @@ impl Sweeper {
 
     /// Makes claims leave whose instance fails its status checks, or for which EC2 plans something. What fails in a zone that
     /// is shifted away from may be the zone, and its nodes are needed when that is over.
-    async fn end_unsound(
+    async fn terminate_unhealthy(
         &self,
         claims: &[NodeClaim],
         shifted: &[ShiftedZone],
@@ -302,9 +302,9 @@ impl Sweeper {
             }
         };
         let mut events = Vec::new();
-        let unsound = health::unsound(claims, &faults, now).into_iter();
-        for one in
-            unsound.filter(|one| one.reason != TerminationReason::Unhealthy || !is_shifted(claims, &one.claim, shifted))
+        let unhealthy = health::unhealthy_instances(claims, &faults, now).into_iter();
+        for one in unhealthy
+            .filter(|one| one.reason != TerminationReason::Unhealthy || !is_shifted(claims, &one.claim, shifted))
         {
             match self.begin(claims, &one.claim, one.reason, &one.message, now).await {
                 Ok(()) => {

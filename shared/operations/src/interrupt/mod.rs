@@ -65,7 +65,7 @@ impl Interrupter {
 
     /// Acts on the events of a batch, each as [`Self::run`] does and with a result of its own, in the order given.
     ///
-    /// Those whose instances go within two minutes come first: all their claims are told to leave, and whoever drains them and
+    /// Those whose instances go within two minutes come first: all their claims begin their termination, and whoever drains them and
     /// the planner are woken, before anything else is looked at. What several events have in common is one call.
     pub async fn run_all(&self, events: &[&str]) -> Vec<Result<Vec<String>, InterruptError>> {
         let mut metrics = Metrics::new();
@@ -129,7 +129,7 @@ impl Interrupter {
         interrupted
     }
 
-    /// What follows from claims that were told to leave, for all of them at once: their offerings are not asked for again, and
+    /// What follows from claims that begin their termination, for all of them at once: their offerings are not asked for again, and
     /// then their drains and the plan for their pods begin.
     async fn follow(&self, interrupted: &[Interrupted]) -> Result<(), PortError> {
         let mut lacking: Vec<UnavailableOffering> = interrupted.iter().filter_map(|one| one.lacking.clone()).collect();

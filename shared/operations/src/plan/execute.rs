@@ -2,7 +2,7 @@
 
 use super::Planner;
 use super::action::{Action, Batch, PlanLine, Written};
-use super::commands::encode;
+use super::command_records::encode;
 use super::snapshot::{Snapshot, WorkBudget};
 use super::unfinished::remembered_until;
 use crate::leaving;

@@ -1,7 +1,7 @@
 //! The hashes by which static drift is found, where a claim carries some that were made another way than ours: by Karpenter,
 //! or by another version of nodeless.
 
-use super::pools::Judged;
+use super::pools::EvaluatedPool;
 use crate::node_class;
 use nodeless_api::hash::VERSION;
 use nodeless_model::claim::condition;
@@ -16,9 +16,9 @@ pub(super) struct PresentHashes<'a> {
 }
 
 /// The hashes that NodePools and EC2NodeClasses have now.
-pub(super) fn present_hashes<'a>(view: &'a ClusterView, judged: &'a [Judged]) -> PresentHashes<'a> {
+pub(super) fn present_hashes<'a>(view: &'a ClusterView, evaluated: &'a [EvaluatedPool]) -> PresentHashes<'a> {
     PresentHashes {
-        pools: judged.iter().map(|one| (one.pool.name.as_str(), one.pool.hash.as_str())).collect(),
+        pools: evaluated.iter().map(|one| (one.pool.name.as_str(), one.pool.hash.as_str())).collect(),
         classes: view
             .node_classes
             .iter()

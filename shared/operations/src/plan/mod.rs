@@ -5,36 +5,36 @@
 //! carries out, and nothing else here touches a port.
 
 mod action;
-mod assume;
 mod beyond_limits;
-mod budgets;
 mod buffers;
 mod churn;
-mod commands;
+mod claim_updates;
+mod cluster_state;
+mod command_records;
 mod conditions;
-mod disrupt;
 mod dry_disruption;
 mod dry_run;
 mod execute;
+mod export_defaults;
 mod facts;
 mod hashes;
+mod launch_budgets;
 mod launches;
-mod no_types;
+mod no_compatible_types;
+mod node_events;
 mod overlays;
 mod pipeline;
 mod pools;
 mod read;
 mod recent;
 mod record;
-mod registrations;
+mod registration_health;
 mod report;
 mod saved;
-mod situation;
 mod snapshot;
 mod stages;
-mod told;
 mod unfinished;
-mod upkeep;
+mod voluntary_disruption;
 
 use crate::context::Context;
 use crate::gates::FeatureGates;
@@ -59,7 +59,7 @@ use std::time::Duration;
 
 pub use action::{Action, Batch, PlanLine, Stage, Written};
 pub use churn::PoolChurn;
-pub use commands::{Commands, DecodeCommandError, decode as decode_command, encode as encode_command};
+pub use command_records::{Commands, DecodeCommandError, decode as decode_command, encode as encode_command};
 pub use dry_disruption::Disruption;
 pub use dry_run::{DryRun, DryRunInput};
 pub use execute::Answers;
@@ -136,7 +136,7 @@ pub struct Planner {
     /// What there is to launch from, kept between plans.
     offers: OfferCache,
     /// What was published lately. Losing it does no harm.
-    told: Mutex<Recent>,
+    recent: Mutex<Recent>,
     /// The nodes that the last decision had no time for, as the table has them; `None` while that was not read.
     not_yet_evaluated: Mutex<Option<BTreeSet<String>>>,
     /// How many plans in a row could not be made.
@@ -172,9 +172,21 @@ impl Planner {
         cluster: Arc<dyn Cluster>,
         settings: PlanSettings,
     ) -> Self {
-        let (catalog, offers, told) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
+        let (catalog, offers, recent) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
         let (not_yet_evaluated, awaited, failures) = (Mutex::default(), Mutex::default(), AtomicU32::default());
-        Self { context, claims, queue, cluster, catalog, settings, offers, told, not_yet_evaluated, failures, awaited }
+        Self {
+            context,
+            claims,
+            queue,
+            cluster,
+            catalog,
+            settings,
+            offers,
+            recent,
+            not_yet_evaluated,
+            failures,
+            awaited,
+        }
     }
 
     /// Waits until pods have stopped becoming pending, then plans once.
@@ -313,7 +325,7 @@ impl Planner {
 
     /// Publishes what was not published a short while ago. Nothing depends on events.
     async fn publish(&self, events: Vec<ObjectEvent>, now: Timestamp) {
-        let fresh = self.told.lock().unwrap_or_else(PoisonError::into_inner).fresh(events, now);
+        let fresh = self.recent.lock().unwrap_or_else(PoisonError::into_inner).fresh(events, now);
         if !fresh.is_empty()
             && let Err(error) = crate::events::publish(self.cluster.as_ref(), &fresh).await
         {

@@ -1,6 +1,6 @@
 //! Reading what a plan is made from.
 
-use super::commands::Commands;
+use super::command_records::Commands;
 use super::execute::{Answers, PlanRevision};
 use super::saved::SavedError;
 use super::snapshot::{Snapshot, WorkBudget};

@@ -1,7 +1,7 @@
 //! All that a plan is made from: one value, read before the plan begins and never looked up again.
 
 use super::PlanSettings;
-use super::commands::Commands;
+use super::command_records::Commands;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_model::NodeClaim;

@@ -27,17 +27,17 @@ impl Reconciler {
             needs.instance = shift.is_none();
         }
         let (node_class, node_pool_exists, launch_group, nodes, mirror) = futures::join!(
-            wanted(needs.node_class, self.node_class_state(claim)),
-            wanted(needs.node_pool, self.node_pool_exists(claim)),
-            wanted(needs.launch_group, self.group(claim)),
-            wanted(needs.nodes, self.nodes(claim)),
-            wanted(needs.mirror, self.mirror(claim)),
+            if_needed(needs.node_class, self.node_class_state(claim)),
+            if_needed(needs.node_pool, self.node_pool_exists(claim)),
+            if_needed(needs.launch_group, self.group(claim)),
+            if_needed(needs.nodes, self.nodes(claim)),
+            if_needed(needs.mirror, self.mirror(claim)),
         );
         let known = nodes.known().map_or(&[][..], Vec::as_slice);
         let (instance, pods, volume_attachments) = futures::join!(
             self.remembered(needs.instance, claim, said),
-            wanted(needs.pods && nodes.known().is_some(), self.pods(known)),
-            wanted(needs.volume_attachments && nodes.known().is_some(), self.volumes(known)),
+            if_needed(needs.pods && nodes.known().is_some(), self.pods(known)),
+            if_needed(needs.volume_attachments && nodes.known().is_some(), self.volumes(known)),
         );
         Ok(Observation {
             node_class,
@@ -140,7 +140,7 @@ impl Reconciler {
     }
 }
 
-/// Reads something only if it is wanted.
-async fn wanted<T>(needed: bool, read: impl Future<Output = Result<T, PortError>>) -> Seen<T> {
+/// Reads something only if it is needed.
+async fn if_needed<T>(needed: bool, read: impl Future<Output = Result<T, PortError>>) -> Seen<T> {
     if needed { read.await.into() } else { Seen::default() }
 }

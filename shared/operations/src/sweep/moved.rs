@@ -36,7 +36,7 @@ impl Sweeper {
                         (next, Some(charge))
                     }
                     Err(why) => {
-                        // It is told with its price or not at all; the next sweep tries again.
+                        // It is recorded with its price or not at all; the next sweep tries again.
                         report.problems.push(format!("NodeClaim {}: what it costs on demand: {why}", claim.name));
                         continue;
                     }

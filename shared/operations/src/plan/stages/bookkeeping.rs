@@ -1,11 +1,11 @@
 //! What is kept up from plan to plan, whatever pods need: statuses of NodeOverlays and NodePools, and what claims note.
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::plan::claim_updates::{self, Noted};
 use crate::plan::pools::{self, Offered};
-use crate::plan::registrations::{self, Judging, Registrations};
+use crate::plan::registration_health::{self, Judging, Registrations};
 use crate::plan::report::Outcome;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::upkeep::{self, Noted};
 use crate::plan::{hashes, overlays};
 use nodeless_model::NodeClaim;
 use nodeless_model::object::ObjectEvent;
@@ -30,7 +30,7 @@ pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticin
     outcome.report.problems.extend(offered.memory.problem.clone());
     // That the write fails is no harm: the next plan sees the same Nodes.
     actions.extend(offered.memory.record.clone().map(|record| Action::PutRecord(RecordKind::ReportedMemory, record)));
-    let (judging, problems) = registrations::judge(snapshot, &offered.judged);
+    let (judging, problems) = registration_health::evaluate(snapshot, &offered.evaluated);
     outcome.report.problems.extend(problems);
     // Last, so that what came of these writes is found from the end.
     actions.extend(overlays::statuses(snapshot, offered));
@@ -73,10 +73,10 @@ impl Noticing {
             known.insert(node_pool, registrations);
         }
         let (mut lines, mut actions, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
-        for one in &offered.judged {
+        for one in &offered.evaluated {
             let name = &one.pool.name;
             if let Err(why) = &one.pool.ready
-                && one.asleep.is_none()
+                && one.scheduled_off.is_none()
             {
                 let (kind, name, why) = ("NodePool".to_owned(), name.clone(), why.clone());
                 outcome.report.problems.push(format!("NodePool {name} is left out: {why}"));
@@ -89,7 +89,7 @@ impl Noticing {
             }
         }
         // Only disruption needs it. The next plan notes the same: that pods changed lately is then a little later still.
-        let noted = if snapshot.is_whole() { upkeep::noted(snapshot, &offered.judged) } else { Vec::new() };
+        let noted = if snapshot.is_whole() { claim_updates::noted(snapshot, &offered.evaluated) } else { Vec::new() };
         actions.extend(noted.iter().map(|noted| Action::UpdateClaim(Box::new(noted.after.clone()))));
         // Lines last, so that what came of the writes is found from the beginning.
         actions.extend(lines);

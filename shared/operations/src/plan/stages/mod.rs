@@ -2,7 +2,7 @@
 //! made of the claims, and of what came of its own writes.
 
 pub(super) mod bookkeeping;
-pub(super) mod command;
+pub(super) mod command_steps;
 pub(super) mod disruption;
 pub(super) mod provisioning;
 pub(super) mod static_capacity;

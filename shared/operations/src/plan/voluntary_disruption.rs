@@ -1,7 +1,7 @@
 //! What stages and dry runs share about removing nodes by choice.
 
-use super::pools::Judged;
-use super::situation::Situation;
+use super::cluster_state::ClusterState;
+use super::pools::EvaluatedPool;
 use crate::node_class;
 use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
@@ -39,8 +39,8 @@ pub(super) fn class_facts(view: &ClusterView) -> BTreeMap<String, NodeClassFacts
 
 /// The cluster as decisions see it. A command that is validated again must not be in its own way: `without` names it.
 pub(super) fn input<'a>(
-    situation: &'a Situation<'_>,
-    judged: &'a [Judged],
+    cluster_state: &'a ClusterState<'_>,
+    evaluated: &'a [EvaluatedPool],
     commands: &'a [CommandRecord],
     without: Option<&str>,
 ) -> Cluster<'a> {
@@ -53,7 +53,7 @@ pub(super) fn input<'a>(
         })
         .collect();
     Cluster {
-        nodes: situation
+        nodes: cluster_state
             .places
             .iter()
             .map(|place| ClusterNode {
@@ -63,16 +63,16 @@ pub(super) fn input<'a>(
                 command: place.claim.and_then(|claim| commands.get(claim.name.as_str()).copied()),
             })
             .collect(),
-        node_pools: judged.iter().map(Judged::offer).collect(),
-        node_classes: class_facts(situation.view),
-        pending_pods: situation.view.pods.iter().filter(|pod| pod.awaits_node()).collect(),
-        buffer_pods: situation.virtual_pods.clone(),
-        disruption_budgets: &situation.view.disruption_budgets,
-        daemon_sets: &situation.view.daemon_sets,
-        facts: situation.facts(),
-        annotations: situation.view.annotations.clone(),
+        node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
+        node_classes: class_facts(cluster_state.view),
+        pending_pods: cluster_state.view.pods.iter().filter(|pod| pod.awaits_node()).collect(),
+        buffer_pods: cluster_state.virtual_pods.clone(),
+        disruption_budgets: &cluster_state.view.disruption_budgets,
+        daemon_sets: &cluster_state.view.daemon_sets,
+        facts: cluster_state.facts(),
+        annotations: cluster_state.view.annotations.clone(),
         under_way,
-        shifted_zones: situation.shifted.iter().map(|shifted| (shifted.zone.clone(), shifted.until)).collect(),
+        shifted_zones: cluster_state.shifted.iter().map(|shifted| (shifted.zone.clone(), shifted.until)).collect(),
         ..Cluster::default()
     }
 }

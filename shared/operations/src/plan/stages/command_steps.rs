@@ -3,12 +3,12 @@
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::churn::{Breaker, Due};
-use crate::plan::disrupt::{message, termination};
 use crate::plan::facts::Facts;
 use crate::plan::launches::limits;
-use crate::plan::pools::Judged;
+use crate::plan::pools::EvaluatedPool;
 use crate::plan::record::{carried_out, decision};
 use crate::plan::report::Outcome;
+use crate::plan::voluntary_disruption::{message, termination};
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
 use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
@@ -33,7 +33,7 @@ pub(in crate::plan) struct ClaimsNow<'a> {
     paused: BTreeSet<String>,
     /// Why no command may go on, if something cannot be understood.
     doubt: Option<String>,
-    judged: &'a [Judged],
+    evaluated: &'a [EvaluatedPool],
     now: Timestamp,
     /// What voluntary disruption did lately, with what this plan adds.
     pub(in crate::plan) breaker: Breaker,
@@ -46,20 +46,20 @@ impl<'a> ClaimsNow<'a> {
         let (view, now) = (&facts.snapshot.view, facts.snapshot.now);
         let holds = |annotations| !matches!(pause(annotations, now), Pause::None);
         let everywhere = holds(&view.annotations);
-        let paused = facts.judged.iter().filter(|one| everywhere || holds(&one.pool.disruption.annotations));
+        let paused = facts.evaluated.iter().filter(|one| everywhere || holds(&one.pool.disruption.annotations));
         Self {
             paused: paused.map(|one| one.pool.name.clone()).collect(),
             doubt,
             claims: facts.claims.iter().map(|claim| (claim.name.clone(), claim.clone())).collect(),
             tainted: view.nodes.iter().map(|node| (node.name.clone(), node.has_taint(&Taint::disrupted()))).collect(),
-            judged: facts.judged,
+            evaluated: facts.evaluated,
             now,
             breaker,
             wake: Vec::new(),
         }
     }
 
-    /// How many claims were changed of which nobody was told yet.
+    /// How many claims were changed for which no message was sent yet.
     pub(in crate::plan) const fn changed(&self) -> usize {
         self.wake.len()
     }
@@ -242,7 +242,7 @@ impl Walk {
         }
         let mut actions = if changed { put(&planned) } else { Vec::new() };
         let (changes, refused) = changes(&planned, &effects, now);
-        actions.extend(changes.iter().map(|change| change.action(now.judged)));
+        actions.extend(changes.iter().map(|change| change.action(now.evaluated)));
         let nothing = actions.is_empty();
         self.at = match refused {
             Some(why) if nothing => At::RollBack(why),
@@ -366,11 +366,11 @@ impl Walk {
 }
 
 impl Change {
-    fn action(&self, judged: &[Judged]) -> Action {
+    fn action(&self, evaluated: &[EvaluatedPool]) -> Action {
         match self {
             Self::Taken(claim) | Self::Terminated(claim) => Action::ChangeClaim(Box::new(claim.clone())),
             Self::Launched(claim) => {
-                let pool = judged.iter().find(|one| one.pool.name == claim.node_pool);
+                let pool = evaluated.iter().find(|one| one.pool.name == claim.node_pool);
                 let limits = pool.map(|pool| limits(&pool.pool)).unwrap_or_default();
                 Action::CreateReplacement(Box::new(claim.clone()), limits)
             }
@@ -388,7 +388,7 @@ fn changes(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow<'_
             CommandEffect::Terminate { claim } => now.terminated(record, claim).map(Change::Terminated),
             CommandEffect::Launch { replacement } => {
                 let claim = record.replacements.get(*replacement);
-                let pool = |claim: &NodeClaim| now.judged.iter().any(|pool| pool.pool.name == claim.node_pool);
+                let pool = |claim: &NodeClaim| now.evaluated.iter().any(|pool| pool.pool.name == claim.node_pool);
                 if let Some(claim) = claim.filter(|claim| !pool(claim)) {
                     let why = format!("the NodePool {} of a replacement is gone", claim.node_pool);
                     return (changes, Some(why));
@@ -441,7 +441,7 @@ mod tests {
     use crate::plan::pools::Offered;
     use crate::plan::snapshot::Snapshot;
     use crate::plan::stages::disruption::{Begun, GoingOn, begin};
-    use crate::plan::stages::provisioning::situation;
+    use crate::plan::stages::provisioning::cluster_state;
     use nodeless_catalog::{Catalog, Facts as CatalogFacts};
     use nodeless_disruption::{Candidate, Command, Method};
     use nodeless_model::{DisruptionReason, NodeClaimSpec, NodeClaimStatus, Phase};
@@ -491,15 +491,15 @@ mod tests {
         let offered = Offered::of(&snapshot, &OfferCache::default());
         let facts = Facts {
             snapshot: &snapshot,
-            judged: &offered.judged,
+            evaluated: &offered.evaluated,
             claims: &snapshot.claims,
             commands: &snapshot.commands,
         };
-        let situation = situation(facts, Vec::new());
-        let mut going_on = match begin(facts, &situation, 1_000, unfinished.map(str::to_owned)) {
+        let cluster_state = cluster_state(facts, Vec::new());
+        let mut going_on = match begin(facts, &cluster_state, 1_000, unfinished.map(str::to_owned)) {
             Begun::Off { doubt, outcome, .. } => {
                 assert_eq!(outcome.report.problems.len(), 1);
-                GoingOn::begun_ones(facts, &situation, doubt)
+                GoingOn::begun_ones(facts, &cluster_state, doubt)
             }
             Begun::Decided(deciding) => deciding.decided(None).go_on(&[]),
         };

@@ -1,6 +1,6 @@
-//! What is said on Nodes, NodeClaims and NodePools about disruption by choice, with Karpenter's reasons.
+//! The events about voluntary disruption on Nodes, NodeClaims and NodePools.
 
-use super::pools::Judged;
+use super::pools::EvaluatedPool;
 use nodeless_disruption::{Command, Kept, KeptEvent, KeptReason, Method};
 use nodeless_model::events::{
     consolidation_approved, consolidation_candidate, consolidation_rejected, disruption_blocked, unconsolidatable,
@@ -9,33 +9,33 @@ use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{ConsolidationPolicy, DisruptionReason, Node};
 use std::collections::BTreeMap;
 
-use super::situation::Situation;
+use super::cluster_state::ClusterState;
 
-/// How many names are told of a command.
+/// The most names in the message about one command.
 const NAMES: usize = 5;
 /// The least score of a command that the policy `Balanced` approves.
 const THRESHOLD: f64 = 0.5;
 
-/// An event on a Node and the same on its NodeClaim.
-pub(super) struct OnBoth<'a> {
-    situation: &'a Situation<'a>,
+/// Makes events that a Node and its NodeClaim both get.
+pub(super) struct NodeEvents<'a> {
+    cluster_state: &'a ClusterState<'a>,
     /// The claim of each node, and the node.
     claims: BTreeMap<&'a str, (&'a str, Option<&'a Node>)>,
 }
 
-impl<'a> OnBoth<'a> {
-    pub(super) fn new(situation: &'a Situation<'a>) -> Self {
-        let of = |place: &super::situation::Place<'a>| {
+impl<'a> NodeEvents<'a> {
+    pub(super) fn new(cluster_state: &'a ClusterState<'a>) -> Self {
+        let of = |place: &super::cluster_state::Place<'a>| {
             let claim = place.claim?;
             let node = place.node;
             Some((node.map_or(claim.name.as_str(), |node| node.name.as_str()), (claim.name.as_str(), node)))
         };
-        Self { situation, claims: situation.places.iter().filter_map(of).collect() }
+        Self { cluster_state, claims: cluster_state.places.iter().filter_map(of).collect() }
     }
 
     fn objects(&self, node: &str) -> Vec<ObjectRef> {
         let Some((claim, node)) = self.claims.get(node) else { return Vec::new() };
-        let mirror = self.situation.view.node_claims.iter().find(|mirror| mirror.name == **claim);
+        let mirror = self.cluster_state.view.node_claims.iter().find(|mirror| mirror.name == **claim);
         let claim = ObjectRef::node_claim(claim, mirror.map_or("", |mirror| mirror.uid.as_str()));
         node.map(ObjectRef::from).into_iter().chain([claim]).collect()
     }
@@ -57,17 +57,17 @@ impl<'a> OnBoth<'a> {
     }
 
     /// That nodes may be consolidated, and that the policy `Balanced` approves.
-    pub(super) fn candidates(&self, command: &Command, judged: &[Judged]) -> Vec<ObjectEvent> {
+    pub(super) fn candidates(&self, command: &Command, evaluated: &[EvaluatedPool]) -> Vec<ObjectEvent> {
         if command.reason != DisruptionReason::Underutilized {
             return Vec::new();
         }
         let (action, savings) = (action(command), savings(command));
         let mut events = self.on_candidates(command, |object| consolidation_candidate(object, &action, &savings));
-        let balanced = |pool: &Judged| {
+        let balanced = |pool: &EvaluatedPool| {
             pool.pool.disruption.consolidation_policy == ConsolidationPolicy::Balanced
                 && command.candidates.iter().any(|candidate| candidate.node_pool == pool.pool.name)
         };
-        let mut pools = judged.iter().filter(|pool| balanced(pool)).peekable();
+        let mut pools = evaluated.iter().filter(|pool| balanced(pool)).peekable();
         if let (Some(score), true) = (command.score, pools.peek().is_some()) {
             let approved = |object| consolidation_approved(object, score, THRESHOLD, &savings);
             match command.method {

@@ -1,9 +1,9 @@
 //! What is kept up on claims from plan to plan: when pods last came and went, hashes, and drift.
 
-use super::disrupt::class_facts;
 use super::hashes::{present_hashes, rehashed};
-use super::pools::Judged;
+use super::pools::EvaluatedPool;
 use super::snapshot::Snapshot;
+use super::voluntary_disruption::class_facts;
 use jiff::Timestamp;
 use nodeless_disruption::{Drift, DriftReason, drift};
 use nodeless_lifecycle::transitions;
@@ -33,12 +33,12 @@ pub(super) struct Noted {
 /// - Hashes made our way.
 /// - How it drifted, or that it did not, as the condition `Drifted`: people read it, and those that drifted first are replaced
 ///   first.
-pub(super) fn noted(snapshot: &Snapshot, judged: &[Judged]) -> Vec<Noted> {
+pub(super) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Noted> {
     let pods = bound(&snapshot.view.pods);
     let nodes: BTreeSet<&str> = snapshot.view.nodes.iter().map(|node| node.name.as_str()).collect();
-    let hashes = present_hashes(&snapshot.view, judged);
+    let hashes = present_hashes(&snapshot.view, evaluated);
     let facts = class_facts(&snapshot.view);
-    let offers: Vec<PoolOffer<'_>> = judged.iter().map(Judged::offer).collect();
+    let offers: Vec<PoolOffer<'_>> = evaluated.iter().map(EvaluatedPool::offer).collect();
     let drifted = |claim: &NodeClaim| {
         if !matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized) {
             return None;
