@@ -1,4 +1,4 @@
-//! What EC2 has to say against instances: status checks that fail, and events that are planned.
+//! Faults of instances that EC2 reports: status checks that fail, and scheduled events.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::NodeClaim;
@@ -44,7 +44,7 @@ pub(crate) fn unhealthy_instances(
 fn judge(fault: &InstanceFault, now: Timestamp) -> Option<(TerminationReason, String)> {
     match &fault.kind {
         FaultKind::CheckFailed { check, since } => {
-            // One that does not say since when may have begun just now: nothing destructive on doubt.
+            // One without a start time may have begun just now: nothing destructive on doubt.
             let since = (*since).filter(|since| now.duration_since(*since) >= FAILING)?;
             let message = format!("the {check} status check of {} has failed since {since:.0}", fault.id);
             Some((TerminationReason::Unhealthy, message))

@@ -32,7 +32,7 @@ pub struct Refresher {
     pub source: Arc<dyn CatalogSource>,
     /// The catalog, kept between runs.
     pub catalog: CatalogCache,
-    /// What the deployment says of the capacity of all nodes.
+    /// The settings of the deployment for the capacity of all nodes.
     pub capacity: CapacitySettings,
     /// Whether EC2 is asked by dry runs whether it would launch from an EC2NodeClass, before that is ready.
     pub dry_runs: bool,
@@ -63,7 +63,7 @@ pub enum RefreshError {
 }
 
 impl Refresher {
-    /// Refreshes everything once. What cannot be read keeps its last state and stands in nobody's way.
+    /// Refreshes everything once. What cannot be read keeps its last state and does not affect the rest.
     ///
     /// # Errors
     /// When neither the catalog nor the EC2NodeClasses could be read or written.

@@ -51,7 +51,7 @@ enum Sample {
 }
 
 impl Validator {
-    /// Asks about one EC2NodeClass, unless the last answer still holds, and has its status say what came of it. Says whether
+    /// Asks about one EC2NodeClass, unless the last answer still holds, and reports the result in its status. Returns whether
     /// the status changed.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ const UNAVAILABLE: Duration = Duration::from_mins(3);
 const AT_ONCE: usize = 32;
 /// When a second plan follows the first that claims of a batch need.
 const PLAN_AGAIN: Duration = Duration::from_secs(2);
-/// How often a claim that somebody else writes at the same time is read again.
+/// How often a claim that another process writes at the same time is read again.
 const ATTEMPTS: u32 = 5;
 
 /// Acts on events.
@@ -55,7 +55,7 @@ pub enum InterruptError {
 impl Interrupter {
     /// Acts on one event, as EventBridge sends it: JSON text. Gives the names of the claims that leave.
     ///
-    /// What we do not know is logged and acknowledged; instances that are not ours are left alone.
+    /// Unknown events are logged and acknowledged; instances of others are left alone.
     ///
     /// # Errors
     /// When the text is malformed, or a port failed.
@@ -149,7 +149,7 @@ impl Interrupter {
             self.queue.wake_planner(WakeSource::Interruption).await?;
             // Wake-ups of one second are one message. One that was answered before these claims were written would leave
             // their pods to the heartbeat, and one that was answered before lifecycle took them off their NodePools' limits
-            // would find no room there.
+            // would find no capacity there.
             self.queue.wake_planner_after(PLAN_AGAIN).await?;
         }
         // Not before the drains: a mark that cannot be written costs a launch, a drain that does not begin costs pods.
@@ -220,7 +220,7 @@ struct Interrupted {
     news: bool,
 }
 
-/// Notes a recommendation on a claim that stays, and says whether that is new. The planner replaces the node where its
+/// Records a recommendation on a claim that stays, and returns whether that is new. The planner replaces the node where its
 /// NodePool wants that.
 fn recommend(claim: &mut NodeClaim, kind: InterruptionKind, now: Timestamp) -> bool {
     let known = claim.has_condition(condition::REBALANCE_RECOMMENDED);
@@ -249,7 +249,7 @@ fn lacking(claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) -> Option<
     })
 }
 
-/// What is said on the NodeClaim and on its Node.
+/// The events on the NodeClaim and on its Node.
 fn events(one: &Interrupted) -> Vec<ObjectEvent> {
     let event_type = if one.kind.takes_the_instance() { EventType::Warning } else { EventType::Normal };
     let node = one.claim.status.node_name.as_ref().map(|node| ObjectRef::node(node, ""));

@@ -1,4 +1,4 @@
-//! What is said where a NodePool has more nodes for a while than its limits allow, because some leave by force.
+//! The event on a NodePool that has more nodes for a while than its limits allow, because some leave by force.
 
 use super::facts::Facts;
 use super::pools::EvaluatedPool;

@@ -137,7 +137,7 @@ impl Breaker {
         self.evaluate(now);
     }
 
-    /// The lines that say where voluntary disruption has stopped.
+    /// The log lines about NodePools where voluntary disruption has stopped.
     pub(super) fn lines(&self) -> Vec<Action> {
         let line = |(pool, why): (&String, &String)| {
             Action::Log(PlanLine::DisruptionStopped { node_pool: pool.clone(), why: why.clone() })
@@ -159,7 +159,7 @@ impl Breaker {
         self.pools.iter().map(of).collect()
     }
 
-    /// What is said on the NodePools where disruption has stopped.
+    /// The events on the NodePools where disruption has stopped.
     pub(super) fn events(&self, evaluated: &[EvaluatedPool]) -> Vec<ObjectEvent> {
         let event = |(pool, why): (&String, &String)| {
             let evaluated = evaluated.iter().find(|evaluated| evaluated.pool.name == *pool)?;
@@ -237,7 +237,7 @@ impl Breaker {
     }
 
     /// How many pods a command evicts, by NodePool. Those of drifted nodes count only where the nodes are young: that is a
-    /// NodePool going round in circles. Otherwise somebody changed something and wants just this, as fast as budgets allow.
+    /// NodePool whose nodes are replaced again and again. Otherwise a changed spec requires it, as fast as budgets allow.
     fn evictions(&self, command: &Command, now: Timestamp) -> BTreeMap<String, u32> {
         let deliberate = |node: &&Occupied| {
             command.reason == DisruptionReason::Drifted
@@ -250,7 +250,7 @@ impl Breaker {
         evictions
     }
 
-    /// Reckons with what a command makes of the NodePools.
+    /// Counts what a command changes in the NodePools.
     fn reckon(&mut self, command: &Command) {
         let going: Vec<Occupied> = self.going(command).cloned().collect();
         for node in going {

@@ -22,7 +22,7 @@ pub(super) struct Noted {
     pub(super) after: NodeClaim,
     /// Whether pods came or went. Where that is not written it counts as changed now all the same.
     pub(super) pods_changed: bool,
-    /// What is said once it is written.
+    /// The events that are published once it is written.
     pub(super) events: Vec<ObjectEvent>,
 }
 
@@ -83,7 +83,7 @@ fn bound(pods: &[Pod]) -> BTreeMap<&str, Vec<&Pod>> {
     bound
 }
 
-/// Notes which pods its node has, and says whether that is news.
+/// Records which pods its node has, and returns whether they changed.
 fn note_pods(claim: &mut NodeClaim, pods: &[&Pod], now: Timestamp) -> bool {
     let present = fingerprint(pods);
     if claim.status.pods_seen == Some(present) {
@@ -96,7 +96,7 @@ fn note_pods(claim: &mut NodeClaim, pods: &[&Pod], now: Timestamp) -> bool {
     true
 }
 
-/// The claim with how it drifted, or without; nothing if it says so already. Where its EC2NodeClass is not `known`, nobody can
+/// The claim with how it drifted, or without; nothing if that is recorded already. Where its EC2NodeClass is not `known`, nobody can
 /// say that the claim is like it again.
 fn with_drift(claim: &NodeClaim, drift: Option<&Drift>, known: bool, now: Timestamp) -> Option<NodeClaim> {
     let present = claim.condition(condition::DRIFTED);

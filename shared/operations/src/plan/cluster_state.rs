@@ -76,7 +76,7 @@ impl<'a> ClusterState<'a> {
     }
 
     /// The same, where nodes that registered a moment ago and are not in the view count as nodes on their way. Claims are read
-    /// before the view, so these nodes are there unless somebody deleted them since: the view is behind, and pods that have
+    /// before the view, so these nodes exist unless they were deleted since: the view is behind, and pods that have
     /// gone to them still look pending.
     pub(super) fn with_unseen(mut self, now: Timestamp) -> Self {
         let placed: BTreeSet<&str> =

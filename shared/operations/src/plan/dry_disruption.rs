@@ -1,4 +1,4 @@
-//! Which nodes would go by choice: what the planner decides, one decision after another, without doing any of it.
+//! Which nodes the planner would disrupt voluntarily: one decision after another, none of them carried out.
 
 use super::action::Written;
 use super::churn::{Breaker, PoolChurn};
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is added to why a node is not healthy.
 const REPAIRED: &str = ", which node repair does not wait for any longer";
 
-/// Which nodes would go by choice, and why each other one stays.
+/// Which nodes would be disrupted voluntarily, and why each other one stays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disruption {
     /// What is done, in the order in which it is decided. A later command knows of those before it as under way.
@@ -45,13 +45,13 @@ pub struct Disruption {
     /// What the churn breaker judges each NodePool by, before anything of this is done. Its evictions are none where they are
     /// not known.
     pub churn: Vec<PoolChurn>,
-    /// What is said on the objects concerned.
+    /// The events on the objects concerned.
     pub events: Vec<ObjectEvent>,
     /// How many decisions were made.
     pub decisions: usize,
     /// Whether the last decision still found something, so that another might too.
     pub cut_off: bool,
-    /// Why the planner would disrupt nothing by choice before something is mended, if so.
+    /// Why the planner would disrupt nothing voluntarily before something is fixed, if so.
     pub doubt: Option<String>,
 }
 
@@ -193,7 +193,7 @@ impl Rounds {
         }
     }
 
-    /// Makes another decision, takes its commands for carried out, and says whether there were any.
+    /// Makes another decision, assumes that its commands are carried out, and returns whether there were any.
     fn next(&mut self, run: &DryRun, found: &mut Disruption) -> bool {
         let facts = Facts { evaluated: &self.evaluated, commands: &self.commands, ..run.facts() };
         let cluster_state = run.found(facts);

@@ -33,14 +33,14 @@ use std::sync::Arc;
 /// A cluster, its claims and what can be launched for it, ready to be planned for.
 ///
 /// It is a snapshot as the planner reads it, but for what only a running nodeless knows. Pods count as waiting although no
-/// kube-scheduler has looked at them. No launch budget holds anything back, since nobody knows them, and no command is on its
+/// kube-scheduler has evaluated them. No launch budget applies, since none is known, and no command is on its
 /// way. And what a controller would have found out counts as found out well: an EC2NodeClass without a status is ready and has
 /// subnets in every zone of the catalog; where a snapshot has no EC2NodeClass at all, those that NodePools name are taken
 /// for AL2023 without settings of their own; a Node without a status has what its instance type has.
 pub struct DryRun {
     pub(super) snapshot: Snapshot,
     pub(super) offered: Offered,
-    /// The claims once those were told to leave that go whatever is decided, and static NodePools have what they lack; nothing
+    /// The claims once those have begun their termination that leave whatever is decided, and static NodePools have what they lack; nothing
     /// where that was not asked for.
     static_claims: Option<Vec<NodeClaim>>,
     /// What is said of that.
@@ -58,13 +58,13 @@ pub struct DryRunInput {
     pub claims: Vec<NodeClaim>,
     /// What can be launched.
     pub catalog: Catalog,
-    /// The moment to reckon ages by.
+    /// The time from which ages are computed.
     pub now: Timestamp,
     /// The zones that the cluster is shifted away from.
     pub shifted: Vec<ShiftedZone>,
     /// How plans are made.
     pub settings: PlanSettings,
-    /// For a plan that also says which nodes go: what the claims table holds of the last hour's evictions, none where that is
+    /// For a plan that also reports which nodes are disrupted: what the claims table holds of the last hour's evictions, none where that is
     /// not known. Beyond what is filled in anyway, Nodes of NodePools get the claims that are missing, and claims what their
     /// Node and instance type tell of them.
     pub disruption: Option<Vec<StoredRecord>>,
@@ -168,7 +168,7 @@ impl DryRun {
         &self.snapshot.view
     }
 
-    /// The moment to reckon by.
+    /// The time of the plan.
     #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.snapshot.now
@@ -209,7 +209,7 @@ impl DryRun {
     }
 }
 
-/// The claims once those were told to leave that go whatever is decided, and static NodePools have what they lack; and what is
+/// The claims once those have begun their termination that leave whatever is decided, and static NodePools have what they lack; and what is
 /// said of that.
 fn static_capacity(snapshot: &Snapshot, offered: &Offered) -> (Vec<NodeClaim>, Vec<ObjectEvent>) {
     let aged = expire(&snapshot.claims, snapshot.now);

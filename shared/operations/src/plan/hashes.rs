@@ -1,4 +1,4 @@
-//! The hashes by which static drift is found, where a claim carries some that were made another way than ours: by Karpenter,
+//! The hashes by which static drift is found, where a claim has hashes that were computed in another way: by Karpenter,
 //! or by another version of nodeless.
 
 use super::pools::EvaluatedPool;
@@ -121,7 +121,7 @@ mod tests {
         let half = rehashed(&karpenters, Some("1"), None).unwrap();
         assert_eq!(hashes(&half), [Some("1"), Some(VERSION), Some("18"), Some("v5")]);
         assert_eq!(rehashed(&karpenters, None, None), None);
-        // A node of an instance that says nothing of hashes gets them too.
+        // A node of an instance without hashes gets them too.
         assert_eq!(hashes(&rehashed(&claim(&[]), Some("1"), None).unwrap())[0], Some("1"));
     }
 }

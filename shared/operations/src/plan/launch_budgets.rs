@@ -88,7 +88,7 @@ pub(super) fn within<'w>(
         let names = launch.instance_types.iter().map(|kind| kind.name.as_str());
         let usable = types.usable(&launch.node_pool, names, &launch.requirements);
         if usable.is_empty() {
-            // What is wrong here the launch itself will tell.
+            // The launch itself reports what is wrong here.
             now.extend(members);
             continue;
         }

@@ -1,7 +1,7 @@
 //! What to launch for pods that wait, and which nodes to remove.
 //!
-//! A plan is made from a [`Snapshot`] alone: stages (`stages`), each pure, say what is to be done as [`Action`]s, and what came
-//! of them ([`Written`]) is an input of what follows. `pipeline` puts the stages together, `read` reads the snapshot, `execute`
+//! A plan is made from a [`Snapshot`] alone: stages (`stages`), each pure, return what is to be done as [`Action`]s, and their
+//! results ([`Written`]) are an input of what follows. `pipeline` puts the stages together, `read` reads the snapshot, `execute`
 //! carries out, and nothing else here touches a port.
 
 mod action;
@@ -85,12 +85,12 @@ pub struct PlanSettings {
     pub scheduling: nodeless_scheduling::Options,
     /// What is switched on.
     pub gates: FeatureGates,
-    /// Whether zonal shifts are heeded.
+    /// Whether zonal shifts are honoured.
     pub zonal_shift: bool,
     /// From how many pods that wait and nodes on a plan is written down when it begins and when it ends, so that one that never
     /// ended is known to the next.
     pub remembered_from: usize,
-    /// For how long the table keeps what each plan was made from; `None` where nobody asks for it.
+    /// For how long the table keeps what each plan was made from; `None` to keep nothing.
     pub keep_snapshots: Option<Duration>,
 }
 
@@ -115,7 +115,7 @@ impl Default for PlanSettings {
 const HEARTBEAT: Duration = Duration::from_mins(1);
 /// After how long a plan that could not be made is asked for again, the first time.
 const AGAIN: Duration = Duration::from_secs(2);
-/// What is kept back of a function's time to say that the plan did not end.
+/// The part of a function's time that is reserved to report that the plan did not end.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 
 /// Makes plans. The plan queue sees to it that one works for a cluster at a time; where two do all the same, only one of them
@@ -287,7 +287,7 @@ impl Planner {
         Replay { outcome, batches }
     }
 
-    /// Plans once, keeps what that was made from, and tells all that was done: for tests, which compare it with what is kept.
+    /// Plans once, keeps what that was made from, and returns all that was done: for tests, which compare it with what is kept.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -300,7 +300,7 @@ impl Planner {
         Ok(replay)
     }
 
-    /// Says what came of a plan.
+    /// Reports the outcome of a plan.
     async fn conclude(&self, snapshot: &Snapshot, outcome: &Outcome, metrics: &mut Metrics) {
         self.publish(outcome.events.clone(), snapshot.now).await;
         self.plan_later(&outcome.report).await;
@@ -318,7 +318,7 @@ impl Planner {
         self.not_yet_evaluated.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers what the table says of them; nothing where that is not known.
+    /// Remembers those of the table; nothing where they are not known.
     fn remember_not_yet_evaluated(&self, nodes: Option<BTreeSet<String>>) {
         *self.not_yet_evaluated.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }

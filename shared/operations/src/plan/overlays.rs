@@ -1,4 +1,4 @@
-//! NodeOverlays: what they make of the instance types, and what is said of them afterwards.
+//! NodeOverlays: the instance types with them, and their statuses afterwards.
 
 use super::action::{Action, PlanLine};
 use super::conditions::condition;

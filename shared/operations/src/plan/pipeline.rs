@@ -1,4 +1,4 @@
-//! The one planning pipeline: stage after stage, each a pure function of the snapshot and of what came of the writes before
+//! The one planning pipeline: stage after stage, each a pure function of the snapshot and of the results of the writes before
 //! it. Only [`Execute`] touches anything.
 
 use super::action::{Action, Batch, Stage, Written};
@@ -73,7 +73,7 @@ async fn keep_books(
 }
 
 /// Does what has to be done about nodes before pods are looked at: those that go make their pods move, and those that come
-/// have room for pods. Gives the claims as they are then.
+/// have capacity for pods. Returns the claims as they are then.
 pub(super) async fn keep_static_capacity(
     facts: Facts<'_>,
     names: &mut Names,
@@ -104,7 +104,7 @@ async fn work(snapshot: &Snapshot, executor: &dyn Execute) -> u64 {
     if let Some(Written::Work(work)) = read.first() { *work } else { 0 }
 }
 
-/// What comes of a decision. What was done within the last hour is read where that matters.
+/// The outcome of a decision. What was done within the last hour is read where that matters.
 async fn decide<'a>(deciding: Deciding<'a>, executor: &dyn Execute) -> Decided<'a> {
     if !deciding.needs_churn() {
         return deciding.decided(None);

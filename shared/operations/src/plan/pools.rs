@@ -62,7 +62,7 @@ pub(super) fn plain<'a>(
     view.node_pools.iter().map(|pool| Plain { pool, instance_types: of(pool).unwrap_or_else(none) }).collect()
 }
 
-/// Which NodePools can be used. One that cannot stands in nobody's way.
+/// Which NodePools can be used. One that cannot does not affect the others.
 pub(super) fn evaluate(
     view: &ClusterView,
     types: &BTreeMap<String, Result<InstanceTypes, String>>,
@@ -126,7 +126,7 @@ fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String
 pub(super) struct Offered {
     /// The NodePools, in the order of the view.
     pub(super) evaluated: Vec<EvaluatedPool>,
-    /// What NodeOverlays make of their instance types.
+    /// Their instance types with NodeOverlays.
     pub(super) overlaid: Overlaid,
     /// How much memory nodes reported.
     pub(super) memory: reported_memory::Known,
@@ -145,7 +145,7 @@ impl Offered {
     }
 }
 
-/// The status of a NodePool if it changes, and what is said of that once it is written.
+/// The status of a NodePool if it changes, and the events that are published once it is written.
 pub(super) fn changed_status(
     view: &ClusterView,
     one: &EvaluatedPool,
@@ -190,7 +190,7 @@ fn status(
     let ours = ours.map(|(kind, holds)| condition(kind, holds.map(|()| kind), &before.conditions, now));
     let joining = registrations.map(|registrations| joining(registrations, &before.conditions, now));
     let mut conditions: Vec<Condition> = ours.chain(joining).collect();
-    // What others say of a NodePool stays, and what cannot be evaluated now.
+    // Conditions of other controllers stay, and those that cannot be evaluated now.
     let said: Vec<String> = conditions.iter().map(|condition| condition.type_.clone()).collect();
     conditions.extend(before.conditions.iter().filter(|old| !said.contains(&old.type_)).cloned());
     let of_class = registrations.map(|registrations| registrations.described.node_class);

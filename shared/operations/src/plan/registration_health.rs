@@ -12,7 +12,7 @@ use nodeless_ports::cluster::ClusterView;
 /// The condition.
 pub(super) const HEALTHY: &str = "NodeRegistrationHealthy";
 
-/// What a NodePool's condition says from now on, and of what.
+/// The new status of a NodePool's condition, and the generations that it applies to.
 pub(super) struct Registrations {
     pub(super) described: Described,
     pub(super) judgement: Judgement,
@@ -25,8 +25,8 @@ pub(super) struct Judging {
     pub(super) record: Option<StoredRecord>,
 }
 
-/// Judges by what came of the last launches. Where a NodePool or its EC2NodeClass has changed, that begins anew, which is
-/// written down before anything is launched from what they say now. A NodePool that is left out cannot be evaluated now: its
+/// Evaluates the results of the last launches. Where a NodePool or its EC2NodeClass has changed, that begins anew, which is
+/// written down before anything is launched from the new specs. A NodePool that is left out cannot be evaluated now: its
 /// condition stays as it is. Beside it what is wrong, in words.
 pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec<Judging>, Vec<String>) {
     let (mut known, mut problems) = (Vec::new(), Vec::new());
@@ -77,7 +77,7 @@ fn described(view: &ClusterView, evaluated: &EvaluatedPool) -> Option<Described>
     })
 }
 
-/// What the condition says of the NodePool as it is now, whoever wrote it: Karpenter, or a planner whose record has expired.
+/// The status of the condition for the NodePool as it is now, whichever controller wrote it: Karpenter, or a planner whose record has expired.
 fn said(status: Option<&NodePoolStatus>, described: &Described) -> Judgement {
     let of_now = status.filter(|status| status.node_class_observed_generation == Some(described.node_class));
     let condition = of_now.and_then(|status| status.conditions.iter().find(|condition| condition.type_ == HEALTHY));

@@ -39,7 +39,7 @@ pub struct Snapshot {
     pub launch_budgets: Option<Vec<LaunchBudget>>,
     /// The zones that the cluster is shifted away from.
     pub shifted: Vec<ShiftedZone>,
-    /// What came of the last launches of each NodePool, or why that is not known.
+    /// The results of the last launches of each NodePool, or why that is not known.
     pub registrations: Result<Vec<StoredRecord>, String>,
     /// How much memory nodes reported, or why that is not known.
     pub reported_memory: Result<StoredRecord, String>,

@@ -1,4 +1,4 @@
-//! What stages and dry runs share about removing nodes by choice.
+//! What stages and dry runs share about voluntary disruption.
 
 use super::cluster_state::ClusterState;
 use super::pools::EvaluatedPool;
@@ -23,14 +23,14 @@ pub(super) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duratio
     Some(Duration::from_secs(wait.as_secs() + 1))
 }
 
-/// Why no node may be disrupted by choice now: something that could not be decoded may stand in the way.
+/// Why no node may be disrupted voluntarily now: something that could not be decoded may forbid it.
 pub(super) fn doubt(view: &ClusterView) -> Option<String> {
     let matters = ["Node", "Pod", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer"];
     let hidden = view.invalid.iter().find(|object| matters.contains(&object.kind.as_str()))?;
     Some(format!("{} {} cannot be understood: {}", hidden.kind, hidden.name, hidden.message))
 }
 
-/// What nodes are compared with, by the name of the EC2NodeClass. A class without a hash of ours was not resolved yet, so
+/// What nodes are compared with, by the name of the EC2NodeClass. A class without nodeless' hash was not resolved yet, so
 /// nothing can be measured against it.
 pub(super) fn class_facts(view: &ClusterView) -> BTreeMap<String, NodeClassFacts> {
     let classes = view.node_classes.iter();

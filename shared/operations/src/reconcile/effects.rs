@@ -31,7 +31,7 @@ impl Reconciler {
             match effect {
                 Effect::Launch => moved_on |= self.launch(claim, metrics).await?,
                 Effect::Recover { instances } => moved_on |= self.recover(claim, instances, metrics).await?,
-                // One pod that is held, by a webhook say, holds up no other.
+                // One pod that is blocked, for example by a webhook, does not block others.
                 Effect::Evict { .. } | Effect::DeletePod { .. } => {
                     failed_pod = self.run_effect(claim, effect, metrics).await.err().or(failed_pod);
                 }
@@ -90,7 +90,7 @@ impl Reconciler {
         }
     }
 
-    /// Tells of a refused launch on the EC2NodeClass, and has EC2 asked whether all launches from it are refused; only then
+    /// Reports a refused launch on the EC2NodeClass, and has EC2 asked whether all launches from it are refused; only then
     /// it is not ready any more. Nothing depends on either: the class is asked about every half hour anyway.
     async fn report_refusal(&self, claim: &NodeClaim, message: &str) {
         let name = &claim.node_class;
@@ -107,7 +107,7 @@ impl Reconciler {
         self.queue.check_node_class(node_class, Duration::ZERO).await
     }
 
-    /// The NodeClaim object follows the record. When it cannot, the claim goes on: the sweep sees later what it does not show.
+    /// The NodeClaim object follows the record. When it cannot, the claim continues: the sweep updates the object later.
     pub(super) async fn mirror_record(&self, claim: &NodeClaim) -> Result<(), PortError> {
         if let Err(error) = self.cluster.mirror_claim(claim).await {
             self.context.log(&Failed { what: "mirror the NodeClaim", why: &error.to_string() });

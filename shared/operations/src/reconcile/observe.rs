@@ -9,12 +9,12 @@ use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::{Instance, Node, NodeClaim, Pod};
 use nodeless_ports::{ErrorKind, PortError};
 
-/// What EC2 said of a claim's instance in this run. Steps that follow each other at once look at the same answer.
+/// What EC2 returned for a claim's instance in this run. Steps that follow each other at once use the same answer.
 pub(super) type Remembered = Option<Seen<Option<Instance>>>;
 
 impl Reconciler {
     /// # Errors
-    /// When the claims table cannot say whether the zone of the instance is shifted away from.
+    /// When it cannot be read from the claims table whether the zone of the instance is shifted away from.
     pub(super) async fn observe(
         &self,
         claim: &NodeClaim,
@@ -93,7 +93,7 @@ impl Reconciler {
         Ok(instances.into_iter().find(|instance| instance.id == launched.id))
     }
 
-    /// The instances first and the claims last, so that none that was just recorded looks as if nobody had it.
+    /// The instances first and the claims last, so that one that was just recorded does not look like an orphan.
     async fn group(&self, claim: &NodeClaim) -> Result<SeenGroup, PortError> {
         let Some(group) = &claim.spec.launch_group else { return Ok(SeenGroup::default()) };
         let mut instances = self.cloud.group_instances(&group.id).await?;

@@ -1,4 +1,4 @@
-//! Removing nodes by choice: proposed on one view of the cluster, done when a later view still finds it right.
+//! Voluntary disruption: proposed on one view of the cluster, and done once a later view has confirmed it.
 
 use super::command_steps::{ClaimsNow, Walk, put};
 use crate::names::Names;
@@ -24,9 +24,9 @@ const KEEP_NOT_YET_EVALUATED: Duration = Duration::from_hours(24);
 /// How many changed claims are sent to the claims queue at once: as many messages as one call to SQS takes.
 pub(in crate::plan) const TOGETHER: usize = 10;
 
-/// Whether nodes may go by choice in this plan.
+/// Whether nodes may be disrupted voluntarily in this plan.
 pub(in crate::plan) enum Begun<'a> {
-    /// None may. Commands that have begun go on as far as `doubt` lets them.
+    /// None may. Commands that have begun continue as far as `doubt` allows.
     Off { batch: Batch, doubt: Option<String>, outcome: Box<Outcome> },
     /// It was decided which.
     Decided(Box<Deciding<'a>>),
@@ -42,7 +42,7 @@ pub(in crate::plan) struct Deciding<'a> {
 }
 
 /// Decides which nodes go, unless something stands in the way of all that. `work` is how much there is time for; `unfinished`
-/// says why the picture of what pods need is not whole.
+/// is why not all pods were evaluated.
 pub(in crate::plan) fn begin<'a>(
     facts: Facts<'a>,
     cluster_state: &'a ClusterState<'a>,
@@ -125,7 +125,7 @@ impl<'a> Deciding<'a> {
         (Self { facts, cluster_state, options, cluster, decision }, breaker)
     }
 
-    /// What comes of it, given the same.
+    /// Its outcome, given the same.
     pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredRecord], &str>>) -> Decided<'a> {
         let (Self { facts, cluster_state, options, cluster, decision }, breaker) = self.given(churn);
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
@@ -154,7 +154,7 @@ impl<'a> Deciding<'a> {
     }
 }
 
-/// What is said of a decision.
+/// The report and the events of a decision.
 fn report(decision: &Decision, facts: Facts<'_>, cluster_state: &ClusterState<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     outcome.report.kept.clone_from(&decision.kept);
@@ -193,20 +193,20 @@ fn story(decision: &Decision, cluster: &Cluster<'_>, options: &Options, now: Tim
     record::decision("disruption-proposed", subjects, summary, detail, now)
 }
 
-/// The commands that go on, one after another.
+/// The commands that continue, one after another.
 pub(in crate::plan) struct GoingOn<'a> {
     pub(in crate::plan) batch: Batch,
     facts: Facts<'a>,
     cluster_state: &'a ClusterState<'a>,
     options: Options,
-    /// Whether commands may go on that have touched nothing yet.
+    /// Whether commands may continue that have changed nothing yet.
     decides: bool,
     pub(in crate::plan) now: ClaimsNow<'a>,
     pub(in crate::plan) outcome: Outcome,
 }
 
 impl<'a> Decided<'a> {
-    /// Goes on to the commands that were decided earlier, given what came of the writes.
+    /// Continues with the commands that were decided earlier, given the results of the writes.
     pub(in crate::plan) fn go_on(self, written: &[Written]) -> GoingOn<'a> {
         let Self { facts, cluster_state, options, proposed, released, mut now, before, mut outcome, .. } = self;
         let mut actions = Vec::new();
@@ -261,7 +261,7 @@ impl<'a> GoingOn<'a> {
         Self { batch, facts, cluster_state, options, decides: false, now, outcome: Outcome::default() }
     }
 
-    /// What becomes of a command in this plan; nothing where it only waits.
+    /// The result of a command in this plan; nothing where it only waits.
     pub(in crate::plan) fn turn(&mut self, record: &CommandRecord, names: &mut Names) -> Option<Walk> {
         if record.phase != CommandPhase::Proposed {
             return Some(Walk::advance(record.clone()));

@@ -29,7 +29,7 @@ pub(in crate::plan) struct Placed<'a> {
     pub(in crate::plan) cluster_state: ClusterState<'a>,
     pub(in crate::plan) problem: Problem<'a>,
     pub(in crate::plan) solution: Solution,
-    /// How many of the pods exist. The virtual ones come after them, and nobody tells them anything.
+    /// How many of the pods exist. The virtual ones come after them, and get no events.
     pods: usize,
     reserved: &'a [Reserved<'a>],
 }
@@ -88,7 +88,7 @@ impl<'a> Placed<'a> {
         self.solution.unschedulable.iter().filter(|refused| is_left(refused)).count()
     }
 
-    /// Why the picture of what pods need is not whole, if it is not: then nothing is disrupted by choice.
+    /// Why not all pods were evaluated, if so: then nothing is disrupted voluntarily.
     pub(in crate::plan) fn unfinished(&self) -> Option<String> {
         let left = self.left();
         (left > 0).then(|| format!("{left} pods were left for the next plan, since this one reached its work limit"))
@@ -182,7 +182,7 @@ fn fitting(placed: &Placed<'_>) -> BTreeSet<String> {
     fitting
 }
 
-/// Tells pods which claims were made for them.
+/// The events on pods for which claims were created.
 fn nominations(created: &[nodeless_model::NodeClaim], placed: &Placed<'_>) -> Vec<ObjectEvent> {
     let by_pod: BTreeMap<&str, &str> = created
         .iter()
@@ -196,7 +196,7 @@ fn nominations(created: &[nodeless_model::NodeClaim], placed: &Placed<'_>) -> Ve
     pods.filter_map(event).collect()
 }
 
-/// Tells pods whose nodes have to wait for a launch budget why, and has the next plan look again soon.
+/// Reports on pods why their nodes wait for a launch budget, and schedules the next plan soon.
 fn hold(held: Vec<(Vec<usize>, String)>, placed: &Placed<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     for (pods, why) in held {
@@ -217,10 +217,10 @@ fn placements(placed: &Placed<'_>) -> Vec<(String, String)> {
     placed.solution.placements.iter().filter_map(place).collect()
 }
 
-/// Tells pods where they are expected to go: as in Karpenter to a node, to a claim, or to a node that a claim has become.
+/// The events on pods about where they are expected: as in Karpenter on a node, a claim, or the node of a claim.
 fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
     let cluster_state = &placed.cluster_state;
-    // A pod that a claim on its way was made for has its event. That of several alike it might now take another is no news.
+    // A pod for which a claim was created has its event. That it may take another of several equal claims needs no other.
     let on_the_way = cluster_state.places.iter().filter(|place| place.node.is_none()).filter_map(|place| place.claim);
     let already: BTreeSet<&str> = on_the_way.flat_map(|claim| &claim.spec.nominated_pods).map(String::as_str).collect();
     let joined: BTreeSet<&str> = cluster_state.view.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -239,7 +239,7 @@ fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
     placed.solution.placements.iter().filter_map(place).collect()
 }
 
-/// Tells pods why they fit nowhere.
+/// Reports on pods why they are unschedulable.
 fn refuse(placed: &Placed<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     let cluster_state = &placed.cluster_state;
@@ -251,7 +251,7 @@ fn refuse(placed: &Placed<'_>) -> Outcome {
     });
     let faulty = cluster_state.faulty().map(|(pod, why)| (pod, why.clone(), false));
     for (pod, why, is_left) in unschedulable.chain(faulty) {
-        // A pod that was not looked at has not failed to schedule, and one that wants no node of ours has asked nothing of us.
+        // A pod that was not evaluated has not failed to schedule, and one that excludes managed nodes needs no event.
         if !is_left && !pod.keeps_off_node_pools() {
             outcome.events.push(failed_scheduling(pod, &why));
         }

@@ -73,21 +73,21 @@ pub(in crate::plan) fn retire(facts: Facts<'_>) -> Retiring {
         outcome.add(said);
     }
     let scheduled_off = facts.evaluated.iter().any(|evaluated| evaluated.scheduled_off.is_some());
-    // What cannot be seen may stand in the way of nodes that go by choice, and in that of no new node.
+    // What cannot be seen may forbid voluntary disruption, and forbids no new node.
     let doubt = doubt(&facts.snapshot.view).filter(|_| scheduled_off || fixed(facts.evaluated));
     if scheduled_off && doubt.is_none() {
         going.extend(sleepers(facts, &under_way));
     }
     lines.extend(doubt.map(|why| Action::Log(PlanLine::DisruptionSkipped { why })));
     let leaving = leaving(going, facts);
-    // Lines last, so that what came of the writes is found from the beginning.
+    // Lines last, so that the results of the writes are the first ones.
     let mut actions = updates(&leaving);
     actions.extend(lines);
     Retiring { batch: Batch::each(Stage::StaticCapacity, actions), leaving, outcome }
 }
 
 impl Retiring {
-    /// The claims as they are then, given what came of the writes.
+    /// The claims as they are then, given the results of the writes.
     pub(in crate::plan) fn done(self, facts: Facts<'_>, written: &[Written]) -> Retired {
         let Self { leaving, mut outcome, .. } = self;
         let mut claims = facts.claims.to_vec();
@@ -148,7 +148,7 @@ fn prepared(change: StaticChange, removes: bool, facts: Facts<'_>, names: &mut N
 }
 
 impl Keeping {
-    /// The claims as they are then, given what came of the writes.
+    /// The claims as they are then, given the results of the writes.
     pub(in crate::plan) fn done(self, facts: Facts<'_>, written: &[Written]) -> Retired {
         let mut claims = facts.claims.to_vec();
         let (mut actions, mut outcome, mut answers) = (Vec::new(), Outcome::default(), written);
@@ -181,7 +181,7 @@ impl Keeping {
     }
 }
 
-/// That a NodePool has fewer nodes than it should. That it is not ready is said where that was found out.
+/// Reports that a NodePool has fewer nodes than it should. That it is not ready is reported where it is evaluated.
 fn shortage(node_pool: &str, short: Option<String>, facts: Facts<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     let evaluated = facts.pool(node_pool).filter(|one| one.pool.ready.is_ok());
@@ -216,7 +216,7 @@ fn updates(leaving: &[Leaving]) -> Vec<Action> {
     leaving.iter().map(|one| Action::RetireClaim(Box::new(one.after.clone()))).collect()
 }
 
-/// The results for claims that have to leave: those that were written are looked after, and one that somebody else wrote at
+/// The results for claims that have to leave: lifecycle is woken for those that were written, and one that another process wrote at
 /// this moment is left to the next plan.
 fn left(
     leaving: Vec<Leaving>,
@@ -236,7 +236,7 @@ fn left(
         reasons.insert(going.message);
         names.push(after.name.clone());
         if written.spec.charge != after.spec.charge {
-            // What takes its place may not have had room in the limits as they were read.
+            // Its replacement may have exceeded the limits as they were read.
             outcome.report.wait_at_most(SOON);
         }
         if let Some(claim) = claims.get_mut(place) {
@@ -297,7 +297,7 @@ fn too_many(candidate: &Candidate, scheduled_off: bool) -> Going {
     Going { candidate: candidate.clone(), reason, message }
 }
 
-/// The nodes that have been unhealthy for too long. Where too many are at once, that is said instead.
+/// The nodes that have been unhealthy for too long. Where too many are at once, that is reported instead.
 fn repairs(facts: Facts<'_>, under_way: &[CommandRecord]) -> (Vec<Going>, Outcome) {
     let mut outcome = Outcome::default();
     let found = match unhealthy_nodes(facts, under_way) {
@@ -332,7 +332,7 @@ pub(in crate::plan) fn unhealthy_nodes(
     Ok(unhealthy(&whole(&cluster_state, facts.evaluated, under_way), facts.snapshot.now))
 }
 
-/// What is said where a node is not repaired although it is due.
+/// The events on a node that is due for repair and is not repaired.
 fn repair_blocked(node: &Unhealthy, evaluated: &[EvaluatedPool]) -> Vec<ObjectEvent> {
     let Verdict::Blocked(why) = &node.verdict else { return Vec::new() };
     let pool = evaluated.iter().find(|one| one.pool.name == node.node_pool).map(|one| ObjectRef::from(&one.pool));
