@@ -107,7 +107,7 @@ async fn from_pending_pods_to_nodes_and_back() {
         let answer = interruption.invoke_sample(&format!("interruption.{file}.json")).await.unwrap();
         assert!(all_failed(&answer).is_empty(), "{file}: {answer}");
     }
-    interruption.expect_problem("a message cannot be handled");
+    interruption.expect_problem("message-unreadable");
     let poisoned = interruption.invoke_sample("interruption.poisoned.json").await.unwrap();
     let first = sample("interruption.poisoned.json")["Records"][0]["messageId"].clone();
     assert_eq!(all_failed(&poisoned), [first.as_str().unwrap()]);

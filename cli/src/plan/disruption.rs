@@ -307,7 +307,7 @@ impl From<ObjectEvent> for Event {
         let object = event.object;
         Self {
             object: Object { kind: object.kind, namespace: object.namespace, name: object.name },
-            kind: if event.warning { "Warning" } else { "Normal" },
+            kind: event.event_type.as_str(),
             reason: event.reason,
             message: event.message,
         }

@@ -1,8 +1,10 @@
 //! What the function is asked to do.
 
+use crate::lines::MessageMalformed;
 use aws_lambda_events::event::sqs::SqsEvent;
 use nodeless_ports::queue::CatalogMessage;
 use nodeless_runtime::terraform::{Invocation, Operation, OtherCluster, same_cluster};
+use nodeless_telemetry::log;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -82,7 +84,7 @@ fn note_malformed(event: &SqsEvent) {
         let body = message.body.as_deref().unwrap_or_default();
         if let Err(error) = serde_json::from_str::<CatalogMessage>(body) {
             let id = message.message_id.as_deref().unwrap_or_default();
-            tracing::error!(message_id = id, %error, "a message of the catalog queue is malformed; refreshing all the same");
+            log(&MessageMalformed { message_id: id, error: &error.to_string() });
         }
     }
 }

@@ -4,11 +4,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod event;
+mod lines;
 
 use event::Action;
+use lines::CatalogNotRefreshed;
 use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
 use nodeless_operations::{CapacitySettings, CatalogCache, MemoryOverhead, RefreshReport, Refresher};
 use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError};
+use nodeless_telemetry::log;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -31,7 +34,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
                     return Err(why.into());
                 }
                 // A failed invocation would only become a dead letter.
-                tracing::error!(error = why, "the catalog was not refreshed; the schedule asks again");
+                log(&CatalogNotRefreshed { error: &why });
                 Ok(json!({ "batchItemFailures": [], "problem": why }))
             }
             // The cluster and the table may be gone already.

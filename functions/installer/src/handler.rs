@@ -1,12 +1,14 @@
 //! From a request to a report.
 
 use crate::event::{Action, read};
+use crate::lines::{ClusterMissing, ObjectInstalled, WaitingForAccess, WebhookLeftOut};
 use aws_config::SdkConfig;
 use lambda_runtime::Error;
 use nodeless_eks::Tokens;
 use nodeless_kubernetes::install::{self, InstallError, Report, Wake};
 use nodeless_kubernetes::{ApiServer, Connection};
 use nodeless_ports::ErrorKind;
+use nodeless_telemetry::log;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -34,7 +36,7 @@ pub(crate) async fn handle(
     let access = match nodeless_eks::describe(config, &request.cluster).await {
         // `terraform destroy` of everything: with the cluster went all that we would remove.
         Err(error) if error.kind == ErrorKind::NotFound && !matches!(request.action, Action::Install { .. }) => {
-            tracing::warn!(cluster = request.cluster, "there is no such cluster any more; nothing to remove");
+            log(&ClusterMissing { cluster: &request.cluster });
             return Ok(Report::default());
         }
         access => access?,
@@ -49,7 +51,9 @@ pub(crate) async fn handle(
     .await?;
     let report = perform(&connection, &action, time).await?;
     for step in &report.steps {
-        tracing::info!(object = step.object, outcome = %step.outcome, note = step.note, "installed");
+        let outcome = step.outcome.to_string();
+        let note = Some(step.note.as_str()).filter(|note| !note.is_empty());
+        log(&ObjectInstalled { object: &step.object, outcome: &outcome, note });
     }
     Ok(report)
 }
@@ -59,10 +63,9 @@ pub(crate) async fn handle(
 fn reachable(action: Action, egress_by_aws: bool) -> Action {
     match action {
         Action::Install { wake: Wake::Url(_), own_endpoint: false } if !egress_by_aws => {
-            tracing::warn!(
-                "the cluster's controlPlaneEgressMode is not AWS_MANAGED, so its API server may not reach the Function URL of wake: \
-                 the webhook is left out, and pods wait for the heartbeat; set wake_endpoint in Terraform where it does"
-            );
+            let why = "the cluster's controlPlaneEgressMode is not AWS_MANAGED, so its API server may not reach the Function URL of wake: \
+                 the webhook is left out, and pods wait for the heartbeat; set wake_endpoint in Terraform where it does";
+            log(&WebhookLeftOut { why });
             Action::Install { wake: Wake::Off, own_endpoint: false }
         }
         other => other,
@@ -81,7 +84,7 @@ async fn perform(connection: &Connection, action: &Action, time: Duration) -> Re
         };
         match done {
             Err(InstallError::Api(error)) if error.kind == ErrorKind::Denied && Instant::now() < deadline => {
-                tracing::info!(%error, "waiting until the access entry takes effect");
+                log(&WaitingForAccess { error: &error.to_string() });
                 sleep(RETRY).await;
             }
             done => return done,

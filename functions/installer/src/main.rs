@@ -4,6 +4,7 @@
 
 mod event;
 mod handler;
+mod lines;
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;

@@ -2,7 +2,10 @@
 //! at a time works for a cluster.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod lines;
+
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use lines::{MessageMalformed, PlanFailed};
 use nodeless_model::NillableDuration;
 use nodeless_operations::Planner;
 use nodeless_operations::gates::FeatureGates;
@@ -10,6 +13,7 @@ use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::queue::{PlanMessage, WakeSource};
 use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError};
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
+use nodeless_telemetry::log;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
@@ -32,7 +36,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
             Err(late) => Some(late.to_string()),
         };
         if let Some(error) = problem {
-            tracing::error!(error, "no plan was made; the next is tried within a minute");
+            log(&PlanFailed { error: &error });
         }
         Ok(SqsBatchResponse::default())
     })
@@ -48,7 +52,7 @@ fn sources(event: &SqsEvent) -> Vec<WakeSource> {
             Ok(PlanMessage::Wake { source, .. }) => sources.push(source),
             Err(error) => {
                 let id = message.message_id.as_deref().unwrap_or_default();
-                tracing::error!(message_id = id, %error, "a message of the plan queue is malformed; planning all the same");
+                log(&MessageMalformed { message_id: id, error: &error.to_string() });
             }
         }
     }

@@ -5,12 +5,15 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod admission;
+mod lines;
 
 use admission::{Answer, Call, check};
+use lines::PlannerNotWoken;
 use nodeless_ports::Queue;
 use nodeless_ports::queue::WakeSource;
 use nodeless_runtime::{Environment, EnvironmentError};
 use nodeless_state::SqsQueue;
+use nodeless_telemetry::log;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,7 +35,7 @@ impl Wake {
         if self.is_due(Instant::now())
             && let Err(error) = self.queue.wake_planner(WakeSource::Webhook).await
         {
-            tracing::error!(%error, "the planner was not woken; the heartbeat does it within a minute");
+            log(&PlannerNotWoken { error: &error.to_string() });
         }
         answer
     }

@@ -88,6 +88,6 @@ async fn the_event_is_allowed_even_when_the_queue_is_gone() {
         ],
     )
     .await;
-    wake.expect_problem("the planner was not woken");
+    wake.expect_problem("planner-not-woken");
     assert_eq!(wake.invoke(&review).await.unwrap()["statusCode"], 200);
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// end, and pods need time to move.
 const DRAIN_BEFORE: SignedDuration = SignedDuration::from_mins(40);
 
-/// The claims that have to leave because their capacity block ends soon, each with a sentence that says so.
+/// The claims that have to leave because their capacity block ends soon, each with the reason.
 pub(crate) fn ending<'a>(
     claims: impl IntoIterator<Item = &'a NodeClaim>,
     classes: &[EC2NodeClass],

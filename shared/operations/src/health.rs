@@ -1,4 +1,4 @@
-//! What EC2 has to say against instances: status checks that fail, and events that are planned.
+//! Faults of instances that EC2 reports: status checks that fail, and scheduled events.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::NodeClaim;
@@ -11,7 +11,7 @@ const FAILING: SignedDuration = SignedDuration::from_mins(2);
 
 /// A claim that has to leave because of its instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unsound {
+pub(crate) struct UnhealthyInstance {
     pub(crate) claim: String,
     pub(crate) node: Option<String>,
     /// `Unhealthy` where the machine fails: its pods are not waited for. `Interrupted` where there is time to drain.
@@ -20,18 +20,22 @@ pub(crate) struct Unsound {
 }
 
 /// The claims that have to leave, in the order of their names, each with what is worst. Instances of others are left alone.
-pub(crate) fn unsound(claims: &[NodeClaim], faults: &[InstanceFault], now: Timestamp) -> Vec<Unsound> {
+pub(crate) fn unhealthy_instances(
+    claims: &[NodeClaim],
+    faults: &[InstanceFault],
+    now: Timestamp,
+) -> Vec<UnhealthyInstance> {
     let staying = claims.iter().filter(|claim| !claim.phase.is_leaving());
     let by_instance: BTreeMap<&str, &NodeClaim> =
         staying.filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
-    let mut found: BTreeMap<String, Unsound> = BTreeMap::new();
+    let mut found: BTreeMap<String, UnhealthyInstance> = BTreeMap::new();
     for fault in faults {
         let Some(claim) = by_instance.get(fault.id.as_str()) else { continue };
         let Some((reason, message)) = judge(fault, now) else { continue };
         let present = found.get(&claim.name);
         if present.is_none_or(|present| present.reason != TerminationReason::Unhealthy) {
             let node = claim.status.node_name.clone();
-            found.insert(claim.name.clone(), Unsound { claim: claim.name.clone(), node, reason, message });
+            found.insert(claim.name.clone(), UnhealthyInstance { claim: claim.name.clone(), node, reason, message });
         }
     }
     found.into_values().collect()
@@ -40,7 +44,7 @@ pub(crate) fn unsound(claims: &[NodeClaim], faults: &[InstanceFault], now: Times
 fn judge(fault: &InstanceFault, now: Timestamp) -> Option<(TerminationReason, String)> {
     match &fault.kind {
         FaultKind::CheckFailed { check, since } => {
-            // One that does not say since when may have begun just now: nothing destructive on doubt.
+            // One without a start time may have begun just now: nothing destructive on doubt.
             let since = (*since).filter(|since| now.duration_since(*since) >= FAILING)?;
             let message = format!("the {check} status check of {} has failed since {since:.0}", fault.id);
             Some((TerminationReason::Unhealthy, message))

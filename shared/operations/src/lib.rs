@@ -9,7 +9,7 @@
 //! | [`Refresher`] | a schedule | reads what EC2 offers, resolves EC2NodeClasses |
 //! | [`Validator`] | a message an EC2NodeClass | asks EC2 by dry runs whether it would launch from the class |
 //!
-//! Each is level-triggered and idempotent: a message only says "look now", and a lost, late or doubled one does no harm.
+//! Each is level-triggered and idempotent: a message only requests a run, and a lost, late or duplicated one does no harm.
 //! What cannot be read leads to an error or to waiting, never to something destructive.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -43,11 +43,11 @@ lines! {
     ClaimRefused, "claim-refused", Warn { claim: &'a str, node_pool: &'a str, why: &'a str, }
     /// A disruption command went a step further.
     CommandStepped, "command-stepped", Info { command: &'a str, to: &'a str, summary: &'a str, }
-    /// A disruption command could not go on this time.
+    /// A disruption command could not continue this time.
     CommandWaits, "command-waits", Warn { command: &'a str, why: &'a str, }
     /// A claim was written.
     ClaimStepped, "claim-stepped", Info { claim: &'a str, from: &'a str, to: &'a str, instance: Option<&'a str>, why: Option<&'a str>, }
-    /// A claim could not be looked after this time.
+    /// A claim could not be reconciled this time.
     ClaimWaits, "claim-waits", Warn { claim: &'a str, why: &'a str, }
     /// A launch was answered.
     LaunchAnswered, "launch-answered", Info { claim: &'a str, group: &'a str, asked: usize, launched: usize, failures: Vec<String>, }
@@ -55,7 +55,7 @@ lines! {
     LaunchFailed, "launch-failed", Warn { claim: &'a str, why: &'a str, }
     /// An eviction was forbidden by a budget for now.
     EvictionBlocked, "eviction-blocked", Info { claim: &'a str, pod: &'a str, why: &'a str, }
-    /// Something that nobody looked after was dealt with.
+    /// An orphan or a claim that has to leave was handled.
     Collected, "collected", Info { what: &'a str, name: &'a str, why: &'a str, }
     /// A sweep ended.
     SweepEnded, "sweep-ended", Info { claims: usize, instances: usize, collected: usize, requeued: usize, problems: &'a [String], }
@@ -65,11 +65,11 @@ lines! {
     ZonalShiftsUnread, "zonal-shifts-unread", Warn { known: &'a [String], why: &'a str, }
     /// The usage counters of a NodePool were wrong.
     UsageCorrected, "usage-corrected", Warn { node_pool: &'a str, }
-    /// EC2 said that an instance is about to go.
+    /// EC2 announced an interruption of an instance.
     InterruptionReceived, "interruption-received", Info { kind: &'a str, instance: &'a str, claim: Option<&'a str>, action: &'a str, }
-    /// EC2 said that an instance is about to go which is none of ours: one of another cluster of the account, say.
+    /// EC2 announced an interruption of an instance that does not belong to the cluster, such as one of another cluster.
     InterruptionForeign, "interruption-foreign", Debug { kind: &'a str, instance: &'a str, }
-    /// A message that is not for us.
+    /// A message that is ignored.
     MessageIgnored, "message-ignored", Debug { source: &'a str, detail_type: &'a str, why: &'a str, }
     /// The catalog was read.
     CatalogRefreshed, "catalog-refreshed", Info { version: &'a str, instance_types: usize, changed: bool, }

@@ -29,7 +29,7 @@ pub fn state(class: &EC2NodeClass) -> NodeClassState {
         (Some(observed), Some(present)) if observed != present
     );
     if stale {
-        // What it says is of an earlier spec.
+        // It is about an earlier spec.
         return NodeClassState::NotYetKnown;
     }
     match ready.status {
@@ -62,7 +62,7 @@ fn unresolved_generation(class: &EC2NodeClass) -> Option<NodeClassGeneration> {
 
 /// Its settings that change what an instance type is.
 ///
-/// Capacity reservations count as used up, because their status does not say how many instances are left, and there is no
+/// Capacity reservations count as used up, because their status does not contain how many instances are left, and there is no
 /// placement group; [`settings_with`] adds both.
 ///
 /// # Errors
@@ -189,7 +189,7 @@ fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
 }
 
 /// Its settings, with what the catalog knows of what it names: how much is left in its capacity reservations, and its
-/// placement group; and with what the deployment says of the capacity of all nodes.
+/// placement group; and with the settings of the deployment for the capacity of all nodes.
 ///
 /// # Errors
 /// A sentence for each field that cannot be understood, or that names what the catalog does not know.

@@ -220,7 +220,7 @@ pub(crate) fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<Launc
 }
 
 /// What the catalog knows about an instance: the labels that its type and offering fix, what it has, what it costs.
-/// Of a type that the catalog does not list, only what EC2 itself said.
+/// Of a type that the catalog does not list, only what EC2 returned.
 pub(crate) fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
     let mut fixed = StringMap::from([
         (labels::INSTANCE_TYPE.to_owned(), instance.instance_type.clone()),

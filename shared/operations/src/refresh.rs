@@ -10,6 +10,7 @@ use nodeless_catalog::Catalog;
 use nodeless_catalog::stored::CapacitySettings;
 use nodeless_launch::node_class::check;
 use nodeless_model::claim::Phase;
+use nodeless_model::events::waiting_on_node_claim_termination;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{CatalogSource, Cluster, PortError, Queue, State};
@@ -31,7 +32,7 @@ pub struct Refresher {
     pub source: Arc<dyn CatalogSource>,
     /// The catalog, kept between runs.
     pub catalog: CatalogCache,
-    /// What the deployment says of the capacity of all nodes.
+    /// The settings of the deployment for the capacity of all nodes.
     pub capacity: CapacitySettings,
     /// Whether EC2 is asked by dry runs whether it would launch from an EC2NodeClass, before that is ready.
     pub dry_runs: bool,
@@ -62,7 +63,7 @@ pub enum RefreshError {
 }
 
 impl Refresher {
-    /// Refreshes everything once. What cannot be read keeps its last state and stands in nobody's way.
+    /// Refreshes everything once. What cannot be read keeps its last state and does not affect the rest.
     ///
     /// # Errors
     /// When neither the catalog nor the EC2NodeClasses could be read or written.
@@ -151,7 +152,7 @@ impl Refresher {
             let own = claims.iter().filter(|claim| claim.node_class == name && claim.phase != Phase::Gone);
             let own: Vec<&str> = own.map(|claim| claim.name.as_str()).collect();
             if !own.is_empty() {
-                self.tell(&[events::waiting_on_claims(class, &own)]).await;
+                self.tell(&[waiting_on_node_claim_termination(events::class_reference(class), &own)]).await;
                 return Ok(false);
             }
             self.source.release(class).await?;

@@ -1,4 +1,4 @@
-//! What came of the last launches of each NodePool, kept in the claims table: lifecycle writes it, and the planner reads it.
+//! The results of the last launches of each NodePool, kept in the claims table: lifecycle writes it, and the planner reads it.
 
 use crate::context::Context;
 use crate::lines::Failed;
@@ -14,7 +14,7 @@ const KEEP: Duration = Duration::from_hours(30 * 24);
 /// How often a write is tried that others come before: those of claims that end at the same moment.
 const ATTEMPTS: u32 = 8;
 
-/// Notes what came of a claim, before that is written on the claim: so it is never lost, and a repetition
+/// Records the result of a claim's launch, before that is written on the claim: so it is never lost, and a repetition
 /// notes the same of the same claim, which counts once.
 ///
 /// # Errors

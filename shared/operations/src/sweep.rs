@@ -6,7 +6,6 @@ mod templates;
 
 use crate::blocks;
 use crate::context::Context;
-use crate::events::on_node;
 use crate::health;
 use crate::leaving;
 use crate::lines::{Collected, Failed, SweepEnded, UsageCorrected};
@@ -14,12 +13,11 @@ use crate::node_class;
 use crate::offers::{CatalogCache, learn, shortages};
 use crate::zonal_shift;
 use jiff::Timestamp;
-use nodeless_lifecycle::{
-    Collection, Observation, Seen, Settings, World, begin_termination, claim_event, collect, step,
-};
+use nodeless_lifecycle::{Collection, Observation, Seen, Settings, World, begin_termination, collect, step};
 use nodeless_model::claim::TerminationReason;
+use nodeless_model::events::{instance_unhealthy, node_claim_not_supported};
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent};
+use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef};
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, State, ZonalShifts};
@@ -28,18 +26,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A claim on its way in or out that nobody has looked after for so long was forgotten: longer than any requeue.
+/// A claim that launches or terminates and was not reconciled for so long lost its message: longer than any requeue.
 const NEGLECTED: Duration = Duration::from_mins(2);
-/// A claim that nobody has looked after at all since it was made.
+/// A claim that was never reconciled since it was created.
 const UNSEEN: Duration = Duration::from_secs(30);
 /// The most NodeClaim objects that one sweep makes anew.
 const MIRRORS: usize = 100;
 /// How many claims one sweep writes because their instances' network or reservation changed.
 const MOVED: usize = 400;
-/// What is said of a NodeClaim object without a NodePool.
+/// The message of the event on a NodeClaim object without a NodePool.
 const UNSERVED: &str = "nothing is launched for a NodeClaim without a NodePool: delete it and create a NodePool, with \
                         spec.replicas if its nodes are to stay whatever pods need";
-/// How often that is said, in minutes: sweeps come once a minute.
+/// How often that event is published, in minutes: sweeps run once a minute.
 const TOLD_EVERY: u64 = 30;
 /// Differences in dollars per hour below this come from adding up in another order.
 const ROUNDING: f64 = 1e-6;
@@ -60,7 +58,7 @@ pub struct Sweeper {
     pub catalog: CatalogCache,
     /// Karpenter's times, and the cluster's name.
     pub settings: Settings,
-    /// ARC, where zonal shifts are heeded.
+    /// ARC, where zonal shifts are honoured.
     pub zonal_shifts: Option<Arc<dyn ZonalShifts>>,
 }
 
@@ -71,7 +69,7 @@ pub struct SweepReport {
     pub claims: usize,
     /// How many instances there are.
     pub instances: usize,
-    /// What nobody looked after, and was dealt with.
+    /// The orphans that were handled.
     pub collected: Vec<Collection>,
     /// The claims that are looked at again.
     pub requeued: Vec<String>,
@@ -110,7 +108,7 @@ impl Sweeper {
         let mut metrics = Metrics::new();
         let result = self.sweep(&mut metrics).await;
         if let Ok(report) = &result {
-            // Only now: an alarm says that no sweep has ended for a while.
+            // Only now: an alarm fires when no sweep has ended for a while.
             metrics.count(Metric::Heartbeat, 1);
             metrics.count(Metric::ReconcileErrors, report.problems.len());
             self.context.log(&SweepEnded {
@@ -155,7 +153,7 @@ impl Sweeper {
             }
         }
         self.end_blocks(&claims, now, &mut report).await;
-        self.end_unsound(&claims, &shifted, now, &mut report).await;
+        self.terminate_unhealthy(&claims, &shifted, now, &mut report).await;
         let claims = self.note_moved(claims, &read, now, &mut report).await;
         self.requeue(&claims, &read, now, &mut report).await;
         let claims = self.check_consistency(claims, &read, now, &mut report).await;
@@ -237,7 +235,7 @@ impl Sweeper {
         self.queue.wake_claims(&[(claim.name, Duration::ZERO)]).await
     }
 
-    /// What an instance costs, when catalog and EC2NodeClass are there to say.
+    /// What an instance costs, if catalog and EC2NodeClass can be read.
     async fn price(&self, claim: &NodeClaim, instance: &Instance, now: Timestamp) -> Option<f64> {
         let class = self.cluster.node_class(&claim.node_class).await.ok().flatten()?;
         let catalog = self.catalog.current(self.claims.as_ref()).await.ok()?;
@@ -286,7 +284,7 @@ impl Sweeper {
 
     /// Makes claims leave whose instance fails its status checks, or for which EC2 plans something. What fails in a zone that
     /// is shifted away from may be the zone, and its nodes are needed when that is over.
-    async fn end_unsound(
+    async fn terminate_unhealthy(
         &self,
         claims: &[NodeClaim],
         shifted: &[ShiftedZone],
@@ -304,16 +302,16 @@ impl Sweeper {
             }
         };
         let mut events = Vec::new();
-        let unsound = health::unsound(claims, &faults, now).into_iter();
-        for one in
-            unsound.filter(|one| one.reason != TerminationReason::Unhealthy || !is_shifted(claims, &one.claim, shifted))
+        let unhealthy = health::unhealthy_instances(claims, &faults, now).into_iter();
+        for one in unhealthy
+            .filter(|one| one.reason != TerminationReason::Unhealthy || !is_shifted(claims, &one.claim, shifted))
         {
             match self.begin(claims, &one.claim, one.reason, &one.message, now).await {
                 Ok(()) => {
                     self.context.log(&Collected { what: "claim leaves", name: &one.claim, why: &one.message });
-                    let event = claim_event(&one.claim, "", true, "InstanceUnhealthy", &one.message);
-                    events.extend(one.node.map(|node| on_node(&event, node)));
-                    events.push(event);
+                    let node = one.node.map(|node| ObjectRef::node(&node, ""));
+                    let objects = node.into_iter().chain([ObjectRef::node_claim(&one.claim, "")]);
+                    events.extend(objects.map(|object| instance_unhealthy(object, &one.message)));
                 }
                 Err(error) => report.problems.push(error.to_string()),
             }
@@ -330,11 +328,12 @@ impl Sweeper {
         }
     }
 
-    /// Tells people of the NodeClaim objects that they made without a NodePool: nothing is launched for them.
+    /// Publishes events on the NodeClaim objects that people made without a NodePool: nothing is launched for them.
     async fn tell_unserved(&self, read: &Read, now: Timestamp) {
         let unserved = read.mirrors.iter().filter(|mirror| is_unserved(mirror, now));
-        let events: Vec<ObjectEvent> =
-            unserved.map(|mirror| claim_event(&mirror.name, &mirror.uid, true, "NotSupported", UNSERVED)).collect();
+        let events: Vec<ObjectEvent> = unserved
+            .map(|mirror| node_claim_not_supported(ObjectRef::node_claim(&mirror.name, &mirror.uid), UNSERVED))
+            .collect();
         self.tell(&events).await;
     }
 
@@ -385,7 +384,7 @@ impl Sweeper {
         }
     }
 
-    /// Corrects what NodePools are charged to what their claims amount to. When somebody writes a claim meanwhile the
+    /// Corrects what NodePools are charged to what their claims amount to. When another process writes a claim meanwhile the
     /// correction is refused, and the next sweep counts again.
     async fn recount(
         &self,
@@ -432,7 +431,7 @@ impl Sweeper {
     }
 }
 
-/// Whether an instance that nobody wants is in a zone that is shifted away from: then EC2 is asked later.
+/// Whether an orphaned instance is in a zone that is shifted away from: then EC2 is asked later.
 fn outlasts_a_shift(collection: &Collection, instances: &[Instance], shifted: &[ShiftedZone]) -> bool {
     let Collection::TerminateInstance { id, .. } = collection else { return false };
     instances.iter().any(|instance| instance.id == *id && zonal_shift::of_zone(shifted, &instance.zone).is_some())
@@ -443,7 +442,7 @@ fn is_shifted(claims: &[NodeClaim], name: &str, shifted: &[ShiftedZone]) -> bool
     launched.is_some_and(|instance| zonal_shift::of_zone(shifted, &instance.zone).is_some())
 }
 
-/// Whether a NodeClaim object is one that a person made for a single node, and is due to be told of: nobody remembers when that
+/// Whether a NodeClaim object is one that a person made for a single node, and is due for an event: it is not recorded when that
 /// was done last, so it goes by its age.
 fn is_unserved(mirror: &MirroredClaim, now: Timestamp) -> bool {
     let ours = mirror.record_uid.is_some() || mirror.provider_id.is_some();
@@ -455,7 +454,7 @@ fn age(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
 }
 
-/// Whether a claim is on its way in or out and nobody seems to wait for it.
+/// Whether a claim launches or terminates and seems to have no pending message.
 fn is_neglected(claim: &NodeClaim, now: Timestamp) -> bool {
     if claim.phase == Phase::Initialized {
         return false;

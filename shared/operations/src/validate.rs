@@ -51,7 +51,7 @@ enum Sample {
 }
 
 impl Validator {
-    /// Asks about one EC2NodeClass, unless the last answer still holds, and has its status say what came of it. Says whether
+    /// Asks about one EC2NodeClass, unless the last answer still holds, and reports the result in its status. Returns whether
     /// the status changed.
     ///
     /// # Errors
@@ -76,12 +76,12 @@ impl Validator {
             }
             known = Some(asked);
         }
-        let told = check::apply(&class, status.clone(), known.as_ref(), self.context.now());
-        if told == status {
+        let checked = check::apply(&class, status.clone(), known.as_ref(), self.context.now());
+        if checked == status {
             return Ok(false);
         }
-        self.cluster.write_node_class_status(name, &told).await?;
-        let events = events::class_transitions(&class, &told);
+        self.cluster.write_node_class_status(name, &checked).await?;
+        let events = events::class_transitions(&class, &checked);
         if !events.is_empty()
             && let Err(error) = self.cluster.publish(&events).await
         {
@@ -150,8 +150,8 @@ impl Validator {
         let node_pool = pool.map_or(NOBODY, |pool| pool.name.as_str()).to_owned();
         let template = pool.map(|pool| pool.template.clone()).unwrap_or_default();
         let allowed = |kind: &&InstanceType| {
-            let mut wanted = template.requirements.iter();
-            wanted.all(|(key, wanted)| kind.requirements.get(key).is_none_or(|has| has.intersects(wanted)))
+            let mut required = template.requirements.iter();
+            required.all(|(key, requirement)| kind.requirements.get(key).is_none_or(|has| has.intersects(requirement)))
         };
         // Whether EC2 would launch from the class does not depend on how the NodePool buys, and spot cannot be asked about.
         let mut requirements = template.requirements.clone();

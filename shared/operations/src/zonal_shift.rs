@@ -5,7 +5,8 @@ use crate::records;
 use crate::sweep::{SweepReport, Sweeper};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
-use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::events::{zonal_shift_active, zonal_shift_cleared};
+use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodePool, labels};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError, RecordKind, Records, ShiftedZone, ZonalShift};
@@ -218,15 +219,12 @@ fn events(
         let Some(class) = class else { continue };
         for begun in shifted.iter().filter(|zone| !reported.contains_key(&zone.zone_id)) {
             if reaches(pool, class, &begun.zone_id, &begun.zone) {
-                let message = format!("No node is launched in this zone for the NodePool: {}", words(begun));
-                events.push(pool_event(pool, true, "ZonalShiftActive", message));
+                events.push(zonal_shift_active(pool, &begun.zone_id, &words(begun)));
             }
         }
         for (id, zone) in reported.iter().filter(|(id, _)| shifted.iter().all(|zone| zone.zone_id != **id)) {
             if reaches(pool, class, id, zone) {
-                let message =
-                    format!("Nodes are launched in {zone} ({id}) for the NodePool again: the zonal shift is over");
-                events.push(pool_event(pool, false, "ZonalShiftCleared", message));
+                events.push(zonal_shift_cleared(pool, id, zone));
             }
         }
     }
@@ -241,21 +239,6 @@ fn reaches(pool: &NodePool, class: &EC2NodeClass, id: &str, zone: &str) -> bool 
             && pool.template.labels.get(key).is_none_or(|label| label == value)
     };
     subnets.into_iter().any(|subnet| subnet.zone == zone) && allows(labels::ZONE, zone) && allows(labels::ZONE_ID, id)
-}
-
-fn pool_event(pool: &NodePool, warning: bool, reason: &str, message: String) -> ObjectEvent {
-    ObjectEvent {
-        object: ObjectRef {
-            api_version: "karpenter.sh/v1".to_owned(),
-            kind: "NodePool".to_owned(),
-            namespace: String::new(),
-            name: pool.name.clone(),
-            uid: pool.uid.clone(),
-        },
-        warning,
-        reason: reason.to_owned(),
-        message,
-    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,9 @@ async fn replaced(town: &Town) -> usize {
 fn told(town: &Town) -> usize {
     let state = town.cluster.lock();
     let stopped = state.events.iter().filter(|event| event.reason == "DisruptionStopped");
-    stopped.filter(|event| event.warning && event.object.kind == "NodePool" && event.object.name == "default").count()
+    stopped
+        .filter(|event| event.is_warning() && event.object.kind == "NodePool" && event.object.name == "default")
+        .count()
 }
 
 fn metered(town: &Town) -> bool {

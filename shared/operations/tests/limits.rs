@@ -100,6 +100,6 @@ async fn at_a_full_limit_an_interrupted_node_has_its_replacement_at_once() {
     assert!(town.records().await.iter().any(|one| one.name == claim.name), "it is still there");
     let state = town.cluster.lock();
     let told = state.events.iter().find(|event| event.reason == "LimitPassedWhileNodesLeave").unwrap();
-    assert_eq!((told.object.kind.as_str(), told.warning), ("NodePool", false));
+    assert_eq!((told.object.kind.as_str(), told.is_warning()), ("NodePool", false));
     assert!(told.message.contains("nodes 3 of 2") && told.message.contains(&claim.name), "{}", told.message);
 }

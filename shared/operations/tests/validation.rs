@@ -229,6 +229,6 @@ async fn a_class_that_goes_says_which_claims_it_waits_for() {
     let state = town.cluster.lock();
     let told = state.events.iter().find(|event| event.reason == "WaitingOnNodeClaimTermination").unwrap();
     assert_eq!(told.message, format!("Waiting on NodeClaim termination for {claim}"));
-    assert_eq!((told.object.kind.as_str(), told.warning), ("EC2NodeClass", false));
+    assert_eq!((told.object.kind.as_str(), told.is_warning()), ("EC2NodeClass", false));
     assert!(state.classes.contains_key("default"));
 }

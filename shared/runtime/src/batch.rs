@@ -5,9 +5,11 @@
 //! not before the function's timeout, and something else asks for the same work within a minute anyway, the message is done: an
 //! outage leaves no dead letters.
 
+use crate::lines::{MessageDropped, MessageGivenUp, MessageRetried, MessageUnreadable};
 use crate::{Deadline, OutOfTime};
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::join_all;
+use nodeless_telemetry::log;
 use std::future::Future;
 
 /// Why a message failed, and what becomes of it.
@@ -79,32 +81,19 @@ fn conclude(message: &SqsMessage, result: Result<(), Failure>, response: &mut Sq
     let id = message.message_id.clone().unwrap_or_default();
     let back = match failure {
         Failure::AskedAgain(error) => {
-            tracing::error!(
-                message_id = id,
-                error,
-                "a message failed; it is done, and its work is asked for again within a minute"
-            );
+            log(&MessageDropped { message_id: &id, error: &error });
             false
         }
         Failure::Retry { why, attempts } if received(message) >= attempts => {
-            tracing::error!(
-                message_id = id,
-                error = why,
-                attempts,
-                "a message failed for the last time and is given up"
-            );
+            log(&MessageGivenUp { message_id: &id, error: &why, attempts });
             false
         }
         Failure::Retry { why, .. } => {
-            tracing::error!(message_id = id, error = why, "a message failed and will be tried again");
+            log(&MessageRetried { message_id: &id, error: &why });
             true
         }
         Failure::Unreadable(error) => {
-            tracing::error!(
-                message_id = id,
-                error,
-                "a message cannot be handled; it comes again until it is a dead letter"
-            );
+            log(&MessageUnreadable { message_id: &id, error: &error });
             true
         }
     };

@@ -9,6 +9,7 @@ mod clock;
 mod connections;
 mod deadline;
 mod environment;
+mod lines;
 pub mod terraform;
 
 pub use clock::SystemClock;

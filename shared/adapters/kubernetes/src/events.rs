@@ -47,7 +47,7 @@ async fn count_up(connection: &Connection, path: &str, now: Timestamp) -> Result
 fn render(event: &ObjectEvent, now: Timestamp) -> Value {
     let about = &event.object;
     let namespace = if about.namespace.is_empty() { DEFAULT_NAMESPACE } else { &about.namespace };
-    let kind = if event.warning { "Warning" } else { "Normal" };
+    let kind = event.event_type.as_str();
     let message = cut(&event.message, MESSAGE_LENGTH);
     let digest = Sha256::digest(
         [about.kind.as_str(), &about.name, &about.uid, kind, &event.reason, message].join("\0").as_bytes(),
@@ -83,21 +83,12 @@ fn cut(text: &str, length: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_ports::cluster::ObjectRef;
+    use nodeless_model::events::failed_scheduling;
+    use nodeless_ports::cluster::PodRef;
 
     fn event(message: &str) -> ObjectEvent {
-        ObjectEvent {
-            object: ObjectRef {
-                api_version: "v1".into(),
-                kind: "Pod".into(),
-                namespace: "web".into(),
-                name: "front".into(),
-                uid: "u".into(),
-            },
-            warning: true,
-            reason: "FailedScheduling".into(),
-            message: message.into(),
-        }
+        let pod = PodRef { namespace: "web".into(), name: "front".into(), uid: "u".into() };
+        ObjectEvent { message: message.into(), ..failed_scheduling(&pod, "") }
     }
 
     #[test]

@@ -13,4 +13,4 @@ mod sink;
 pub use init::{InitError, init, init_for_people};
 pub use line::{Level, Line, render, render_for_people};
 pub use metric::{METRIC_LIMIT, Metric, Metrics, NAMESPACE, Unit};
-pub use sink::{Captured, Human, Null, Sink, Stdout, emit};
+pub use sink::{Captured, Human, Null, Sink, Stdout, emit, log};

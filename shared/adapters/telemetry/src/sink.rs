@@ -21,6 +21,11 @@ pub fn emit<L: Line>(sink: &dyn Sink, at: Timestamp, line: &L) {
     sink.line(L::LEVEL, &|| render(line, at), &|| render_for_people(line, at));
 }
 
+/// Logs a line of a function to standard output, at the present time.
+pub fn log<L: Line>(line: &L) {
+    emit(&Stdout, Timestamp::now(), line);
+}
+
 /// JSON to standard output, which Lambda sends to CloudWatch Logs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stdout;

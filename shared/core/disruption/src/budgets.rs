@@ -4,8 +4,9 @@ use crate::cluster::{Cluster, ClusterNode};
 use crate::cron::Cron;
 use crate::reasons::KeptReason;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::events::{budgets_block, misconfigured};
 use nodeless_model::node_pool::BudgetWindow;
-use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::object::ObjectEvent;
 use nodeless_model::{Budget, DisruptionReason, Node, NodePool, Phase};
 use std::collections::BTreeMap;
 
@@ -103,21 +104,24 @@ impl Budgets {
     fn report(&mut self, pool: &NodePool, total: u32, allowed: &BTreeMap<DisruptionReason, Allowed>, now: Timestamp) {
         for (place, budget) in pool.disruption.budgets.iter().enumerate() {
             if let Some(message) = fault(place, budget, now) {
-                self.events.push(event(pool, true, message));
+                self.events.push(misconfigured(pool, &budget_field(place), &message));
             }
         }
         let none: Vec<String> =
             allowed.iter().filter(|(_, allowed)| allowed.nodes == 0).map(|(reason, _)| format!("{reason:?}")).collect();
         if total > 0 && !none.is_empty() {
-            let message = format!("the disruption budgets allow no disruption now for {}", none.join(", "));
-            self.events.push(event(pool, false, message));
+            self.events.push(budgets_block(pool.into(), &none.join(", ")));
         }
     }
 }
 
+fn budget_field(place: usize) -> String {
+    format!("spec.disruption.budgets[{place}]")
+}
+
 /// What is wrong with a budget: it cannot be parsed, it is never active, or it is always active and allows nothing.
 fn fault(place: usize, budget: &Budget, now: Timestamp) -> Option<String> {
-    let field = format!("spec.disruption.budgets[{place}]");
+    let field = budget_field(place);
     let Some(window) = &budget.window else {
         let nothing = budget.nodes.of(u32::MAX) == 0;
         let reasons: Vec<String> = budget.reasons.iter().map(|reason| format!("{reason:?}")).collect();
@@ -132,21 +136,6 @@ fn fault(place: usize, budget: &Budget, now: Timestamp) -> Option<String> {
             Some(format!("{field} is never active: no time matches the schedule {:?}", window.schedule))
         }
         Ok(_) => None,
-    }
-}
-
-fn event(pool: &NodePool, warning: bool, message: String) -> ObjectEvent {
-    ObjectEvent {
-        object: ObjectRef {
-            api_version: "karpenter.sh/v1".into(),
-            kind: "NodePool".into(),
-            namespace: String::new(),
-            name: pool.name.clone(),
-            uid: pool.uid.clone(),
-        },
-        warning,
-        reason: "DisruptionBlocked".into(),
-        message,
     }
 }
 

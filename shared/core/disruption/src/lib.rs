@@ -54,7 +54,7 @@ pub use output::{
     Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport,
 };
 pub use pods::Guards;
-pub use reasons::{KeptReason, NoRoom};
+pub use reasons::{KeptEvent, KeptReason, NoRoom};
 pub use refinement::plan;
 pub use static_capacity::{StaticChange, static_changes};
 

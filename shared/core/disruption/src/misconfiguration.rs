@@ -6,8 +6,9 @@ use crate::pause::{self, Pause};
 use crate::pods::{self, Guards};
 use crate::{churn, expiration, rebalance, schedules};
 use jiff::Timestamp;
+use nodeless_model::events::{disruption_blocked, misconfigured};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::{NodePool, Pod, PodDisruptionBudget};
+use nodeless_model::{NodePool, PodDisruptionBudget};
 use std::collections::BTreeSet;
 
 /// All events, in an order that depends on their content only.
@@ -19,11 +20,10 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
     }
     events.extend(ours().flat_map(|node| homeless(cluster, node)));
     for offer in &cluster.node_pools {
-        events.extend(annotations(offer.pool, now).into_iter().map(|message| on_pool(offer.pool, message)));
+        events.extend(annotations(offer.pool, now));
     }
     if let Pause::Invalid(why) = pause::pause(&cluster.annotations, now) {
-        let namespace = reference("v1", "Namespace", "", "kube-system", "");
-        events.push(event(namespace, true, "DisruptionBlocked", why));
+        events.push(misconfigured(ObjectRef::namespace("kube-system"), pause::PAUSE, &why));
     }
     if !cluster.disruption_budgets.is_empty() {
         events.extend(never_met(cluster, ours()));
@@ -39,19 +39,19 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
 }
 
 /// What is invalid in the nodeless annotations of a NodePool.
-fn annotations(pool: &NodePool, now: Timestamp) -> Vec<String> {
+fn annotations(pool: &NodePool, now: Timestamp) -> Vec<ObjectEvent> {
     let all = &pool.disruption.annotations;
     let mut wrong = Vec::new();
     if let Pause::Invalid(why) = pause::pause(all, now) {
-        wrong.push(why);
+        wrong.push((pause::PAUSE, why));
     }
     if let Some(Err(why)) = all.get(schedules::SLEEP).map(|text| schedules::scheduled_off_by(text, now)) {
-        wrong.push(why.to_string());
+        wrong.push((schedules::SLEEP, why.to_string()));
     }
-    wrong.extend(churn::most_evictions(all).err());
-    wrong.extend(expiration::graceful_before(all).err());
-    wrong.extend(rebalance::replaces(all).err());
-    wrong
+    wrong.extend(churn::most_evictions(all).err().map(|why| (churn::EVICTIONS, why)));
+    wrong.extend(expiration::graceful_before(all).err().map(|why| (expiration::GRACEFUL_BEFORE, why)));
+    wrong.extend(rebalance::replaces(all).err().map(|why| (rebalance::RECOMMENDATIONS, why)));
+    wrong.into_iter().map(|(annotation, why)| misconfigured(pool, annotation, &why)).collect()
 }
 
 /// A node whose NodePool does not exist stays until it is deleted or expires.
@@ -63,10 +63,8 @@ fn homeless(cluster: &Cluster<'_>, of: &ClusterNode<'_>) -> Vec<ObjectEvent> {
     let message = format!(
         "NodePool {name} does not exist, so the node is not disrupted voluntarily; create it or delete the node"
     );
-    let on_claim = of.claim.map(|claim| reference("karpenter.sh/v1", "NodeClaim", "", &claim.name, ""));
-    let on_node = reference("v1", "Node", "", &node.name, &node.uid);
-    let objects = [on_node].into_iter().chain(on_claim);
-    objects.map(|object| event(object, false, "DisruptionBlocked", message.clone())).collect()
+    let on_claim = of.claim.map(|claim| ObjectRef::node_claim(&claim.name, ""));
+    [node.into()].into_iter().chain(on_claim).map(|object| disruption_blocked(object, &message)).collect()
 }
 
 /// The event on a PodDisruptionBudget that never allows an eviction.
@@ -89,38 +87,17 @@ fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n 
                  their selectors",
                 names.join(" and ")
             );
-            events.push(event(of_pod(pod), true, "DisruptionBlocked", message));
+            events.push(misconfigured(pod, "PodDisruptionBudgets", &message));
         }
         never.extend(covering.into_iter().filter(|one| one.blocks_always || one.wants_all).map(|one| {
             let what = if one.blocks_always { NEVER } else { WANTS_ALL };
             (one.namespace.as_str(), one.name.as_str(), what)
         }));
     }
-    events.extend(never.into_iter().map(|(namespace, name, what)| {
-        let message = what.to_owned();
-        event(reference("policy/v1", "PodDisruptionBudget", namespace, name, ""), true, "DisruptionBlocked", message)
-    }));
+    events.extend(
+        never.into_iter().map(|(namespace, name, what)| {
+            misconfigured(ObjectRef::pod_disruption_budget(namespace, name), "spec", what)
+        }),
+    );
     events
-}
-
-fn on_pool(pool: &NodePool, message: String) -> ObjectEvent {
-    event(reference("karpenter.sh/v1", "NodePool", "", &pool.name, &pool.uid), true, "DisruptionBlocked", message)
-}
-
-fn of_pod(pod: &Pod) -> ObjectRef {
-    reference("v1", "Pod", &pod.namespace, &pod.name, &pod.uid)
-}
-
-fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectRef {
-    ObjectRef {
-        api_version: api_version.into(),
-        kind: kind.into(),
-        namespace: namespace.into(),
-        name: name.into(),
-        uid: uid.into(),
-    }
-}
-
-fn event(object: ObjectRef, warning: bool, reason: &str, message: String) -> ObjectEvent {
-    ObjectEvent { object, warning, reason: reason.into(), message }
 }

@@ -2,7 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::buffer::is_virtual;
-use nodeless_model::object::{ObjectEvent, ObjectRef, PodRef};
+use nodeless_model::events::{do_not_disrupt_elapsed, do_not_disrupt_until, invalid_do_not_disrupt};
+use nodeless_model::object::{ObjectEvent, PodRef};
 use nodeless_model::pod::Protection;
 use nodeless_model::{Pod, PodDisruptionBudget, labels};
 
@@ -154,32 +155,22 @@ pub(crate) fn annotation_events(pods: &[&Pod], now: Timestamp) -> Vec<ObjectEven
 fn annotation_event(pod: &Pod, now: Timestamp) -> Option<ObjectEvent> {
     let value = pod.annotations.get(labels::DO_NOT_DISRUPT)?;
     let key = labels::DO_NOT_DISRUPT;
-    let (warning, reason, message) = match (pod.protection(now), pod.protected_until()) {
-        (Protection::Invalid, _) => (
-            true,
-            "InvalidDoNotDisruptAnnotation",
-            format!("annotation {key} is {value:?}, which is ignored: write true or a duration such as 30m"),
-        ),
-        (Protection::Active, Some(until)) => (
-            false,
-            "DoNotDisruptUntil",
-            format!("annotation {key} protects the pod until {until:.0}, {value} after its start"),
-        ),
-        (Protection::None, Some(until)) if now.duration_since(until) < ELAPSED_IS_NEWS => (
-            false,
-            "DoNotDisruptGracePeriodElapsed",
-            format!(
+    match (pod.protection(now), pod.protected_until()) {
+        (Protection::Invalid, _) => {
+            let message =
+                format!("annotation {key} is {value:?}, which is ignored: write true or a duration such as 30m");
+            Some(invalid_do_not_disrupt(pod, &message))
+        }
+        (Protection::Active, Some(until)) => {
+            let message = format!("annotation {key} protects the pod until {until:.0}, {value} after its start");
+            Some(do_not_disrupt_until(pod, until, &message))
+        }
+        (Protection::None, Some(until)) if now.duration_since(until) < ELAPSED_IS_NEWS => {
+            let message = format!(
                 "annotation {key} protected the pod until {until:.0}, {value} after its start, and does so no longer"
-            ),
-        ),
-        _ => return None,
-    };
-    let object = ObjectRef {
-        api_version: "v1".into(),
-        kind: "Pod".into(),
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
-    };
-    Some(ObjectEvent { object, warning, reason: reason.into(), message })
+            );
+            Some(do_not_disrupt_elapsed(pod, &message))
+        }
+        _ => None,
+    }
 }

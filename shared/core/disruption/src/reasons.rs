@@ -9,6 +9,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+/// The kind of Event that reports on Node and NodeClaim why a node stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptEvent {
+    /// It cannot be disrupted.
+    DisruptionBlocked,
+    /// It can be disrupted, but not consolidated.
+    Unconsolidatable,
+}
+
 /// Why a node stays. Its text is a sentence for people.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeptReason {
@@ -376,10 +385,10 @@ impl KeptReason {
         )
     }
 
-    /// The reason of the event on Node and NodeClaim, as in Karpenter. `None` for reasons that pass by themselves and
+    /// The kind of the event on Node and NodeClaim, as in Karpenter. `None` for reasons that pass by themselves and
     /// those that have an event on the NodePool.
     #[must_use]
-    pub const fn event_reason(&self) -> Option<&'static str> {
+    pub const fn event(&self) -> Option<KeptEvent> {
         match self {
             Self::Nominated { .. }
             | Self::PendingPod(_)
@@ -391,7 +400,7 @@ impl KeptReason {
             | Self::Paused { .. }
             | Self::Churn(_)
             | Self::NoReplacementNow { .. }
-            | Self::DriftBlocked { .. } => Some("DisruptionBlocked"),
+            | Self::DriftBlocked { .. } => Some(KeptEvent::DisruptionBlocked),
             Self::ConsolidationNever
             | Self::NotEmptyPolicy { .. }
             | Self::PriceUnknown(_)
@@ -407,7 +416,7 @@ impl KeptReason {
             | Self::SpotToSpotOff
             | Self::SpotToSpotTypes { .. }
             | Self::MinValues { .. }
-            | Self::Balanced { .. } => Some("Unconsolidatable"),
+            | Self::Balanced { .. } => Some(KeptEvent::Unconsolidatable),
             Self::InCommand(_)
             | Self::Leaving
             | Self::Unmanaged

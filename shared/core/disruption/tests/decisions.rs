@@ -368,7 +368,7 @@ fn a_bad_schedule_is_said_on_the_pool() {
         world.pools[0].disruption.budgets = vec![Budget { window: Some(window), ..budget(BudgetNodes::Count(1)) }];
     });
     let events = world.decide().events;
-    let event = events.iter().find(|event| event.warning).expect("a warning");
+    let event = events.iter().find(|event| event.is_warning()).expect("a warning");
     assert_eq!((event.object.kind.as_str(), event.reason.as_str()), ("NodePool", "DisruptionBlocked"));
     assert!(event.message.contains("\"0 25 * * *\" is not a schedule: the hour \"25\""), "{}", event.message);
 }

@@ -1,11 +1,12 @@
 //! The start of a claim's termination.
 
 use crate::effect::{Effect, Step};
-use crate::events::claim_event;
 use crate::observation::Observation;
 use crate::time::after;
 use jiff::Timestamp;
 use nodeless_model::claim::{Termination, TerminationReason, condition};
+use nodeless_model::events;
+use nodeless_model::object::ObjectRef;
 use nodeless_model::{ConditionStatus, NodeClaim, Phase};
 
 /// Begins the termination. Its effects follow in the next step, once this one is written.
@@ -19,15 +20,15 @@ pub(crate) fn leave(
     let mut step = Step::stay(claim);
     begin_termination(&mut step.claim, reason, message, now);
     let uid = seen.mirror.known().and_then(Option::as_ref).map_or("", |mirror| &mirror.uid);
-    let (name, warning) = match reason {
-        TerminationReason::InsufficientCapacity => ("InsufficientCapacityError", true),
-        TerminationReason::NodeClassNotReady => ("NodeClassNotReady", true),
-        TerminationReason::LaunchTimeout => ("LaunchTimeout", true),
-        TerminationReason::RegistrationTimeout => ("RegistrationTimeout", true),
-        TerminationReason::Interrupted => ("TerminatingOnInterruption", true),
-        _ => ("DisruptionTerminating", false),
+    let event = match reason {
+        TerminationReason::InsufficientCapacity => events::insufficient_capacity,
+        TerminationReason::NodeClassNotReady => events::node_class_not_ready,
+        TerminationReason::LaunchTimeout => events::launch_timeout,
+        TerminationReason::RegistrationTimeout => events::registration_timeout,
+        TerminationReason::Interrupted => events::interruption_terminating,
+        _ => events::disruption_terminating,
     };
-    step.events.push(claim_event(&claim.name, uid, warning, name, &format!("Disrupting NodeClaim: {message}")));
+    step.events.push(event(ObjectRef::node_claim(&claim.name, uid), message));
     if claim.status.instance.is_some() {
         step.effects.push(Effect::WakePlanner);
     }

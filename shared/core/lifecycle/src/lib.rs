@@ -39,7 +39,7 @@ pub use begin_termination::begin_termination;
 pub use charge::{charge_when_written, leaves_by_force};
 pub use collect::{Collection, World, collect};
 pub use effect::{Effect, LaunchResult, Learned, Step};
-pub use events::{claim_event, transitions};
+pub use events::transitions;
 pub use launch::{absorb, moved, prepare, result_for};
 pub use needs::Needs;
 pub use observation::{NodeClassState, Observation, Seen, SeenGroup};

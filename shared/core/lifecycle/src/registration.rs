@@ -3,12 +3,12 @@
 use crate::begin_termination::leave;
 use crate::consistency::set_consistent;
 use crate::effect::{Effect, Step};
-use crate::events::node_event;
 use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
 use crate::time::{elapsed, poll_delay};
 use jiff::Timestamp;
 use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::events::unregistered_taint_missing;
 use nodeless_model::object::{MirroredClaim, NodePatch};
 use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, StringMap, Taint, labels};
 use std::time::Duration;
@@ -97,8 +97,7 @@ fn is_recognised(node: &Node) -> bool {
 fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
     let unregistered = Taint::unregistered();
     if !node.is_registered() && !node.has_taint(&unregistered) {
-        let message = "it joined without the taint karpenter.sh/unregistered, so pods may have been scheduled before it was registered";
-        step.events.push(node_event(node, true, "UnregisteredTaintMissing", message));
+        step.events.push(unregistered_taint_missing(node));
     }
     let claim = &step.claim;
     let mut wanted = claim.node_labels();

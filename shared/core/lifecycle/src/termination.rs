@@ -2,14 +2,14 @@
 
 use crate::drain::{Drain, drain};
 use crate::effect::{Effect, Step};
-use crate::events::{claim_event, node_event};
 use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
 use crate::time::{TERMINATION_POLL, elapsed, poll_delay};
 use crate::without_instance;
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
-use nodeless_model::object::{NodePatch, ObjectEvent};
+use nodeless_model::events::{awaiting_volume_detachment, failed_draining, termination_grace_period_expiring};
+use nodeless_model::object::{NodePatch, ObjectEvent, ObjectRef};
 use nodeless_model::{ConditionStatus, InstanceState, Node, NodeClaim, Phase, StringMap, Taint, TaintEffect, labels};
 use std::time::Duration;
 
@@ -108,10 +108,9 @@ fn expiring(claim: &NodeClaim, seen: &Observation, nodes: &[Node]) -> Vec<Object
     let Some(deadline) = claim.status.termination.as_ref().and_then(|termination| termination.deadline) else {
         return Vec::new();
     };
-    let (reason, text) = ("TerminationGracePeriodExpiring", format!("All pods will be deleted by {deadline:.0}"));
     let uid = seen.mirror.known().and_then(Option::as_ref).map_or("", |mirror| &mirror.uid);
-    let on_claim = claim_event(&claim.name, uid, true, reason, &text);
-    nodes.iter().map(|node| node_event(node, true, reason, &text)).chain([on_claim]).collect()
+    let objects = nodes.iter().map(ObjectRef::from).chain([ObjectRef::node_claim(&claim.name, uid)]);
+    objects.map(|object| termination_grace_period_expiring(object, deadline)).collect()
 }
 
 /// Waits for the volumes of pods that have left, unless there is no time left for that.
@@ -131,7 +130,7 @@ fn detach(
     if attached > 0 {
         let message = format!("waiting for {attached} volume(s) to be detached");
         for node in nodes {
-            step.events.push(node_event(node, false, "AwaitingVolumeDetachment", &message));
+            step.events.push(awaiting_volume_detachment(node, &message));
         }
         let kind = condition::VOLUMES_DETACHED;
         step.claim.set_condition(kind, ConditionStatus::Unknown, "AwaitingVolumeDetachment", &message, now);
@@ -193,7 +192,7 @@ fn move_pods(step: &mut Step, nodes: &[Node], pods: &[nodeless_model::Pod], plan
     }
     if !plan.protected.is_empty() {
         let message = format!("karpenter.sh/do-not-disrupt holds up the drain: {}", plan.protected.join(", "));
-        step.events.extend(nodes.iter().map(|node| node_event(node, true, "FailedDraining", &message)));
+        step.events.extend(nodes.iter().map(|node| failed_draining(node, &message)));
     }
 }
 

@@ -7,6 +7,7 @@ pub mod buffer;
 pub mod claim;
 pub mod duration;
 pub mod error;
+pub mod events;
 pub mod instance;
 pub mod instance_type;
 pub mod labels;

@@ -1,7 +1,7 @@
-//! What we read and write of Kubernetes objects beyond nodes and pods: NodeClaim objects, patches, events.
+//! Kubernetes objects other than nodes and pods, as far as they are read or written: NodeClaim objects, patches, Events.
 
 use crate::claim::Condition;
-use crate::{CapacityType, Pod, StringMap, Taint};
+use crate::{CapacityType, Node, NodePool, Pod, StringMap, Taint};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -99,22 +99,72 @@ pub struct VolumeAttachment {
     pub persistent_volume: Option<String>,
 }
 
-/// An Event about an object, as `kubectl describe` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A Kubernetes Event about an object, as `kubectl describe` shows it. [`crate::events`] has a constructor for each kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectEvent {
-    /// About which object.
+    /// The object that it is about.
     pub object: ObjectRef,
-    /// Whether it is a warning.
-    pub warning: bool,
-    /// One word.
+    /// Its type.
+    #[serde(rename = "type")]
+    pub event_type: EventType,
+    /// The reason, in CamelCase.
     pub reason: String,
-    /// One sentence.
+    /// The message: one sentence.
     pub message: String,
+    /// What distinguishes it from other Events of the same object and reason. Of Events with the same object, reason and
+    /// values one is published within [`Self::dedupe_timeout`], even where their messages differ.
+    #[serde(skip)]
+    pub dedupe_values: Vec<String>,
+    /// How long an Event with the same key is not published again.
+    #[serde(skip)]
+    pub dedupe_timeout: Duration,
+}
+
+impl ObjectEvent {
+    /// The key by which Events are deduplicated.
+    #[must_use]
+    pub fn dedupe_key(&self) -> DedupeKey {
+        DedupeKey { object: self.object.clone(), reason: self.reason.clone(), values: self.dedupe_values.clone() }
+    }
+
+    /// Whether its type is `Warning`.
+    #[must_use]
+    pub fn is_warning(&self) -> bool {
+        self.event_type == EventType::Warning
+    }
+}
+
+/// The key by which Events are deduplicated.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DedupeKey {
+    object: ObjectRef,
+    reason: String,
+    values: Vec<String>,
+}
+
+/// The type of an Event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum EventType {
+    /// It is information.
+    Normal,
+    /// It may need attention.
+    Warning,
+}
+
+impl EventType {
+    /// The value of the field `type`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
 }
 
 /// An object that an Event is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
     /// `v1`, `karpenter.sh/v1`, `karpenter.k8s.aws/v1`.
@@ -127,4 +177,70 @@ pub struct ObjectRef {
     pub name: String,
     /// The uid; empty when not known.
     pub uid: String,
+}
+
+impl ObjectRef {
+    /// A Node.
+    #[must_use]
+    pub fn node(name: &str, uid: &str) -> Self {
+        Self::cluster_scoped("v1", "Node", name, uid)
+    }
+
+    /// A NodeClaim object.
+    #[must_use]
+    pub fn node_claim(name: &str, uid: &str) -> Self {
+        Self::cluster_scoped("karpenter.sh/v1", "NodeClaim", name, uid)
+    }
+
+    /// An EC2NodeClass.
+    #[must_use]
+    pub fn node_class(name: &str, uid: &str) -> Self {
+        Self::cluster_scoped("karpenter.k8s.aws/v1", "EC2NodeClass", name, uid)
+    }
+
+    /// A Namespace whose uid is not known.
+    #[must_use]
+    pub fn namespace(name: &str) -> Self {
+        Self::cluster_scoped("v1", "Namespace", name, "")
+    }
+
+    /// A PodDisruptionBudget whose uid is not known.
+    #[must_use]
+    pub fn pod_disruption_budget(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..Self::cluster_scoped("policy/v1", "PodDisruptionBudget", name, "") }
+    }
+
+    fn cluster_scoped(api_version: &str, kind: &str, name: &str, uid: &str) -> Self {
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: String::new(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+        }
+    }
+}
+
+impl From<&Node> for ObjectRef {
+    fn from(node: &Node) -> Self {
+        Self::node(&node.name, &node.uid)
+    }
+}
+
+impl From<&NodePool> for ObjectRef {
+    fn from(pool: &NodePool) -> Self {
+        Self::cluster_scoped("karpenter.sh/v1", "NodePool", &pool.name, &pool.uid)
+    }
+}
+
+impl From<&PodRef> for ObjectRef {
+    fn from(pod: &PodRef) -> Self {
+        Self { namespace: pod.namespace.clone(), ..Self::cluster_scoped("v1", "Pod", &pod.name, &pod.uid) }
+    }
+}
+
+impl From<&Pod> for ObjectRef {
+    fn from(pod: &Pod) -> Self {
+        Self { namespace: pod.namespace.clone(), ..Self::cluster_scoped("v1", "Pod", &pod.name, &pod.uid) }
+    }
 }

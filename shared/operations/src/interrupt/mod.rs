@@ -8,9 +8,10 @@ use crate::context::Context;
 use crate::lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored};
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
-use nodeless_lifecycle::{begin_termination, claim_event};
+use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
-use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::events::{interrupted, terminating_on_interruption};
+use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim};
 use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::queue::WakeSource;
@@ -25,7 +26,7 @@ const UNAVAILABLE: Duration = Duration::from_mins(3);
 const AT_ONCE: usize = 32;
 /// When a second plan follows the first that claims of a batch need.
 const PLAN_AGAIN: Duration = Duration::from_secs(2);
-/// How often a claim that somebody else writes at the same time is read again.
+/// How often a claim that another process writes at the same time is read again.
 const ATTEMPTS: u32 = 5;
 
 /// Acts on events.
@@ -54,7 +55,7 @@ pub enum InterruptError {
 impl Interrupter {
     /// Acts on one event, as EventBridge sends it: JSON text. Gives the names of the claims that leave.
     ///
-    /// What we do not know is logged and acknowledged; instances that are not ours are left alone.
+    /// Unknown events are logged and acknowledged; instances of others are left alone.
     ///
     /// # Errors
     /// When the text is malformed, or a port failed.
@@ -64,7 +65,7 @@ impl Interrupter {
 
     /// Acts on the events of a batch, each as [`Self::run`] does and with a result of its own, in the order given.
     ///
-    /// Those whose instances go within two minutes come first: all their claims are told to leave, and whoever drains them and
+    /// Those whose instances go within two minutes come first: all their claims begin their termination, and whoever drains them and
     /// the planner are woken, before anything else is looked at. What several events have in common is one call.
     pub async fn run_all(&self, events: &[&str]) -> Vec<Result<Vec<String>, InterruptError>> {
         let mut metrics = Metrics::new();
@@ -128,7 +129,7 @@ impl Interrupter {
         interrupted
     }
 
-    /// What follows from claims that were told to leave, for all of them at once: their offerings are not asked for again, and
+    /// What follows from claims that begin their termination, for all of them at once: their offerings are not asked for again, and
     /// then their drains and the plan for their pods begin.
     async fn follow(&self, interrupted: &[Interrupted]) -> Result<(), PortError> {
         let mut lacking: Vec<UnavailableOffering> = interrupted.iter().filter_map(|one| one.lacking.clone()).collect();
@@ -148,7 +149,7 @@ impl Interrupter {
             self.queue.wake_planner(WakeSource::Interruption).await?;
             // Wake-ups of one second are one message. One that was answered before these claims were written would leave
             // their pods to the heartbeat, and one that was answered before lifecycle took them off their NodePools' limits
-            // would find no room there.
+            // would find no capacity there.
             self.queue.wake_planner_after(PLAN_AGAIN).await?;
         }
         // Not before the drains: a mark that cannot be written costs a launch, a drain that does not begin costs pods.
@@ -219,7 +220,7 @@ struct Interrupted {
     news: bool,
 }
 
-/// Notes a recommendation on a claim that stays, and says whether that is new. The planner replaces the node where its
+/// Records a recommendation on a claim that stays, and returns whether that is new. The planner replaces the node where its
 /// NodePool wants that.
 fn recommend(claim: &mut NodeClaim, kind: InterruptionKind, now: Timestamp) -> bool {
     let known = claim.has_condition(condition::REBALANCE_RECOMMENDED);
@@ -248,27 +249,17 @@ fn lacking(claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) -> Option<
     })
 }
 
-/// What is said on the NodeClaim and on its Node.
+/// The events on the NodeClaim and on its Node.
 fn events(one: &Interrupted) -> Vec<ObjectEvent> {
-    let warning = one.kind.takes_the_instance();
-    let mut events = Vec::new();
-    let mut say = |reason: &str, message: &str| {
-        let on_claim = claim_event(&one.claim.name, "", warning, reason, message);
-        events.extend(one.claim.status.node_name.as_ref().map(|node| ObjectEvent {
-            object: ObjectRef {
-                api_version: "v1".to_owned(),
-                kind: "Node".to_owned(),
-                namespace: String::new(),
-                name: node.clone(),
-                uid: String::new(),
-            },
-            ..on_claim.clone()
-        }));
-        events.push(on_claim);
-    };
-    say(one.kind.event_reason(), one.kind.message());
+    let event_type = if one.kind.takes_the_instance() { EventType::Warning } else { EventType::Normal };
+    let node = one.claim.status.node_name.as_ref().map(|node| ObjectRef::node(node, ""));
+    let objects: Vec<ObjectRef> = node.into_iter().chain([ObjectRef::node_claim(&one.claim.name, "")]).collect();
+    let announced = objects
+        .iter()
+        .map(|object| interrupted(object.clone(), event_type, one.kind.event_reason(), one.kind.message()));
+    let mut events: Vec<ObjectEvent> = announced.collect();
     if one.leaves {
-        say("TerminatingOnInterruption", "Its pods are moved because of an interruption");
+        events.extend(objects.into_iter().map(terminating_on_interruption));
     }
     events
 }

@@ -102,7 +102,7 @@ impl InterruptionKind {
     }
 }
 
-/// Reads an event. The inner error says why a well-formed one is not for us.
+/// Reads an event. The inner error is why a well-formed one is ignored.
 ///
 /// # Errors
 /// When it is no JSON, or a field that its kind must have is missing.

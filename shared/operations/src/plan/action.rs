@@ -1,4 +1,4 @@
-//! What stages of a plan want done, and what came of it.
+//! The actions that the stages of a plan request, and their results.
 
 use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus};
@@ -50,7 +50,7 @@ pub enum Action {
     PutNotYetEvaluated(BTreeSet<String>, Timestamp),
     /// Write down why something was decided.
     Record(Decision),
-    /// Have these claims looked after.
+    /// Wake lifecycle for these claims.
     WakeClaims(Vec<String>),
     /// Ask for another plan at once.
     WakePlanner,
@@ -101,7 +101,7 @@ pub enum PlanLine {
         /// What it is about.
         summary: String,
     },
-    /// A disruption command could not go on this time.
+    /// A disruption command could not continue this time.
     CommandWaits {
         /// Its id.
         command: String,
@@ -163,7 +163,7 @@ pub enum Stage {
     StaticCapacity,
     /// Nodes for pods that wait.
     Provisioning,
-    /// Nodes that go by choice.
+    /// Nodes that are disrupted voluntarily.
     Disruption,
     /// The end of the plan.
     End,
@@ -182,7 +182,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Actions each of which is tried whatever becomes of the others.
+    /// Actions that are independent: each is tried, whether or not others fail.
     pub(super) const fn each(stage: Stage, actions: Vec<Action>) -> Self {
         Self { stage, in_turn: false, actions }
     }

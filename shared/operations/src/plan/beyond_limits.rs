@@ -1,27 +1,27 @@
-//! What is said where a NodePool has more nodes for a while than its limits allow, because some leave by force.
+//! The event on a NodePool that has more nodes for a while than its limits allow, because some leave by force.
 
 use super::facts::Facts;
-use super::pools::{Judged, pool_event};
+use super::pools::EvaluatedPool;
 use nodeless_lifecycle::leaves_by_force;
 use nodeless_model::claim::Charge;
+use nodeless_model::events::limit_passed_while_nodes_leave;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{NodeClaim, Phase, Quantity};
 use std::collections::BTreeSet;
 
-const REASON: &str = "LimitPassedWhileNodesLeave";
 /// So many nodes that leave are named.
 const NAMED: usize = 3;
 
 /// Says on each NodePool of new claims which nodes do not count against its limits any more, where there would have been no
 /// room for the new ones beside them.
-pub(super) fn told(created: &[NodeClaim], facts: Facts<'_>) -> Vec<ObjectEvent> {
+pub(super) fn events(created: &[NodeClaim], facts: Facts<'_>) -> Vec<ObjectEvent> {
     let pools: BTreeSet<&str> = created.iter().map(|claim| claim.node_pool.as_str()).collect();
-    pools.into_iter().filter_map(|name| told_of(facts.pool(name)?, created, facts)).collect()
+    pools.into_iter().filter_map(|name| event_of(facts.pool(name)?, created, facts)).collect()
 }
 
-fn told_of(judged: &Judged, created: &[NodeClaim], facts: Facts<'_>) -> Option<ObjectEvent> {
-    let name = &judged.pool.name;
+fn event_of(evaluated: &EvaluatedPool, created: &[NodeClaim], facts: Facts<'_>) -> Option<ObjectEvent> {
+    let name = &evaluated.pool.name;
     let of_pool = |claim: &&NodeClaim| claim.node_pool == *name && claim.phase != Phase::Gone;
     let leaving: Vec<&NodeClaim> =
         facts.claims.iter().filter(of_pool).filter(|claim| leaves_by_force(claim) && has_instance(claim)).collect();
@@ -39,12 +39,12 @@ fn told_of(judged: &Judged, created: &[NodeClaim], facts: Facts<'_>) -> Option<O
         all.resources.add(&claim.status.capacity.clone().with("nodes", Quantity::from_units(1)));
         all.dollars_per_hour += claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
     }
-    let limits = judged.pool.limits.iter();
+    let limits = evaluated.pool.limits.iter();
     let passed = limits.filter(|(resource, limit)| all.resources.get(resource) > *limit).map(|(resource, limit)| {
         let [has, limit] = [all.resources.get(resource), limit].map(|amount| format_quantity(resource, amount));
         format!("{resource} {has} of {limit}")
     });
-    let dollars = judged.pool.limit_dollars_per_hour.filter(|limit| all.dollars_per_hour > limit + 1e-6);
+    let dollars = evaluated.pool.limit_dollars_per_hour.filter(|limit| all.dollars_per_hour > limit + 1e-6);
     let dollars = dollars.map(|limit| format!("{:.4} dollars per hour of {limit}", all.dollars_per_hour));
     let passed: Vec<String> = passed.chain(dollars).collect();
     if passed.is_empty() {
@@ -64,7 +64,7 @@ fn told_of(judged: &Judged, created: &[NodeClaim], facts: Facts<'_>) -> Option<O
         passed.join(", "),
         named.join(", ")
     );
-    Some(ObjectEvent { warning: false, ..pool_event(judged, REASON, message) })
+    Some(limit_passed_while_nodes_leave(&evaluated.pool, &message))
 }
 
 fn has_instance(claim: &NodeClaim) -> bool {

@@ -1,4 +1,4 @@
-//! CapacityBuffers: the virtual pods that stand for them in a plan, and what is said of them afterwards.
+//! CapacityBuffers: their virtual pods in a plan, and their statuses afterwards.
 
 use super::action::Action;
 use super::conditions::condition;
@@ -9,7 +9,7 @@ use nodeless_model::{BufferError, BufferSource, Pod};
 use nodeless_ports::cluster::{BufferView, ClusterView};
 use std::collections::BTreeSet;
 
-/// A buffer, and the virtual pods that stand for it.
+/// A buffer, and its virtual pods.
 pub(super) struct Reserved<'a> {
     view: &'a BufferView,
     /// What became of counting its chunks; one virtual pod each.
@@ -49,7 +49,7 @@ pub(super) fn statuses(reserved: &[Reserved<'_>], fitting: &BTreeSet<String>, no
     reserved.iter().filter_map(changed).collect()
 }
 
-/// What is to be said of a buffer of whose chunks so many fit on nodes that exist or are on their way.
+/// The status of a buffer of which so many chunks fit on nodes that exist or are on their way.
 fn status(one: &Reserved<'_>, fitting: usize, now: Timestamp) -> CapacityBufferStatus {
     let BufferView { buffer, status: before, shape } = one.view;
     let (ready, provisioned) = match &one.pods {

@@ -1,14 +1,15 @@
 //! The churn breaker: how much voluntary disruption did lately, kept in the table, so that no process has to remember it.
 
 use super::action::{Action, PlanLine, Written};
-use super::disrupt::reschedulable;
-use super::pools::{Judged, pool_event};
-use super::situation::Situation;
+use super::cluster_state::ClusterState;
+use super::pools::EvaluatedPool;
+use super::voluntary_disruption::reschedulable;
 use crate::records;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::Command;
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_model::events::disruption_stopped;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap};
 use nodeless_ports::{RecordKind, StoredRecord};
@@ -84,17 +85,17 @@ impl Breaker {
     /// Where disruption has stopped for what was done until now. Where that cannot be known it stops: nothing is disrupted on
     /// doubt.
     pub(super) fn of(
-        situation: &Situation<'_>,
-        judged: &[Judged],
+        cluster_state: &ClusterState<'_>,
+        evaluated: &[EvaluatedPool],
         commands: &[CommandRecord],
         stored: Result<&[StoredRecord], &str>,
         now: Timestamp,
     ) -> Self {
-        let mut breaker = Self::new(situation, judged, commands);
+        let mut breaker = Self::new(cluster_state, evaluated, commands);
         match stored {
             Ok(stored) => {
                 stored.iter().for_each(|one| breaker.remember(one.clone()));
-                breaker.judge(now);
+                breaker.evaluate(now);
             }
             Err(error) => {
                 let why = format!("nobody knows how many pods were evicted within the last hour: {error}");
@@ -133,10 +134,10 @@ impl Breaker {
             }
         }
         self.reckon(command);
-        self.judge(now);
+        self.evaluate(now);
     }
 
-    /// The lines that say where voluntary disruption has stopped.
+    /// The log lines about NodePools where voluntary disruption has stopped.
     pub(super) fn lines(&self) -> Vec<Action> {
         let line = |(pool, why): (&String, &String)| {
             Action::Log(PlanLine::DisruptionStopped { node_pool: pool.clone(), why: why.clone() })
@@ -144,7 +145,7 @@ impl Breaker {
         self.stopped.iter().map(line).collect()
     }
 
-    /// What each NodePool is judged by, in the order of their names.
+    /// What each NodePool is evaluated by, in the order of their names.
     pub(super) fn pools(&self, now: Timestamp) -> Vec<PoolChurn> {
         let of = |(name, known): (&String, &Known)| {
             let hour = known.last_hour(now);
@@ -158,26 +159,28 @@ impl Breaker {
         self.pools.iter().map(of).collect()
     }
 
-    /// What is said on the NodePools where disruption has stopped.
-    pub(super) fn events(&self, judged: &[Judged]) -> Vec<ObjectEvent> {
+    /// The events on the NodePools where disruption has stopped.
+    pub(super) fn events(&self, evaluated: &[EvaluatedPool]) -> Vec<ObjectEvent> {
         let event = |(pool, why): (&String, &String)| {
-            let judged = judged.iter().find(|judged| judged.pool.name == *pool)?;
-            Some(pool_event(judged, "DisruptionStopped", why.clone()))
+            let evaluated = evaluated.iter().find(|evaluated| evaluated.pool.name == *pool)?;
+            Some(disruption_stopped((&evaluated.pool).into(), why))
         };
         self.stopped.iter().filter_map(event).collect()
     }
 
-    fn new(situation: &Situation<'_>, judged: &[Judged], commands: &[CommandRecord]) -> Self {
-        let known =
-            |judged: &Judged| Known { annotations: judged.pool.disruption.annotations.clone(), ..Known::default() };
+    fn new(cluster_state: &ClusterState<'_>, evaluated: &[EvaluatedPool], commands: &[CommandRecord]) -> Self {
+        let known = |evaluated: &EvaluatedPool| Known {
+            annotations: evaluated.pool.disruption.annotations.clone(),
+            ..Known::default()
+        };
         let mut breaker = Self {
-            pools: judged.iter().map(|judged| (judged.pool.name.clone(), known(judged))).collect(),
+            pools: evaluated.iter().map(|evaluated| (evaluated.pool.name.clone(), known(evaluated))).collect(),
             ..Self::default()
         };
         // What a command replaces is paid for twice for a while, and that is not what it comes to.
         let under_way = || commands.iter().filter(|record| is_carried_out(record));
         let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-        for place in &situation.places {
+        for place in &cluster_state.places {
             let Some(claim) = place.claim else { continue };
             let moving: Vec<&Pod> = reschedulable(&place.pods).collect();
             let node = Occupied {
@@ -193,7 +196,7 @@ impl Breaker {
             breaker.nodes.insert(claim.name.clone(), node);
         }
         for claim in under_way().flat_map(|record| &record.replacements) {
-            if !situation.records.iter().any(|present| present.name == claim.name) {
+            if !cluster_state.records.iter().any(|present| present.name == claim.name) {
                 breaker.add(&claim.node_pool, dollars(claim));
             }
         }
@@ -225,7 +228,7 @@ impl Breaker {
     }
 
     /// Finds out anew where disruption stops. What is stopped stays so for the rest of the plan.
-    fn judge(&mut self, now: Timestamp) {
+    fn evaluate(&mut self, now: Timestamp) {
         for (name, known) in &self.pools {
             if let Some(why) = churn::stopped(name, &known.annotations, &known.last_hour(now)) {
                 self.stopped.entry(name.clone()).or_insert(why);
@@ -234,20 +237,20 @@ impl Breaker {
     }
 
     /// How many pods a command evicts, by NodePool. Those of drifted nodes count only where the nodes are young: that is a
-    /// NodePool going round in circles. Otherwise somebody changed something and wants just this, as fast as budgets allow.
+    /// NodePool whose nodes are replaced again and again. Otherwise a changed spec requires it, as fast as budgets allow.
     fn evictions(&self, command: &Command, now: Timestamp) -> BTreeMap<String, u32> {
-        let wanted = |node: &&Occupied| {
+        let deliberate = |node: &&Occupied| {
             command.reason == DisruptionReason::Drifted
                 && now.duration_since(node.since) >= SignedDuration::from_hours(1)
         };
         let mut evictions: BTreeMap<String, u32> = BTreeMap::new();
-        for node in self.going(command).filter(|node| node.pods > 0 && !wanted(node)) {
+        for node in self.going(command).filter(|node| node.pods > 0 && !deliberate(node)) {
             *evictions.entry(node.node_pool.clone()).or_default() += node.pods;
         }
         evictions
     }
 
-    /// Reckons with what a command makes of the NodePools.
+    /// Counts what a command changes in the NodePools.
     fn reckon(&mut self, command: &Command) {
         let going: Vec<Occupied> = self.going(command).cloned().collect();
         for node in going {

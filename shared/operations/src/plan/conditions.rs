@@ -16,11 +16,11 @@ pub(super) fn condition(
         Ok(reason) => (ConditionStatus::True, reason, String::new()),
         Err((reason, message)) => (ConditionStatus::False, reason, message),
     };
-    told(kind, status, reason, message, before, now)
+    with_status(kind, status, reason, message, before, now)
 }
 
 /// A condition of any status. Its time is that of the present one unless the status changes.
-pub(super) fn told(
+pub(super) fn with_status(
     kind: &str,
     status: ConditionStatus,
     reason: &str,

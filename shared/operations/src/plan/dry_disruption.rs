@@ -1,18 +1,18 @@
-//! Which nodes would go by choice: what the planner decides, one decision after another, without doing any of it.
+//! Which nodes the planner would disrupt voluntarily: one decision after another, none of them carried out.
 
 use super::action::Written;
 use super::churn::{Breaker, PoolChurn};
-use super::commands::Commands;
-use super::disrupt::{doubt, input};
+use super::cluster_state::Place;
+use super::command_records::Commands;
 use super::dry_run::DryRun;
 use super::facts::Facts;
+use super::node_events::NodeEvents;
 use super::pipeline;
-use super::pools::Judged;
-use super::situation::Place;
+use super::pools::EvaluatedPool;
 use super::snapshot::Snapshot;
 use super::stages::disruption::{Deciding, confirm};
 use super::stages::static_capacity::{numbers, unhealthy_nodes};
-use super::told::OnBoth;
+use super::voluntary_disruption::{doubt, input};
 use crate::names::Names;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_disruption::repair::Unhealthy;
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is added to why a node is not healthy.
 const REPAIRED: &str = ", which node repair does not wait for any longer";
 
-/// Which nodes would go by choice, and why each other one stays.
+/// Which nodes would be disrupted voluntarily, and why each other one stays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disruption {
     /// What is done, in the order in which it is decided. A later command knows of those before it as under way.
@@ -45,13 +45,13 @@ pub struct Disruption {
     /// What the churn breaker judges each NodePool by, before anything of this is done. Its evictions are none where they are
     /// not known.
     pub churn: Vec<PoolChurn>,
-    /// What is said on the objects concerned.
+    /// The events on the objects concerned.
     pub events: Vec<ObjectEvent>,
     /// How many decisions were made.
     pub decisions: usize,
     /// Whether the last decision still found something, so that another might too.
     pub cut_off: bool,
-    /// Why the planner would disrupt nothing by choice before something is mended, if so.
+    /// Why the planner would disrupt nothing voluntarily before something is fixed, if so.
     pub doubt: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl DryRun {
             }
         }
         found.foreign = self
-            .situation()
+            .cluster_state()
             .places
             .iter()
             .filter_map(|place| place.node.filter(|node| node.node_pool().is_none() && place.claim.is_none()))
@@ -110,18 +110,18 @@ impl DryRun {
         rounds.commands = Commands { records, damaged: Vec::new() };
         let launches = commands.iter().flat_map(|command| &command.replacements).map(|one| &one.launch);
         rounds.charge(launches.map(|launch| (launch.node_pool.as_str(), &launch.charge)));
-        let facts = Facts { judged: &rounds.judged, commands: &rounds.commands, ..self.facts() };
-        let situation = self.found(facts);
-        let cluster = input(&situation, facts.judged, &facts.commands.records, None);
+        let facts = Facts { evaluated: &rounds.evaluated, commands: &rounds.commands, ..self.facts() };
+        let cluster_state = self.found(facts);
+        let cluster = input(&cluster_state, facts.evaluated, &facts.commands.records, None);
         node_details(&cluster, node, self.snapshot.now, &self.options())
     }
 
     /// The instances of the nodes that have one, by the name of the node.
     #[must_use]
     pub fn instances(&self) -> BTreeMap<String, LaunchedInstance> {
-        let situation = self.situation();
+        let cluster_state = self.cluster_state();
         let of = |place: &Place<'_>| Some((place.node?.name.clone(), place.claim?.status.instance.clone()?));
-        situation.places.iter().filter_map(of).collect()
+        cluster_state.places.iter().filter_map(of).collect()
     }
 
     /// How decisions are made: as the planner makes them, with all reasons, and taking conditions of NodeClaims for true.
@@ -140,22 +140,22 @@ impl DryRun {
         let leaving: BTreeSet<&str> =
             self.snapshot.claims.iter().filter(|claim| leaves(claim)).map(|claim| claim.name.as_str()).collect();
         let facts = self.facts();
-        let situation = self.found(facts);
-        let told = situation.places.iter().filter_map(|place| {
+        let cluster_state = self.found(facts);
+        let described = cluster_state.places.iter().filter_map(|place| {
             let claim = place.claim.filter(|claim| leaves(claim) && !leaving.contains(claim.name.as_str()))?;
             let Termination { reason, message, .. } = claim.status.termination.as_ref()?;
             let waited = if *reason == TerminationReason::Unhealthy { REPAIRED } else { "" };
             let name = place.node.map_or(&claim.name, |node| &node.name);
             Some((name.clone(), format!("{message}{waited}")))
         });
-        told.collect()
+        described.collect()
     }
 }
 
 /// The decisions of several plans, one after another.
 struct Rounds {
     /// The NodePools, with what was launched until then counted against their limits.
-    judged: Vec<Judged>,
+    evaluated: Vec<EvaluatedPool>,
     commands: Commands,
     churn: Vec<StoredRecord>,
     not_yet_evaluated: BTreeSet<String>,
@@ -169,7 +169,7 @@ impl Rounds {
     fn new(run: &DryRun, solution: &Solution) -> Self {
         let DryRun { snapshot, offered, .. } = run;
         let mut rounds = Self {
-            judged: offered.judged.clone(),
+            evaluated: offered.evaluated.clone(),
             commands: Commands::default(),
             churn: snapshot.churn.clone().and_then(Result::ok).unwrap_or_default(),
             not_yet_evaluated: BTreeSet::new(),
@@ -187,17 +187,17 @@ impl Rounds {
     /// Counts against the limits what is written down before the next plan.
     fn charge<'c>(&mut self, charges: impl Iterator<Item = (&'c str, &'c Charge)>) {
         for (pool, charge) in charges {
-            if let Some(judged) = self.judged.iter_mut().find(|one| one.pool.name == pool) {
-                judged.charge(charge);
+            if let Some(evaluated) = self.evaluated.iter_mut().find(|one| one.pool.name == pool) {
+                evaluated.charge(charge);
             }
         }
     }
 
-    /// Makes another decision, takes its commands for carried out, and says whether there were any.
+    /// Makes another decision, assumes that its commands are carried out, and returns whether there were any.
     fn next(&mut self, run: &DryRun, found: &mut Disruption) -> bool {
-        let facts = Facts { judged: &self.judged, commands: &self.commands, ..run.facts() };
-        let situation = run.found(facts);
-        let deciding = Deciding::of(facts, &situation, run.options(), std::mem::take(&mut self.not_yet_evaluated));
+        let facts = Facts { evaluated: &self.evaluated, commands: &self.commands, ..run.facts() };
+        let cluster_state = run.found(facts);
+        let deciding = Deciding::of(facts, &cluster_state, run.options(), std::mem::take(&mut self.not_yet_evaluated));
         let (Deciding { decision, .. }, breaker) = deciding.given(Some(Ok(&self.churn)));
         if found.decisions == 0 {
             found.churn = breaker.pools(facts.snapshot.now);
@@ -209,11 +209,11 @@ impl Rounds {
         for command in decision.commands {
             match turn.carry_out(&command) {
                 Ok(record) => confirmed.extend(record),
-                Err(why) => found.events.extend(OnBoth::new(&situation).rejected(&command, &why)),
+                Err(why) => found.events.extend(NodeEvents::new(&cluster_state).rejected(&command, &why)),
             }
         }
         let Turn { breaker, stays, .. } = turn;
-        let stopped = breaker.events(facts.judged);
+        let stopped = breaker.events(facts.evaluated);
         let news: Vec<ObjectEvent> = stopped.into_iter().filter(|event| !found.events.contains(event)).collect();
         found.events.extend(news);
         self.not_yet_evaluated = decision.not_evaluated;
@@ -275,8 +275,8 @@ fn kept(last: Vec<Kept>, first: &[Kept], found: &Disruption, goes: &BTreeMap<Str
     for one in &mut kept {
         let why = goes.get(&one.node).cloned().map(KeptReason::RemovedAnyway);
         let mut reasons: Vec<KeptReason> = why.into_iter().chain(own.remove(&one.node).unwrap_or_default()).collect();
-        let told = |why: &KeptReason| goes.contains_key(&one.node) && *why == KeptReason::Leaving;
-        one.reasons.retain(|why| !reasons.contains(why) && !told(why));
+        let known = |why: &KeptReason| goes.contains_key(&one.node) && *why == KeptReason::Leaving;
+        one.reasons.retain(|why| !reasons.contains(why) && !known(why));
         reasons.append(&mut one.reasons);
         one.reasons = reasons;
     }

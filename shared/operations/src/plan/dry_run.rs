@@ -1,14 +1,14 @@
 //! From what is known of a cluster without its claims table to a snapshot for the pipeline: `nodeless plan`.
 
+use super::cluster_state::ClusterState;
 use super::execute::Assumed;
 use super::facts::Facts;
 use super::pipeline;
 use super::pools::Offered;
 use super::report::Outcome;
-use super::situation::Situation;
 use super::snapshot::Snapshot;
 use super::stages::provisioning;
-use super::{PlanSettings, assume, buffers};
+use super::{PlanSettings, buffers, export_defaults};
 use crate::offers::OfferCache;
 use crate::reported_memory;
 use futures::executor::block_on;
@@ -33,16 +33,16 @@ use std::sync::Arc;
 /// A cluster, its claims and what can be launched for it, ready to be planned for.
 ///
 /// It is a snapshot as the planner reads it, but for what only a running nodeless knows. Pods count as waiting although no
-/// kube-scheduler has looked at them. No launch budget holds anything back, since nobody knows them, and no command is on its
+/// kube-scheduler has evaluated them. No launch budget applies, since none is known, and no command is on its
 /// way. And what a controller would have found out counts as found out well: an EC2NodeClass without a status is ready and has
 /// subnets in every zone of the catalog; where a snapshot has no EC2NodeClass at all, those that NodePools name are taken
 /// for AL2023 without settings of their own; a Node without a status has what its instance type has.
 pub struct DryRun {
     pub(super) snapshot: Snapshot,
     pub(super) offered: Offered,
-    /// The claims once those were told to leave that go whatever is decided, and static NodePools have what they lack; nothing
+    /// The claims once those have begun their termination that leave whatever is decided, and static NodePools have what they lack; nothing
     /// where that was not asked for.
-    prescribed: Option<Vec<NodeClaim>>,
+    static_claims: Option<Vec<NodeClaim>>,
     /// What is said of that.
     pub(super) said: Vec<ObjectEvent>,
     /// The virtual pods of CapacityBuffers.
@@ -58,13 +58,13 @@ pub struct DryRunInput {
     pub claims: Vec<NodeClaim>,
     /// What can be launched.
     pub catalog: Catalog,
-    /// The moment to reckon ages by.
+    /// The time from which ages are computed.
     pub now: Timestamp,
     /// The zones that the cluster is shifted away from.
     pub shifted: Vec<ShiftedZone>,
     /// How plans are made.
     pub settings: PlanSettings,
-    /// For a plan that also says which nodes go: what the claims table holds of the last hour's evictions, none where that is
+    /// For a plan that also reports which nodes are disrupted: what the claims table holds of the last hour's evictions, none where that is
     /// not known. Beyond what is filled in anyway, Nodes of NodePools get the claims that are missing, and claims what their
     /// Node and instance type tell of them.
     pub disruption: Option<Vec<StoredRecord>>,
@@ -83,19 +83,19 @@ impl DryRun {
         let known = Known { types: &types, catalog: &catalog };
         known.fill_nodes(&mut view, &mut assumptions);
         if disruption.is_some() {
-            assume::claims(&mut view, &mut records, &known, &mut assumptions);
+            export_defaults::claims(&mut view, &mut records, &known, &mut assumptions);
         }
         known.fill_claims(&mut records, &view);
-        let usage = usage(&Situation::new(&view, &records), &types);
+        let usage = usage(&ClusterState::new(&view, &records), &types);
         view.pods.iter_mut().for_each(|pod| pod.marked_unschedulable |= pod.awaits_node());
-        let prescribes = disruption.is_some();
+        let with_static_capacity = disruption.is_some();
         let churn = disruption.map(Ok);
         let bare = Snapshot::bare(now, catalog);
         let snapshot = Snapshot { view, claims: records, usage, shifted, settings, churn, ..bare };
         let offered = Offered::of(&snapshot, &kept);
-        let (prescribed, said) = prescribes.then(|| prescribe(&snapshot, &offered)).unzip();
+        let (static_claims, said) = with_static_capacity.then(|| static_capacity(&snapshot, &offered)).unzip();
         let said = said.unwrap_or_default();
-        let mut made = Self { snapshot, offered, prescribed, said, virtual_pods: Vec::new(), assumptions };
+        let mut made = Self { snapshot, offered, static_claims, said, virtual_pods: Vec::new(), assumptions };
         made.tell_overlays();
         made.take_buffers();
         made.tell_zones();
@@ -105,10 +105,10 @@ impl DryRun {
     fn tell_overlays(&mut self) {
         let overlays = self.snapshot.view.node_overlays.iter();
         let faulty = overlays.filter_map(|(overlay, _)| Some((&overlay.name, overlay.valid.as_ref().err()?)));
-        let told = faulty
+        let skipped = faulty
             .chain(&self.offered.overlaid.conflicts)
             .map(|(name, why)| format!("NodeOverlay {name} is left out, as it would be in the cluster: {why}"));
-        self.assumptions.extend(told);
+        self.assumptions.extend(skipped);
     }
 
     fn take_buffers(&mut self) {
@@ -134,19 +134,19 @@ impl DryRun {
 
     /// What the stages look at.
     pub(super) fn facts(&self) -> Facts<'_> {
-        let Self { snapshot, offered, prescribed, .. } = self;
-        let claims = prescribed.as_ref().unwrap_or(&snapshot.claims);
-        Facts { snapshot, judged: &offered.judged, claims, commands: &snapshot.commands }
+        let Self { snapshot, offered, static_claims, .. } = self;
+        let claims = static_claims.as_ref().unwrap_or(&snapshot.claims);
+        Facts { snapshot, evaluated: &offered.evaluated, claims, commands: &snapshot.commands }
     }
 
     /// The cluster as it is, as the stages see it.
-    pub(super) fn situation(&self) -> Situation<'_> {
+    pub(super) fn cluster_state(&self) -> ClusterState<'_> {
         self.found(Facts { claims: &self.snapshot.claims, ..self.facts() })
     }
 
     /// The cluster with these claims and commands, as the stages see it.
-    pub(super) fn found<'a>(&'a self, facts: Facts<'a>) -> Situation<'a> {
-        provisioning::situation(facts, self.virtual_pods.iter().collect())
+    pub(super) fn found<'a>(&'a self, facts: Facts<'a>) -> ClusterState<'a> {
+        provisioning::cluster_state(facts, self.virtual_pods.iter().collect())
     }
 
     /// Finds places for all pods that wait or have to leave their node.
@@ -159,7 +159,7 @@ impl DryRun {
     /// The pods that wait and mount a volume that cannot be used, and why; they are no part of the problem.
     #[must_use]
     pub fn faulty(&self) -> Vec<(&Pod, &str)> {
-        self.situation().faulty().map(|(pod, why)| (pod, why.as_str())).collect()
+        self.cluster_state().faulty().map(|(pod, why)| (pod, why.as_str())).collect()
     }
 
     /// The cluster as it is planned for.
@@ -168,7 +168,7 @@ impl DryRun {
         &self.snapshot.view
     }
 
-    /// The moment to reckon by.
+    /// The time of the plan.
     #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.snapshot.now
@@ -178,9 +178,9 @@ impl DryRun {
     /// no Node.
     #[must_use]
     pub fn node_names(&self) -> BTreeMap<String, String> {
-        let situation = self.situation();
+        let cluster_state = self.cluster_state();
         let mut names = BTreeMap::new();
-        for place in &situation.places {
+        for place in &cluster_state.places {
             let (node, claim) = (place.node.map(|node| &node.name), place.claim.map(|claim| &claim.name));
             let Some(own) = node.or(claim) else { continue };
             names.extend([node, claim].into_iter().flatten().map(|name| (name.clone(), own.clone())));
@@ -191,15 +191,15 @@ impl DryRun {
     /// How many nodes there are and are on their way.
     #[must_use]
     pub fn node_count(&self) -> usize {
-        self.situation().places.len()
+        self.cluster_state().places.len()
     }
 
     /// The NodePools that cannot be used, and why.
     pub fn unusable(&self) -> impl Iterator<Item = (&str, &str)> {
         self.offered
-            .judged
+            .evaluated
             .iter()
-            .filter_map(|judged| Some((judged.pool.name.as_str(), judged.pool.ready.as_ref().err()?.as_str())))
+            .filter_map(|evaluated| Some((evaluated.pool.name.as_str(), evaluated.pool.ready.as_ref().err()?.as_str())))
     }
 
     /// What was assumed, in words.
@@ -209,18 +209,18 @@ impl DryRun {
     }
 }
 
-/// The claims once those were told to leave that go whatever is decided, and static NodePools have what they lack; and what is
+/// The claims once those have begun their termination that leave whatever is decided, and static NodePools have what they lack; and what is
 /// said of that.
-fn prescribe(snapshot: &Snapshot, offered: &Offered) -> (Vec<NodeClaim>, Vec<ObjectEvent>) {
+fn static_capacity(snapshot: &Snapshot, offered: &Offered) -> (Vec<NodeClaim>, Vec<ObjectEvent>) {
     let aged = expire(&snapshot.claims, snapshot.now);
-    let facts = Facts { snapshot, judged: &offered.judged, claims: &aged, commands: &snapshot.commands };
+    let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &aged, commands: &snapshot.commands };
     let (mut names, mut outcome) = (pipeline::names(snapshot), Outcome::default());
     // This executor never waits.
-    let claims = block_on(pipeline::prescribe(facts, &mut names, &Assumed { snapshot }, &mut outcome));
+    let claims = block_on(pipeline::keep_static_capacity(facts, &mut names, &Assumed { snapshot }, &mut outcome));
     (claims, outcome.events)
 }
 
-/// The claims once the sweep has told those to leave that have expired. An age that nobody knows is no reason.
+/// The claims after the sweep made expired ones leave. A claim whose age is unknown does not expire.
 fn expire(claims: &[NodeClaim], now: Timestamp) -> Vec<NodeClaim> {
     let mut claims = claims.to_vec();
     let aged = claims.iter().filter(|claim| claim.created > Timestamp::UNIX_EPOCH);
@@ -321,13 +321,13 @@ impl Known<'_> {
                 None => unknown.push(node.name.as_str()),
             }
         }
-        let told =
+        let describe =
             |names: &[&str], what: &str| format!("{} without status.allocatable: {what}", several("Node", names));
         if !taken.is_empty() {
-            assumptions.push(told(&taken, "what the instance type has is assumed"));
+            assumptions.push(describe(&taken, "what the instance type has is assumed"));
         }
         if !unknown.is_empty() {
-            assumptions.push(told(&unknown, "the instance type is not known either, so nothing fits there"));
+            assumptions.push(describe(&unknown, "the instance type is not known either, so nothing fits there"));
         }
     }
 
@@ -357,11 +357,11 @@ pub(super) fn several(noun: &str, names: &[&str]) -> String {
 
 /// What the nodes and claims of each NodePool take of its limits. In AWS the claims table counts this.
 fn usage(
-    situation: &Situation<'_>,
+    cluster_state: &ClusterState<'_>,
     types: &BTreeMap<String, Result<InstanceTypes, String>>,
 ) -> BTreeMap<String, PoolUsage> {
     let mut all: BTreeMap<String, PoolUsage> = BTreeMap::new();
-    for place in &situation.places {
+    for place in &cluster_state.places {
         let of_node = place.node.and_then(|node| node.node_pool());
         let of_claim = place.claim.map(|claim| claim.node_pool.as_str());
         let Some(pool) = of_node.or(of_claim).filter(|pool| !pool.is_empty()) else { continue };
@@ -377,7 +377,8 @@ fn usage(
         let counted = usage.resources.get(resources::name::NODES) + Quantity::from_units(1);
         usage.resources.set(resources::name::NODES, counted);
         let node_labels = place.node.map(|node| &node.labels).or_else(|| place.claim.map(|claim| &claim.status.labels));
-        let class = situation.view.node_pools.iter().find(|one| one.name == pool).map(|one| &one.template.node_class);
+        let class =
+            cluster_state.view.node_pools.iter().find(|one| one.name == pool).map(|one| &one.template.node_class);
         let types = class.and_then(|class| types.get(class)).and_then(|types| types.as_ref().ok());
         usage.dollars_per_hour += node_labels.zip(types).map_or(0.0, |(own, types)| price(own, types));
     }

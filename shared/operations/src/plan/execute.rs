@@ -2,7 +2,7 @@
 
 use super::Planner;
 use super::action::{Action, Batch, PlanLine, Written};
-use super::commands::encode;
+use super::command_records::encode;
 use super::snapshot::{Snapshot, WorkBudget};
 use super::unfinished::remembered_until;
 use crate::leaving;
@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// For how long a plan goes on with commands. A planner function has 40 s; many commands go on in the next plan.
+/// For how long a plan continues commands. A planner function has 40 s; many commands continue in the next plan.
 const AT_MOST: Duration = Duration::from_secs(15);
 
 /// How many writes are on their way at once, of those that do not touch the same item: thousands of claims one after another
@@ -37,7 +37,7 @@ const FOR_THE_END: Duration = Duration::from_secs(5);
 /// Carries out what stages of a plan want done.
 #[async_trait]
 pub(crate) trait Execute: Send + Sync {
-    /// Does these, one after another, and returns what came of each.
+    /// Does these, one after another, and returns the result of each.
     async fn carry_out(&self, batch: &Batch) -> Vec<Written>;
 
     /// Whether there is time for another command.
@@ -407,13 +407,13 @@ impl Assumed<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answers {
-    /// For each batch with actions, what came of each.
+    /// The result of each action, for each batch with actions.
     written: VecDeque<Vec<Written>>,
     /// Whether there was time for another command, each time that was asked.
     had_time: VecDeque<bool>,
 }
 
-/// Keeps what was carried out, in order, and what came of it.
+/// Keeps what was carried out, in order, with the results.
 pub(super) struct Recorded<'a> {
     inner: &'a dyn Execute,
     kept: Mutex<(Vec<Batch>, Answers)>,
@@ -424,7 +424,7 @@ impl<'a> Recorded<'a> {
         Self { inner, kept: Mutex::default() }
     }
 
-    /// What was carried out, and what came of it.
+    /// What was carried out, with the results.
     pub(super) fn kept(self) -> (Vec<Batch>, Answers) {
         self.kept.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
 //! What the stages of a plan look at.
 
-use super::commands::Commands;
-use super::pools::Judged;
+use super::command_records::Commands;
+use super::pools::EvaluatedPool;
 use super::snapshot::Snapshot;
 use nodeless_model::NodeClaim;
 
@@ -9,15 +9,15 @@ use nodeless_model::NodeClaim;
 #[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub(super) snapshot: &'a Snapshot,
-    pub(super) judged: &'a [Judged],
+    pub(super) evaluated: &'a [EvaluatedPool],
     pub(super) claims: &'a [NodeClaim],
     pub(super) commands: &'a Commands,
 }
 
 impl<'a> Facts<'a> {
     /// The NodePool of this name.
-    pub(super) fn pool(&self, name: &str) -> Option<&'a Judged> {
-        self.judged.iter().find(|one| one.pool.name == name)
+    pub(super) fn pool(&self, name: &str) -> Option<&'a EvaluatedPool> {
+        self.evaluated.iter().find(|one| one.pool.name == name)
     }
 
     /// How decisions about disruption are made.

@@ -1,7 +1,7 @@
-//! The hashes by which static drift is found, where a claim carries some that were made another way than ours: by Karpenter,
+//! The hashes by which static drift is found, where a claim has hashes that were computed in another way: by Karpenter,
 //! or by another version of nodeless.
 
-use super::pools::Judged;
+use super::pools::EvaluatedPool;
 use crate::node_class;
 use nodeless_api::hash::VERSION;
 use nodeless_model::claim::condition;
@@ -16,9 +16,9 @@ pub(super) struct PresentHashes<'a> {
 }
 
 /// The hashes that NodePools and EC2NodeClasses have now.
-pub(super) fn present_hashes<'a>(view: &'a ClusterView, judged: &'a [Judged]) -> PresentHashes<'a> {
+pub(super) fn present_hashes<'a>(view: &'a ClusterView, evaluated: &'a [EvaluatedPool]) -> PresentHashes<'a> {
     PresentHashes {
-        pools: judged.iter().map(|one| (one.pool.name.as_str(), one.pool.hash.as_str())).collect(),
+        pools: evaluated.iter().map(|one| (one.pool.name.as_str(), one.pool.hash.as_str())).collect(),
         classes: view
             .node_classes
             .iter()
@@ -121,7 +121,7 @@ mod tests {
         let half = rehashed(&karpenters, Some("1"), None).unwrap();
         assert_eq!(hashes(&half), [Some("1"), Some(VERSION), Some("18"), Some("v5")]);
         assert_eq!(rehashed(&karpenters, None, None), None);
-        // A node of an instance that says nothing of hashes gets them too.
+        // A node of an instance without hashes gets them too.
         assert_eq!(hashes(&rehashed(&claim(&[]), Some("1"), None).unwrap())[0], Some("1"));
     }
 }

@@ -1,8 +1,8 @@
-//! From nodes that are wanted to the claims that stand for them.
+//! From planned nodes to their claims.
 
 use super::action::{Action, PlanLine, Written};
 use super::facts::Facts;
-use super::pools::Judged;
+use super::pools::EvaluatedPool;
 use super::report::Outcome;
 use crate::names::Names;
 use crate::node_class;
@@ -15,8 +15,8 @@ use nodeless_ports::claims::{MAX_TOGETHER, PoolLimits};
 use nodeless_scheduling::Launch;
 use std::collections::BTreeMap;
 
-/// A node that is wanted, before it has a name.
-pub(super) struct Wanted<'a> {
+/// A planned node, before it has a name.
+pub(super) struct PlannedNode<'a> {
     pub(super) launch: &'a Launch,
     /// The pods that it is for, `namespace/name`.
     pub(super) pods: Vec<String>,
@@ -26,10 +26,10 @@ pub(super) struct Wanted<'a> {
     pub(super) avoided: Vec<OfferingKey>,
 }
 
-/// The launch groups for nodes that are wanted: those alike in everything that CreateFleet is told share one call.
-pub(super) fn groups(wanted: Vec<Wanted<'_>>, facts: Facts<'_>, names: &mut Names) -> Vec<Vec<NodeClaim>> {
-    let mut alike: BTreeMap<String, Vec<Wanted<'_>>> = BTreeMap::new();
-    for one in wanted {
+/// The launch groups of planned nodes: those with the same parameters of CreateFleet share one call.
+pub(super) fn groups(planned: Vec<PlannedNode<'_>>, facts: Facts<'_>, names: &mut Names) -> Vec<Vec<NodeClaim>> {
+    let mut alike: BTreeMap<String, Vec<PlannedNode<'_>>> = BTreeMap::new();
+    for one in planned {
         alike.entry(one.key()).or_default().push(one);
     }
     let size = usize::try_from(facts.snapshot.settings.group_size).unwrap_or(MAX_TOGETHER).clamp(1, MAX_TOGETHER);
@@ -89,17 +89,22 @@ pub(super) fn created(groups: Vec<Vec<NodeClaim>>, written: &[Written]) -> Creat
     created
 }
 
-fn claims_of(group: &[Wanted<'_>], judged: &Judged, facts: Facts<'_>, names: &mut Names) -> Vec<NodeClaim> {
-    let pool = &judged.pool;
+fn claims_of(
+    group: &[PlannedNode<'_>],
+    evaluated: &EvaluatedPool,
+    facts: Facts<'_>,
+    names: &mut Names,
+) -> Vec<NodeClaim> {
+    let pool = &evaluated.pool;
     let class = facts.snapshot.view.node_classes.get(&pool.template.node_class);
     let named: Vec<(String, String)> = group.iter().map(|_| names.next(&pool.name)).collect();
     let id = named.first().map(|(_, uid)| uid.clone()).unwrap_or_default();
     let size = u32::try_from(group.len()).unwrap_or(u32::MAX);
     let members = (0_u32..).zip(group.iter().zip(named));
     members
-        .map(|(index, (wanted, named))| {
+        .map(|(index, (planned, named))| {
             let launch_group = LaunchGroup { id: id.clone(), index, size };
-            claim(wanted, judged, class, named, launch_group, facts.snapshot.now)
+            claim(planned, evaluated, class, named, launch_group, facts.snapshot.now)
         })
         .collect()
 }
@@ -119,8 +124,8 @@ pub(super) fn planned(
             .pool(&launch.node_pool)
             .ok_or_else(|| format!("the NodePool {} of a replacement does not exist", launch.node_pool))?;
         let (pods, replaces) = (replacement.pods.clone(), replaces.to_vec());
-        let wanted = Wanted { launch, pods, replaces, avoided: Vec::new() };
-        claims.extend(claims_of(&[wanted], pool, facts, names));
+        let planned = PlannedNode { launch, pods, replaces, avoided: Vec::new() };
+        claims.extend(claims_of(&[planned], pool, facts, names));
     }
     Ok(claims)
 }
@@ -141,14 +146,14 @@ fn least(launch: &Launch, types: &[InstanceType]) -> ResourceList {
 }
 
 fn claim(
-    wanted: &Wanted<'_>,
-    judged: &Judged,
+    planned: &PlannedNode<'_>,
+    evaluated: &EvaluatedPool,
     class: Option<&EC2NodeClass>,
     (name, uid): (String, String),
     launch_group: LaunchGroup,
     now: Timestamp,
 ) -> NodeClaim {
-    let (launch, pool) = (wanted.launch, &judged.pool);
+    let (launch, pool) = (planned.launch, &evaluated.pool);
     let mut annotations = pool.template.annotations.clone();
     annotations.insert(labels::NODE_POOL_HASH.to_owned(), pool.hash.clone());
     annotations.insert(labels::NODE_POOL_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
@@ -159,8 +164,8 @@ fn claim(
         annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
     }
     for (key, overlaid) in [
-        (labels::PRICE_OVERLAY_APPLIED, &judged.types.priced),
-        (labels::CAPACITY_OVERLAY_APPLIED, &judged.types.resourced),
+        (labels::PRICE_OVERLAY_APPLIED, &evaluated.types.priced),
+        (labels::CAPACITY_OVERLAY_APPLIED, &evaluated.types.resourced),
     ] {
         if launch.instance_types.iter().any(|kind| overlaid.contains(&kind.name)) {
             annotations.insert(key.to_owned(), "true".to_owned());
@@ -187,17 +192,17 @@ fn claim(
             expire_after: pool.template.expire_after.and_then(nodeless_model::NillableDuration::duration),
             termination_grace_period: pool.template.termination_grace_period,
             launch_group: Some(launch_group),
-            avoided_offerings: wanted.avoided.clone(),
+            avoided_offerings: planned.avoided.clone(),
             charge: launch.charge.clone(),
-            replaces: wanted.replaces.clone(),
-            nominated_pods: wanted.pods.clone(),
+            replaces: planned.replaces.clone(),
+            nominated_pods: planned.pods.clone(),
         },
         phase: Phase::Reserved,
         status: NodeClaimStatus::default(),
     };
-    if wanted.pods.is_empty() {
+    if planned.pods.is_empty() {
         // It was asked for by number. Pods that wait may have what it will have in any case, until it is known what it has.
-        claim.status.allocatable = least(launch, &judged.types.instance_types);
+        claim.status.allocatable = least(launch, &evaluated.types.instance_types);
     }
     nodeless_lifecycle::prepare(&mut claim);
     claim

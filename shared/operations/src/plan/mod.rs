@@ -1,40 +1,40 @@
 //! What to launch for pods that wait, and which nodes to remove.
 //!
-//! A plan is made from a [`Snapshot`] alone: stages (`stages`), each pure, say what is to be done as [`Action`]s, and what came
-//! of them ([`Written`]) is an input of what follows. `pipeline` puts the stages together, `read` reads the snapshot, `execute`
+//! A plan is made from a [`Snapshot`] alone: stages (`stages`), each pure, return what is to be done as [`Action`]s, and their
+//! results ([`Written`]) are an input of what follows. `pipeline` puts the stages together, `read` reads the snapshot, `execute`
 //! carries out, and nothing else here touches a port.
 
 mod action;
-mod assume;
 mod beyond_limits;
-mod budgets;
 mod buffers;
 mod churn;
-mod commands;
+mod claim_updates;
+mod cluster_state;
+mod command_records;
 mod conditions;
-mod disrupt;
 mod dry_disruption;
 mod dry_run;
 mod execute;
+mod export_defaults;
 mod facts;
 mod hashes;
+mod launch_budgets;
 mod launches;
-mod no_types;
+mod no_compatible_types;
+mod node_events;
 mod overlays;
 mod pipeline;
 mod pools;
 mod read;
 mod recent;
 mod record;
-mod registrations;
+mod registration_health;
 mod report;
 mod saved;
-mod situation;
 mod snapshot;
 mod stages;
-mod told;
 mod unfinished;
-mod upkeep;
+mod voluntary_disruption;
 
 use crate::context::Context;
 use crate::gates::FeatureGates;
@@ -59,7 +59,7 @@ use std::time::Duration;
 
 pub use action::{Action, Batch, PlanLine, Stage, Written};
 pub use churn::PoolChurn;
-pub use commands::{Commands, DecodeCommandError, decode as decode_command, encode as encode_command};
+pub use command_records::{Commands, DecodeCommandError, decode as decode_command, encode as encode_command};
 pub use dry_disruption::Disruption;
 pub use dry_run::{DryRun, DryRunInput};
 pub use execute::Answers;
@@ -85,12 +85,12 @@ pub struct PlanSettings {
     pub scheduling: nodeless_scheduling::Options,
     /// What is switched on.
     pub gates: FeatureGates,
-    /// Whether zonal shifts are heeded.
+    /// Whether zonal shifts are honoured.
     pub zonal_shift: bool,
     /// From how many pods that wait and nodes on a plan is written down when it begins and when it ends, so that one that never
     /// ended is known to the next.
     pub remembered_from: usize,
-    /// For how long the table keeps what each plan was made from; `None` where nobody asks for it.
+    /// For how long the table keeps what each plan was made from; `None` to keep nothing.
     pub keep_snapshots: Option<Duration>,
 }
 
@@ -115,7 +115,7 @@ impl Default for PlanSettings {
 const HEARTBEAT: Duration = Duration::from_mins(1);
 /// After how long a plan that could not be made is asked for again, the first time.
 const AGAIN: Duration = Duration::from_secs(2);
-/// What is kept back of a function's time to say that the plan did not end.
+/// The part of a function's time that is reserved to report that the plan did not end.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 
 /// Makes plans. The plan queue sees to it that one works for a cluster at a time; where two do all the same, only one of them
@@ -136,7 +136,7 @@ pub struct Planner {
     /// What there is to launch from, kept between plans.
     offers: OfferCache,
     /// What was published lately. Losing it does no harm.
-    told: Mutex<Recent>,
+    recent: Mutex<Recent>,
     /// The nodes that the last decision had no time for, as the table has them; `None` while that was not read.
     not_yet_evaluated: Mutex<Option<BTreeSet<String>>>,
     /// How many plans in a row could not be made.
@@ -172,9 +172,21 @@ impl Planner {
         cluster: Arc<dyn Cluster>,
         settings: PlanSettings,
     ) -> Self {
-        let (catalog, offers, told) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
+        let (catalog, offers, recent) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
         let (not_yet_evaluated, awaited, failures) = (Mutex::default(), Mutex::default(), AtomicU32::default());
-        Self { context, claims, queue, cluster, catalog, settings, offers, told, not_yet_evaluated, failures, awaited }
+        Self {
+            context,
+            claims,
+            queue,
+            cluster,
+            catalog,
+            settings,
+            offers,
+            recent,
+            not_yet_evaluated,
+            failures,
+            awaited,
+        }
     }
 
     /// Waits until pods have stopped becoming pending, then plans once.
@@ -275,7 +287,7 @@ impl Planner {
         Replay { outcome, batches }
     }
 
-    /// Plans once, keeps what that was made from, and tells all that was done: for tests, which compare it with what is kept.
+    /// Plans once, keeps what that was made from, and returns all that was done: for tests, which compare it with what is kept.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -288,7 +300,7 @@ impl Planner {
         Ok(replay)
     }
 
-    /// Says what came of a plan.
+    /// Reports the outcome of a plan.
     async fn conclude(&self, snapshot: &Snapshot, outcome: &Outcome, metrics: &mut Metrics) {
         self.publish(outcome.events.clone(), snapshot.now).await;
         self.plan_later(&outcome.report).await;
@@ -306,14 +318,14 @@ impl Planner {
         self.not_yet_evaluated.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers what the table says of them; nothing where that is not known.
+    /// Remembers those of the table; nothing where they are not known.
     fn remember_not_yet_evaluated(&self, nodes: Option<BTreeSet<String>>) {
         *self.not_yet_evaluated.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
     /// Publishes what was not published a short while ago. Nothing depends on events.
     async fn publish(&self, events: Vec<ObjectEvent>, now: Timestamp) {
-        let fresh = self.told.lock().unwrap_or_else(PoisonError::into_inner).fresh(events, now);
+        let fresh = self.recent.lock().unwrap_or_else(PoisonError::into_inner).fresh(events, now);
         if !fresh.is_empty()
             && let Err(error) = crate::events::publish(self.cluster.as_ref(), &fresh).await
         {

@@ -1,4 +1,4 @@
-//! NodeOverlays: what they make of the instance types, and what is said of them afterwards.
+//! NodeOverlays: the instance types with them, and their statuses afterwards.
 
 use super::action::{Action, PlanLine};
 use super::conditions::condition;
@@ -18,7 +18,7 @@ pub(super) fn statuses(snapshot: &Snapshot, offered: &Offered) -> Vec<Action> {
             continue;
         }
         let (kind, name) = ("NodeOverlay".to_owned(), overlay.name.clone());
-        if let Err((_, why)) = judge(overlay, &offered.overlaid) {
+        if let Err((_, why)) = evaluate(overlay, &offered.overlaid) {
             actions.push(Action::Log(PlanLine::ObjectSkipped { kind, name: name.clone(), why }));
         }
         actions.push(Action::WriteNodeOverlayStatus(name, status));
@@ -27,7 +27,7 @@ pub(super) fn statuses(snapshot: &Snapshot, offered: &Offered) -> Vec<Action> {
 }
 
 /// Whether an overlay is applied; otherwise the reason and the message.
-fn judge(overlay: &NodeOverlay, overlaid: &Overlaid) -> Result<(), (&'static str, String)> {
+fn evaluate(overlay: &NodeOverlay, overlaid: &Overlaid) -> Result<(), (&'static str, String)> {
     if let Err(why) = &overlay.valid {
         return Err(("RuntimeValidation", why.clone()));
     }
@@ -38,9 +38,9 @@ fn judge(overlay: &NodeOverlay, overlaid: &Overlaid) -> Result<(), (&'static str
 }
 
 fn status(overlay: &NodeOverlay, overlaid: &Overlaid, before: &NodeOverlayStatus, now: Timestamp) -> NodeOverlayStatus {
-    let judged = judge(overlay, overlaid);
+    let evaluated = evaluate(overlay, overlaid);
     let conditions = ["ValidationSucceeded", "Ready"]
         .into_iter()
-        .map(|kind| condition(kind, judged.clone().map(|()| kind), &before.conditions, now));
+        .map(|kind| condition(kind, evaluated.clone().map(|()| kind), &before.conditions, now));
     NodeOverlayStatus { conditions: conditions.collect() }
 }

@@ -1,4 +1,4 @@
-//! The one planning pipeline: stage after stage, each a pure function of the snapshot and of what came of the writes before
+//! The one planning pipeline: stage after stage, each a pure function of the snapshot and of the results of the writes before
 //! it. Only [`Execute`] touches anything.
 
 use super::action::{Action, Batch, Stage, Written};
@@ -8,7 +8,7 @@ use super::facts::Facts;
 use super::pools::Offered;
 use super::report::Outcome;
 use super::snapshot::Snapshot;
-use super::stages::command::{ClaimsNow, Walk};
+use super::stages::command_steps::{ClaimsNow, Walk};
 use super::stages::disruption::{Begun, Decided, Deciding, GoingOn, TOGETHER};
 use super::stages::{bookkeeping, disruption, provisioning, static_capacity};
 use super::unfinished;
@@ -23,9 +23,9 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     executor.carry_out(&Batch::each(Stage::Bookkeeping, begun)).await;
     let offered = Offered::of(snapshot, kept);
     let claims = keep_books(snapshot, &offered, executor, &mut outcome).await;
-    let facts = Facts { snapshot, judged: &offered.judged, claims: &claims, commands: &snapshot.commands };
+    let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
     let mut names = names(snapshot);
-    let claims = prescribe(Facts { claims: &claims, ..facts }, &mut names, executor, &mut outcome).await;
+    let claims = keep_static_capacity(Facts { claims: &claims, ..facts }, &mut names, executor, &mut outcome).await;
 
     let facts = Facts { claims: &claims, ..facts };
     let reserved = buffers::reserve(&snapshot.view);
@@ -37,11 +37,11 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     outcome.add(launched.outcome);
 
     let work = work(snapshot, executor).await;
-    match disruption::begin(facts, &placed.situation, work, placed.unfinished()) {
+    match disruption::begin(facts, &placed.cluster_state, work, placed.unfinished()) {
         Begun::Off { batch, doubt, outcome: off } => {
             executor.carry_out(&batch).await;
             outcome.add(*off);
-            let going_on = GoingOn::begun_ones(facts, &placed.situation, doubt);
+            let going_on = GoingOn::begun_ones(facts, &placed.cluster_state, doubt);
             outcome.add(go_on(going_on, facts, &mut names, executor).await);
         }
         Begun::Decided(deciding) => {
@@ -73,8 +73,8 @@ async fn keep_books(
 }
 
 /// Does what has to be done about nodes before pods are looked at: those that go make their pods move, and those that come
-/// have room for pods. Gives the claims as they are then.
-pub(super) async fn prescribe(
+/// have capacity for pods. Returns the claims as they are then.
+pub(super) async fn keep_static_capacity(
     facts: Facts<'_>,
     names: &mut Names,
     executor: &dyn Execute,
@@ -104,7 +104,7 @@ async fn work(snapshot: &Snapshot, executor: &dyn Execute) -> u64 {
     if let Some(Written::Work(work)) = read.first() { *work } else { 0 }
 }
 
-/// What comes of a decision. What was done within the last hour is read where that matters.
+/// The outcome of a decision. What was done within the last hour is read where that matters.
 async fn decide<'a>(deciding: Deciding<'a>, executor: &dyn Execute) -> Decided<'a> {
     if !deciding.needs_churn() {
         return deciding.decided(None);
@@ -122,7 +122,7 @@ async fn go_on(mut going_on: GoingOn<'_>, facts: Facts<'_>, names: &mut Names, e
     executor.carry_out(&going_on.batch).await;
     for record in &facts.commands.records {
         if !executor.has_time() {
-            // Those that are left are as they were; what was begun must be told before this process is ended.
+            // Those that are left are as they were; what was begun must be reported before this process ends.
             executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::WakePlanner])).await;
             break;
         }

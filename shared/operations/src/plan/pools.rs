@@ -1,8 +1,8 @@
 //! NodePools: whether they can be used, and their status.
 
 use super::action::Action;
-use super::conditions::{condition, told};
-use super::registrations::{HEALTHY, Registrations};
+use super::conditions::{condition, with_status};
+use super::registration_health::{HEALTHY, Registrations};
 use super::snapshot::Snapshot;
 use crate::events::transitions;
 use crate::offers::OfferCache;
@@ -27,20 +27,20 @@ const BASE_RESOURCES: [&str; 6] = ["cpu", "ephemeral-storage", "hugepages-1Gi", 
 
 /// A NodePool with what it can launch, and whether it may.
 #[derive(Clone)]
-pub(super) struct Judged {
+pub(super) struct EvaluatedPool {
     /// The pool, its readiness as found out here.
     pub(super) pool: NodePool,
     /// What it can launch, with all overlays.
     pub(super) types: OverlaidTypes,
     /// Until when it sleeps, if it does. It launches nothing then, and is ready all the same.
-    pub(super) asleep: Option<Timestamp>,
+    pub(super) scheduled_off: Option<Timestamp>,
     usage: PoolUsage,
     /// Condition, reason and message, for those that are not true.
     valid: Result<(), String>,
     class_ready: Result<(), (String, String)>,
 }
 
-impl Judged {
+impl EvaluatedPool {
     pub(super) fn offer(&self) -> PoolOffer<'_> {
         PoolOffer { pool: &self.pool, instance_types: self.types.instance_types.clone(), usage: self.usage.clone() }
     }
@@ -62,14 +62,14 @@ pub(super) fn plain<'a>(
     view.node_pools.iter().map(|pool| Plain { pool, instance_types: of(pool).unwrap_or_else(none) }).collect()
 }
 
-/// Which NodePools can be used. One that cannot stands in nobody's way.
-pub(super) fn judge(
+/// Which NodePools can be used. One that cannot does not affect the others.
+pub(super) fn evaluate(
     view: &ClusterView,
     types: &BTreeMap<String, Result<InstanceTypes, String>>,
     overlaid: &Overlaid,
     usage: &BTreeMap<String, PoolUsage>,
     now: Timestamp,
-) -> Vec<Judged> {
+) -> Vec<EvaluatedPool> {
     let one = |pool: &NodePool| {
         let name = &pool.template.node_class;
         let valid = pool.ready.clone();
@@ -81,13 +81,13 @@ pub(super) fn judge(
             (Err(problem), _) | (_, Err((_, problem))) => Err(problem.clone()),
             _ => Ok(()),
         };
-        let asleep = schedules::scheduled_off(pool, now).filter(|_| ready.is_ok());
-        let ready =
-            asleep.map_or(ready, |until| Err(format!("it sleeps until {until}, as its annotation {SLEEP} says")));
-        Judged {
+        let scheduled_off = schedules::scheduled_off(pool, now).filter(|_| ready.is_ok());
+        let ready = scheduled_off
+            .map_or(ready, |until| Err(format!("it sleeps until {until}, as its annotation {SLEEP} says")));
+        EvaluatedPool {
             pool: NodePool { ready, ..pool.clone() },
             types: overlaid.pools.get(&pool.name).cloned().unwrap_or_default(),
-            asleep,
+            scheduled_off,
             usage: usage.get(&pool.name).cloned().unwrap_or_default(),
             valid,
             class_ready,
@@ -125,8 +125,8 @@ fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String
 /// What there is to launch from.
 pub(super) struct Offered {
     /// The NodePools, in the order of the view.
-    pub(super) judged: Vec<Judged>,
-    /// What NodeOverlays make of their instance types.
+    pub(super) evaluated: Vec<EvaluatedPool>,
+    /// Their instance types with NodeOverlays.
     pub(super) overlaid: Overlaid,
     /// How much memory nodes reported.
     pub(super) memory: reported_memory::Known,
@@ -141,14 +141,14 @@ impl Offered {
         let types = kept.instance_types(&snapshot.catalog, classes, unavailable, shifted, &memory.memory, *now);
         let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
         let overlaid = kept.overlaid(&overlays, &plain(view, &types));
-        Self { judged: judge(view, &types, &overlaid, &snapshot.usage, *now), overlaid, memory }
+        Self { evaluated: evaluate(view, &types, &overlaid, &snapshot.usage, *now), overlaid, memory }
     }
 }
 
-/// The status of a NodePool if it changes, and what is said of that once it is written.
+/// The status of a NodePool if it changes, and the events that are published once it is written.
 pub(super) fn changed_status(
     view: &ClusterView,
-    one: &Judged,
+    one: &EvaluatedPool,
     registrations: Option<&Registrations>,
     now: Timestamp,
 ) -> Option<(Action, Vec<ObjectEvent>)> {
@@ -158,35 +158,18 @@ pub(super) fn changed_status(
     if before == status {
         return None;
     }
-    let changed = transitions(&before.conditions, &status.conditions);
-    let events = changed.map(|(kind, text)| ObjectEvent { warning: false, ..pool_event(one, kind, text) }).collect();
+    let events = transitions(&ObjectRef::from(&one.pool), &before.conditions, &status.conditions);
     Some((Action::WriteNodePoolStatus(name.clone(), Box::new(status)), events))
-}
-
-/// A warning on a NodePool.
-pub(super) fn pool_event(judged: &Judged, reason: &str, message: String) -> ObjectEvent {
-    ObjectEvent {
-        object: ObjectRef {
-            api_version: "karpenter.sh/v1".to_owned(),
-            kind: "NodePool".to_owned(),
-            namespace: String::new(),
-            name: judged.pool.name.clone(),
-            uid: judged.pool.uid.clone(),
-        },
-        warning: true,
-        reason: reason.to_owned(),
-        message,
-    }
 }
 
 fn status(
     view: &ClusterView,
-    judged: &Judged,
+    evaluated: &EvaluatedPool,
     registrations: Option<&Registrations>,
     before: &NodePoolStatus,
     now: Timestamp,
 ) -> NodePoolStatus {
-    let pool = &judged.pool;
+    let pool = &evaluated.pool;
     let mut total = ResourceList::new();
     let mut nodes = 0_i64;
     for node in view.nodes.iter().filter(|node| node.labels.get(labels::NODE_POOL) == Some(&pool.name)) {
@@ -197,8 +180,8 @@ fn status(
         BASE_RESOURCES.iter().map(|name| ((*name).to_owned(), Quantity("0".to_owned()))).collect();
     resources.extend(total.iter().map(|(name, quantity)| (name.to_owned(), Quantity(format_quantity(name, quantity)))));
     resources.insert("nodes".to_owned(), Quantity(nodes.to_string()));
-    let valid = judged.valid.as_ref().map_err(|why| ("NodePoolValidationFailed", why.clone()));
-    let class_ready = judged.class_ready.as_ref().map_err(|(reason, why)| (reason.as_str(), why.clone()));
+    let valid = evaluated.valid.as_ref().map_err(|why| ("NodePoolValidationFailed", why.clone()));
+    let class_ready = evaluated.class_ready.as_ref().map_err(|(reason, why)| (reason.as_str(), why.clone()));
     let parts = [("ValidationSucceeded", valid.map(drop)), ("NodeClassReady", class_ready.map(drop))];
     let unmet: Vec<String> =
         parts.iter().filter(|(_, holds)| holds.is_err()).map(|(kind, _)| format!("{kind}=False")).collect();
@@ -207,7 +190,7 @@ fn status(
     let ours = ours.map(|(kind, holds)| condition(kind, holds.map(|()| kind), &before.conditions, now));
     let joining = registrations.map(|registrations| joining(registrations, &before.conditions, now));
     let mut conditions: Vec<Condition> = ours.chain(joining).collect();
-    // What others say of a NodePool stays, and what cannot be judged now.
+    // Conditions of other controllers stay, and those that cannot be evaluated now.
     let said: Vec<String> = conditions.iter().map(|condition| condition.type_.clone()).collect();
     conditions.extend(before.conditions.iter().filter(|old| !said.contains(&old.type_)).cloned());
     let of_class = registrations.map(|registrations| registrations.described.node_class);
@@ -226,6 +209,6 @@ fn joining(registrations: &Registrations, before: &[Condition], now: Timestamp) 
         Judgement::Unhealthy { reason, message } => (ConditionStatus::False, reason.as_str(), message.as_str()),
         Judgement::Unknown => (ConditionStatus::Unknown, "AwaitingReconciliation", "object is awaiting reconciliation"),
     };
-    let condition = told(HEALTHY, status, reason, message.to_owned(), before, now);
+    let condition = with_status(HEALTHY, status, reason, message.to_owned(), before, now);
     Condition { observed_generation: Some(registrations.described.node_pool), ..condition }
 }

@@ -1,6 +1,6 @@
 //! Reading what a plan is made from.
 
-use super::commands::Commands;
+use super::command_records::Commands;
 use super::execute::{Answers, PlanRevision};
 use super::saved::SavedError;
 use super::snapshot::{Snapshot, WorkBudget};
@@ -13,7 +13,7 @@ use nodeless_ports::{PortError, RecordKind};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What the id of a snapshot ends with that is what came of the plan's writes.
+/// The suffix of the id of a snapshot with the results of the plan's writes.
 pub const ANSWERS: &str = ".answers";
 
 impl Planner {
@@ -104,7 +104,7 @@ impl Planner {
         }
     }
 
-    /// Keeps what came of the plan's writes beside it.
+    /// Keeps the results of the plan's writes beside it.
     pub(super) async fn keep_answers(&self, snapshot: &Snapshot, answers: &Answers) {
         self.put(snapshot.now, ANSWERS, answers.save()).await;
     }

@@ -20,7 +20,7 @@ const PLAIN_BYTES: usize = 16 * 1024;
 const MAX_BYTES: usize = 300_000;
 
 /// The commands and why each other node stays, as JSON in the words of `nodeless plan --disruption`. What is long is packed
-/// (`{"gzip": base64}`); where that is too long too, the nodes that stay are left out, which `keptLeftOut` says.
+/// (`{"gzip": base64}`); where that is too long too, the nodes that stay are left out, which `keptLeftOut` reports.
 pub(super) fn detail(commands: &[Command], kept: &[Kept], not_looked_at: &BTreeSet<String>) -> String {
     let commands: Vec<CommandReport<'_>> = commands.iter().map(Command::report).collect();
     let whole = json!({ "commands": commands, "kept": kept, "notLookedAt": not_looked_at });
@@ -30,7 +30,7 @@ pub(super) fn detail(commands: &[Command], kept: &[Kept], not_looked_at: &BTreeS
                 format!("{} nodes that stay are too many for an item of the table; ask `nodeless plan`", kept.len());
             fitting(&json!({ "commands": commands, "keptLeftOut": why }))
         })
-        // What is still too long is cut, and says so, where it is stored.
+        // What is still too long is cut where it is stored, with a note that it was.
         .unwrap_or_else(|| whole.to_string())
 }
 
@@ -76,7 +76,7 @@ pub(super) fn provisioning(problem: &Problem<'_>, solution: &Solution, claims: &
                 json!(format!("{count} pods that fit on nodes that are there are too many for an item of the table")),
             );
         }
-        // What is still too long is cut, and says so, where it is stored.
+        // What is still too long is cut where it is stored, with a note that it was.
         fitting(&whole).unwrap_or_else(|| whole.to_string())
     })
 }

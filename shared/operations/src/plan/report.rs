@@ -1,11 +1,11 @@
-//! What came of a plan.
+//! The outcome of a plan.
 
 use nodeless_disruption::Kept;
 use nodeless_model::object::ObjectEvent;
 use serde::Serialize;
 use std::time::Duration;
 
-/// What came of a plan.
+/// The outcome of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanReport {
@@ -23,7 +23,7 @@ pub struct PlanReport {
     pub leaving: Vec<String>,
     /// The claims of commands that are carried out if a later plan still finds them right.
     pub proposed: Vec<String>,
-    /// Why every other node of ours stays. Empty when disruption was not considered.
+    /// Why every other managed node stays. Empty when disruption was not considered.
     pub kept: Vec<Kept>,
     /// What could not be used or done, in words.
     pub problems: Vec<String>,
@@ -44,7 +44,7 @@ impl PlanReport {
 pub struct Outcome {
     /// For whoever asked for the plan.
     pub report: PlanReport,
-    /// What is to be said on objects of the cluster.
+    /// The events to publish.
     pub events: Vec<ObjectEvent>,
     /// How many NodePools have stopped disruption because it led nowhere.
     pub stopped: usize,
@@ -53,7 +53,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Adds what came of the part after this one.
+    /// Adds the outcome of the part after this one.
     pub(super) fn add(&mut self, other: Self) {
         let Self { report, events, stopped, reduced } = other;
         let own = &mut self.report;

@@ -1,7 +1,7 @@
 //! Snapshots that are kept, and plans that are made of them again.
 //!
 //! The form: JSON `{"format": 2, "snapshot": …}`, deflated (zlib) where the planner writes it; beside it in the same form, once the
-//! plan has ended, `{"format": 2, "answers": …}`: what came of its writes. What a plan does not read is left
+//! plan has ended, `{"format": 2, "answers": …}`: the results of its writes. What a plan does not read is left
 //! out, and what could hold a secret: user data of EC2NodeClasses, and annotations of others. Pods have neither environment
 //! variables nor Secrets in it from the beginning.
 

@@ -1,7 +1,7 @@
 //! All that a plan is made from: one value, read before the plan begins and never looked up again.
 
 use super::PlanSettings;
-use super::commands::Commands;
+use super::command_records::Commands;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_model::NodeClaim;
@@ -39,7 +39,7 @@ pub struct Snapshot {
     pub launch_budgets: Option<Vec<LaunchBudget>>,
     /// The zones that the cluster is shifted away from.
     pub shifted: Vec<ShiftedZone>,
-    /// What came of the last launches of each NodePool, or why that is not known.
+    /// The results of the last launches of each NodePool, or why that is not known.
     pub registrations: Result<Vec<StoredRecord>, String>,
     /// How much memory nodes reported, or why that is not known.
     pub reported_memory: Result<StoredRecord, String>,

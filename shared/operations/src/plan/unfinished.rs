@@ -13,7 +13,7 @@ use std::time::Duration;
 const KEEP: Duration = Duration::from_hours(24);
 
 impl Snapshot {
-    /// Whether the plan does what is optional too: the second look at what is launched, and disruption by choice. It does not
+    /// Whether the plan does what is optional too: the second pass over what is launched, and voluntary disruption. It does not
     /// where the plan before did not finish.
     #[must_use]
     pub const fn is_whole(&self) -> bool {

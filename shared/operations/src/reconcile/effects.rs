@@ -6,6 +6,7 @@ use crate::validate::KEEP;
 use nodeless_launch::node_class::check;
 use nodeless_lifecycle::Effect;
 use nodeless_model::NodeClaim;
+use nodeless_model::events::{disrupted, evicted, failed_draining, launch_refused};
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{ObjectEvent, ObjectRef, PodRef};
 use nodeless_ports::capacity::UnavailableOffering;
@@ -30,7 +31,7 @@ impl Reconciler {
             match effect {
                 Effect::Launch => moved_on |= self.launch(claim, metrics).await?,
                 Effect::Recover { instances } => moved_on |= self.recover(claim, instances, metrics).await?,
-                // One pod that is held, by a webhook say, holds up no other.
+                // One pod that is blocked, for example by a webhook, does not block others.
                 Effect::Evict { .. } | Effect::DeletePod { .. } => {
                     failed_pod = self.run_effect(claim, effect, metrics).await.err().or(failed_pod);
                 }
@@ -62,12 +63,8 @@ impl Reconciler {
             Effect::DeletePod { pod, grace_seconds } => {
                 self.cluster.delete_pod(pod, *grace_seconds).await?;
                 metrics.count(Metric::Evictions, 1);
-                self.tell_pod(
-                    pod,
-                    "Disrupted",
-                    &format!("Deleted with {grace_seconds} s to stop: the node's time is up"),
-                )
-                .await;
+                let message = format!("Deleted with {grace_seconds} s to stop: the node's time is up");
+                self.tell_quietly(disrupted(pod, &message)).await;
                 Ok(())
             }
             Effect::TerminateInstance { id } => self.cloud.terminate(std::slice::from_ref(id)).await,
@@ -93,23 +90,11 @@ impl Reconciler {
         }
     }
 
-    /// Tells of a refused launch on the EC2NodeClass, and has EC2 asked whether all launches from it are refused; only then
+    /// Reports a refused launch on the EC2NodeClass, and has EC2 asked whether all launches from it are refused; only then
     /// it is not ready any more. Nothing depends on either: the class is asked about every half hour anyway.
     async fn report_refusal(&self, claim: &NodeClaim, message: &str) {
         let name = &claim.node_class;
-        self.tell_quietly(ObjectEvent {
-            object: ObjectRef {
-                api_version: "karpenter.k8s.aws/v1".to_owned(),
-                kind: "EC2NodeClass".to_owned(),
-                namespace: String::new(),
-                name: name.clone(),
-                uid: String::new(),
-            },
-            warning: true,
-            reason: "LaunchRefused".to_owned(),
-            message: format!("EC2 refused to launch NodeClaim {}: {message}", claim.name),
-        })
-        .await;
+        self.tell_quietly(launch_refused(ObjectRef::node_class(name, ""), &claim.name, message)).await;
         if let Err(error) = self.doubt(name).await {
             self.context.log(&Failed { what: "ask whether EC2 would launch", why: &error.to_string() });
         }
@@ -122,7 +107,7 @@ impl Reconciler {
         self.queue.check_node_class(node_class, Duration::ZERO).await
     }
 
-    /// The NodeClaim object follows the record. When it cannot, the claim goes on: the sweep sees later what it does not show.
+    /// The NodeClaim object follows the record. When it cannot, the claim continues: the sweep updates the object later.
     pub(super) async fn mirror_record(&self, claim: &NodeClaim) -> Result<(), PortError> {
         if let Err(error) = self.cluster.mirror_claim(claim).await {
             self.context.log(&Failed { what: "mirror the NodeClaim", why: &error.to_string() });
@@ -140,43 +125,17 @@ impl Reconciler {
                     || format!("node {node} goes"),
                     |end| format!("{:?} (node {node} goes: {})", end.reason, end.message),
                 );
-                self.tell_pod(pod, "Evicted", &format!("Evicted pod: {why}")).await;
+                self.tell_quietly(evicted(pod, &why)).await;
             }
             Eviction::AlreadyGone => {}
             Eviction::Blocked { message } => {
                 self.context.log(&EvictionBlocked { claim: &claim.name, pod: &key, why: &message });
-                let event = ObjectEvent {
-                    object: ObjectRef {
-                        api_version: "v1".to_owned(),
-                        kind: "Node".to_owned(),
-                        namespace: String::new(),
-                        name: node.to_owned(),
-                        uid: String::new(),
-                    },
-                    warning: true,
-                    reason: "FailedDraining".to_owned(),
-                    message: format!("Failed to drain node, pod {key} cannot be evicted: {message}"),
-                };
+                let message = format!("Failed to drain node, pod {key} cannot be evicted: {message}");
+                let event = failed_draining(ObjectRef::node(node, ""), &message);
                 self.tell_quietly(event).await;
             }
         }
         Ok(())
-    }
-
-    async fn tell_pod(&self, pod: &PodRef, reason: &str, message: &str) {
-        self.tell_quietly(ObjectEvent {
-            object: ObjectRef {
-                api_version: "v1".to_owned(),
-                kind: "Pod".to_owned(),
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
-                uid: pod.uid.clone(),
-            },
-            warning: false,
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-        })
-        .await;
     }
 
     async fn tell_quietly(&self, event: ObjectEvent) {

@@ -31,7 +31,7 @@ pub(super) fn lacks_instance(claim: &NodeClaim) -> bool {
 
 impl Reconciler {
     /// Writes whose the instances of an answer are. The answer may be an old one that EC2 repeats, so an instance that had an
-    /// owner goes to nobody else: it may have ended with it.
+    /// owner is given to no other claim: it may have ended with it.
     pub(super) async fn share_answer(&self, claim: &NodeClaim, answer: &LaunchOutcome) -> Result<Shared, PortError> {
         self.write_owners(claim, &answer.instances, false).await
     }
@@ -44,7 +44,7 @@ impl Reconciler {
     async fn write_owners(&self, claim: &NodeClaim, found: &[Instance], listed: bool) -> Result<Shared, PortError> {
         for _ in 0..ATTEMPTS {
             let Some(mut group) = self.stored_group(claim).await? else {
-                // All that carries the tag of a group of one is its only member's, and nobody else writes that.
+                // All that carries the tag of a group of one is its only member's, and no other process writes that.
                 let members = vec![claim.clone()];
                 let owners = assign(&Owners::new(), &members, found).unwrap_or_default();
                 return Ok(Shared { owners, members });

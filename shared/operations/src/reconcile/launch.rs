@@ -107,9 +107,9 @@ impl Reconciler {
         })
     }
 
-    /// The instance types with what NodeOverlays make of them, where the plan went by any.
+    /// The instance types with NodeOverlays, where the plan used any.
     ///
-    /// Whether overlays contradict each other only the planner can tell, which sees all NodePools; it has said so in their
+    /// Whether overlays contradict each other only the planner knows, which reads all NodePools; it has reported that in their
     /// status.
     async fn overlaid(&self, claim: &NodeClaim, types: Vec<InstanceType>) -> Result<Vec<InstanceType>, PortError> {
         let marks = [labels::PRICE_OVERLAY_APPLIED, labels::CAPACITY_OVERLAY_APPLIED];

@@ -21,7 +21,7 @@ use std::time::Duration;
 const STEPS: u32 = 12;
 /// When a claim is looked at again whose run ended in the middle.
 const SOON: Duration = Duration::from_secs(1);
-/// How often it is noted that a claim is being looked after. Well below what the sweep takes for neglect.
+/// How often it is recorded that a claim is being reconciled. Well below the time after which the sweep requeues it.
 const NOTED_EVERY: Duration = Duration::from_secs(45);
 
 /// Looks after claims, one at a time.
@@ -40,7 +40,7 @@ pub struct Reconciler {
     pub catalog: CatalogCache,
     /// Karpenter's times, and the cluster's name.
     pub settings: Settings,
-    /// Whether zonal shifts are heeded.
+    /// Whether zonal shifts are honoured.
     pub zonal_shift: bool,
     /// Whether a claim whose `minValues` cannot be reached by what is to be had is not launched (Karpenter's policy Strict).
     pub min_values_strict: bool,
@@ -59,7 +59,7 @@ pub struct Reconciled {
     pub waits_for: Vec<String>,
 }
 
-/// A claim that could not be looked after.
+/// A claim that could not be reconciled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("NodeClaim {claim}: {source}")]
 pub struct ReconcileError {
@@ -70,7 +70,7 @@ pub struct ReconcileError {
 }
 
 impl Reconciler {
-    /// Looks after one claim. Someone else writing it at the same time is no error: who comes second looks again.
+    /// Reconciles one claim. Another writer at the same time is no error: the second one reads the claim again.
     ///
     /// # Errors
     /// When the claims table cannot be read or written: then nothing was done that is not written down.
@@ -146,7 +146,7 @@ impl Reconciler {
         Ok(done)
     }
 
-    /// Notes on a claim that is on its way in or out that somebody waits for it.
+    /// Records on a claim that launches or terminates that a message for it is pending.
     async fn note(&self, done: &mut Reconciled) {
         if done.requeued.is_none() {
             return;
@@ -163,7 +163,7 @@ impl Reconciler {
         }
     }
 
-    /// Writes what a step made of a claim, before any of its effects. `None` when somebody else wrote first.
+    /// Writes the claim after a step, before any of its effects. `None` when another process wrote first.
     pub(crate) async fn write(
         &self,
         before: &NodeClaim,
@@ -233,7 +233,7 @@ impl Reconciler {
     }
 }
 
-/// Whether EC2 may have something else to say of the instance after this.
+/// Whether EC2 may return a different state of the instance after this.
 fn changes_instances(effect: &Effect) -> bool {
     matches!(
         effect,

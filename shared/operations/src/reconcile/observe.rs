@@ -9,12 +9,12 @@ use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::{Instance, Node, NodeClaim, Pod};
 use nodeless_ports::{ErrorKind, PortError};
 
-/// What EC2 said of a claim's instance in this run. Steps that follow each other at once look at the same answer.
+/// What EC2 returned for a claim's instance in this run. Steps that follow each other at once use the same answer.
 pub(super) type Remembered = Option<Seen<Option<Instance>>>;
 
 impl Reconciler {
     /// # Errors
-    /// When the claims table cannot say whether the zone of the instance is shifted away from.
+    /// When it cannot be read from the claims table whether the zone of the instance is shifted away from.
     pub(super) async fn observe(
         &self,
         claim: &NodeClaim,
@@ -27,17 +27,17 @@ impl Reconciler {
             needs.instance = shift.is_none();
         }
         let (node_class, node_pool_exists, launch_group, nodes, mirror) = futures::join!(
-            wanted(needs.node_class, self.node_class_state(claim)),
-            wanted(needs.node_pool, self.node_pool_exists(claim)),
-            wanted(needs.launch_group, self.group(claim)),
-            wanted(needs.nodes, self.nodes(claim)),
-            wanted(needs.mirror, self.mirror(claim)),
+            if_needed(needs.node_class, self.node_class_state(claim)),
+            if_needed(needs.node_pool, self.node_pool_exists(claim)),
+            if_needed(needs.launch_group, self.group(claim)),
+            if_needed(needs.nodes, self.nodes(claim)),
+            if_needed(needs.mirror, self.mirror(claim)),
         );
         let known = nodes.known().map_or(&[][..], Vec::as_slice);
         let (instance, pods, volume_attachments) = futures::join!(
             self.remembered(needs.instance, claim, said),
-            wanted(needs.pods && nodes.known().is_some(), self.pods(known)),
-            wanted(needs.volume_attachments && nodes.known().is_some(), self.volumes(known)),
+            if_needed(needs.pods && nodes.known().is_some(), self.pods(known)),
+            if_needed(needs.volume_attachments && nodes.known().is_some(), self.volumes(known)),
         );
         Ok(Observation {
             node_class,
@@ -93,7 +93,7 @@ impl Reconciler {
         Ok(instances.into_iter().find(|instance| instance.id == launched.id))
     }
 
-    /// The instances first and the claims last, so that none that was just recorded looks as if nobody had it.
+    /// The instances first and the claims last, so that one that was just recorded does not look like an orphan.
     async fn group(&self, claim: &NodeClaim) -> Result<SeenGroup, PortError> {
         let Some(group) = &claim.spec.launch_group else { return Ok(SeenGroup::default()) };
         let mut instances = self.cloud.group_instances(&group.id).await?;
@@ -140,7 +140,7 @@ impl Reconciler {
     }
 }
 
-/// Reads something only if it is wanted.
-async fn wanted<T>(needed: bool, read: impl Future<Output = Result<T, PortError>>) -> Seen<T> {
+/// Reads something only if it is needed.
+async fn if_needed<T>(needed: bool, read: impl Future<Output = Result<T, PortError>>) -> Seen<T> {
     if needed { read.await.into() } else { Seen::default() }
 }

@@ -1,13 +1,14 @@
-//! Conditions of settled claims that nobody is woken for, kept up by the sweep.
+//! Conditions of initialized claims, which the sweep keeps current because no message does.
 
 use super::{Read, SweepReport, Sweeper};
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use nodeless_disruption::consolidatable_since;
 use nodeless_lifecycle::consistency::set_consistent;
-use nodeless_lifecycle::{claim_event, transitions};
+use nodeless_lifecycle::transitions;
 use nodeless_model::claim::condition;
-use nodeless_model::object::MirroredClaim;
+use nodeless_model::events::{condition_changed, failed_consistency_check};
+use nodeless_model::object::{MirroredClaim, ObjectRef};
 use nodeless_model::{ConditionStatus, Node, NodeClaim, NodePool, Phase};
 use nodeless_ports::ErrorKind;
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ const SHOWN: usize = 400;
 const AT_ONCE: usize = 8;
 
 impl Sweeper {
-    /// Compares each node with what its instance type promises, as the condition `ConsistentStateFound` says. Gives the claims
+    /// Compares each node with what its instance type has, for the condition `ConsistentStateFound`. Gives the claims
     /// as they are then.
     pub(super) async fn check_consistency(
         &self,
@@ -32,14 +33,14 @@ impl Sweeper {
         for claim in claims.iter_mut().filter(|claim| claim.phase == Phase::Initialized) {
             let Some(launched) = &claim.status.instance else { continue };
             let Some(node) = nodes.get(launched.id.as_str()) else { continue };
-            // A kubelet that has not said what the node has is no inconsistency.
+            // A kubelet that has not reported the capacity of its node is no inconsistency.
             let mut next = claim.clone();
             if node.capacity.is_empty() || !set_consistent(&mut next, node, now) {
                 continue;
             }
             match self.claims.update(&next, None).await {
                 Ok(version) => next.version = version,
-                // Someone else writes it just now; the next sweep looks again.
+                // Another process writes it now; the next sweep tries again.
                 Err(error) if error.kind == ErrorKind::Conflict => continue,
                 Err(error) => {
                     report.problems.push(format!("NodeClaim {}: {error}", claim.name));
@@ -50,7 +51,7 @@ impl Sweeper {
             let mut events = transitions(claim, &next, uid);
             let failed = next.condition(condition::CONSISTENT_STATE_FOUND);
             if let Some(failed) = failed.filter(|condition| condition.status == ConditionStatus::False) {
-                events.push(claim_event(&claim.name, uid, true, "FailedConsistencyCheck", &failed.message));
+                events.push(failed_consistency_check(ObjectRef::node_claim(&claim.name, uid), &failed.message));
             }
             self.tell(&events).await;
             *claim = next;
@@ -82,9 +83,8 @@ impl Sweeper {
             let became = !mirror.conditions.contains_key(condition::CONSOLIDATABLE);
             if became && claim.has_condition(condition::CONSOLIDATABLE) {
                 let kind = condition::CONSOLIDATABLE;
-                let text =
-                    format!("Status condition transitioned, Type: {kind}, Status: Unknown -> True, Reason: {kind}");
-                events.push(claim_event(&claim.name, &mirror.uid, false, kind, &text));
+                let object = ObjectRef::node_claim(&claim.name, &mirror.uid);
+                events.push(condition_changed(object, kind, ["Unknown", "True"], kind, ""));
             }
         }
         let writes = changed.iter().map(async |(claim, _)| {
@@ -99,7 +99,7 @@ impl Sweeper {
 }
 
 /// The claim as its object should show it. Where the NodePool is gone or faulty, it is not known whether the claim may be
-/// consolidated, and the object goes on to say what it says.
+/// consolidated, and the condition of the object stays.
 fn shown(claim: &NodeClaim, pool: Option<&NodePool>, mirror: &MirroredClaim, now: Timestamp) -> NodeClaim {
     let mut shown = claim.clone();
     let kind = condition::CONSOLIDATABLE;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 impl Sweeper {
     /// Notes on claims in which subnet, security groups and capacity reservation their instances are: drift is measured
     /// against that, and all of it may change while they run. One that is in no reservation any more is on demand from then on,
-    /// and its NodePool pays for it as for any other. Gives the claims as they are then.
+    /// and its NodePool pays for it as for any other. Returns the claims as they are then.
     pub(super) async fn note_moved(
         &self,
         mut claims: Vec<NodeClaim>,
@@ -36,7 +36,7 @@ impl Sweeper {
                         (next, Some(charge))
                     }
                     Err(why) => {
-                        // It is told with its price or not at all; the next sweep tries again.
+                        // It is recorded with its price or not at all; the next sweep tries again.
                         report.problems.push(format!("NodeClaim {}: what it costs on demand: {why}", claim.name));
                         continue;
                     }
@@ -55,7 +55,7 @@ impl Sweeper {
                     *claim = NodeClaim { version, ..next };
                     claim.spec.charge = charge.unwrap_or_else(|| claim.spec.charge.clone());
                 }
-                // Someone else writes it just now; the next sweep looks again.
+                // Another process writes it now; the next sweep tries again.
                 Err(error) if error.kind == ErrorKind::Conflict => {}
                 Err(error) => report.problems.push(format!("NodeClaim {}: {error}", claim.name)),
             }

@@ -10,6 +10,7 @@
 
 mod driver;
 pub mod invariants;
+mod lines;
 pub mod scenarios;
 pub mod simulation;
 

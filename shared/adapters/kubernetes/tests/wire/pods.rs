@@ -3,6 +3,7 @@
 use super::{Stopped, World, node, pod};
 use nodeless_fake_kubernetes::resource::{EVENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS};
 use nodeless_fake_kubernetes::{ListOptions, PatchOptions, PatchType};
+use nodeless_model::events::{failed_draining, nominated};
 use nodeless_model::{StringMap, Taint};
 use nodeless_ports::cluster::{Eviction, NodePatch, ObjectEvent, ObjectRef, PodRef};
 use nodeless_ports::{ErrorKind, Events as _, NodesAndPods as _};
@@ -101,18 +102,7 @@ async fn a_node_is_patched_on_top_of_what_is_there_and_deleted() {
 #[tokio::test]
 async fn the_same_event_is_counted_up() {
     let world = World::installed().await;
-    let event = ObjectEvent {
-        object: ObjectRef {
-            api_version: "v1".into(),
-            kind: "Node".into(),
-            namespace: String::new(),
-            name: "n1".into(),
-            uid: "u".into(),
-        },
-        warning: true,
-        reason: "FailedDraining".into(),
-        message: "a pod stays".into(),
-    };
+    let event = failed_draining(ObjectRef::node("n1", "u"), "a pod stays");
     let other = ObjectEvent { message: "another pod stays".into(), ..event.clone() };
     world.cluster().publish(&[event.clone(), other, event.clone(), event]).await.unwrap();
     let events = world.server.list(&EVENTS, &ListOptions::default()).unwrap().items;
@@ -151,14 +141,8 @@ async fn what_belongs_into_a_namespace_that_goes_is_no_error() {
     held["metadata"]["finalizers"] = json!(["example.com/held"]);
     let held = world.create(&PODS, held);
     world.server.delete(&NAMESPACES, "", "web", &Default::default()).unwrap();
-    let about = ObjectRef {
-        api_version: "v1".into(),
-        kind: "Pod".into(),
-        namespace: "web".into(),
-        name: "p1".into(),
-        uid: uid(&held),
-    };
-    let event = ObjectEvent { object: about, warning: false, reason: "Nominated".into(), message: "soon".into() };
+    let about = PodRef { namespace: "web".into(), name: "p1".into(), uid: uid(&held) };
+    let event = nominated(&about, "nodeclaim/a");
     world.requests();
     world.cluster().publish(&[event]).await.unwrap();
     assert_eq!(world.requests(), ["POST /api/v1/namespaces/web/events?fieldManager=nodeless"]);

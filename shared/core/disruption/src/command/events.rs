@@ -1,62 +1,36 @@
-//! The events of a command, with Karpenter's reasons.
+//! The events of a command.
 
 use super::CommandRecord;
 use crate::output::Candidate;
+use nodeless_model::NodeClaim;
+use nodeless_model::events::{
+    disruption_failed, disruption_launching, disruption_terminating, disruption_waiting_readiness,
+};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 
 pub(super) fn launching(record: &CommandRecord) -> Vec<ObjectEvent> {
-    let text = format!("Launching NodeClaim: {:?}", record.command.reason);
-    record.replacements.iter().map(|claim| claim_event(&claim.name, false, "DisruptionLaunching", &text)).collect()
+    let reason = record.command.reason;
+    replacements(record).map(|claim| disruption_launching(claim, reason)).collect()
 }
 
 pub(super) fn waiting(record: &CommandRecord) -> Vec<ObjectEvent> {
-    let text = "Waiting until the node is ready before the nodes it replaces are drained";
-    record
-        .replacements
-        .iter()
-        .map(|claim| claim_event(&claim.name, false, "DisruptionWaitingReadiness", text))
-        .collect()
+    replacements(record).map(disruption_waiting_readiness).collect()
 }
 
 pub(super) fn terminating(record: &CommandRecord, candidate: &Candidate) -> [ObjectEvent; 2] {
-    let reason = record.command.reason;
-    [
-        claim_event(
-            &candidate.node_claim,
-            false,
-            "DisruptionTerminating",
-            &format!("Disrupting NodeClaim: {reason:?}"),
-        ),
-        node_event(&candidate.node, false, "DisruptionTerminating", &format!("Disrupting Node: {reason:?}")),
-    ]
+    let reason = format!("{:?}", record.command.reason);
+    objects(candidate).map(|object| disruption_terminating(object, &reason))
 }
 
 pub(super) fn failed(candidate: &Candidate, why: &str) -> [ObjectEvent; 2] {
-    [
-        claim_event(&candidate.node_claim, true, "DisruptionBlocked", &format!("Cannot disrupt NodeClaim: {why}")),
-        node_event(&candidate.node, true, "DisruptionBlocked", &format!("Cannot disrupt Node: {why}")),
-    ]
+    objects(candidate).map(|object| disruption_failed(object, why))
 }
 
-fn claim_event(name: &str, warning: bool, reason: &str, message: &str) -> ObjectEvent {
-    event("karpenter.sh/v1", "NodeClaim", name, warning, reason, message)
+fn replacements(record: &CommandRecord) -> impl Iterator<Item = ObjectRef> {
+    record.replacements.iter().map(|claim: &NodeClaim| ObjectRef::node_claim(&claim.name, ""))
 }
 
-fn node_event(name: &str, warning: bool, reason: &str, message: &str) -> ObjectEvent {
-    event("v1", "Node", name, warning, reason, message)
-}
-
-fn event(api_version: &str, kind: &str, name: &str, warning: bool, reason: &str, message: &str) -> ObjectEvent {
-    ObjectEvent {
-        object: ObjectRef {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            namespace: String::new(),
-            name: name.to_owned(),
-            uid: String::new(),
-        },
-        warning,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    }
+/// The NodeClaim and the Node.
+fn objects(candidate: &Candidate) -> [ObjectRef; 2] {
+    [ObjectRef::node_claim(&candidate.node_claim, ""), ObjectRef::node(&candidate.node, "")]
 }

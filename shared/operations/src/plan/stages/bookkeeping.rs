@@ -1,18 +1,18 @@
 //! What is kept up from plan to plan, whatever pods need: statuses of NodeOverlays and NodePools, and what claims note.
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::plan::claim_updates::{self, Noted};
 use crate::plan::pools::{self, Offered};
-use crate::plan::registrations::{self, Judging, Registrations};
+use crate::plan::registration_health::{self, Judging, Registrations};
 use crate::plan::report::Outcome;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::upkeep::{self, Noted};
 use crate::plan::{hashes, overlays};
 use nodeless_model::NodeClaim;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::RecordKind;
 use std::collections::BTreeMap;
 
-/// What is noticed first, and what has to be written of it before statuses can say so.
+/// What is found first, and what of it has to be written before statuses can report it.
 pub(in crate::plan) struct Noticing {
     pub(in crate::plan) batch: Batch,
     judging: Vec<Judging>,
@@ -30,9 +30,9 @@ pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticin
     outcome.report.problems.extend(offered.memory.problem.clone());
     // That the write fails is no harm: the next plan sees the same Nodes.
     actions.extend(offered.memory.record.clone().map(|record| Action::PutRecord(RecordKind::ReportedMemory, record)));
-    let (judging, problems) = registrations::judge(snapshot, &offered.judged);
+    let (judging, problems) = registration_health::evaluate(snapshot, &offered.evaluated);
     outcome.report.problems.extend(problems);
-    // Last, so that what came of these writes is found from the end.
+    // Last, so that the results of these writes are the last ones.
     actions.extend(overlays::statuses(snapshot, offered));
     actions.extend(
         judging
@@ -46,14 +46,14 @@ pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticin
 /// Statuses and claims to write.
 pub(in crate::plan) struct Noting {
     pub(in crate::plan) batch: Batch,
-    /// What is said of each status that is written, in the order of the actions.
+    /// The events of each status that is written, in the order of the actions.
     statuses: Vec<Vec<ObjectEvent>>,
     noted: Vec<Noted>,
     outcome: Outcome,
 }
 
 impl Noticing {
-    /// Goes on to NodePools and claims, given what came of the writes.
+    /// Continues with NodePools and claims, given the results of the writes.
     pub(in crate::plan) fn note(self, snapshot: &Snapshot, offered: &Offered, written: &[Written]) -> Noting {
         let Self { judging, mut outcome, .. } = self;
         let records = judging.iter().filter(|one| one.record.is_some()).count();
@@ -73,10 +73,10 @@ impl Noticing {
             known.insert(node_pool, registrations);
         }
         let (mut lines, mut actions, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
-        for one in &offered.judged {
+        for one in &offered.evaluated {
             let name = &one.pool.name;
             if let Err(why) = &one.pool.ready
-                && one.asleep.is_none()
+                && one.scheduled_off.is_none()
             {
                 let (kind, name, why) = ("NodePool".to_owned(), name.clone(), why.clone());
                 outcome.report.problems.push(format!("NodePool {name} is left out: {why}"));
@@ -89,9 +89,9 @@ impl Noticing {
             }
         }
         // Only disruption needs it. The next plan notes the same: that pods changed lately is then a little later still.
-        let noted = if snapshot.is_whole() { upkeep::noted(snapshot, &offered.judged) } else { Vec::new() };
+        let noted = if snapshot.is_whole() { claim_updates::noted(snapshot, &offered.evaluated) } else { Vec::new() };
         actions.extend(noted.iter().map(|noted| Action::UpdateClaim(Box::new(noted.after.clone()))));
-        // Lines last, so that what came of the writes is found from the beginning.
+        // Lines last, so that the results of the writes are the first ones.
         actions.extend(lines);
         Noting { batch: Batch::each(Stage::Bookkeeping, actions), statuses, noted, outcome }
     }
@@ -105,7 +105,7 @@ pub(in crate::plan) struct Kept {
 }
 
 impl Noting {
-    /// The claims as they are then, given what came of the writes.
+    /// The claims as they are then, given the results of the writes.
     pub(in crate::plan) fn done(self, snapshot: &Snapshot, written: &[Written]) -> Kept {
         let Self { statuses, noted, mut outcome, .. } = self;
         let mut claims = snapshot.claims.clone();
@@ -126,7 +126,7 @@ impl Noting {
             if pods_changed {
                 claim.status.last_pod_event = Some(snapshot.now);
             }
-            // When somebody else writes it just now that is no problem.
+            // A conflict with another writer is no problem.
             if let (Some(why), false) = (answer.problem(), matches!(answer, Written::Conflict(_))) {
                 outcome.report.problems.push(format!("NodeClaim {}: {why}", claim.name));
             }

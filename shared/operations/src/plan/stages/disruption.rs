@@ -1,16 +1,16 @@
-//! Removing nodes by choice: proposed on one view of the cluster, done when a later view still finds it right.
+//! Voluntary disruption: proposed on one view of the cluster, and done once a later view has confirmed it.
 
-use super::command::{ClaimsNow, Walk, put};
+use super::command_steps::{ClaimsNow, Walk, put};
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::churn::Breaker;
-use crate::plan::disrupt::{doubt, input, next_change};
+use crate::plan::cluster_state::ClusterState;
 use crate::plan::facts::Facts;
 use crate::plan::launches::planned;
+use crate::plan::node_events::NodeEvents;
 use crate::plan::record;
 use crate::plan::report::Outcome;
-use crate::plan::situation::Situation;
-use crate::plan::told::OnBoth;
+use crate::plan::voluntary_disruption::{doubt, input, next_change};
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::{Cluster, Command, Decision, Options, decide, revalidate};
@@ -21,12 +21,12 @@ use std::time::Duration;
 
 /// For how long it is remembered which nodes a decision had no time for.
 const KEEP_NOT_YET_EVALUATED: Duration = Duration::from_hours(24);
-/// How many claims are told of together that they were changed: as many messages as one call to SQS takes.
+/// How many changed claims are sent to the claims queue at once: as many messages as one call to SQS takes.
 pub(in crate::plan) const TOGETHER: usize = 10;
 
-/// Whether nodes may go by choice in this plan.
+/// Whether nodes may be disrupted voluntarily in this plan.
 pub(in crate::plan) enum Begun<'a> {
-    /// None may. Commands that have begun go on as far as `doubt` lets them.
+    /// None may. Commands that have begun continue as far as `doubt` allows.
     Off { batch: Batch, doubt: Option<String>, outcome: Box<Outcome> },
     /// It was decided which.
     Decided(Box<Deciding<'a>>),
@@ -35,17 +35,17 @@ pub(in crate::plan) enum Begun<'a> {
 /// What was decided, before it is known what was done lately.
 pub(in crate::plan) struct Deciding<'a> {
     facts: Facts<'a>,
-    situation: &'a Situation<'a>,
+    cluster_state: &'a ClusterState<'a>,
     options: Options,
     pub(in crate::plan) cluster: Cluster<'a>,
     pub(in crate::plan) decision: Decision,
 }
 
 /// Decides which nodes go, unless something stands in the way of all that. `work` is how much there is time for; `unfinished`
-/// says why the picture of what pods need is not whole.
+/// is why not all pods were evaluated.
 pub(in crate::plan) fn begin<'a>(
     facts: Facts<'a>,
-    situation: &'a Situation<'a>,
+    cluster_state: &'a ClusterState<'a>,
     work: u64,
     unfinished: Option<String>,
 ) -> Begun<'a> {
@@ -72,14 +72,14 @@ pub(in crate::plan) fn begin<'a>(
     }
     let options = Options { most_work: work, ..facts.disruption_options() };
     let not_yet_evaluated = facts.snapshot.not_yet_evaluated.clone().unwrap_or_default();
-    Begun::Decided(Box::new(Deciding::of(facts, situation, options, not_yet_evaluated)))
+    Begun::Decided(Box::new(Deciding::of(facts, cluster_state, options, not_yet_evaluated)))
 }
 
 /// What is written of a decision.
 pub(in crate::plan) struct Decided<'a> {
     pub(in crate::plan) batch: Batch,
     facts: Facts<'a>,
-    situation: &'a Situation<'a>,
+    cluster_state: &'a ClusterState<'a>,
     options: Options,
     proposed: Vec<CommandRecord>,
     released: Vec<NodeClaim>,
@@ -93,14 +93,14 @@ impl<'a> Deciding<'a> {
     /// Decides which nodes go. `not-yet-evaluated` names those that an earlier decision had no time for.
     pub(in crate::plan) fn of(
         facts: Facts<'a>,
-        situation: &'a Situation<'a>,
+        cluster_state: &'a ClusterState<'a>,
         options: Options,
         not_yet_evaluated: BTreeSet<String>,
     ) -> Self {
-        let mut cluster = input(situation, facts.judged, &facts.commands.records, None);
+        let mut cluster = input(cluster_state, facts.evaluated, &facts.commands.records, None);
         cluster.not_evaluated = not_yet_evaluated;
         let decision = decide(&cluster, facts.snapshot.now, &options);
-        Self { facts, situation, options, cluster, decision }
+        Self { facts, cluster_state, options, cluster, decision }
     }
 
     /// Whether it matters what was done within the last hour. It is read only where more would be done: an idle cluster pays
@@ -114,31 +114,32 @@ impl<'a> Deciding<'a> {
     /// The same, given what was done within the last hour, where that matters: nothing is decided for a NodePool where
     /// disruption has stopped for it.
     pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredRecord], &str>>) -> (Self, Breaker) {
-        let Self { facts, situation, options, mut cluster, mut decision } = self;
+        let Self { facts, cluster_state, options, mut cluster, mut decision } = self;
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
-        let breaker = churn.map(|churn| Breaker::of(situation, facts.judged, records, churn, now)).unwrap_or_default();
+        let breaker =
+            churn.map(|churn| Breaker::of(cluster_state, facts.evaluated, records, churn, now)).unwrap_or_default();
         if !breaker.stopped.is_empty() {
             cluster.stopped.clone_from(&breaker.stopped);
             decision = decide(&cluster, now, &options);
         }
-        (Self { facts, situation, options, cluster, decision }, breaker)
+        (Self { facts, cluster_state, options, cluster, decision }, breaker)
     }
 
-    /// What comes of it, given the same.
+    /// Its outcome, given the same.
     pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredRecord], &str>>) -> Decided<'a> {
-        let (Self { facts, situation, options, cluster, decision }, breaker) = self.given(churn);
+        let (Self { facts, cluster_state, options, cluster, decision }, breaker) = self.given(churn);
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
-        let mut outcome = told(&decision, facts, situation);
+        let mut outcome = report(&decision, facts, cluster_state);
         let mut actions: Vec<Action> =
             not_yet_evaluated(&decision.not_evaluated, facts, &mut outcome).into_iter().collect();
         if !decision.commands.is_empty() {
             actions.push(story(&decision, &cluster, &options, now));
         }
         let before = actions.len();
-        let said = OnBoth::new(situation);
+        let said = NodeEvents::new(cluster_state);
         let mut proposed = Vec::new();
         for command in decision.commands {
-            outcome.events.extend(said.candidates(&command, facts.judged));
+            outcome.events.extend(said.candidates(&command, facts.evaluated));
             let record = CommandRecord::propose(command);
             outcome.report.wait_at_most(record.ripe_in(now));
             actions.extend(put(&record).into_iter().take(1));
@@ -149,19 +150,19 @@ impl<'a> Deciding<'a> {
         let released: Vec<NodeClaim> = forgotten.iter().filter_map(|name| claims.released(name)).collect();
         actions.extend(released.iter().map(|claim| Action::ChangeClaim(Box::new(claim.clone()))));
         let batch = Batch::each(Stage::Disruption, actions);
-        Decided { batch, facts, situation, options, proposed, released, now: claims, before, outcome }
+        Decided { batch, facts, cluster_state, options, proposed, released, now: claims, before, outcome }
     }
 }
 
-/// What is said of a decision.
-fn told(decision: &Decision, facts: Facts<'_>, situation: &Situation<'_>) -> Outcome {
+/// The report and the events of a decision.
+fn report(decision: &Decision, facts: Facts<'_>, cluster_state: &ClusterState<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     outcome.report.kept.clone_from(&decision.kept);
     if let Some(wait) = next_change(decision, facts.snapshot.now) {
         outcome.report.wait_at_most(wait);
     }
     outcome.events.extend(decision.events.iter().cloned());
-    outcome.events.extend(OnBoth::new(situation).kept(&decision.kept));
+    outcome.events.extend(NodeEvents::new(cluster_state).kept(&decision.kept));
     outcome
 }
 
@@ -192,22 +193,22 @@ fn story(decision: &Decision, cluster: &Cluster<'_>, options: &Options, now: Tim
     record::decision("disruption-proposed", subjects, summary, detail, now)
 }
 
-/// The commands that go on, one after another.
+/// The commands that continue, one after another.
 pub(in crate::plan) struct GoingOn<'a> {
     pub(in crate::plan) batch: Batch,
     facts: Facts<'a>,
-    situation: &'a Situation<'a>,
+    cluster_state: &'a ClusterState<'a>,
     options: Options,
-    /// Whether commands may go on that have touched nothing yet.
+    /// Whether commands may continue that have changed nothing yet.
     decides: bool,
     pub(in crate::plan) now: ClaimsNow<'a>,
     pub(in crate::plan) outcome: Outcome,
 }
 
 impl<'a> Decided<'a> {
-    /// Goes on to the commands that were decided earlier, given what came of the writes.
+    /// Continues with the commands that were decided earlier, given the results of the writes.
     pub(in crate::plan) fn go_on(self, written: &[Written]) -> GoingOn<'a> {
-        let Self { facts, situation, options, proposed, released, mut now, before, mut outcome, .. } = self;
+        let Self { facts, cluster_state, options, proposed, released, mut now, before, mut outcome, .. } = self;
         let mut actions = Vec::new();
         for (action, answer) in self.batch.actions.iter().zip(written).take(before) {
             if let (Action::PutNotYetEvaluated(..), Some(why)) = (action, answer.problem()) {
@@ -239,7 +240,7 @@ impl<'a> Decided<'a> {
         GoingOn {
             batch: Batch::each(Stage::Disruption, actions),
             facts,
-            situation,
+            cluster_state,
             options,
             decides: true,
             now,
@@ -250,13 +251,17 @@ impl<'a> Decided<'a> {
 
 impl<'a> GoingOn<'a> {
     /// Where nothing is decided: commands that have begun only.
-    pub(in crate::plan) fn begun_ones(facts: Facts<'a>, situation: &'a Situation<'a>, doubt: Option<String>) -> Self {
+    pub(in crate::plan) fn begun_ones(
+        facts: Facts<'a>,
+        cluster_state: &'a ClusterState<'a>,
+        doubt: Option<String>,
+    ) -> Self {
         let batch = Batch::each(Stage::Disruption, Vec::new());
         let (options, now) = (facts.disruption_options(), ClaimsNow::new(facts, doubt, Breaker::default()));
-        Self { batch, facts, situation, options, decides: false, now, outcome: Outcome::default() }
+        Self { batch, facts, cluster_state, options, decides: false, now, outcome: Outcome::default() }
     }
 
-    /// What becomes of a command in this plan; nothing where it only waits.
+    /// The result of a command in this plan; nothing where it only waits.
     pub(in crate::plan) fn turn(&mut self, record: &CommandRecord, names: &mut Names) -> Option<Walk> {
         if record.phase != CommandPhase::Proposed {
             return Some(Walk::advance(record.clone()));
@@ -273,7 +278,7 @@ impl<'a> GoingOn<'a> {
             return None;
         }
         let commands = &self.facts.commands.records;
-        let mut fresh = input(self.situation, self.facts.judged, commands, Some(&record.command.id));
+        let mut fresh = input(self.cluster_state, self.facts.evaluated, commands, Some(&record.command.id));
         fresh.stopped.clone_from(&self.now.breaker.stopped);
         let confirmed = match revalidate(&record.command, &fresh, now, &self.options) {
             Some(again) => confirm(record, again, self.facts, names),
@@ -285,7 +290,7 @@ impl<'a> GoingOn<'a> {
                 Err(why) => Walk::wait(record.clone(), why),
             },
             Err(why) => {
-                self.outcome.events.extend(OnBoth::new(self.situation).rejected(&record.command, &why));
+                self.outcome.events.extend(NodeEvents::new(self.cluster_state).rejected(&record.command, &why));
                 Walk::drop(record.clone())
             }
         })
@@ -296,7 +301,7 @@ impl<'a> GoingOn<'a> {
         let Self { facts, now, mut outcome, .. } = self;
         let breaker = &now.breaker;
         outcome.report.problems.extend(breaker.stopped.values().cloned());
-        outcome.events.extend(breaker.events(facts.judged));
+        outcome.events.extend(breaker.events(facts.evaluated));
         outcome.stopped = breaker.stopped.len();
         (Batch::each(Stage::Disruption, breaker.lines()), outcome)
     }

@@ -3,19 +3,20 @@
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, Stage, Written};
 use crate::plan::beyond_limits;
-use crate::plan::budgets;
 use crate::plan::buffers::{self, Reserved};
+use crate::plan::cluster_state::ClusterState;
 use crate::plan::facts::Facts;
-use crate::plan::launches::{self, Wanted};
-use crate::plan::no_types;
+use crate::plan::launch_budgets;
+use crate::plan::launches::{self, PlannedNode};
+use crate::plan::no_compatible_types;
 use crate::plan::record;
 use crate::plan::report::Outcome;
-use crate::plan::situation::Situation;
 use crate::plan::snapshot::Snapshot;
 use crate::zonal_shift;
 use nodeless_model::Pod;
 use nodeless_model::buffer::is_virtual;
-use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::events::{failed_scheduling, nominated};
+use nodeless_model::object::ObjectEvent;
 use nodeless_scheduling::{Options, Placement, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,10 +26,10 @@ const BUFFERS_AGAIN: Duration = Duration::from_secs(30);
 
 /// Where pods go.
 pub(in crate::plan) struct Placed<'a> {
-    pub(in crate::plan) situation: Situation<'a>,
+    pub(in crate::plan) cluster_state: ClusterState<'a>,
     pub(in crate::plan) problem: Problem<'a>,
     pub(in crate::plan) solution: Solution,
-    /// How many of the pods exist. The virtual ones come after them, and nobody tells them anything.
+    /// How many of the pods exist. The virtual ones come after them, and get no events.
     pods: usize,
     reserved: &'a [Reserved<'a>],
 }
@@ -45,27 +46,27 @@ fn is_left(refused: &Unschedulable) -> bool {
 
 /// Finds places for all pods that wait and for the virtual pods of buffers.
 pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>]) -> Placed<'a> {
-    let situation = situation(facts, reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect());
-    let (problem, solution) = solve(facts, &situation);
+    let cluster_state = cluster_state(facts, reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect());
+    let (problem, solution) = solve(facts, &cluster_state);
     let pods = problem.pods.iter().take_while(|pod| !is_virtual(pod)).count();
-    Placed { situation, problem, solution, pods, reserved }
+    Placed { cluster_state, problem, solution, pods, reserved }
 }
 
 /// What has to be solved for a cluster as pods find it, and its solution.
-pub(in crate::plan) fn solve<'a>(facts: Facts<'a>, situation: &Situation<'a>) -> (Problem<'a>, Solution) {
-    let problem = situation.problem(facts.judged, facts.snapshot.now);
+pub(in crate::plan) fn solve<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>) -> (Problem<'a>, Solution) {
+    let problem = cluster_state.problem(facts.evaluated, facts.snapshot.now);
     let solution = nodeless_disruption::plan(&problem, &options(facts.snapshot), facts.snapshot.is_whole());
     (problem, solution)
 }
 
 /// The cluster with its claims, as pods find it.
-pub(in crate::plan) fn situation<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a Pod>) -> Situation<'a> {
+pub(in crate::plan) fn cluster_state<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a Pod>) -> ClusterState<'a> {
     let Facts { snapshot, claims, commands, .. } = facts;
-    let mut situation = Situation::new(&snapshot.view, claims).with_unseen(snapshot.now);
-    situation = situation.with_replaced(commands.replaced(claims)).with_shifted(&snapshot.shifted);
-    situation.virtual_pods = virtual_pods;
-    situation.awaited = commands.awaited(claims);
-    situation
+    let mut cluster_state = ClusterState::new(&snapshot.view, claims).with_unseen(snapshot.now);
+    cluster_state = cluster_state.with_replaced(commands.replaced(claims)).with_shifted(&snapshot.shifted);
+    cluster_state.virtual_pods = virtual_pods;
+    cluster_state.awaited = commands.awaited(claims);
+    cluster_state
 }
 
 /// Claims to write for pods.
@@ -87,7 +88,7 @@ impl<'a> Placed<'a> {
         self.solution.unschedulable.iter().filter(|refused| is_left(refused)).count()
     }
 
-    /// Why the picture of what pods need is not whole, if it is not: then nothing is disrupted by choice.
+    /// Why not all pods were evaluated, if so: then nothing is disrupted voluntarily.
     pub(in crate::plan) fn unfinished(&self) -> Option<String> {
         let left = self.left();
         (left > 0).then(|| format!("{left} pods were left for the next plan, since this one reached its work limit"))
@@ -95,19 +96,19 @@ impl<'a> Placed<'a> {
 
     /// What is launched now for pods that fit nowhere yet.
     pub(in crate::plan) fn launch(&self, facts: Facts<'_>, names: &mut Names) -> Launching {
-        let wanted = self.solution.launches.iter().map(|launch| {
+        let planned = self.solution.launches.iter().map(|launch| {
             let pods = launch.pods.iter().filter_map(|pod| self.pod(*pod)).map(Pod::key).collect();
-            Wanted { launch, pods, replaces: Vec::new(), avoided: Vec::new() }
+            PlannedNode { launch, pods, replaces: Vec::new(), avoided: Vec::new() }
         });
-        let (wanted, held) = match &facts.snapshot.launch_budgets {
+        let (planned, held) = match &facts.snapshot.launch_budgets {
             Some(written) => {
-                let left = budgets::left(written, facts.claims, facts.judged);
-                budgets::within(wanted.collect(), facts.judged, left, facts.snapshot.settings.group_size)
+                let left = launch_budgets::left(written, facts.claims, facts.evaluated);
+                launch_budgets::within(planned.collect(), facts.evaluated, left, facts.snapshot.settings.group_size)
             }
-            None => (wanted.collect(), Vec::new()),
+            None => (planned.collect(), Vec::new()),
         };
-        let groups = launches::groups(wanted, facts, names);
-        let held = held.into_iter().map(|(wanted, why)| (wanted.launch.pods.clone(), why)).collect();
+        let groups = launches::groups(planned, facts, names);
+        let held = held.into_iter().map(|(planned, why)| (planned.launch.pods.clone(), why)).collect();
         Launching { batch: Batch::each(Stage::Provisioning, launches::writes(&groups, facts)), groups, held }
     }
 }
@@ -119,7 +120,7 @@ pub(in crate::plan) struct Launched {
 }
 
 impl Launching {
-    /// What is told of it, given what came of the writes.
+    /// Its report and events, given the results of the writes.
     pub(in crate::plan) fn done(self, placed: &Placed<'_>, facts: Facts<'_>, written: &[Written]) -> Launched {
         let created = launches::created(self.groups, written);
         let mut outcome = Outcome::default();
@@ -139,16 +140,16 @@ impl Launching {
         actions.extend(created.lines);
         outcome.add(hold(self.held, placed));
         outcome.events.extend(nominations(&created.claims, placed));
-        outcome.events.extend(beyond_limits::told(&created.claims, facts));
+        outcome.events.extend(beyond_limits::events(&created.claims, facts));
         actions.extend(story(placed, &outcome, facts));
         outcome.add(refuse(placed));
         if !placed.problem.pods.is_empty() {
             let policy = facts.snapshot.settings.scheduling.min_values;
-            outcome.events.extend(no_types::warnings(facts.judged, policy));
+            outcome.events.extend(no_compatible_types::warnings(facts.evaluated, policy));
         }
         actions.extend(buffers::statuses(placed.reserved, &fitting(placed), facts.snapshot.now));
         if !placed.reserved.is_empty() {
-            // Real pods take a buffer's room without anybody being told.
+            // Real pods take the capacity of a buffer without an event.
             outcome.report.wait_at_most(BUFFERS_AGAIN);
         }
         Launched { batch: Batch::each(Stage::Provisioning, actions), outcome }
@@ -177,11 +178,11 @@ fn story(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> Option<Act
 fn fitting(placed: &Placed<'_>) -> BTreeSet<String> {
     let pods = placed.solution.placements.iter().filter_map(|placement| placed.problem.pods.get(placement.pod));
     let mut fitting: BTreeSet<String> = pods.filter(|pod| is_virtual(pod)).map(|pod| pod.key()).collect();
-    fitting.extend(placed.situation.awaited.iter().cloned());
+    fitting.extend(placed.cluster_state.awaited.iter().cloned());
     fitting
 }
 
-/// Tells pods which claims were made for them.
+/// The events on pods for which claims were created.
 fn nominations(created: &[nodeless_model::NodeClaim], placed: &Placed<'_>) -> Vec<ObjectEvent> {
     let by_pod: BTreeMap<&str, &str> = created
         .iter()
@@ -190,18 +191,18 @@ fn nominations(created: &[nodeless_model::NodeClaim], placed: &Placed<'_>) -> Ve
     let pods = placed.problem.pods.iter().take(placed.pods);
     let event = |pod: &&Pod| {
         let claim = by_pod.get(pod.key().as_str())?;
-        Some(pod_event(pod, false, "Nominated", &format!("Pod should schedule on: nodeclaim/{claim}")))
+        Some(nominated(*pod, &format!("nodeclaim/{claim}")))
     };
     pods.filter_map(event).collect()
 }
 
-/// Tells pods whose nodes have to wait for a launch budget why, and has the next plan look again soon.
+/// Reports on pods why their nodes wait for a launch budget, and schedules the next plan soon.
 fn hold(held: Vec<(Vec<usize>, String)>, placed: &Placed<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     for (pods, why) in held {
-        outcome.report.wait_at_most(budgets::AGAIN);
+        outcome.report.wait_at_most(launch_budgets::AGAIN);
         for pod in pods.iter().filter_map(|pod| placed.pod(*pod)) {
-            outcome.events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
+            outcome.events.push(failed_scheduling(pod, &why));
             outcome.report.unschedulable.push((pod.key(), why.clone()));
         }
     }
@@ -216,16 +217,16 @@ fn placements(placed: &Placed<'_>) -> Vec<(String, String)> {
     placed.solution.placements.iter().filter_map(place).collect()
 }
 
-/// Tells pods where they are expected to go: as in Karpenter to a node, to a claim, or to a node that a claim has become.
+/// The events on pods about where they are expected: as in Karpenter on a node, a claim, or the node of a claim.
 fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
-    let situation = &placed.situation;
-    // A pod that a claim on its way was made for was told so. That of several alike it might now take another is no news.
-    let on_the_way = situation.places.iter().filter(|place| place.node.is_none()).filter_map(|place| place.claim);
-    let told: BTreeSet<&str> = on_the_way.flat_map(|claim| &claim.spec.nominated_pods).map(String::as_str).collect();
-    let joined: BTreeSet<&str> = situation.view.nodes.iter().map(|node| node.name.as_str()).collect();
+    let cluster_state = &placed.cluster_state;
+    // A pod for which a claim was created has its event. That it may take another of several equal claims needs no other.
+    let on_the_way = cluster_state.places.iter().filter(|place| place.node.is_none()).filter_map(|place| place.claim);
+    let already: BTreeSet<&str> = on_the_way.flat_map(|claim| &claim.spec.nominated_pods).map(String::as_str).collect();
+    let joined: BTreeSet<&str> = cluster_state.view.nodes.iter().map(|node| node.name.as_str()).collect();
     let place = |placement: &Placement| {
         let (pod, node) = (placed.pod(placement.pod)?, placed.problem.nodes.get(placement.node)?);
-        if told.contains(pod.key().as_str()) {
+        if already.contains(pod.key().as_str()) {
             return None;
         }
         let target = match &node.node_claim {
@@ -233,43 +234,28 @@ fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
             Some(claim) => format!("nodeclaim/{claim}"),
             None => format!("node/{}", node.name),
         };
-        Some(pod_event(pod, false, "Nominated", &format!("Pod should schedule on: {target}")))
+        Some(nominated(pod, &target))
     };
     placed.solution.placements.iter().filter_map(place).collect()
 }
 
-/// Tells pods why they fit nowhere.
+/// Reports on pods why they are unschedulable.
 fn refuse(placed: &Placed<'_>) -> Outcome {
     let mut outcome = Outcome::default();
-    let situation = &placed.situation;
+    let cluster_state = &placed.cluster_state;
     let unschedulable = placed.solution.unschedulable.iter().filter_map(|refused| {
         let reasons = refused.reasons.iter().map(ToString::to_string);
         let reasons: Vec<String> =
-            reasons.chain(zonal_shift::explanation(situation.shifted, &refused.reasons)).collect();
+            reasons.chain(zonal_shift::explanation(cluster_state.shifted, &refused.reasons)).collect();
         Some((placed.pod(refused.pod)?, reasons.join("; "), is_left(refused)))
     });
-    let faulty = situation.faulty().map(|(pod, why)| (pod, why.clone(), false));
+    let faulty = cluster_state.faulty().map(|(pod, why)| (pod, why.clone(), false));
     for (pod, why, is_left) in unschedulable.chain(faulty) {
-        // A pod that was not looked at has not failed to schedule, and one that wants no node of ours has asked nothing of us.
+        // A pod that was not evaluated has not failed to schedule, and one that excludes managed nodes needs no event.
         if !is_left && !pod.keeps_off_node_pools() {
-            outcome.events.push(pod_event(pod, true, "FailedScheduling", &format!("Failed to schedule pod, {why}")));
+            outcome.events.push(failed_scheduling(pod, &why));
         }
         outcome.report.unschedulable.push((pod.key(), why));
     }
     outcome
-}
-
-fn pod_event(pod: &Pod, warning: bool, reason: &str, message: &str) -> ObjectEvent {
-    ObjectEvent {
-        object: ObjectRef {
-            api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-        },
-        warning,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    }
 }

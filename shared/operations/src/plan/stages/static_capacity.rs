@@ -4,26 +4,26 @@
 //! before it is launched and before its node is drained, so a process that ends here leaves nothing that the next plan or the
 //! sweep would not find.
 
-use crate::events::on_node;
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::beyond_limits;
-use crate::plan::commands::Commands;
-use crate::plan::disrupt::{doubt, input};
+use crate::plan::cluster_state::ClusterState;
+use crate::plan::command_records::Commands;
 use crate::plan::facts::Facts;
-use crate::plan::launches::{self, Wanted};
-use crate::plan::pools::{Judged, pool_event};
+use crate::plan::launches::{self, PlannedNode};
+use crate::plan::pools::EvaluatedPool;
 use crate::plan::record::decision;
 use crate::plan::report::Outcome;
-use crate::plan::situation::Situation;
+use crate::plan::voluntary_disruption::{doubt, input};
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::repair::{Unhealthy, Verdict, unhealthy};
 use nodeless_disruption::{Candidate, Cluster, ClusterNode, StaticChange, schedules, static_changes};
-use nodeless_lifecycle::{begin_termination, claim_event};
+use nodeless_lifecycle::begin_termination;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::TerminationReason;
-use nodeless_model::object::ObjectEvent;
+use nodeless_model::events::{disruption_terminating, node_repair_blocked, repairing, replicas_not_reached};
+use nodeless_model::object::{ObjectEvent, ObjectRef};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,7 +38,10 @@ struct Going {
     message: String,
 }
 
-/// A claim that is told to leave.
+/// The kind of the records of these decisions. Records of removals made by earlier versions have the kind `prescribed`.
+const KIND: &str = "static-capacity";
+
+/// A claim that has to leave.
 struct Leaving {
     going: Going,
     /// Where it is among the claims.
@@ -69,26 +72,26 @@ pub(in crate::plan) fn retire(facts: Facts<'_>) -> Retiring {
         going.extend(repaired);
         outcome.add(said);
     }
-    let asleep = facts.judged.iter().any(|judged| judged.asleep.is_some());
-    // What cannot be seen may stand in the way of nodes that go by choice, and in that of no new node.
-    let doubt = doubt(&facts.snapshot.view).filter(|_| asleep || fixed(facts.judged));
-    if asleep && doubt.is_none() {
+    let scheduled_off = facts.evaluated.iter().any(|evaluated| evaluated.scheduled_off.is_some());
+    // What cannot be seen may forbid voluntary disruption, and forbids no new node.
+    let doubt = doubt(&facts.snapshot.view).filter(|_| scheduled_off || fixed(facts.evaluated));
+    if scheduled_off && doubt.is_none() {
         going.extend(sleepers(facts, &under_way));
     }
     lines.extend(doubt.map(|why| Action::Log(PlanLine::DisruptionSkipped { why })));
     let leaving = leaving(going, facts);
-    // Lines last, so that what came of the writes is found from the beginning.
+    // Lines last, so that the results of the writes are the first ones.
     let mut actions = updates(&leaving);
     actions.extend(lines);
     Retiring { batch: Batch::each(Stage::StaticCapacity, actions), leaving, outcome }
 }
 
 impl Retiring {
-    /// The claims as they are then, given what came of the writes.
+    /// The claims as they are then, given the results of the writes.
     pub(in crate::plan) fn done(self, facts: Facts<'_>, written: &[Written]) -> Retired {
         let Self { leaving, mut outcome, .. } = self;
         let mut claims = facts.claims.to_vec();
-        let (actions, left) = left(leaving, "prescribed", facts.snapshot.now, (&mut claims, written));
+        let (actions, left) = left(leaving, facts.snapshot.now, (&mut claims, written));
         outcome.add(left);
         Retired { batch: Batch::each(Stage::StaticCapacity, actions), claims, outcome }
     }
@@ -110,7 +113,7 @@ struct Change {
 
 /// Compares static NodePools with their numbers of nodes.
 pub(in crate::plan) fn keep_numbers(facts: Facts<'_>, names: &mut Names) -> Keeping {
-    if !fixed(facts.judged) {
+    if !fixed(facts.evaluated) {
         return Keeping { batch: Batch::each(Stage::StaticCapacity, Vec::new()), changes: Vec::new() };
     }
     let removes = doubt(&facts.snapshot.view).is_none();
@@ -127,25 +130,25 @@ pub(in crate::plan) fn keep_numbers(facts: Facts<'_>, names: &mut Names) -> Keep
 /// What each static NodePool lacks of nodes, and which it has too many.
 pub(in crate::plan) fn numbers(facts: Facts<'_>) -> Vec<StaticChange> {
     let under_way = launched(facts.commands, facts.claims);
-    let situation = Situation::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
-    let cluster = whole(&situation, facts.judged, &under_way);
+    let cluster_state = ClusterState::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
+    let cluster = whole(&cluster_state, facts.evaluated, &under_way);
     static_changes(&cluster, facts.snapshot.now, &facts.disruption_options())
 }
 
 fn prepared(change: StaticChange, removes: bool, facts: Facts<'_>, names: &mut Names) -> Change {
-    let asleep = facts.pool(&change.node_pool).is_some_and(|one| one.asleep.is_some());
+    let scheduled_off = facts.pool(&change.node_pool).is_some_and(|one| one.scheduled_off.is_some());
     let surplus = change.surplus.iter().filter(|_| removes);
-    let wanted = |launch| Wanted { launch, pods: Vec::new(), replaces: Vec::new(), avoided: Vec::new() };
+    let planned = |launch| PlannedNode { launch, pods: Vec::new(), replaces: Vec::new(), avoided: Vec::new() };
     Change {
-        leaving: leaving(surplus.map(|candidate| too_many(candidate, asleep)).collect(), facts),
-        groups: launches::groups(change.launches.iter().map(wanted).collect(), facts, names),
+        leaving: leaving(surplus.map(|candidate| too_many(candidate, scheduled_off)).collect(), facts),
+        groups: launches::groups(change.launches.iter().map(planned).collect(), facts, names),
         node_pool: change.node_pool,
         short: change.short,
     }
 }
 
 impl Keeping {
-    /// The claims as they are then, given what came of the writes.
+    /// The claims as they are then, given the results of the writes.
     pub(in crate::plan) fn done(self, facts: Facts<'_>, written: &[Written]) -> Retired {
         let mut claims = facts.claims.to_vec();
         let (mut actions, mut outcome, mut answers) = (Vec::new(), Outcome::default(), written);
@@ -153,8 +156,8 @@ impl Keeping {
             let (of_leaving, rest) = answers.split_at(leaving.len().min(answers.len()));
             let (of_groups, rest) = rest.split_at(groups.len().min(rest.len()));
             answers = rest;
-            let (told, left) = left(leaving, "static-capacity", facts.snapshot.now, (&mut claims, of_leaving));
-            actions.extend(told);
+            let (written, left) = left(leaving, facts.snapshot.now, (&mut claims, of_leaving));
+            actions.extend(written);
             outcome.add(left);
             let created = launches::created(groups, of_groups);
             if !created.claims.is_empty() {
@@ -163,13 +166,13 @@ impl Keeping {
                     format!("{} nodes launched, which NodePool {node_pool} lacked of its replicas", names.len());
                 let detail = json!({ "nodePool": node_pool, "claims": names, "short": short }).to_string();
                 actions.push(Action::WakeClaims(created.leaders));
-                actions.push(decision("static-capacity", names, summary, detail, facts.snapshot.now));
+                actions.push(decision(KIND, names, summary, detail, facts.snapshot.now));
             }
             if created.incomplete {
                 actions.push(Action::WakePlanner);
             }
             actions.extend(created.lines);
-            outcome.events.extend(beyond_limits::told(&created.claims, Facts { claims: &claims, ..facts }));
+            outcome.events.extend(beyond_limits::events(&created.claims, Facts { claims: &claims, ..facts }));
             claims.extend(created.claims);
             outcome.add(created.outcome);
             outcome.add(shortage(&node_pool, short, facts));
@@ -178,30 +181,29 @@ impl Keeping {
     }
 }
 
-/// That a NodePool has fewer nodes than it should. That it is not ready is said where that was found out.
+/// Reports that a NodePool has fewer nodes than it should. That it is not ready is reported where it is evaluated.
 fn shortage(node_pool: &str, short: Option<String>, facts: Facts<'_>) -> Outcome {
     let mut outcome = Outcome::default();
-    let judged = facts.pool(node_pool).filter(|one| one.pool.ready.is_ok());
-    if let (Some(why), Some(judged)) = (short, judged) {
+    let evaluated = facts.pool(node_pool).filter(|one| one.pool.ready.is_ok());
+    if let (Some(why), Some(evaluated)) = (short, evaluated) {
         outcome.report.problems.push(format!("NodePool {node_pool} has fewer nodes than replicas: {why}"));
-        let message = format!("fewer nodes than spec.replicas: {why}");
-        outcome.events.push(pool_event(judged, "ReplicasNotReached", message));
+        outcome.events.push(replicas_not_reached(&evaluated.pool, &why));
     }
     outcome
 }
 
 /// Whether some NodePool has a fixed number of nodes.
-fn fixed(judged: &[Judged]) -> bool {
-    judged.iter().any(|judged| judged.pool.replicas.is_some())
+fn fixed(evaluated: &[EvaluatedPool]) -> bool {
+    evaluated.iter().any(|evaluated| evaluated.pool.replicas.is_some())
 }
 
-/// The claims of nodes that have to go, told so. One that is leaving already is left out.
+/// The claims of nodes that have to be removed, each with its termination. One that is leaving already is left out.
 fn leaving(going: Vec<Going>, facts: Facts<'_>) -> Vec<Leaving> {
     let mut leaving: Vec<Leaving> = Vec::new();
     for going in going {
         let found = facts.claims.iter().position(|claim| claim.name == going.candidate.node_claim);
-        let told = |place: &usize| leaving.iter().any(|one| one.place == *place);
-        let Some(place) = found.filter(|place| !told(place)) else { continue };
+        let leaves = |place: &usize| leaving.iter().any(|one| one.place == *place);
+        let Some(place) = found.filter(|place| !leaves(place)) else { continue };
         let Some(mut after) = facts.claims.get(place).cloned() else { continue };
         if begin_termination(&mut after, going.reason, &going.message, facts.snapshot.now) {
             leaving.push(Leaving { going, place, after });
@@ -214,15 +216,14 @@ fn updates(leaving: &[Leaving]) -> Vec<Action> {
     leaving.iter().map(|one| Action::RetireClaim(Box::new(one.after.clone()))).collect()
 }
 
-/// What comes of claims that were told to leave: those that were written are looked after, and one that somebody else wrote at
+/// The results for claims that have to leave: lifecycle is woken for those that were written, and one that another process wrote at
 /// this moment is left to the next plan.
 fn left(
     leaving: Vec<Leaving>,
-    kind: &str,
     now: Timestamp,
     (claims, written): (&mut [NodeClaim], &[Written]),
 ) -> (Vec<Action>, Outcome) {
-    let (mut outcome, mut names, mut told) = (Outcome::default(), Vec::new(), BTreeSet::new());
+    let (mut outcome, mut names, mut reasons) = (Outcome::default(), Vec::new(), BTreeSet::new());
     for (Leaving { going, place, after }, answer) in leaving.into_iter().zip(written) {
         let Written::There(written) = answer else {
             if let (Some(why), false) = (answer.problem(), matches!(answer, Written::Conflict(_))) {
@@ -232,10 +233,10 @@ fn left(
             continue;
         };
         outcome.events.extend(leaving_events(&going));
-        told.insert(going.message);
+        reasons.insert(going.message);
         names.push(after.name.clone());
         if written.spec.charge != after.spec.charge {
-            // What takes its place may not have had room in the limits as they were read.
+            // Its replacement may have exceeded the limits as they were read.
             outcome.report.wait_at_most(SOON);
         }
         if let Some(claim) = claims.get_mut(place) {
@@ -245,10 +246,10 @@ fn left(
     if names.is_empty() {
         return (Vec::new(), outcome);
     }
-    let summary = told.into_iter().collect::<Vec<_>>().join("; ");
+    let summary = reasons.into_iter().collect::<Vec<_>>().join("; ");
     let detail = json!({ "claims": names }).to_string();
     outcome.report.leaving.clone_from(&names);
-    (vec![Action::WakeClaims(names.clone()), decision(kind, names, summary, detail, now)], outcome)
+    (vec![Action::WakeClaims(names.clone()), decision(KIND, names, summary, detail, now)], outcome)
 }
 
 /// The commands whose replacements are all there: until then their nodes are still those that there should be.
@@ -262,19 +263,23 @@ fn launched(commands: &Commands, records: &[NodeClaim]) -> Vec<CommandRecord> {
 }
 
 /// The cluster with all claims, those too that have lost their node.
-fn whole<'a>(situation: &'a Situation<'_>, judged: &'a [Judged], under_way: &'a [CommandRecord]) -> Cluster<'a> {
-    let mut cluster = input(situation, judged, under_way, None);
+fn whole<'a>(
+    cluster_state: &'a ClusterState<'_>,
+    evaluated: &'a [EvaluatedPool],
+    under_way: &'a [CommandRecord],
+) -> Cluster<'a> {
+    let mut cluster = input(cluster_state, evaluated, under_way, None);
     let placed: BTreeSet<&str> =
-        situation.places.iter().filter_map(|place| place.claim).map(|claim| claim.name.as_str()).collect();
-    let lost = situation.records.iter().filter(|claim| !placed.contains(claim.name.as_str()));
+        cluster_state.places.iter().filter_map(|place| place.claim).map(|claim| claim.name.as_str()).collect();
+    let lost = cluster_state.records.iter().filter(|claim| !placed.contains(claim.name.as_str()));
     cluster.nodes.extend(lost.map(|claim| ClusterNode { claim: Some(claim), ..ClusterNode::default() }));
     cluster
 }
 
 /// The nodes of NodePools that sleep.
 fn sleepers(facts: Facts<'_>, under_way: &[CommandRecord]) -> Vec<Going> {
-    let situation = Situation::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
-    let retiring = schedules::retiring(&whole(&situation, facts.judged, under_way), facts.snapshot.now);
+    let cluster_state = ClusterState::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
+    let retiring = schedules::retiring(&whole(&cluster_state, facts.evaluated, under_way), facts.snapshot.now);
     let going = retiring.into_iter().map(|(candidate, until)| Going {
         message: format!("its NodePool {} sleeps until {until}", candidate.node_pool),
         candidate,
@@ -283,16 +288,16 @@ fn sleepers(facts: Facts<'_>, under_way: &[CommandRecord]) -> Vec<Going> {
     going.collect()
 }
 
-fn too_many(candidate: &Candidate, asleep: bool) -> Going {
+fn too_many(candidate: &Candidate, scheduled_off: bool) -> Going {
     let pool = &candidate.node_pool;
-    let (reason, message) = match asleep {
+    let (reason, message) = match scheduled_off {
         true => (TerminationReason::Asleep, format!("its NodePool {pool} sleeps")),
         false => (TerminationReason::ScaledDown, format!("NodePool {pool} has more nodes than its replicas")),
     };
     Going { candidate: candidate.clone(), reason, message }
 }
 
-/// The nodes that have been unhealthy for too long. Where too many are at once, that is said instead.
+/// The nodes that have been unhealthy for too long. Where too many are at once, that is reported instead.
 fn repairs(facts: Facts<'_>, under_way: &[CommandRecord]) -> (Vec<Going>, Outcome) {
     let mut outcome = Outcome::default();
     let found = match unhealthy_nodes(facts, under_way) {
@@ -302,7 +307,7 @@ fn repairs(facts: Facts<'_>, under_way: &[CommandRecord]) -> (Vec<Going>, Outcom
             return (Vec::new(), outcome);
         }
     };
-    outcome.events.extend(found.iter().flat_map(|node| repair_blocked(node, facts.judged)));
+    outcome.events.extend(found.iter().flat_map(|node| repair_blocked(node, facts.evaluated)));
     let due = found.into_iter().filter(|node| node.verdict == Verdict::Repair);
     let going = |Unhealthy { node, node_claim, node_pool, message, .. }| Going {
         candidate: Candidate { node, node_claim, node_pool },
@@ -323,25 +328,21 @@ pub(in crate::plan) fn unhealthy_nodes(
     if let Some(hidden) = facts.snapshot.view.invalid.iter().find(|object| object.kind == "Node") {
         return Err(format!("no node is repaired: Node {}: {}", hidden.name, hidden.message));
     }
-    let situation = Situation::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
-    Ok(unhealthy(&whole(&situation, facts.judged, under_way), facts.snapshot.now))
+    let cluster_state = ClusterState::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
+    Ok(unhealthy(&whole(&cluster_state, facts.evaluated, under_way), facts.snapshot.now))
 }
 
-/// What is said where a node is not repaired although it is due.
-fn repair_blocked(node: &Unhealthy, judged: &[Judged]) -> Vec<ObjectEvent> {
+/// The events on a node that is due for repair and is not repaired.
+fn repair_blocked(node: &Unhealthy, evaluated: &[EvaluatedPool]) -> Vec<ObjectEvent> {
     let Verdict::Blocked(why) = &node.verdict else { return Vec::new() };
-    let on_claim = claim_event(&node.node_claim, "", true, "NodeRepairBlocked", why);
-    let of_pool = judged.iter().find(|one| one.pool.name == node.node_pool);
-    let on_pool = of_pool.map(|judged| pool_event(judged, "NodeRepairBlocked", why.clone()));
-    [on_node(&on_claim, node.node.clone()), on_claim].into_iter().chain(on_pool).collect()
+    let pool = evaluated.iter().find(|one| one.pool.name == node.node_pool).map(|one| ObjectRef::from(&one.pool));
+    let objects = [ObjectRef::node(&node.node, ""), ObjectRef::node_claim(&node.node_claim, "")];
+    objects.into_iter().chain(pool).map(|object| node_repair_blocked(object, why)).collect()
 }
 
 fn leaving_events(going: &Going) -> [ObjectEvent; 2] {
     let Going { candidate, reason, message } = going;
-    let warning = *reason == TerminationReason::Unhealthy;
-    let text = format!("Disrupting NodeClaim: {message}");
-    let on_claim = claim_event(&candidate.node_claim, "", warning, "DisruptionTerminating", &text);
-    let text = format!("Disrupting Node: {message}");
-    let on_node = ObjectEvent { message: text, ..on_node(&on_claim, candidate.node.clone()) };
-    [on_claim, on_node]
+    let event = if *reason == TerminationReason::Unhealthy { repairing } else { disruption_terminating };
+    let objects = [ObjectRef::node_claim(&candidate.node_claim, ""), ObjectRef::node(&candidate.node, "")];
+    objects.map(|object| event(object, message))
 }

@@ -14,13 +14,14 @@ mod schedule;
 pub use functions::{Functions, Outcome};
 pub use schedule::Schedule;
 
+use crate::lines::{InjectedFailure, OperationFailed};
 use futures::stream::{FuturesUnordered, Stream as _};
 use invocation::Invocation;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_kubernetes::resource::EVENTS;
 use nodeless_fake_kubernetes::{Change, ChangeKind};
 use nodeless_operations::gates::FeatureGates;
-use nodeless_telemetry::{Level, Line, Sink, emit};
+use nodeless_telemetry::{Sink, emit};
 use nodeless_world::fault_injection::{Fate, FaultInjection};
 use nodeless_world::memory::{MemoryClaims, MemoryQueue};
 use nodeless_world::resources::NODE_CLASSES;
@@ -89,17 +90,6 @@ pub struct Driver {
     webhook_sent: Option<Timestamp>,
     outcomes: VecDeque<(Timestamp, Outcome)>,
     events: VecDeque<Value>,
-}
-
-/// An operation failed, and is tried again.
-#[derive(serde::Serialize)]
-struct OperationFailed<'a> {
-    why: &'a str,
-}
-
-impl Line for OperationFailed<'_> {
-    const EVENT: &'static str = "operation-failed";
-    const LEVEL: Level = Level::Warn;
 }
 
 impl std::fmt::Debug for Driver {
@@ -384,7 +374,7 @@ impl Driver {
             }
             if let Some(why) = outcome.failure() {
                 if self.fault_injection.is_some() {
-                    tracing::debug!(why, "an operation failed");
+                    emit(self.sink.as_ref(), now, &InjectedFailure { why: &why });
                 } else {
                     emit(self.sink.as_ref(), now, &OperationFailed { why: &why });
                 }

@@ -245,7 +245,7 @@ impl Events for MemoryCluster {
                 "apiVersion": event.object.api_version, "kind": event.object.kind,
                 "metadata": { "name": event.object.name, "namespace": event.object.namespace, "uid": event.object.uid },
             });
-            let kind = if event.warning { "Warning" } else { "Normal" };
+            let kind = event.event_type.as_str();
             let new = NewEvent { component: FIELD_MANAGER, kind, reason: &event.reason, message: &event.message };
             publish(&self.api, &about, &new, self.clock.now())
                 .map_err(|error| failed("Kubernetes publish Event", &error))?;

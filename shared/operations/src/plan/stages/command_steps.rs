@@ -3,12 +3,12 @@
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::churn::{Breaker, Due};
-use crate::plan::disrupt::{message, termination};
 use crate::plan::facts::Facts;
 use crate::plan::launches::limits;
-use crate::plan::pools::Judged;
+use crate::plan::pools::EvaluatedPool;
 use crate::plan::record::{carried_out, decision};
 use crate::plan::report::Outcome;
+use crate::plan::voluntary_disruption::{message, termination};
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
 use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
@@ -22,22 +22,22 @@ use std::time::Duration;
 
 /// The most steps of one command in one plan: each phase, and some that meet another writer.
 const STEPS: u32 = 24;
-/// When a plan is made again that could not go on with a command.
+/// When the next plan is made where a command could not continue.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Claims and nodes as they are after what this plan has done to them.
 pub(in crate::plan) struct ClaimsNow<'a> {
     pub(in crate::plan) claims: BTreeMap<String, NodeClaim>,
     tainted: BTreeMap<String, bool>,
-    /// The NodePools for which somebody paused disruption.
+    /// The NodePools whose disruption is paused.
     paused: BTreeSet<String>,
-    /// Why no command may go on, if something cannot be understood.
+    /// Why no command may continue, if something could not be decoded.
     doubt: Option<String>,
-    judged: &'a [Judged],
+    evaluated: &'a [EvaluatedPool],
     now: Timestamp,
     /// What voluntary disruption did lately, with what this plan adds.
     pub(in crate::plan) breaker: Breaker,
-    /// Claims that somebody has to look after now.
+    /// Claims for which lifecycle has to be woken now.
     wake: Vec<String>,
 }
 
@@ -46,25 +46,25 @@ impl<'a> ClaimsNow<'a> {
         let (view, now) = (&facts.snapshot.view, facts.snapshot.now);
         let holds = |annotations| !matches!(pause(annotations, now), Pause::None);
         let everywhere = holds(&view.annotations);
-        let paused = facts.judged.iter().filter(|one| everywhere || holds(&one.pool.disruption.annotations));
+        let paused = facts.evaluated.iter().filter(|one| everywhere || holds(&one.pool.disruption.annotations));
         Self {
             paused: paused.map(|one| one.pool.name.clone()).collect(),
             doubt,
             claims: facts.claims.iter().map(|claim| (claim.name.clone(), claim.clone())).collect(),
             tainted: view.nodes.iter().map(|node| (node.name.clone(), node.has_taint(&Taint::disrupted()))).collect(),
-            judged: facts.judged,
+            evaluated: facts.evaluated,
             now,
             breaker,
             wake: Vec::new(),
         }
     }
 
-    /// How many claims were changed of which nobody was told yet.
+    /// How many claims were changed for which no message was sent yet.
     pub(in crate::plan) const fn changed(&self) -> usize {
         self.wake.len()
     }
 
-    /// Tells those who look after the claims that were changed for commands. The sweep finds those that are missed.
+    /// Wakes lifecycle for the claims that were changed for commands. The sweep finds those that are missed.
     pub(in crate::plan) fn wake(&mut self) -> Batch {
         let names = std::mem::take(&mut self.wake);
         let actions = if names.is_empty() { Vec::new() } else { vec![Action::WakeClaims(names)] };
@@ -107,7 +107,7 @@ impl<'a> ClaimsNow<'a> {
         Some(claim)
     }
 
-    /// Takes over what came of changing a claim; says whether it was changed. When somebody else wrote it meanwhile, the next
+    /// Takes over the result of changing a claim; returns whether it was changed. When another process wrote it meanwhile, the next
     /// step decides on what it is now.
     pub(in crate::plan) fn learn(&mut self, claim: NodeClaim, answer: &Written) -> bool {
         let name = claim.name.clone();
@@ -151,7 +151,7 @@ enum At {
     RollBack(String),
     /// That was asked for.
     RollingBack(CommandRecord),
-    /// Its record is to go, with these said before.
+    /// Its record is deleted, after these events are published.
     End(Vec<Action>),
     /// That was asked for.
     Ending,
@@ -170,7 +170,7 @@ struct Stepping {
     refused: Option<String>,
 }
 
-/// What an effect makes of a claim.
+/// A claim after an effect.
 enum Change {
     Taken(NodeClaim),
     Launched(NodeClaim),
@@ -183,7 +183,7 @@ impl Walk {
         Self { record, at: At::Step, steps: 0, outcome: Outcome::default() }
     }
 
-    /// Writes that a proposal was found right again, and goes on with it. What it is about to do is noted before.
+    /// Writes that a proposal was validated, and continues with it. What it is about to do is recorded before.
     pub(in crate::plan) fn carry_out(confirmed: CommandRecord, due: Vec<Due>) -> Self {
         Self { at: At::Confirm(due), ..Self::advance(confirmed) }
     }
@@ -194,12 +194,12 @@ impl Walk {
         Self { at: At::End(vec![line]), ..Self::advance(record) }
     }
 
-    /// A command that cannot go on in this plan.
+    /// A command that cannot continue in this plan.
     pub(in crate::plan) fn wait(record: CommandRecord, why: String) -> Self {
         Self { at: At::Wait(why), ..Self::advance(record) }
     }
 
-    /// What to do next, given what came of what was asked for last; nothing when this plan is done with it.
+    /// What to do next, given the results of the actions that it requested last; nothing when this plan is done with it.
     pub(in crate::plan) fn next(&mut self, now: &mut ClaimsNow<'_>, written: &[Written]) -> Option<Batch> {
         self.learn(now, written);
         // Each turn either asks for something or comes nearer to the end.
@@ -242,7 +242,7 @@ impl Walk {
         }
         let mut actions = if changed { put(&planned) } else { Vec::new() };
         let (changes, refused) = changes(&planned, &effects, now);
-        actions.extend(changes.iter().map(|change| change.action(now.judged)));
+        actions.extend(changes.iter().map(|change| change.action(now.evaluated)));
         let nothing = actions.is_empty();
         self.at = match refused {
             Some(why) if nothing => At::RollBack(why),
@@ -288,7 +288,7 @@ impl Walk {
         vec![Action::Log(PlanLine::CommandWaits { command, why })]
     }
 
-    /// Takes over what came of what was asked for.
+    /// Takes over the results of the requested actions.
     fn learn(&mut self, now: &mut ClaimsNow<'_>, written: &[Written]) {
         let at = std::mem::replace(&mut self.at, At::Over);
         self.at = match at {
@@ -314,7 +314,7 @@ impl Walk {
         };
     }
 
-    /// Takes over a record that was written. When it was not, somebody else goes on with it, or the next plan does.
+    /// Takes over a record that was written. When it was not, another process continues with it, or the next plan does.
     fn put(&mut self, record: CommandRecord, answer: Option<&Written>) -> At {
         match answer {
             Some(Written::Version(version)) => {
@@ -329,7 +329,7 @@ impl Walk {
         let Stepping { planned, changes, refused } = stepping;
         let mut answers = written.iter();
         if let Some(planned) = planned {
-            // The record, and the line that says so.
+            // The record, and the log line about it.
             let (answer, _) = (answers.next(), answers.next());
             if let wait @ At::Wait(_) = self.put(planned, answer) {
                 return wait;
@@ -366,11 +366,11 @@ impl Walk {
 }
 
 impl Change {
-    fn action(&self, judged: &[Judged]) -> Action {
+    fn action(&self, evaluated: &[EvaluatedPool]) -> Action {
         match self {
             Self::Taken(claim) | Self::Terminated(claim) => Action::ChangeClaim(Box::new(claim.clone())),
             Self::Launched(claim) => {
-                let pool = judged.iter().find(|one| one.pool.name == claim.node_pool);
+                let pool = evaluated.iter().find(|one| one.pool.name == claim.node_pool);
                 let limits = pool.map(|pool| limits(&pool.pool)).unwrap_or_default();
                 Action::CreateReplacement(Box::new(claim.clone()), limits)
             }
@@ -378,7 +378,7 @@ impl Change {
     }
 }
 
-/// What effects make of claims, up to the first that is impossible, and why it is. A claim that is gone needs nothing.
+/// Claims after effects, up to the first effect that is impossible, and why it is. A claim that is gone needs nothing.
 fn changes(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow<'_>) -> (Vec<Change>, Option<String>) {
     let mut changes = Vec::with_capacity(effects.len());
     for effect in effects {
@@ -388,7 +388,7 @@ fn changes(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow<'_
             CommandEffect::Terminate { claim } => now.terminated(record, claim).map(Change::Terminated),
             CommandEffect::Launch { replacement } => {
                 let claim = record.replacements.get(*replacement);
-                let pool = |claim: &NodeClaim| now.judged.iter().any(|pool| pool.pool.name == claim.node_pool);
+                let pool = |claim: &NodeClaim| now.evaluated.iter().any(|pool| pool.pool.name == claim.node_pool);
                 if let Some(claim) = claim.filter(|claim| !pool(claim)) {
                     let why = format!("the NodePool {} of a replacement is gone", claim.node_pool);
                     return (changes, Some(why));
@@ -401,7 +401,7 @@ fn changes(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow<'_
     (changes, None)
 }
 
-/// Writes a record, and says so.
+/// Writes a record, and a log line.
 pub(in crate::plan) fn put(record: &CommandRecord) -> Vec<Action> {
     vec![Action::PutCommand(Box::new(record.clone())), stepped(record, phase_name(record.phase))]
 }
@@ -411,7 +411,7 @@ fn stepped(record: &CommandRecord, to: &str) -> Action {
     Action::Log(PlanLine::CommandStepped { command, to, summary })
 }
 
-/// What is said of a command that has ended.
+/// The report of a command that has ended.
 fn ended(record: &CommandRecord, outcome: Option<CommandOutcome>, now: Timestamp) -> Vec<Action> {
     if outcome != Some(CommandOutcome::RolledBack) {
         return vec![stepped(record, "Done")];
@@ -441,7 +441,7 @@ mod tests {
     use crate::plan::pools::Offered;
     use crate::plan::snapshot::Snapshot;
     use crate::plan::stages::disruption::{Begun, GoingOn, begin};
-    use crate::plan::stages::provisioning::situation;
+    use crate::plan::stages::provisioning::cluster_state;
     use nodeless_catalog::{Catalog, Facts as CatalogFacts};
     use nodeless_disruption::{Candidate, Command, Method};
     use nodeless_model::{DisruptionReason, NodeClaimSpec, NodeClaimStatus, Phase};
@@ -491,15 +491,15 @@ mod tests {
         let offered = Offered::of(&snapshot, &OfferCache::default());
         let facts = Facts {
             snapshot: &snapshot,
-            judged: &offered.judged,
+            evaluated: &offered.evaluated,
             claims: &snapshot.claims,
             commands: &snapshot.commands,
         };
-        let situation = situation(facts, Vec::new());
-        let mut going_on = match begin(facts, &situation, 1_000, unfinished.map(str::to_owned)) {
+        let cluster_state = cluster_state(facts, Vec::new());
+        let mut going_on = match begin(facts, &cluster_state, 1_000, unfinished.map(str::to_owned)) {
             Begun::Off { doubt, outcome, .. } => {
                 assert_eq!(outcome.report.problems.len(), 1);
-                GoingOn::begun_ones(facts, &situation, doubt)
+                GoingOn::begun_ones(facts, &cluster_state, doubt)
             }
             Begun::Decided(deciding) => deciding.decided(None).go_on(&[]),
         };

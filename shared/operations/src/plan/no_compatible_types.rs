@@ -1,21 +1,21 @@
 //! NodePools whose requirements no instance type meets.
 
-use super::pools::{Judged, pool_event};
+use super::pools::EvaluatedPool;
+use nodeless_model::events::no_compatible_instance_types;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{InstanceType, NodePool, Requirement, Requirements, labels};
 use nodeless_scheduling::MinValuesPolicy;
 use std::collections::BTreeSet;
 
 /// A warning on each NodePool that is ready and still launches nothing for any pod, in Karpenter's words.
-pub(super) fn warnings(judged: &[Judged], policy: MinValuesPolicy) -> Vec<ObjectEvent> {
-    let usable = judged.iter().filter(|one| {
+pub(super) fn warnings(evaluated: &[EvaluatedPool], policy: MinValuesPolicy) -> Vec<ObjectEvent> {
+    let usable = evaluated.iter().filter(|one| {
         let pool = &one.pool;
         pool.ready.is_ok() && !pool.deleting && pool.replicas.is_none()
     });
-    let warning = |one: &Judged| {
-        let why = why_none(&requirements(&one.pool), &one.types.instance_types, policy)?;
-        let text = format!("NodePool requirements filtered out all compatible available instance types{why}");
-        Some(pool_event(one, "NoCompatibleInstanceTypes", text))
+    let warning = |one: &EvaluatedPool| {
+        let cause = why_none(&requirements(&one.pool), &one.types.instance_types, policy)?;
+        Some(no_compatible_instance_types(&one.pool, cause == Cause::MinValues))
     };
     usable.filter_map(warning).collect()
 }
@@ -27,11 +27,20 @@ fn requirements(pool: &NodePool) -> Requirements {
     requirements
 }
 
-/// Why no instance type can be launched, as the end of a message; `None` where one can.
-fn why_none(wanted: &Requirements, types: &[InstanceType], policy: MinValuesPolicy) -> Option<&'static str> {
-    let mut launchable = types.iter().filter(|kind| is_launchable(kind, wanted)).peekable();
+/// Why a NodePool launches nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// No instance type meets the requirements.
+    Requirements,
+    /// Too few do for `minValues`.
+    MinValues,
+}
+
+/// Why no instance type can be launched; `None` where one can.
+fn why_none(required: &Requirements, types: &[InstanceType], policy: MinValuesPolicy) -> Option<Cause> {
+    let mut launchable = types.iter().filter(|kind| is_launchable(kind, required)).peekable();
     if launchable.peek().is_none() {
-        return Some("");
+        return Some(Cause::Requirements);
     }
     if policy == MinValuesPolicy::BestEffort {
         return None;
@@ -41,17 +50,17 @@ fn why_none(wanted: &Requirements, types: &[InstanceType], policy: MinValuesPoli
         let least = requirement.min_values().and_then(|least| usize::try_from(least).ok());
         least.is_some_and(|least| values(key, requirement, &launchable) < least)
     };
-    wanted.iter().any(too_few).then_some(" due to minValues incompatibility")
+    required.iter().any(too_few).then_some(Cause::MinValues)
 }
 
-fn is_launchable(kind: &InstanceType, wanted: &Requirements) -> bool {
-    let allows = |key: &str, value: &str| wanted.get(key).is_none_or(|wanted| wanted.has(value));
-    wanted.intersects(&kind.requirements)
+fn is_launchable(kind: &InstanceType, required: &Requirements) -> bool {
+    let allows = |key: &str, value: &str| required.get(key).is_none_or(|requirement| requirement.has(value));
+    required.intersects(&kind.requirements)
         && kind.offerings.iter().any(|offering| {
             offering.available
                 && allows(labels::ZONE, &offering.zone)
                 && allows(labels::CAPACITY_TYPE, offering.capacity_type.as_str())
-                && wanted.intersects(&offering.requirements)
+                && required.intersects(&offering.requirements)
         })
 }
 

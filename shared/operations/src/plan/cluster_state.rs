@@ -1,6 +1,6 @@
 //! The cluster and our claims, put together: which claim belongs to which node, and which pods need a place.
 
-use super::pools::Judged;
+use super::pools::EvaluatedPool;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::Guards;
 use nodeless_model::claim::condition;
@@ -20,7 +20,7 @@ pub(super) struct Place<'a> {
     pub(super) pods: Vec<&'a Pod>,
 }
 
-pub(super) struct Situation<'a> {
+pub(super) struct ClusterState<'a> {
     pub(super) view: &'a ClusterView,
     pub(super) records: &'a [NodeClaim],
     pub(super) places: Vec<Place<'a>>,
@@ -34,7 +34,7 @@ pub(super) struct Situation<'a> {
     pub(super) shifted: &'a [ShiftedZone],
 }
 
-impl<'a> Situation<'a> {
+impl<'a> ClusterState<'a> {
     pub(super) fn new(view: &'a ClusterView, records: &'a [NodeClaim]) -> Self {
         // Nothing goes through this map in its order, and a hundred thousand names are hashed sooner than compared.
         let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
@@ -76,7 +76,7 @@ impl<'a> Situation<'a> {
     }
 
     /// The same, where nodes that registered a moment ago and are not in the view count as nodes on their way. Claims are read
-    /// before the view, so these nodes are there unless somebody deleted them since: the view is behind, and pods that have
+    /// before the view, so these nodes exist unless they were deleted since: the view is behind, and pods that have
     /// gone to them still look pending.
     pub(super) fn with_unseen(mut self, now: Timestamp) -> Self {
         let placed: BTreeSet<&str> =
@@ -107,7 +107,7 @@ impl<'a> Situation<'a> {
 
     /// The scheduling problem: pods that wait, pods that have to leave their node, and after them the virtual pods of buffers.
     /// Pods that wait with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
-    pub(super) fn problem(&self, judged: &'a [Judged], now: Timestamp) -> Problem<'a> {
+    pub(super) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
         let waits = |pod: &&Pod| pod.is_provisionable() && self.volume_fault(pod).is_none();
         let waiting = self.view.pods.iter().filter(waits);
         let guards = Guards::of(&self.view.disruption_budgets);
@@ -126,7 +126,7 @@ impl<'a> Situation<'a> {
                 .iter()
                 .filter_map(|place| existing_node(place.node, place.claim, &place.pods, &self.view.daemon_sets).ok())
                 .collect(),
-            node_pools: judged.iter().map(Judged::offer).collect(),
+            node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
             daemon_sets: &self.view.daemon_sets,
             facts: self.facts(),
             bound_pods: Vec::new(),

@@ -1,9 +1,9 @@
 //! What is kept up on claims from plan to plan: when pods last came and went, hashes, and drift.
 
-use super::disrupt::class_facts;
 use super::hashes::{present_hashes, rehashed};
-use super::pools::Judged;
+use super::pools::EvaluatedPool;
 use super::snapshot::Snapshot;
+use super::voluntary_disruption::class_facts;
 use jiff::Timestamp;
 use nodeless_disruption::{Drift, DriftReason, drift};
 use nodeless_lifecycle::transitions;
@@ -22,7 +22,7 @@ pub(super) struct Noted {
     pub(super) after: NodeClaim,
     /// Whether pods came or went. Where that is not written it counts as changed now all the same.
     pub(super) pods_changed: bool,
-    /// What is said once it is written.
+    /// The events that are published once it is written.
     pub(super) events: Vec<ObjectEvent>,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Noted {
 /// - Hashes made our way.
 /// - How it drifted, or that it did not, as the condition `Drifted`: people read it, and those that drifted first are replaced
 ///   first.
-pub(super) fn noted(snapshot: &Snapshot, judged: &[Judged]) -> Vec<Noted> {
+pub(super) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Noted> {
     let pods = bound(&snapshot.view.pods);
     let nodes: BTreeSet<&str> = snapshot.view.nodes.iter().map(|node| node.name.as_str()).collect();
-    let hashes = present_hashes(&snapshot.view, judged);
+    let hashes = present_hashes(&snapshot.view, evaluated);
     let facts = class_facts(&snapshot.view);
-    let offers: Vec<PoolOffer<'_>> = judged.iter().map(Judged::offer).collect();
+    let offers: Vec<PoolOffer<'_>> = evaluated.iter().map(EvaluatedPool::offer).collect();
     let drifted = |claim: &NodeClaim| {
         if !matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized) {
             return None;
@@ -83,7 +83,7 @@ fn bound(pods: &[Pod]) -> BTreeMap<&str, Vec<&Pod>> {
     bound
 }
 
-/// Notes which pods its node has, and says whether that is news.
+/// Records which pods its node has, and returns whether they changed.
 fn note_pods(claim: &mut NodeClaim, pods: &[&Pod], now: Timestamp) -> bool {
     let present = fingerprint(pods);
     if claim.status.pods_seen == Some(present) {
@@ -96,7 +96,7 @@ fn note_pods(claim: &mut NodeClaim, pods: &[&Pod], now: Timestamp) -> bool {
     true
 }
 
-/// The claim with how it drifted, or without; nothing if it says so already. Where its EC2NodeClass is not `known`, nobody can
+/// The claim with how it drifted, or without; nothing if that is recorded already. Where its EC2NodeClass is not `known`, nobody can
 /// say that the claim is like it again.
 fn with_drift(claim: &NodeClaim, drift: Option<&Drift>, known: bool, now: Timestamp) -> Option<NodeClaim> {
     let present = claim.condition(condition::DRIFTED);

@@ -1,4 +1,4 @@
-//! What exports leave out of nodes that NodePools made, filled in so that it can be said which of them go.
+//! What exports leave out of nodes that NodePools made, filled in so that disruption can be evaluated.
 
 use super::dry_run::{Known, price, several};
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// What the labels of instance types begin with.
 const OF_INSTANCES: &str = "karpenter.k8s.aws/instance-";
 
-/// Gives Nodes of NodePools the claims that are missing, and claims what their Nodes, pods and instance types tell.
+/// Gives Nodes of NodePools the claims that are missing, and claims what follows from their Nodes, pods and instance types.
 ///
 /// - A Node without a condition `Ready` is ready.
 /// - A claim without conditions is initialised if its Node is ready, and so is the Node of a claim that is missing. When
@@ -75,7 +75,7 @@ pub(super) fn claims(
     }
 }
 
-/// Nodes that say nothing about themselves are taken for ready, as budgets count those that are not.
+/// Nodes without conditions are assumed to be ready, as budgets count those that are not.
 fn assume_ready(view: &mut ClusterView, assumptions: &mut Vec<String>) {
     let mut taken = Vec::new();
     for node in view.nodes.iter_mut().filter(|node| node.node_pool().is_some()) {
@@ -147,7 +147,7 @@ fn initialize(claim: &mut NodeClaim, node: &Node) {
     }
 }
 
-/// Labels that a claim's Node has, or that its instance type implies. Where nobody knows the type, it has what its name says,
+/// Labels that a claim's Node has, or that its instance type implies. Where the type is unknown, it has what its name implies,
 /// and what its NodePool requires of it: it was launched by that.
 fn complete_labels(
     claim: &mut NodeClaim,
@@ -184,7 +184,7 @@ fn complete_labels(
     }
 }
 
-/// The labels that the name of an instance type tells: `m5.large` is of category m, family m5, generation 5, size large.
+/// The labels that the name of an instance type implies: `m5.large` is of category m, family m5, generation 5, size large.
 fn named(name: &str) -> StringMap {
     let Some((family, size)) = name.split_once('.') else { return StringMap::new() };
     let category: String = family.chars().take_while(char::is_ascii_alphabetic).collect();
@@ -200,7 +200,7 @@ fn named(name: &str) -> StringMap {
     said.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// The instance by what the labels say; whether they say enough. Where the Node has no EC2 instance in its provider id, it
+/// The instance by its labels; whether they are sufficient. Where the Node has no EC2 instance in its provider id, it
 /// gets one that only it and its claim have, so that the two are found to belong together.
 fn complete_instance(claim: &mut NodeClaim, node: &mut Node) -> bool {
     if claim.status.instance.is_none() {

@@ -17,7 +17,7 @@ pub struct Commands {
     /// Those that can be understood, in the order of their ids.
     #[serde(with = "with_versions")]
     pub records: Vec<CommandRecord>,
-    /// Those that cannot be understood. What they hold is not known, so no node is disrupted by choice.
+    /// Those that cannot be understood. What they hold is not known, so no node is disrupted voluntarily.
     pub damaged: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
-//! What stages and dry runs share about removing nodes by choice.
+//! What stages and dry runs share about voluntary disruption.
 
-use super::pools::Judged;
-use super::situation::Situation;
+use super::cluster_state::ClusterState;
+use super::pools::EvaluatedPool;
 use crate::node_class;
 use jiff::Timestamp;
 use nodeless_disruption::command::CommandRecord;
@@ -23,14 +23,14 @@ pub(super) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duratio
     Some(Duration::from_secs(wait.as_secs() + 1))
 }
 
-/// Why no node may be disrupted by choice now: something that could not be decoded may stand in the way.
+/// Why no node may be disrupted voluntarily now: something that could not be decoded may forbid it.
 pub(super) fn doubt(view: &ClusterView) -> Option<String> {
     let matters = ["Node", "Pod", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer"];
     let hidden = view.invalid.iter().find(|object| matters.contains(&object.kind.as_str()))?;
     Some(format!("{} {} cannot be understood: {}", hidden.kind, hidden.name, hidden.message))
 }
 
-/// What nodes are compared with, by the name of the EC2NodeClass. A class without a hash of ours was not resolved yet, so
+/// What nodes are compared with, by the name of the EC2NodeClass. A class without nodeless' hash was not resolved yet, so
 /// nothing can be measured against it.
 pub(super) fn class_facts(view: &ClusterView) -> BTreeMap<String, NodeClassFacts> {
     let classes = view.node_classes.iter();
@@ -39,8 +39,8 @@ pub(super) fn class_facts(view: &ClusterView) -> BTreeMap<String, NodeClassFacts
 
 /// The cluster as decisions see it. A command that is validated again must not be in its own way: `without` names it.
 pub(super) fn input<'a>(
-    situation: &'a Situation<'_>,
-    judged: &'a [Judged],
+    cluster_state: &'a ClusterState<'_>,
+    evaluated: &'a [EvaluatedPool],
     commands: &'a [CommandRecord],
     without: Option<&str>,
 ) -> Cluster<'a> {
@@ -53,7 +53,7 @@ pub(super) fn input<'a>(
         })
         .collect();
     Cluster {
-        nodes: situation
+        nodes: cluster_state
             .places
             .iter()
             .map(|place| ClusterNode {
@@ -63,16 +63,16 @@ pub(super) fn input<'a>(
                 command: place.claim.and_then(|claim| commands.get(claim.name.as_str()).copied()),
             })
             .collect(),
-        node_pools: judged.iter().map(Judged::offer).collect(),
-        node_classes: class_facts(situation.view),
-        pending_pods: situation.view.pods.iter().filter(|pod| pod.awaits_node()).collect(),
-        buffer_pods: situation.virtual_pods.clone(),
-        disruption_budgets: &situation.view.disruption_budgets,
-        daemon_sets: &situation.view.daemon_sets,
-        facts: situation.facts(),
-        annotations: situation.view.annotations.clone(),
+        node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
+        node_classes: class_facts(cluster_state.view),
+        pending_pods: cluster_state.view.pods.iter().filter(|pod| pod.awaits_node()).collect(),
+        buffer_pods: cluster_state.virtual_pods.clone(),
+        disruption_budgets: &cluster_state.view.disruption_budgets,
+        daemon_sets: &cluster_state.view.daemon_sets,
+        facts: cluster_state.facts(),
+        annotations: cluster_state.view.annotations.clone(),
         under_way,
-        shifted_zones: situation.shifted.iter().map(|shifted| (shifted.zone.clone(), shifted.until)).collect(),
+        shifted_zones: cluster_state.shifted.iter().map(|shifted| (shifted.zone.clone(), shifted.until)).collect(),
         ..Cluster::default()
     }
 }

@@ -42,7 +42,7 @@ async fn a_node_that_cannot_be_consolidated_says_so_once_in_a_quarter_of_an_hour
     assert_eq!(kinds(&events), BTreeSet::from(["Node", "NodeClaim"]), "{events:?}");
     let per_object = events.iter().filter(|event| event.object.kind == "Node").count();
     assert!((1..=2).contains(&per_object), "{per_object} events on the Node in twenty minutes");
-    assert!(events.iter().all(|event| !event.warning && !event.object.uid.is_empty()), "{events:?}");
+    assert!(events.iter().all(|event| !event.is_warning() && !event.object.uid.is_empty()), "{events:?}");
     assert!(events[0].message.contains('$') || events[0].message.contains("pod"), "{}", events[0].message);
 }
 
@@ -120,5 +120,9 @@ async fn a_node_that_has_less_than_its_instance_type_promises_is_told() {
     assert_eq!(shown(&town, "ConsistentStateFound"), Some(("False".into(), "ConsistencyCheckFailed".into())));
     let failed = told(&town, "FailedConsistencyCheck");
     assert_eq!(failed.len(), 1, "{failed:?}");
-    assert!(failed[0].warning && failed[0].message.contains("of resource cpu, but found 1"), "{}", failed[0].message);
+    assert!(
+        failed[0].is_warning() && failed[0].message.contains("of resource cpu, but found 1"),
+        "{}",
+        failed[0].message
+    );
 }

@@ -1,78 +1,78 @@
-//! What is said on Nodes, NodeClaims and NodePools about disruption by choice, with Karpenter's reasons.
+//! The events about voluntary disruption on Nodes, NodeClaims and NodePools.
 
-use super::pools::{Judged, pool_event};
-use nodeless_disruption::{Command, Kept, Method};
-use nodeless_lifecycle::claim_event;
+use super::pools::EvaluatedPool;
+use nodeless_disruption::{Command, Kept, KeptEvent, KeptReason, Method};
+use nodeless_model::events::{
+    consolidation_approved, consolidation_candidate, consolidation_rejected, disruption_blocked, unconsolidatable,
+};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{ConsolidationPolicy, DisruptionReason, Node};
 use std::collections::BTreeMap;
 
-use super::situation::Situation;
+use super::cluster_state::ClusterState;
 
-/// How many names are told of a command.
+/// The most names in the message about one command.
 const NAMES: usize = 5;
 /// The least score of a command that the policy `Balanced` approves.
 const THRESHOLD: f64 = 0.5;
 
-/// An event on a Node and the same on its NodeClaim.
-pub(super) struct OnBoth<'a> {
-    situation: &'a Situation<'a>,
+/// Makes events that a Node and its NodeClaim both get.
+pub(super) struct NodeEvents<'a> {
+    cluster_state: &'a ClusterState<'a>,
     /// The claim of each node, and the node.
     claims: BTreeMap<&'a str, (&'a str, Option<&'a Node>)>,
 }
 
-impl<'a> OnBoth<'a> {
-    pub(super) fn new(situation: &'a Situation<'a>) -> Self {
-        let of = |place: &super::situation::Place<'a>| {
+impl<'a> NodeEvents<'a> {
+    pub(super) fn new(cluster_state: &'a ClusterState<'a>) -> Self {
+        let of = |place: &super::cluster_state::Place<'a>| {
             let claim = place.claim?;
             let node = place.node;
             Some((node.map_or(claim.name.as_str(), |node| node.name.as_str()), (claim.name.as_str(), node)))
         };
-        Self { situation, claims: situation.places.iter().filter_map(of).collect() }
+        Self { cluster_state, claims: cluster_state.places.iter().filter_map(of).collect() }
     }
 
-    fn say(&self, node: &str, reason: &str, message: &str) -> Vec<ObjectEvent> {
+    fn objects(&self, node: &str) -> Vec<ObjectRef> {
         let Some((claim, node)) = self.claims.get(node) else { return Vec::new() };
-        let mirror = self.situation.view.node_claims.iter().find(|mirror| mirror.name == **claim);
-        let uid = mirror.map_or("", |mirror| mirror.uid.as_str());
-        let on_claim = claim_event(claim, uid, false, reason, message);
-        let on_node = node.map(|node| ObjectEvent { object: node_reference(node), ..on_claim.clone() });
-        on_node.into_iter().chain([on_claim]).collect()
+        let mirror = self.cluster_state.view.node_claims.iter().find(|mirror| mirror.name == **claim);
+        let claim = ObjectRef::node_claim(claim, mirror.map_or("", |mirror| mirror.uid.as_str()));
+        node.map(ObjectRef::from).into_iter().chain([claim]).collect()
     }
 
     /// Why nodes stay: `DisruptionBlocked` and `Unconsolidatable`, of each node what comes first.
     pub(super) fn kept(&self, kept: &[Kept]) -> Vec<ObjectEvent> {
         let of = |kept: &Kept| {
-            let reason = kept.reasons.iter().find_map(nodeless_disruption::KeptReason::event_reason)?;
-            let same = kept.reasons.iter().filter(|why| why.event_reason() == Some(reason));
+            let reason = kept.reasons.iter().find_map(KeptReason::event)?;
+            let same = kept.reasons.iter().filter(|why| why.event() == Some(reason));
             let why: Vec<String> = same.map(|why| why.to_string()).collect();
-            Some(self.say(&kept.node, reason, &sentence(&why.join("; "))))
+            let why = sentence(&why.join("; "));
+            let event = match reason {
+                KeptEvent::DisruptionBlocked => disruption_blocked,
+                KeptEvent::Unconsolidatable => unconsolidatable,
+            };
+            Some(self.objects(&kept.node).into_iter().map(move |object| event(object, &why)))
         };
         kept.iter().filter_map(of).flatten().collect()
     }
 
     /// That nodes may be consolidated, and that the policy `Balanced` approves.
-    pub(super) fn candidates(&self, command: &Command, judged: &[Judged]) -> Vec<ObjectEvent> {
+    pub(super) fn candidates(&self, command: &Command, evaluated: &[EvaluatedPool]) -> Vec<ObjectEvent> {
         if command.reason != DisruptionReason::Underutilized {
             return Vec::new();
         }
-        let text = format!("Consolidation candidate: {} ({})", deed(command), saved(command));
-        let mut events = self.on_candidates(command, "ConsolidationCandidate", &text);
-        let balanced = |pool: &Judged| {
+        let (action, savings) = (action(command), savings(command));
+        let mut events = self.on_candidates(command, |object| consolidation_candidate(object, &action, &savings));
+        let balanced = |pool: &EvaluatedPool| {
             pool.pool.disruption.consolidation_policy == ConsolidationPolicy::Balanced
                 && command.candidates.iter().any(|candidate| candidate.node_pool == pool.pool.name)
         };
-        let mut pools = judged.iter().filter(|pool| balanced(pool)).peekable();
+        let mut pools = evaluated.iter().filter(|pool| balanced(pool)).peekable();
         if let (Some(score), true) = (command.score, pools.peek().is_some()) {
-            let text = format!("score {score:.2} >= threshold {THRESHOLD:.2} ({})", saved(command));
+            let approved = |object| consolidation_approved(object, score, THRESHOLD, &savings);
             match command.method {
-                Method::SingleNodeConsolidation => {
-                    events.extend(self.on_candidates(command, "ConsolidationApproved", &text));
-                }
-                _ => events.extend(pools.map(|pool| ObjectEvent {
-                    warning: false,
-                    ..pool_event(pool, "ConsolidationApproved", text.clone())
-                })),
+                Method::SingleNodeConsolidation => events.extend(self.on_candidates(command, approved)),
+                _ => events.extend(pools.map(|pool| approved(ObjectRef::from(&pool.pool)))),
             }
         }
         events
@@ -83,17 +83,17 @@ impl<'a> OnBoth<'a> {
         if command.reason != DisruptionReason::Underutilized {
             return Vec::new();
         }
-        let text = format!("Consolidation rejected: {}, reason: {why} ({})", deed(command), saved(command));
-        self.on_candidates(command, "ConsolidationRejected", &text)
+        let (action, savings) = (action(command), savings(command));
+        self.on_candidates(command, |object| consolidation_rejected(object, &action, why, &savings))
     }
 
-    fn on_candidates(&self, command: &Command, reason: &str, text: &str) -> Vec<ObjectEvent> {
-        command.candidates.iter().flat_map(|candidate| self.say(&candidate.node, reason, text)).collect()
+    fn on_candidates(&self, command: &Command, event: impl Fn(ObjectRef) -> ObjectEvent) -> Vec<ObjectEvent> {
+        command.candidates.iter().flat_map(|candidate| self.objects(&candidate.node)).map(event).collect()
     }
 }
 
 /// What a command does, in short.
-fn deed(command: &Command) -> String {
+fn action(command: &Command) -> String {
     let nodes: Vec<&str> = command.candidates.iter().map(|candidate| candidate.node.as_str()).collect();
     let more = nodes.len().saturating_sub(NAMES);
     let shown = nodes.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
@@ -109,23 +109,13 @@ fn deed(command: &Command) -> String {
     }
 }
 
-fn saved(command: &Command) -> String {
+fn savings(command: &Command) -> String {
     format!("savings: ${:.4} an hour", command.savings_per_hour)
 }
 
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
-fn node_reference(node: &Node) -> ObjectRef {
-    ObjectRef {
-        api_version: "v1".to_owned(),
-        kind: "Node".to_owned(),
-        namespace: String::new(),
-        name: node.name.clone(),
-        uid: node.uid.clone(),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Launch budgets: how many of the nodes that are wanted may be launched now.
+//! Launch budgets: how many of the planned nodes may be launched now.
 
-use super::launches::Wanted;
-use super::pools::Judged;
+use super::launches::PlannedNode;
+use super::pools::EvaluatedPool;
 use nodeless_launch::budget::{Budgets, Share, Usable};
 use nodeless_model::{InstanceType, NodeClaim, Phase, Requirements};
 use nodeless_ports::capacity::LaunchBudget;
@@ -16,12 +16,12 @@ pub(super) const AGAIN: Duration = Duration::from_secs(10);
 struct Types<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType>>);
 
 impl<'a> Types<'a> {
-    fn new(judged: &'a [Judged]) -> Self {
-        let of = |one: &'a Judged| {
+    fn new(evaluated: &'a [EvaluatedPool]) -> Self {
+        let of = |one: &'a EvaluatedPool| {
             let types = one.types.instance_types.iter().map(|kind| (kind.name.as_str(), kind)).collect();
             (one.pool.name.as_str(), types)
         };
-        Self(judged.iter().map(of).collect())
+        Self(evaluated.iter().map(of).collect())
     }
 
     /// The offerings that a launch may use.
@@ -46,8 +46,8 @@ impl<'a> Types<'a> {
 }
 
 /// What is left of the budgets besides the launches that EC2 has not answered yet.
-pub(super) fn left(written: &[LaunchBudget], records: &[NodeClaim], judged: &[Judged]) -> Budgets {
-    let types = Types::new(judged);
+pub(super) fn left(written: &[LaunchBudget], records: &[NodeClaim], evaluated: &[EvaluatedPool]) -> Budgets {
+    let types = Types::new(evaluated);
     let mut budgets = Budgets::new(written.to_vec());
     let mut on_their_way: BTreeMap<&str, (&NodeClaim, usize)> = BTreeMap::new();
     for claim in records.iter().filter(|claim| claim.phase == Phase::Reserved && claim.status.instance.is_none()) {
@@ -62,20 +62,20 @@ pub(super) fn left(written: &[LaunchBudget], records: &[NodeClaim], judged: &[Ju
     budgets
 }
 
-/// Divides what is wanted into what may be launched now, each with the offerings that it leaves alone, and what has to wait,
+/// Divides the planned nodes into what may be launched now, each with the offerings that it leaves alone, and what has to wait,
 /// each with the reason.
 pub(super) fn within<'w>(
-    wanted: Vec<Wanted<'w>>,
-    judged: &[Judged],
+    planned: Vec<PlannedNode<'w>>,
+    evaluated: &[EvaluatedPool],
     mut budgets: Budgets,
     together: u32,
-) -> (Vec<Wanted<'w>>, Vec<(Wanted<'w>, String)>) {
-    let types = Types::new(judged);
+) -> (Vec<PlannedNode<'w>>, Vec<(PlannedNode<'w>, String)>) {
+    let types = Types::new(evaluated);
     let together = usize::try_from(together).unwrap_or(usize::MAX);
     // In the order of the plan, so that what it puts first goes first.
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    let mut alike: Vec<Vec<Wanted<'w>>> = Vec::new();
-    for one in wanted {
+    let mut alike: Vec<Vec<PlannedNode<'w>>> = Vec::new();
+    for one in planned {
         let place = *places.entry(one.key()).or_insert(alike.len());
         match alike.get_mut(place) {
             Some(members) => members.push(one),
@@ -88,14 +88,14 @@ pub(super) fn within<'w>(
         let names = launch.instance_types.iter().map(|kind| kind.name.as_str());
         let usable = types.usable(&launch.node_pool, names, &launch.requirements);
         if usable.is_empty() {
-            // What is wrong here the launch itself will tell.
+            // The launch itself reports what is wrong here.
             now.extend(members);
             continue;
         }
         let shares = budgets.shares(members.len(), &usable, together);
         let mut members = members.into_iter();
         for Share { count, avoided } in shares {
-            now.extend(members.by_ref().take(count).map(|one| Wanted { avoided: avoided.clone(), ..one }));
+            now.extend(members.by_ref().take(count).map(|one| PlannedNode { avoided: avoided.clone(), ..one }));
         }
         let offering = &launch.offering;
         let why = format!(
@@ -108,8 +108,8 @@ pub(super) fn within<'w>(
     (now, later)
 }
 
-impl Wanted<'_> {
-    /// Equal for those that are alike in everything that CreateFleet is told: these can share one call.
+impl PlannedNode<'_> {
+    /// Equal for those with the same parameters of CreateFleet: these can share one call.
     pub(super) fn key(&self) -> String {
         let launch = self.launch;
         let types: Vec<&str> = launch.instance_types.iter().map(|kind| kind.name.as_str()).collect();

@@ -1,6 +1,6 @@
 //! Whether the machines that each NodePool launches join the cluster: its condition `NodeRegistrationHealthy`.
 
-use super::pools::Judged;
+use super::pools::EvaluatedPool;
 use super::snapshot::Snapshot;
 use crate::registrations::{decode, encode};
 use nodeless_api::{ConditionStatus, NodePoolStatus};
@@ -12,7 +12,7 @@ use nodeless_ports::cluster::ClusterView;
 /// The condition.
 pub(super) const HEALTHY: &str = "NodeRegistrationHealthy";
 
-/// What a NodePool's condition says from now on, and of what.
+/// The new status of a NodePool's condition, and the generations that it applies to.
 pub(super) struct Registrations {
     pub(super) described: Described,
     pub(super) judgement: Judgement,
@@ -25,10 +25,10 @@ pub(super) struct Judging {
     pub(super) record: Option<StoredRecord>,
 }
 
-/// Judges by what came of the last launches. Where a NodePool or its EC2NodeClass has changed, that begins anew, which is
-/// written down before anything is launched from what they say now. A NodePool that is left out cannot be judged now: its
+/// Evaluates the results of the last launches. Where a NodePool or its EC2NodeClass has changed, that begins anew, which is
+/// written down before anything is launched from the new specs. A NodePool that is left out cannot be evaluated now: its
 /// condition stays as it is. Beside it what is wrong, in words.
-pub(super) fn judge(snapshot: &Snapshot, judged: &[Judged]) -> (Vec<Judging>, Vec<String>) {
+pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec<Judging>, Vec<String>) {
     let (mut known, mut problems) = (Vec::new(), Vec::new());
     let stored = match &snapshot.registrations {
         Ok(stored) => stored,
@@ -36,7 +36,7 @@ pub(super) fn judge(snapshot: &Snapshot, judged: &[Judged]) -> (Vec<Judging>, Ve
             return (known, vec![format!("whether the nodes of NodePools join is not known: {error}")]);
         }
     };
-    for one in judged {
+    for one in evaluated {
         let name = &one.pool.name;
         let Some(described) = described(&snapshot.view, one) else { continue };
         let present = stored.iter().find(|stored| stored.node_pool == *name);
@@ -68,16 +68,16 @@ pub(super) fn judge(snapshot: &Snapshot, judged: &[Judged]) -> (Vec<Judging>, Ve
     (known, problems)
 }
 
-fn described(view: &ClusterView, judged: &Judged) -> Option<Described> {
-    let class = view.node_classes.get(&judged.pool.template.node_class)?;
+fn described(view: &ClusterView, evaluated: &EvaluatedPool) -> Option<Described> {
+    let class = view.node_classes.get(&evaluated.pool.template.node_class)?;
     Some(Described {
-        node_pool_uid: judged.pool.uid.clone(),
-        node_pool: judged.pool.generation,
+        node_pool_uid: evaluated.pool.uid.clone(),
+        node_pool: evaluated.pool.generation,
         node_class: class.metadata.generation.unwrap_or_default(),
     })
 }
 
-/// What the condition says of the NodePool as it is now, whoever wrote it: Karpenter, or a planner whose record has expired.
+/// The status of the condition for the NodePool as it is now, whichever controller wrote it: Karpenter, or a planner whose record has expired.
 fn said(status: Option<&NodePoolStatus>, described: &Described) -> Judgement {
     let of_now = status.filter(|status| status.node_class_observed_generation == Some(described.node_class));
     let condition = of_now.and_then(|status| status.conditions.iter().find(|condition| condition.type_ == HEALTHY));

@@ -1,0 +1,29 @@
+//! The log lines of the function.
+
+use nodeless_telemetry::{Level, Line};
+use serde::Serialize;
+
+/// The catalog was not refreshed. The schedule requests it again.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CatalogNotRefreshed<'a> {
+    pub(crate) error: &'a str,
+}
+
+impl Line for CatalogNotRefreshed<'_> {
+    const EVENT: &'static str = "catalog-not-refreshed";
+    const LEVEL: Level = Level::Error;
+}
+
+/// A message of the catalog queue is malformed. The catalog is refreshed all the same.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessageMalformed<'a> {
+    pub(crate) message_id: &'a str,
+    pub(crate) error: &'a str,
+}
+
+impl Line for MessageMalformed<'_> {
+    const EVENT: &'static str = "message-malformed";
+    const LEVEL: Level = Level::Error;
+}

@@ -1,0 +1,102 @@
+//! Events about configuration: NodePools, EC2NodeClasses, and what is invalid or contradictory.
+
+use super::{DISRUPTION_BLOCKED, normal, warning};
+use crate::object::{ObjectEvent, ObjectRef};
+
+/// The status of a condition changed. Its type is the reason, as in Karpenter.
+#[must_use]
+pub fn condition_changed(
+    object: ObjectRef,
+    condition: &str,
+    [before, after]: [&str; 2],
+    reason: &str,
+    message: &str,
+) -> ObjectEvent {
+    let mut text =
+        format!("Status condition transitioned, Type: {condition}, Status: {before} -> {after}, Reason: {reason}");
+    if !message.is_empty() {
+        text.push_str(&format!(", Message: {message}"));
+    }
+    normal(object, condition, text).keyed([before, after, reason])
+}
+
+/// On an object: a setting of it is invalid or contradictory, and blocks disruption. `setting` is its field or annotation.
+#[must_use]
+pub fn misconfigured(object: impl Into<ObjectRef>, setting: &str, message: &str) -> ObjectEvent {
+    warning(object, DISRUPTION_BLOCKED, message).keyed([setting])
+}
+
+/// On a NodePool: no instance type meets its requirements, or too few do for `minValues`.
+#[must_use]
+pub fn no_compatible_instance_types(pool: impl Into<ObjectRef>, of_min_values: bool) -> ObjectEvent {
+    let why = if of_min_values { " due to minValues incompatibility" } else { "" };
+    let message = format!("NodePool requirements filtered out all compatible available instance types{why}");
+    warning(pool, "NoCompatibleInstanceTypes", message)
+}
+
+/// On a NodePool: it has more nodes than its limits allow until others have left.
+#[must_use]
+pub fn limit_passed_while_nodes_leave(pool: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    normal(pool, "LimitPassedWhileNodesLeave", message)
+}
+
+/// On a NodePool: it has fewer nodes than `spec.replicas`.
+#[must_use]
+pub fn replicas_not_reached(pool: impl Into<ObjectRef>, why: &str) -> ObjectEvent {
+    warning(pool, "ReplicasNotReached", format!("fewer nodes than spec.replicas: {why}"))
+}
+
+/// On a NodePool: no node is launched in a zone, because a zonal shift away from it is in effect.
+#[must_use]
+pub fn zonal_shift_active(pool: impl Into<ObjectRef>, zone_id: &str, shift: &str) -> ObjectEvent {
+    warning(pool, "ZonalShiftActive", format!("No node is launched in this zone for the NodePool: {shift}"))
+        .keyed([zone_id])
+}
+
+/// On a NodePool: the zonal shift away from a zone is over.
+#[must_use]
+pub fn zonal_shift_cleared(pool: impl Into<ObjectRef>, zone_id: &str, zone: &str) -> ObjectEvent {
+    let message = format!("Nodes are launched in {zone} ({zone_id}) for the NodePool again: the zonal shift is over");
+    normal(pool, "ZonalShiftCleared", message).keyed([zone_id])
+}
+
+/// On an EC2NodeClass: EC2 refused a launch from it.
+#[must_use]
+pub fn launch_refused(class: ObjectRef, node_claim: &str, why: &str) -> ObjectEvent {
+    warning(class, "LaunchRefused", format!("EC2 refused to launch NodeClaim {node_claim}: {why}")).keyed([node_claim])
+}
+
+/// The most names in the message of one Event.
+const NAMES: usize = 5;
+
+/// On an EC2NodeClass that is deleted: it stays until these NodeClaims are gone.
+#[must_use]
+pub fn waiting_on_node_claim_termination(class: ObjectRef, names: &[&str]) -> ObjectEvent {
+    let shown = names.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
+    let more = match names.len().saturating_sub(NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} other(s)"),
+    };
+    normal(class, "WaitingOnNodeClaimTermination", format!("Waiting on NodeClaim termination for {shown}{more}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_claims_a_few_are_named() {
+        let class = ObjectRef::node_class("default", "");
+        let event = waiting_on_node_claim_termination(class, &["a", "b", "c", "d", "e", "f", "g"]);
+        assert_eq!(event.message, "Waiting on NodeClaim termination for a, b, c, d, e and 2 other(s)");
+        assert_eq!((event.object.kind.as_str(), event.is_warning()), ("EC2NodeClass", false));
+    }
+
+    #[test]
+    fn a_changed_condition_names_both_statuses_and_has_a_message_only_if_there_is_one() {
+        let of = |message| condition_changed(ObjectRef::node("a", ""), "Ready", ["True", "False"], "No", message);
+        let text = "Status condition transitioned, Type: Ready, Status: True -> False, Reason: No";
+        assert_eq!((of("").reason.as_str(), of("").message.as_str()), ("Ready", text));
+        assert_eq!(of("why").message, format!("{text}, Message: why"));
+    }
+}

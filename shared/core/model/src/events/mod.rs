@@ -1,0 +1,116 @@
+//! Kubernetes Events: one constructor for each kind, with its reason, its type and its key for deduplication.
+//!
+//! Where Karpenter publishes an Event for the same cause, the reason, the type and what the key is made of are Karpenter's; the
+//! name and uid of the object are part of every key. The messages are our own, but for those that tools are known to match.
+
+mod configuration;
+mod consolidation;
+mod disruption;
+mod nodes;
+mod pods;
+
+pub use configuration::*;
+pub use consolidation::*;
+pub use disruption::*;
+pub use nodes::*;
+pub use pods::*;
+
+use crate::object::{EventType, ObjectEvent, ObjectRef};
+use std::time::Duration;
+
+/// How long an Event is not published again where its kind sets no other time. Karpenter's is two minutes; what lasts is
+/// published again every five minutes here, to write less.
+pub const DEDUPE_TIMEOUT: Duration = Duration::from_mins(5);
+/// How long it is not published again why a node stays that could be consolidated or repaired, as in Karpenter.
+const DEDUPE_TIMEOUT_OF_NODES: Duration = Duration::from_mins(15);
+
+/// The reason of Events about what holds up voluntary disruption.
+const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
+/// The reason of Events about nodes whose pods are moved.
+const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";
+/// The reason of Events about nodes that cannot be consolidated.
+const UNCONSOLIDATABLE: &str = "Unconsolidatable";
+
+fn normal(object: impl Into<ObjectRef>, reason: &str, message: impl Into<String>) -> ObjectEvent {
+    event(object.into(), EventType::Normal, reason, message.into())
+}
+
+fn warning(object: impl Into<ObjectRef>, reason: &str, message: impl Into<String>) -> ObjectEvent {
+    event(object.into(), EventType::Warning, reason, message.into())
+}
+
+fn event(object: ObjectRef, event_type: EventType, reason: &str, message: String) -> ObjectEvent {
+    ObjectEvent {
+        object,
+        event_type,
+        reason: reason.to_owned(),
+        message,
+        dedupe_values: Vec::new(),
+        dedupe_timeout: DEDUPE_TIMEOUT,
+    }
+}
+
+impl ObjectEvent {
+    fn keyed<const N: usize>(self, values: [&str; N]) -> Self {
+        Self { dedupe_values: values.map(str::to_owned).to_vec(), ..self }
+    }
+
+    fn quiet_for(self, dedupe_timeout: Duration) -> Self {
+        Self { dedupe_timeout, ..self }
+    }
+
+    /// Whether it reports why a Node or its NodeClaim is not disrupted.
+    #[must_use]
+    pub fn is_about_a_kept_node(&self) -> bool {
+        self.event_type == EventType::Normal
+            && matches!(self.object.kind.as_str(), "Node" | "NodeClaim")
+            && matches!(self.reason.as_str(), DISRUPTION_BLOCKED | UNCONSOLIDATABLE)
+    }
+
+    /// Whether it reports how a pod's annotations or PodDisruptionBudgets affect disruption.
+    #[must_use]
+    pub fn is_about_disruption_of_a_pod(&self) -> bool {
+        self.object.kind == "Pod"
+            && (self.reason == DISRUPTION_BLOCKED || pods::PROTECTION.contains(&self.reason.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_is_no_part_of_the_key_unless_the_kind_says_so() {
+        let node = || ObjectRef::node("a", "u");
+        let same = |one: ObjectEvent, other: ObjectEvent| one.dedupe_key() == other.dedupe_key();
+        assert!(same(unconsolidatable(node(), "costs 1"), unconsolidatable(node(), "costs 2")));
+        assert!(same(disruption_blocked(node(), "a"), disruption_blocked(node(), "b")));
+        assert!(!same(disruption_blocked(node(), "a"), unconsolidatable(node(), "a")));
+        assert!(!same(disruption_failed(node(), "a"), disruption_blocked(node(), "a")));
+        let claim = ObjectRef::node_claim("a", "u");
+        assert!(!same(disruption_blocked(node(), "a"), disruption_blocked(claim, "a")));
+        let pod = ObjectRef::node("p", "1");
+        assert!(same(failed_scheduling(pod.clone(), "no cpu"), failed_scheduling(pod.clone(), "no memory")));
+        assert!(!same(nominated(pod.clone(), "nodeclaim/a"), nominated(pod, "nodeclaim/b")));
+    }
+
+    #[test]
+    fn each_kind_has_karpenters_type_and_timeout() {
+        let node = || ObjectRef::node("a", "u");
+        let quiet = |event: ObjectEvent| (event.event_type, event.dedupe_timeout.as_secs());
+        assert_eq!(quiet(unconsolidatable(node(), "")), (EventType::Normal, 900));
+        assert_eq!(quiet(node_repair_blocked(node(), "")), (EventType::Warning, 900));
+        assert_eq!(quiet(failed_scheduling(node(), "")), (EventType::Warning, 300));
+        assert_eq!(quiet(disruption_blocked(node(), "")), (EventType::Normal, 300));
+    }
+
+    #[test]
+    fn groups_of_events_are_told_apart_by_kind_and_not_by_message() {
+        let (node, pod) = (ObjectRef::node("a", ""), ObjectRef { kind: "Pod".into(), ..ObjectRef::node("p", "") });
+        assert!(disruption_blocked(node.clone(), "x").is_about_a_kept_node());
+        assert!(!disruption_failed(node.clone(), "x").is_about_a_kept_node());
+        assert!(!failed_draining(node, "DisruptionBlocked").is_about_a_kept_node());
+        let elapsed = do_not_disrupt_elapsed(pod.clone(), "x");
+        assert!(elapsed.is_about_disruption_of_a_pod() && !nominated(pod, "x").is_about_disruption_of_a_pod());
+    }
+}

@@ -1,0 +1,54 @@
+//! Events on pods.
+
+use super::{normal, warning};
+use crate::object::{ObjectEvent, ObjectRef};
+use jiff::Timestamp;
+
+const INVALID: &str = "InvalidDoNotDisruptAnnotation";
+const UNTIL: &str = "DoNotDisruptUntil";
+const ELAPSED: &str = "DoNotDisruptGracePeriodElapsed";
+/// The reasons of the Events about the annotation `karpenter.sh/do-not-disrupt`.
+pub(super) const PROTECTION: [&str; 3] = [INVALID, UNTIL, ELAPSED];
+
+/// Where a pod is expected to be scheduled: `nodeclaim/NAME`, `node/NAME`, or both. Karpenter's key is the pod's uid alone; here
+/// the target is part of it, so that a pod's next NodeClaim is published although the first one was a moment ago.
+#[must_use]
+pub fn nominated(pod: impl Into<ObjectRef>, target: &str) -> ObjectEvent {
+    normal(pod, "Nominated", format!("Pod should schedule on: {target}")).keyed([target])
+}
+
+/// Why no node can be launched for a pod.
+#[must_use]
+pub fn failed_scheduling(pod: impl Into<ObjectRef>, why: &str) -> ObjectEvent {
+    warning(pod, "FailedScheduling", format!("Failed to schedule pod, {why}"))
+}
+
+/// The annotation `karpenter.sh/do-not-disrupt` has a value that is ignored.
+#[must_use]
+pub fn invalid_do_not_disrupt(pod: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    warning(pod, INVALID, message).keyed([message])
+}
+
+/// The annotation `karpenter.sh/do-not-disrupt` protects the pod for a limited time.
+#[must_use]
+pub fn do_not_disrupt_until(pod: impl Into<ObjectRef>, until: Timestamp, message: &str) -> ObjectEvent {
+    normal(pod, UNTIL, message).keyed([&format!("{until:.0}")])
+}
+
+/// The annotation `karpenter.sh/do-not-disrupt` no longer protects the pod.
+#[must_use]
+pub fn do_not_disrupt_elapsed(pod: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    normal(pod, ELAPSED, message)
+}
+
+/// The pod was evicted.
+#[must_use]
+pub fn evicted(pod: impl Into<ObjectRef>, why: &str) -> ObjectEvent {
+    normal(pod, "Evicted", format!("Evicted pod: {why}"))
+}
+
+/// The pod was deleted, because its node is terminated whatever protects its pods.
+#[must_use]
+pub fn disrupted(pod: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    normal(pod, "Disrupted", message)
+}

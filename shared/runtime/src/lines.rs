@@ -1,0 +1,57 @@
+//! The log lines about messages of a batch.
+
+use nodeless_telemetry::{Level, Line};
+use serde::Serialize;
+
+/// A message failed. It is deleted, and the heartbeat or the sweep requests its work again within a minute.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessageDropped<'a> {
+    pub(crate) message_id: &'a str,
+    pub(crate) error: &'a str,
+}
+
+impl Line for MessageDropped<'_> {
+    const EVENT: &'static str = "message-dropped";
+    const LEVEL: Level = Level::Error;
+}
+
+/// A message failed for the last time and is deleted.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessageGivenUp<'a> {
+    pub(crate) message_id: &'a str,
+    pub(crate) error: &'a str,
+    pub(crate) attempts: u32,
+}
+
+impl Line for MessageGivenUp<'_> {
+    const EVENT: &'static str = "message-given-up";
+    const LEVEL: Level = Level::Error;
+}
+
+/// A message failed and is received again.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessageRetried<'a> {
+    pub(crate) message_id: &'a str,
+    pub(crate) error: &'a str,
+}
+
+impl Line for MessageRetried<'_> {
+    const EVENT: &'static str = "message-retried";
+    const LEVEL: Level = Level::Error;
+}
+
+/// A message is malformed. SQS moves it to the dead-letter queue after the last attempt.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessageUnreadable<'a> {
+    pub(crate) message_id: &'a str,
+    pub(crate) error: &'a str,
+}
+
+impl Line for MessageUnreadable<'_> {
+    const EVENT: &'static str = "message-unreadable";
+    const LEVEL: Level = Level::Error;
+}
