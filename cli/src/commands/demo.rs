@@ -65,7 +65,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         None => println!("\nNothing of it stays. To use such a world with kubectl: nodeless local --speed 20"),
     }
     match told {
-        Some(Err(_already_told)) => Err(CliError::Told),
+        Some(Err(_already_told)) => Err(CliError::AlreadyReported),
         Some(Ok(())) | None => Ok(()),
     }
 }

@@ -108,7 +108,7 @@ fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
         std::fs::write(path, html::page(&report, &replay))
             .map_err(|source| CliError::Write { path: path.clone(), source })?;
     }
-    if report.holds() { Ok(()) } else { Err(CliError::Told) }
+    if report.holds() { Ok(()) } else { Err(CliError::AlreadyReported) }
 }
 
 fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> Result<(), CliError> {
@@ -122,7 +122,7 @@ fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> R
         }
     }
     println!("{} seeds of {}: everything held in {}", to - from, scenario.name, to - from - broken);
-    if broken == 0 { Ok(()) } else { Err(CliError::Told) }
+    if broken == 0 { Ok(()) } else { Err(CliError::AlreadyReported) }
 }
 
 /// The command that gives the same run again.
