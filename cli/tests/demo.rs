@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use support::{Folder, nodeless, run};
 
 #[test]
-fn tells_the_story_and_ends() {
+fn runs_all_steps_and_ends() {
     let told = run(nodeless().arg("demo"));
     assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
     let chapters = [

@@ -85,7 +85,7 @@ def binary(mirror: Path) -> Path:  # noqa: ARG001 skip before building
 @pytest.fixture
 def reader(tmp_path: Path, mirror: Path, binary: Path, logs: Path) -> Reader:
     reader = Reader(tmp_path, mirror, logs / "commands.log")
-    reader.set(nodeless=binary)
+    reader.provide(nodeless=binary)
     return reader
 
 
@@ -99,7 +99,7 @@ def world(binary: Path, tmp_path: Path, logs: Path) -> Iterator[World]:
 def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: Path) -> Iterator[Ministack]:  # noqa: ARG001
     """A ministack whose functions find EC2 and the cluster in the local world."""
     with Ministack(logs, world.endpoints()) as running:
-        reader.set(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
+        reader.provide(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
         reader.environment |= {"AWS_ENDPOINT_URL": running.url}
         yield running
 

@@ -74,7 +74,7 @@ impl Modules {
             if stem == "tests" {
                 continue;
             }
-            let child = [module, &[stem.clone()]].concat();
+            let child = [module, std::slice::from_ref(&stem)].concat();
             if path.is_dir() {
                 self.read_folder(&path, &child);
             } else if path.extension().is_some_and(|kind| kind == "rs") {
@@ -100,7 +100,7 @@ impl Modules {
             rest = others;
         }
         while let [first, others @ ..] = rest {
-            let child = [&at[..], &[first.clone()]].concat();
+            let child = [&at[..], std::slice::from_ref(first)].concat();
             if !self.paths.contains_key(&child) {
                 break;
             }
@@ -133,7 +133,7 @@ impl Modules {
     fn is_local(&self, from: &Module, path: &[String]) -> bool {
         let first = &path[0];
         ["crate", "super", "self"].contains(&first.as_str())
-            || self.paths.contains_key(&[&from[..], &[first.clone()]].concat())
+            || self.paths.contains_key(&[&from[..], std::slice::from_ref(first)].concat())
     }
 }
 
@@ -146,7 +146,7 @@ fn cycle(edges: &BTreeMap<Module, BTreeSet<Module>>, start: &Module) -> Option<S
         let mut longer = Vec::new();
         for way in ways {
             for next in edges.get(way.last()?).into_iter().flatten() {
-                let extended = [&way[..], &[next.clone()]].concat();
+                let extended = [&way[..], std::slice::from_ref(next)].concat();
                 if next == start {
                     let names: Vec<String> = extended.iter().map(|module| module.join("::")).collect();
                     return Some(names.join(" -> "));

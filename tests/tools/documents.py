@@ -92,7 +92,7 @@ class Reader:
             ignored = shutil.ignore_patterns(".terraform*", "*.tfstate*", "artifacts")
             shutil.copytree(ROOT / part, self.checkout / part, ignore=ignored)
 
-    def set(self, **variables: str | Path | dict[str, str]) -> None:
+    def provide(self, **variables: str | Path | dict[str, str]) -> None:
         """Sets what the commands have to know, as READER_NAME."""
         for name, value in variables.items():
             self.environment[f"READER_{name.upper()}"] = json.dumps(value) if isinstance(value, dict) else str(value)

@@ -1,7 +1,7 @@
 //! `nodeless demo`: the first thing to try.
 
 use super::local::{End, KUBECONFIG, farewell, speed};
-use crate::demo::story::Story;
+use crate::demo::steps::Demo;
 use crate::demo::{Progress, style};
 use crate::error::CliError;
 use crate::local::kubeconfig::Kubeconfig;
@@ -18,7 +18,7 @@ const CLUSTER: &str = "demo";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Keep the world when the story ends, and write a kubeconfig for it
+    /// Keep the cluster when the demo ends, and write a kubeconfig for it
     #[arg(long)]
     interactive: bool,
     /// How many times faster than the wall clock time runs
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    // What cannot be had is said before the story begins.
+    // What is not available is reported before the demo begins.
     let open = if arguments.interactive { Some(Open::new().await?) } else { None };
     let log = Arc::new(Recorder::default());
     let world = LocalWorld::start(CLUSTER, arguments.speed, &Controllers::Work(log.clone(), FeatureGates::default()))?;
@@ -40,18 +40,18 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     };
     let progress = Progress::new();
     introduce(&world, arguments.speed, &progress);
-    let mut story = Story::new(&world, &progress);
+    let mut demo = Demo::new(&world, &progress);
     let told = match &mut open {
-        None => Some(story.tell().await),
+        None => Some(demo.run().await),
         Some((end, _)) => tokio::select! {
-            told = story.tell() => Some(told),
+            result = demo.run() => Some(result),
             () = end.wait() => None,
         },
     };
     progress.finish();
     if let Some(Err(error)) = &told {
         log.lines().iter().for_each(|line| eprintln!("  {line}"));
-        progress.failed(&format!("The story breaks off with {}.", world.summary()));
+        progress.failed(&format!("The demo ended early with {}.", world.summary()));
         eprintln!("error: {error}");
     }
     match open {

@@ -1,7 +1,7 @@
-//! The demo: a deployment goes up and down in a world of its own.
+//! The demo: a Deployment is scaled up and down in a simulated cluster.
 
-mod look;
+mod objects;
 mod progress;
-pub(crate) mod story;
+pub(crate) mod steps;
 
 pub(crate) use progress::{Progress, style};

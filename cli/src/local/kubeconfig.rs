@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The first line of each file that we write. A file without it is somebody else's.
+/// The first line of each file that we write. A file without it was not written by nodeless.
 const MARK: &str = "# Written by nodeless for a local world, and removed when that world ends.";
 
 /// How long another world may take to accept a connection. It is on this machine.
@@ -25,7 +25,7 @@ impl Kubeconfig {
     /// Writes the file, whole or not at all. A file that is in the way is replaced only if an earlier world left it.
     ///
     /// # Errors
-    /// When the file is somebody else's or that of a world which still runs, or cannot be written.
+    /// When the file was not written by nodeless, belongs to a cluster that still runs, or cannot be written.
     pub(crate) fn write(path: &Path, cluster: &str, url: &str) -> Result<Self, CliError> {
         let unwritable = |source| CliError::Write { path: path.to_owned(), source };
         let path = std::path::absolute(path).map_err(unwritable)?;
@@ -49,7 +49,7 @@ impl Kubeconfig {
         &self.path
     }
 
-    /// Removes the file, unless somebody changed it meanwhile. Returns whether it is gone.
+    /// Removes the file, unless it was changed meanwhile. Returns whether it is gone.
     pub(crate) fn remove(&self) -> bool {
         match fs::read_to_string(&self.path) {
             Ok(now) => now == self.content && fs::remove_file(&self.path).is_ok(),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     /// An address where nothing listens any more.
-    fn nobody() -> String {
+    fn no_process() -> String {
         format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
     }
 
@@ -154,15 +154,15 @@ mod tests {
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no unfinished file stays");
         assert!(kubeconfig.remove());
         assert!(!path.exists());
-        assert!(kubeconfig.remove(), "somebody else removed it first");
+        assert!(kubeconfig.remove(), "another process removed it first");
     }
 
     #[test]
     fn a_file_of_an_ended_world_is_replaced() {
         let folder = Folder::new("ended");
         let path = folder.0.join("kubeconfig");
-        let first = Kubeconfig::write(&path, "one", &nobody()).unwrap();
-        let second = Kubeconfig::write(&path, "two", &nobody()).unwrap();
+        let first = Kubeconfig::write(&path, "one", &no_process()).unwrap();
+        let second = Kubeconfig::write(&path, "two", &no_process()).unwrap();
         assert!(!first.remove(), "the file is the second world's now");
         assert!(second.remove());
     }
@@ -174,7 +174,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let _first = Kubeconfig::write(&path, "one", &url).unwrap();
-        let error = Kubeconfig::write(&path, "two", &nobody()).unwrap_err().to_string();
+        let error = Kubeconfig::write(&path, "two", &no_process()).unwrap_err().to_string();
         assert!(error.contains("--kubeconfig") && error.contains(&url["http://".len()..]), "{error}");
     }
 
@@ -184,7 +184,7 @@ mod tests {
         let path = folder.0.join("config");
         for foreign in [b"apiVersion: v1\nkind: Config\n".as_slice(), b"", b"\xff\xfe"] {
             fs::write(&path, foreign).unwrap();
-            let error = Kubeconfig::write(&path, "local", &nobody()).unwrap_err().to_string();
+            let error = Kubeconfig::write(&path, "local", &no_process()).unwrap_err().to_string();
             assert!(error.contains("--kubeconfig"), "{error}");
             assert_eq!(fs::read(&path).unwrap(), foreign);
         }
@@ -195,7 +195,7 @@ mod tests {
         let folder = Folder::new("unwritable");
         let file = folder.0.join("file");
         fs::write(&file, "").unwrap();
-        let error = Kubeconfig::write(&file.join("config"), "local", &nobody()).unwrap_err().to_string();
+        let error = Kubeconfig::write(&file.join("config"), "local", &no_process()).unwrap_err().to_string();
         assert!(error.contains("file/config cannot be written"), "{error}");
     }
 }

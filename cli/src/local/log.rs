@@ -47,9 +47,9 @@ impl Sink for Quiet {
             return;
         }
         let text = people();
-        let (event, says) = parts(&text);
-        let before = lock(&self.last).insert(event.to_owned(), says.to_owned());
-        if before.as_deref() != Some(says) {
+        let (event, text_without_time) = parts(&text);
+        let before = lock(&self.last).insert(event.to_owned(), text_without_time.to_owned());
+        if before.as_deref() != Some(text_without_time) {
             eprintln!("{text}");
         }
     }
@@ -57,11 +57,11 @@ impl Sink for Quiet {
     fn metrics(&self, _cluster: &str, _at: jiff::Timestamp, _metrics: &Metrics) {}
 }
 
-/// The event and what is said about it: all but the time of day and the level.
+/// The event, and the line without its time: all but the time of day and the level.
 fn parts(text: &str) -> (&str, &str) {
-    let says = text.split_once(' ').map_or(text, |(_time, rest)| rest);
-    let event = says.split_whitespace().nth(1).unwrap_or_default();
-    (event, says)
+    let text_without_time = text.split_once(' ').map_or(text, |(_time, rest)| rest);
+    let event = text_without_time.split_whitespace().nth(1).unwrap_or_default();
+    (event, text_without_time)
 }
 
 /// Keeps the last lines, for when something goes wrong.

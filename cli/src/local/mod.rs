@@ -16,7 +16,7 @@ use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::Sink;
-use nodeless_world::memory::{Faults, MemoryClaims};
+use nodeless_world::memory::MemoryClaims;
 use nodeless_world::{World, WorldClock, WorldOptions};
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl LocalWorld {
         let (worker, claims, sink) = match controllers {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryClaims::default(), sink),
             Controllers::Work(sink, gates) => {
-                let driver = Driver::new(world, Schedule::default(), sink.clone(), Faults::default());
+                let driver = Driver::new(world, Schedule::default(), sink.clone());
                 let driver = driver.gated(*gates);
                 let claims = driver.claims().clone();
                 (Worker::Driver(Box::new(driver)), claims, sink)
@@ -70,7 +70,7 @@ impl LocalWorld {
         Ok(Self { api, ec2, clock, options, pace, claims, instance_types })
     }
 
-    /// Answers over HTTP: the Kubernetes API on one port, the AWS APIs on another. EKS tells where the former is.
+    /// Answers over HTTP: the Kubernetes API on one port, the AWS APIs on another. EKS returns the address of the former.
     pub(crate) fn serve(&self, kubernetes: Port, aws: Port) {
         let WorldOptions { cluster_name, version, start, .. } = &self.options;
         let url = kubernetes.url();
@@ -108,7 +108,7 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A duration as people say it: `0.4 s`, `41 s`, `3 min 5 s`, `2 h 4 min`.
+/// A duration in words: `0.4 s`, `41 s`, `3 min 5 s`, `2 h 4 min`.
 pub(crate) fn spoken(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {

@@ -21,7 +21,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         let cluster = Environment::of_process().cluster_name()?;
         match event::read(event, &cluster)? {
             Action::Refresh { required } => {
-                let why = match deadline.bound(refreshed(&refresher)).await {
+                let why = match deadline.bound(Box::pin(refreshed(&refresher))).await {
                     Ok(Ok(changed)) => return Ok(json!({ "batchItemFailures": [], "catalogChanged": changed })),
                     Ok(Err(RefreshFailure::Environment(error))) => return Err(error.into()),
                     Ok(Err(RefreshFailure::Service(why))) => why,
@@ -37,7 +37,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
             // The cluster and the table may be gone already.
             Action::Leave => {
                 let leave = async { delete_launch_templates(&nodeless_runtime::aws_config().await, &cluster).await };
-                let deleted = deadline.bound(leave).await??;
+                let deleted = deadline.bound(Box::pin(leave)).await??;
                 Ok(json!({ "launchTemplatesDeleted": deleted }))
             }
             Action::Nothing => Ok(json!({})),
@@ -56,7 +56,7 @@ enum RefreshFailure {
 
 /// Refreshes once, with connections that are kept: whether the catalog changed.
 async fn refreshed(refresher: &OnceCell<Refresher>) -> Result<bool, RefreshFailure> {
-    let refresher = refresher.get_or_try_init(connect).await.map_err(|error| match error {
+    let refresher = Box::pin(refresher.get_or_try_init(connect)).await.map_err(|error| match error {
         ConnectError::Environment(error) => RefreshFailure::Environment(error),
         ConnectError::Port(error) => RefreshFailure::Service(error.to_string()),
     })?;

@@ -18,13 +18,13 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let interrupter = OnceCell::new();
     nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
-        let unconnected = match deadline.bound(interrupter.get_or_try_init(connect)).await {
+        let unconnected = match deadline.bound(Box::pin(interrupter.get_or_try_init(connect))).await {
             Ok(Ok(interrupter)) => {
                 let interrupter: &Interrupter = interrupter;
                 let handle = async |bodies: &[&str]| -> Vec<Result<Vec<String>, Failure>> {
                     interrupter.run_all(bodies).await.into_iter().map(|result| result.map_err(failure)).collect()
                 };
-                return Ok(batch::together(event, deadline, |why| retry(&why), handle).await);
+                return Ok(Box::pin(batch::together(event, deadline, |why| retry(&why), handle)).await);
             }
             Ok(Err(ConnectError::Port(error))) => retry(&error),
             Ok(Err(error @ ConnectError::Environment(_))) => return Err(error.into()),

@@ -27,7 +27,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
     let lifecycle = OnceCell::new();
     nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
-        let unconnected = match deadline.bound(lifecycle.get_or_try_init(connect)).await {
+        let unconnected = match deadline.bound(Box::pin(lifecycle.get_or_try_init(connect))).await {
             Ok(Ok(lifecycle)) => {
                 let lifecycle: &Lifecycle = lifecycle;
                 let handle = |body| Box::pin(lifecycle.handle(body));

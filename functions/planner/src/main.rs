@@ -21,7 +21,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         let woken = sources(&event);
         // The messages are done whatever comes of the plan. Handed back, they would hold up their group, and with it every plan,
         // for the visibility timeout; the planner asks for the next plan itself, and the heartbeat does every minute.
-        let problem = match deadline.bound(planner.get_or_try_init(connect)).await {
+        let problem = match deadline.bound(Box::pin(planner.get_or_try_init(connect))).await {
             Ok(Ok(planner)) => {
                 let planner: &Planner = planner;
                 let planned = Box::pin(planner.run_until(deadline.timestamp(), &woken)).await;

@@ -146,7 +146,7 @@ async fn seed(town: &Town, count: usize) {
         };
         state.pods.insert(web.key(), web);
     }
-    town.faults.revive();
+    town.faults.take_writes();
 }
 
 /// Messages in one invocation, and invocations of the interruption and the lifecycle function at once: the defaults of the
@@ -168,7 +168,7 @@ async fn in_virtual_time<F: Future>(clock: &WorldClock, at_once: usize, jobs: Ve
 
 /// One phase of the burst.
 fn told(what: &str, town: &Town, waited: Duration, cpu: f64, more: &str) {
-    let (writes, _) = town.faults.revive();
+    let writes = town.faults.take_writes();
     println!("{what:24} {:6.1} s waiting  {:6.2} s CPU  {writes:5} writes{more}", waited.as_secs_f64(), cpu / 1000.0);
 }
 

@@ -99,12 +99,12 @@ async fn a_falling_price_justifies_evictions() {
 async fn nothing_is_disrupted_while_nobody_knows_what_was() {
     let mut town = running_town(1, "1").await;
     drift(&town);
-    town.faults.break_down("claims churn", ErrorKind::Unavailable);
+    town.faults.fail("claims churn", ErrorKind::Unavailable);
     town.minutes(3).await;
     assert_eq!(town.cloud.launched(), 1);
     let report = town.planner().run().await.unwrap();
     assert!(report.problems[0].contains("nobody knows how many pods were evicted"), "{:?}", report.problems);
-    town.faults.mend();
+    town.faults.end_outages();
     let damaged = StoredRecord {
         node_pool: "default".into(),
         version: 0,
@@ -119,10 +119,10 @@ async fn nothing_is_disrupted_while_nobody_knows_what_was() {
     // One that cannot be noted is not carried out.
     let whole = StoredRecord { version: 1, encoded: r#"{"entries":[]}"#.into(), ..damaged };
     town.claims.put_record(RecordKind::Churn, &whole).await.unwrap();
-    town.faults.break_down("claims put churn", ErrorKind::Throttled);
+    town.faults.fail("claims put churn", ErrorKind::Throttled);
     town.minutes(3).await;
     assert_eq!(town.cloud.launched(), 1);
-    town.faults.mend();
+    town.faults.end_outages();
     town.minutes(8).await;
     assert_eq!((replaced(&town).await, town.cloud.launched()), (1, 2));
     // It is noted once, however often it was tried.

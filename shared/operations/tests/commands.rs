@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Town, check_drifted_away, check_order, check_rest, drift, phases, pod, running_town, watched};
+use common::{Town, check_drifted_away, check_order, check_quiescent, drift, phases, pod, running_town, watched};
 use nodeless_model::claim::condition;
 use nodeless_model::{Phase, Quantity, ResourceList, Taint};
 use nodeless_ports::cluster::InvalidObject;
@@ -49,7 +49,7 @@ async fn a_pause_gives_back_what_a_command_has_taken() {
     assert!(events(&town, "DisruptionBlocked") > 0);
     town.cluster.lock().annotations.clear();
     watched(&mut town, 12).await;
-    check_rest(&town, 1, 1, "after the pause").await;
+    check_quiescent(&town, 1, 1, "after the pause").await;
     check_drifted_away(&town, "after the pause").await;
 }
 
@@ -68,7 +68,7 @@ async fn what_cannot_be_understood_does_not_keep_nodes_tainted_for_ever() {
     assert!(town.claims.commands().await.unwrap().is_empty());
     town.cluster.lock().invalid.clear();
     watched(&mut town, 12).await;
-    check_rest(&town, 1, 1, "once everything is understood").await;
+    check_quiescent(&town, 1, 1, "once everything is understood").await;
     check_drifted_away(&town, "once everything is understood").await;
 }
 
@@ -117,7 +117,7 @@ async fn a_drifted_node_is_tainted_replaced_and_drained_in_this_order() {
         }
     }
     assert!(seen.len() >= 3 && seen[0] == "Proposed" && seen.contains(&"Waiting".into()), "{seen:?}");
-    check_rest(&town, 1, 1, "at the end").await;
+    check_quiescent(&town, 1, 1, "at the end").await;
     check_drifted_away(&town, "at the end").await;
     assert_eq!(town.cloud.launched(), 2, "one for the pod and one for its node, and none for the pod again");
     assert!(town.claims.get(&old.name).await.unwrap().is_none());
@@ -144,7 +144,7 @@ async fn the_room_of_a_replacement_is_not_given_away_and_not_launched_twice() {
     let report = town.planner().run().await.unwrap();
     assert_eq!((report.pods, report.created.len()), (2, 1), "{report:?}");
     watched(&mut town, 8).await;
-    check_rest(&town, 2, 2, "at the end").await;
+    check_quiescent(&town, 2, 2, "at the end").await;
     check_drifted_away(&town, "at the end").await;
     assert_eq!(town.cloud.launched(), 3);
 }
@@ -171,7 +171,7 @@ async fn a_replacement_that_cannot_be_launched_gives_the_node_back() {
     assert!(told.iter().any(|decision| decision.kind == "disruption-rolled-back"), "{told:#?}");
     town.cloud.set_capacity(None);
     watched(&mut town, 10).await;
-    check_rest(&town, 1, 1, "once there is capacity").await;
+    check_quiescent(&town, 1, 1, "once there is capacity").await;
     check_drifted_away(&town, "once there is capacity").await;
 }
 
@@ -191,7 +191,7 @@ async fn a_replacement_that_passes_a_limit_is_not_launched() {
         assert!(town.cloud.alive().len() <= 1);
     }
     // The node goes first then, and the next comes when it is gone.
-    check_rest(&town, 1, 1, "at its limit").await;
+    check_quiescent(&town, 1, 1, "at its limit").await;
     check_drifted_away(&town, "at its limit").await;
     assert_eq!(town.cloud.launched(), 2);
 }
@@ -211,7 +211,7 @@ async fn a_command_that_cannot_be_understood_stops_disruption_and_nothing_else()
     assert!(report.problems.iter().any(|problem| problem.contains("command#odd")), "{:?}", report.problems);
     town.claims.delete_command(&StoredCommand { version: 1, ..odd }).await.unwrap();
     watched(&mut town, 12).await;
-    check_rest(&town, 2, 2, "at the end").await;
+    check_quiescent(&town, 2, 2, "at the end").await;
     check_drifted_away(&town, "at the end").await;
 }
 

@@ -1,12 +1,12 @@
-//! A process may end after any single write, or right before it. What it leaves behind is repaired by those that follow.
+//! A process may be killed after any single write, or right before it. Later processes repair what it leaves.
 //!
-//! Each story is lived once to count its writes, and then twice for each write: with the process ending right before it, and
+//! Each scenario runs once to count its writes, and then twice for each write: with the process killed right before it, and
 //! right after it, so that the answer is lost.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use common::{Town, check_drifted_away, check_rest, drift, pod, running_town, watched};
+use common::{Town, check_drifted_away, check_quiescent, drift, pod, running_town, watched};
 use jiff::SignedDuration;
 use nodeless_disruption::schedules;
 use nodeless_model::claim::TerminationReason;
@@ -19,31 +19,31 @@ use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::{Claims, Plans, Queue};
 use std::collections::BTreeSet;
 
-/// Lives a story once undisturbed, which must write at least so often, and then once for each crash point. A crash may cost
-/// `spare` launches more than are needed.
+/// Runs a scenario once without a crash, which must write at least so often, and then once for each crash point. A crash may
+/// cost `spare` launches more than are needed.
 async fn at_every_write(least: u64, spare: usize, begin: impl AsyncFn() -> Town, live: impl AsyncFn(&mut Town, &str)) {
     let mut town = Box::pin(begin()).await;
-    town.faults.revive();
+    town.faults.take_writes();
     Box::pin(live(&mut town, "undisturbed")).await;
     let launches = town.cloud.launched();
-    let (writes, _) = town.faults.revive();
-    assert!(writes >= least, "only {writes} writes: the story has shrunk");
+    let writes = town.faults.take_writes();
+    assert!(writes >= least, "only {writes} writes: the scenario has shrunk");
     for write in 0..writes {
         for done in [false, true] {
             let when = format!("the process ends {} write {write}", if done { "after" } else { "before" });
             let mut town = Box::pin(begin()).await;
-            town.faults.revive();
-            town.faults.die_at(write, done);
+            town.faults.take_writes();
+            town.faults.kill_at(write, done);
             Box::pin(live(&mut town, &when)).await;
-            assert_eq!(town.deaths, 1, "{when}: it did not");
+            assert_eq!(town.killed, 1, "{when}: it did not");
             let launched = town.cloud.launched();
             assert!(launched <= launches + spare, "{when}: {launched} launches, and {launches} do");
         }
     }
 }
 
-/// Ticks until something is so, at most forty minutes, and a few minutes more. What is so then is for the caller to check.
-async fn rest_once(town: &mut Town, done: impl AsyncFn(&Town) -> bool) {
+/// Ticks until a condition holds, at most forty minutes, and a few minutes more. The caller checks the result.
+async fn until_quiescent(town: &mut Town, done: impl AsyncFn(&Town) -> bool) {
     for _ in 0..40 {
         watched(town, 1).await;
         if done(town).await {
@@ -53,8 +53,8 @@ async fn rest_once(town: &mut Town, done: impl AsyncFn(&Town) -> bool) {
     watched(town, 4).await;
 }
 
-/// Whether there are so many nodes and pods on them, and nothing under way.
-async fn is_at_rest(town: &Town, nodes: usize, pods: usize) -> bool {
+/// Whether there are so many nodes and pods on them, and no claim or command in between.
+async fn is_quiescent(town: &Town, nodes: usize, pods: usize) -> bool {
     town.records().await.len() == nodes
         && town.cloud.alive().len() == nodes
         && town.cluster.bound() == pods
@@ -65,18 +65,18 @@ async fn is_at_rest(town: &Town, nodes: usize, pods: usize) -> bool {
 async fn scale_up(town: &mut Town, when: &str) {
     town.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
     town.queue_wake().await;
-    rest_once(town, async |town| is_at_rest(town, 3, 3).await).await;
-    check_rest(town, 3, 3, when).await;
+    until_quiescent(town, async |town| is_quiescent(town, 3, 3).await).await;
+    check_quiescent(town, 3, 3, when).await;
 }
 
 /// All pods go, and the nodes follow them.
 async fn scale_down(town: &mut Town, when: &str) {
     town.cluster.remove_all_pods();
-    rest_once(town, async |town| is_at_rest(town, 0, 0).await).await;
-    check_rest(town, 0, 0, when).await;
+    until_quiescent(town, async |town| is_quiescent(town, 0, 0).await).await;
+    check_quiescent(town, 0, 0, when).await;
 }
 
-/// Somebody deletes a NodeClaim, and somebody the Node of another one. Their pods come again, on new nodes.
+/// A person deletes a NodeClaim, and the Node of another one. Their pods are created again, on new nodes.
 async fn delete_by_hand(town: &mut Town, when: &str) {
     let records = town.records().await;
     {
@@ -86,12 +86,12 @@ async fn delete_by_hand(town: &mut Town, when: &str) {
         state.nodes.get_mut(records[1].status.node_name.as_ref().unwrap()).unwrap().deletion_timestamp = Some(now);
     }
     let deleted = [&records[0].name, &records[1].name];
-    rest_once(town, async |town| {
+    until_quiescent(town, async |town| {
         let left = town.records().await;
-        left.iter().all(|claim| !deleted.contains(&&claim.name)) && is_at_rest(town, 3, 3).await
+        left.iter().all(|claim| !deleted.contains(&&claim.name)) && is_quiescent(town, 3, 3).await
     })
     .await;
-    check_rest(town, 3, 3, when).await;
+    check_quiescent(town, 3, 3, when).await;
     let left = town.records().await;
     assert!(left.iter().all(|claim| !deleted.contains(&&claim.name)), "{when}: what was deleted is still there");
 }
@@ -100,14 +100,14 @@ async fn delete_by_hand(town: &mut Town, when: &str) {
 async fn be_drifted(town: &mut Town, when: &str) {
     drift(town);
     town.queue_wake().await;
-    rest_once(town, async |town| {
+    until_quiescent(town, async |town| {
         let hash = |claim: &nodeless_model::NodeClaim| {
             claim.spec.annotations.get(nodeless_model::labels::NODE_POOL_HASH).is_some_and(|hash| hash == "changed")
         };
-        town.records().await.iter().all(hash) && is_at_rest(town, 2, 2).await
+        town.records().await.iter().all(hash) && is_quiescent(town, 2, 2).await
     })
     .await;
-    check_rest(town, 2, 2, when).await;
+    check_quiescent(town, 2, 2, when).await;
     check_drifted_away(town, when).await;
 }
 
@@ -123,8 +123,8 @@ fn shrink(town: &Town, milli_cpu: i64) {
 /// One node is enough for both pods.
 async fn consolidate_by_removal(town: &mut Town, when: &str) {
     shrink(town, 1500);
-    rest_once(town, async |town| is_at_rest(town, 1, 2).await).await;
-    check_rest(town, 1, 2, when).await;
+    until_quiescent(town, async |town| is_quiescent(town, 1, 2).await).await;
+    check_quiescent(town, 1, 2, when).await;
 }
 
 /// A cheaper node is enough for the pod.
@@ -132,8 +132,8 @@ async fn consolidate_by_replacement(town: &mut Town, when: &str) {
     let price = async |town: &Town| town.records().await[0].status.instance.as_ref().map_or(0.0, |it| it.price);
     let (before, id) = (price(town).await, town.cloud.alive()[0].id.clone());
     shrink(town, 500);
-    rest_once(town, async |town| is_at_rest(town, 1, 1).await && town.cloud.alive()[0].id != id).await;
-    check_rest(town, 1, 1, when).await;
+    until_quiescent(town, async |town| is_quiescent(town, 1, 1).await && town.cloud.alive()[0].id != id).await;
+    check_quiescent(town, 1, 1, when).await;
     assert!(price(town).await < before, "{when}: it is no cheaper");
 }
 
@@ -143,14 +143,14 @@ async fn interrupt(town: &mut Town, when: &str) {
     let kind = "EC2 Spot Instance Interruption Warning";
     let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
     for _ in 0..3 {
-        let handled = town.interrupter().run(&event).await;
-        if !town.bury_if_dead() && handled.is_ok() {
+        let handled = town.process(async |town| town.interrupter().run(&event).await).await;
+        if handled.is_some_and(|handled| handled.is_ok()) {
             break;
         }
     }
     let gone = |town: &Town| town.cloud.alive().iter().all(|instance| instance.id != id);
-    rest_once(town, async |town| gone(town) && is_at_rest(town, 2, 2).await).await;
-    check_rest(town, 2, 2, when).await;
+    until_quiescent(town, async |town| gone(town) && is_quiescent(town, 2, 2).await).await;
+    check_quiescent(town, 2, 2, when).await;
     assert!(gone(town), "{when}: the interrupted instance runs");
 }
 
@@ -169,7 +169,12 @@ fn fill_the_limit(town: &Town, nodes: i64) {
 
 /// Ticks until there is rest again, and looks each time at what holds at a full limit: instances of claims that stay, or leave by
 /// choice, are charged, and are never more than the limit; and what is charged is what the claims are charged, once.
-async fn rest_within_the_limit(town: &mut Town, nodes: usize, when: &str, done: impl AsyncFn(&Town) -> bool) {
+async fn until_quiescent_within_the_limit(
+    town: &mut Town,
+    nodes: usize,
+    when: &str,
+    done: impl AsyncFn(&Town) -> bool,
+) {
     for _ in 0..480 {
         town.tick().await;
         let records = town.records().await;
@@ -186,12 +191,12 @@ async fn rest_within_the_limit(town: &mut Town, nodes: usize, when: &str, done: 
         let usage = town.claims.usage().await.unwrap()["default"].resources.get("nodes").units();
         assert_eq!(usage, charged, "{when}: what the claims are charged");
         assert!(usage >= i64::try_from(alive).unwrap(), "{when}: {alive} instances, and {usage} are charged");
-        if done(town).await && is_at_rest(town, nodes, nodes).await {
+        if done(town).await && is_quiescent(town, nodes, nodes).await {
             break;
         }
     }
     watched(town, 4).await;
-    check_rest(town, nodes, nodes, when).await;
+    check_quiescent(town, nodes, nodes, when).await;
 }
 
 /// EC2 warns of the end of one instance of a NodePool at its limit, and the pod on it takes long to go.
@@ -200,20 +205,22 @@ async fn interrupt_at_the_limit(town: &mut Town, when: &str) {
     let kind = "EC2 Spot Instance Interruption Warning";
     let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
     for _ in 0..3 {
-        let handled = town.interrupter().run(&event).await;
-        if !town.bury_if_dead() && handled.is_ok() {
+        let handled = town.process(async |town| town.interrupter().run(&event).await).await;
+        if handled.is_some_and(|handled| handled.is_ok()) {
             break;
         }
     }
-    rest_within_the_limit(town, 2, when, async |town| town.cloud.alive().iter().all(|instance| instance.id != id))
-        .await;
+    until_quiescent_within_the_limit(town, 2, when, async |town| {
+        town.cloud.alive().iter().all(|instance| instance.id != id)
+    })
+    .await;
 }
 
 /// The NodePool changes, and has no room for another node.
 async fn be_drifted_at_the_limit(town: &mut Town, when: &str) {
     drift(town);
     town.queue_wake().await;
-    rest_within_the_limit(town, 2, when, async |town| {
+    until_quiescent_within_the_limit(town, 2, when, async |town| {
         let hash = |claim: &NodeClaim| {
             claim.spec.annotations.get(nodeless_model::labels::NODE_POOL_HASH).is_some_and(|hash| hash == "changed")
         };
@@ -258,11 +265,11 @@ async fn think_again(town: &mut Town, when: &str) {
                 town.queue.wake_claims(&[(claim.name, std::time::Duration::ZERO)]).await.unwrap();
             }
         }
-        if told && is_at_rest(town, 0, 0).await {
+        if told && is_quiescent(town, 0, 0).await {
             break;
         }
     }
-    check_rest(town, 0, 0, when).await;
+    check_quiescent(town, 0, 0, when).await;
 }
 
 #[tokio::test]
@@ -279,16 +286,16 @@ async fn a_lost_answer_costs_no_instance_and_no_charge() {
             town.tick().await;
             check_charged(town, when).await;
         }
-        check_rest(town, 3, 3, when).await;
+        check_quiescent(town, 3, 3, when).await;
         assert_eq!(town.cloud.launched(), 3, "{when}");
     };
     let mut town = Town::new().await;
-    town.faults.revive();
+    town.faults.take_writes();
     story(&mut town, "undisturbed").await;
-    let (writes, _) = town.faults.revive();
+    let writes = town.faults.take_writes();
     for write in 0..writes {
         let mut town = Town::new().await;
-        town.faults.revive();
+        town.faults.take_writes();
         town.faults.lose_answer_at(write);
         story(&mut town, &format!("the answer to write {write} is lost")).await;
     }
@@ -310,8 +317,8 @@ async fn be_repaired(town: &mut Town, when: &str) {
     let is_sick = |town: &Town| {
         town.cluster.lock().nodes.values().any(|node| node.conditions.iter().any(|one| one.kind == "KernelReady"))
     };
-    rest_once(town, async |town| !is_sick(town) && is_at_rest(town, 2, 2).await).await;
-    check_rest(town, 2, 2, when).await;
+    until_quiescent(town, async |town| !is_sick(town) && is_quiescent(town, 2, 2).await).await;
+    check_quiescent(town, 2, 2, when).await;
     assert!(!is_sick(town), "{when}: the sick node stayed");
 }
 
@@ -322,8 +329,8 @@ async fn fail_a_check(town: &mut Town, when: &str) {
     let kind = FaultKind::CheckFailed { check: "instance", since: Some(since) };
     town.cloud.set_against(vec![InstanceFault { id: id.clone(), kind }]);
     let gone = |town: &Town| town.cloud.alive().iter().all(|instance| instance.id != id);
-    rest_once(town, async |town| gone(town) && is_at_rest(town, 2, 2).await).await;
-    check_rest(town, 2, 2, when).await;
+    until_quiescent(town, async |town| gone(town) && is_quiescent(town, 2, 2).await).await;
+    check_quiescent(town, 2, 2, when).await;
     assert!(gone(town), "{when}: the machine that fails runs");
 }
 
@@ -344,8 +351,9 @@ async fn ageing_town() -> Town {
 /// The nodes reach their age and are replaced.
 async fn expire(town: &mut Town, when: &str) {
     let expires = |claim: &nodeless_model::NodeClaim| claim.spec.expire_after.is_some();
-    rest_once(town, async |town| !town.records().await.iter().any(expires) && is_at_rest(town, 2, 2).await).await;
-    check_rest(town, 2, 2, when).await;
+    until_quiescent(town, async |town| !town.records().await.iter().any(expires) && is_quiescent(town, 2, 2).await)
+        .await;
+    check_quiescent(town, 2, 2, when).await;
     assert!(!town.records().await.iter().any(expires), "{when}: an old node is still there");
 }
 
@@ -355,8 +363,8 @@ async fn fall_asleep(town: &mut Town, when: &str) {
     let at = start.to_zoned(jiff::tz::TimeZone::UTC);
     let nap = format!("{} {} {} {} * for 3h", at.minute(), at.hour(), at.day(), at.month());
     town.cluster.lock().pools[0].disruption.annotations.insert(schedules::SLEEP.into(), nap);
-    rest_once(town, async |town| is_at_rest(town, 0, 0).await).await;
-    check_rest(town, 0, 0, when).await;
+    until_quiescent(town, async |town| is_quiescent(town, 0, 0).await).await;
+    check_quiescent(town, 0, 0, when).await;
 }
 
 #[tokio::test]

@@ -25,9 +25,9 @@ async fn a_recommendation_to_rebalance_replaces_the_node_where_that_is_wanted() 
     let old = town.records().await[0].clone();
     let event = recommendation(&old);
     // A conflict and a failure are tried again, and the same event again changes nothing.
-    town.faults.break_down("claims update", ErrorKind::Throttled);
+    town.faults.fail("claims update", ErrorKind::Throttled);
     town.interrupter().run(&event).await.unwrap_err();
-    town.faults.mend();
+    town.faults.end_outages();
     for _ in 0..2 {
         assert!(town.interrupter().run(&event).await.unwrap().is_empty(), "no claim leaves at once");
     }

@@ -16,7 +16,7 @@ async fn running_town(pods: usize) -> (Town, Vec<NodeClaim>) {
     town.until("pods run", |town| town.cluster.bound() == pods).await;
     town.minutes(1).await;
     town.queue.clear();
-    town.faults.revive();
+    town.faults.take_writes();
     town.cluster.lock().events.clear();
     let records = town.records().await;
     (town, records)
@@ -87,12 +87,12 @@ async fn what_is_urgent_is_done_before_anything_else_is_looked_at() {
     let (town, claims) = running_town(2).await;
     let batch = [stopping(&claims[0]), spot(&claims[1])];
     let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
-    // The claim, the offering, the drain, the plan now and the plan after it. Then the process ends.
-    town.faults.die_at(5, false);
+    // The claim, the offering, the drain, the plan now and the plan after it. Then every call fails.
+    town.faults.fail_from(5);
     let results = town.interrupter().run_all(&batch).await;
     assert!(results[0].is_err(), "it comes again: {results:?}");
     assert_eq!(results[1], Ok(vec![claims[1].name.clone()]));
-    town.faults.revive();
+    town.faults.take_writes();
     assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
     assert_eq!(phase(&town, &claims[1]).await, Phase::Draining);
     assert_eq!(town.claims.unavailable(town.clock.now()).await.unwrap().len(), 1);
@@ -105,11 +105,11 @@ async fn a_mark_that_cannot_be_written_holds_no_drain_up_and_comes_again() {
     let (town, claims) = running_town(2).await;
     let batch = [spot(&claims[0]), spot(&claims[1])];
     let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
-    town.faults.break_down("claims mark unavailable", ErrorKind::Throttled);
+    town.faults.fail("claims mark unavailable", ErrorKind::Throttled);
     let results = town.interrupter().run_all(&batch).await;
     assert!(results.iter().all(|result| matches!(result, Err(InterruptError::Port(_)))), "{results:?}");
     assert_eq!(town.queue.take_claims().len(), 2);
-    town.faults.mend();
+    town.faults.end_outages();
     let results = town.interrupter().run_all(&batch).await;
     assert!(results.iter().all(Result::is_ok));
     assert_eq!(town.claims.unavailable(town.clock.now()).await.unwrap().len(), 1, "one mark for one offering");
@@ -141,11 +141,11 @@ async fn a_node_in_a_capacity_block_leaves_forty_minutes_before_the_end() {
     town.sweeper().run().await.unwrap();
     assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
     end_in(40);
-    town.faults.break_down("Kubernetes list EC2NodeClass", ErrorKind::Unavailable);
+    town.faults.fail("cluster node classes", ErrorKind::Unavailable);
     let report = town.sweeper().run().await.unwrap();
     assert!(report.problems.iter().any(|problem| problem.contains("capacity blocks")), "{report:?}");
     assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
-    town.faults.mend();
+    town.faults.end_outages();
     town.sweeper().run().await.unwrap();
     let left = town.claims.get(&claims[0].name).await.unwrap().unwrap();
     assert_eq!(left.phase, Phase::Draining);
@@ -173,11 +173,11 @@ async fn instances_that_fail_or_have_something_planned_leave() {
         failed(id(&claims[2]), None),
         planned(id(&claims[3])),
     ]);
-    town.faults.break_down("EC2 DescribeInstanceStatus", ErrorKind::Denied);
+    town.faults.fail("cloud instance faults", ErrorKind::Denied);
     let report = town.sweeper().run().await.unwrap();
     assert!(report.problems.iter().any(|problem| problem.contains("status checks")), "{report:?}");
     assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
-    town.faults.mend();
+    town.faults.end_outages();
     town.sweeper().run().await.unwrap();
     let end = |claim: Option<NodeClaim>| claim.unwrap().status.termination.unwrap();
     let worst = end(town.claims.get(&claims[0].name).await.unwrap());

@@ -66,12 +66,12 @@ async fn all_look(town: &mut Town, names: &[String]) {
 async fn after_a_lost_answer_and_other_prices_each_member_finds_an_instance() {
     for order in [[1, 2, 3, 4], [4, 3, 2, 1], [3, 1, 4, 2]] {
         let (mut town, names) = group_of_four().await;
-        town.faults.revive();
+        town.faults.take_writes();
         // The claim's own write comes first.
         town.faults.lose_answer_at(1);
         town.reconciler().run(&names[2]).await.unwrap();
         assert_eq!((town.cloud.launched(), instances(&town).await.len()), (4, 0), "the answer was lost");
-        town.faults.revive();
+        town.faults.take_writes();
         town.cloud.hide_all();
         town.cloud.answer(Answering::TokenUsed);
         pass(&mut town, 40).await;
@@ -209,9 +209,9 @@ async fn two_functions_that_were_shown_different_lists_agree() {
     let (asked, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let slow = Reconciler {
         context: town.context(),
-        claims: Arc::new(town.claims.clone()),
-        queue: Arc::new(town.queue.clone()),
-        cluster: Arc::new(town.cluster.clone()),
+        claims: town.ports.claims.clone(),
+        queue: town.ports.queue.clone(),
+        cluster: town.ports.cluster.clone(),
         cloud: Arc::new(Slow { inner: town.cloud.clone(), asked: asked.clone(), gate: gate.clone() }),
         catalog: CatalogCache::default(),
         settings: Settings::new(common::CLUSTER),
@@ -237,16 +237,15 @@ async fn two_functions_that_were_shown_different_lists_agree() {
 #[tokio::test]
 async fn the_answer_is_shared_out_once_although_the_process_ends_at_any_write() {
     let (town, names) = group_of_four().await;
-    town.faults.revive();
+    town.faults.take_writes();
     town.reconciler().run(&names[0]).await.unwrap();
-    let (writes, _) = town.faults.revive();
+    let writes = town.faults.take_writes();
     assert!(writes > 5, "{writes}");
     for (write, done) in (0..writes).flat_map(|write| [(write, false), (write, true)]) {
         let (mut town, names) = group_of_four().await;
-        town.faults.revive();
-        town.faults.die_at(write, done);
-        let _died = town.reconciler().run(&names[0]).await;
-        town.bury_if_dead();
+        town.faults.take_writes();
+        town.faults.kill_at(write, done);
+        town.process(async |town| drop(town.reconciler().run(&names[0]).await)).await;
         let before = instances(&town).await;
         // Prices have changed, so the call cannot be repeated. Another member looks first.
         town.cloud.answer(Answering::TokenUsed);

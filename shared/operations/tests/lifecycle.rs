@@ -33,12 +33,12 @@ async fn what_the_nodeclaim_object_missed_is_made_up_for() {
     town.queue_wake().await;
     town.cluster.lock().mute.insert("i-0001".into());
     town.until("it is launched", |town| !town.cluster.lock().mirrors.is_empty()).await;
-    town.faults.break_down("Kubernetes apply NodeClaim", ErrorKind::Unavailable);
+    town.faults.fail("cluster mirror claim", ErrorKind::Unavailable);
     town.cluster.lock().mute.clear();
     town.minutes(2).await;
     let (claim, equal) = only(&town).await;
     assert_eq!((claim.phase, equal), (Phase::Initialized, false));
-    town.faults.mend();
+    town.faults.end_outages();
     town.minutes(2).await;
     assert!(only(&town).await.1);
 }
@@ -79,7 +79,7 @@ async fn a_recommendation_shows_on_the_nodeclaim_object() {
 #[tokio::test]
 async fn a_node_works_although_its_instance_may_not_be_tagged() {
     let mut town = Town::new().await;
-    town.faults.break_down("EC2 CreateTags", ErrorKind::Denied);
+    town.faults.fail("cloud tag", ErrorKind::Denied);
     town.cluster.add_pods([pod("web", 3000)]);
     town.queue_wake().await;
     town.minutes(3).await;
@@ -89,7 +89,7 @@ async fn a_node_works_although_its_instance_may_not_be_tagged() {
     let done = town.reconciler().run(&claim.name).await.unwrap();
     assert_eq!(done.requeued, None, "not in a loop: the sweep tries again");
     assert!(town.sink.take().iter().any(|line| line.to_string().contains("tag the instance")));
-    town.faults.mend();
+    town.faults.end_outages();
     town.minutes(2).await;
     assert!(town.cloud.running()[0].tags.contains_key(labels::NODE_CLAIM_TAG));
 }
@@ -222,7 +222,7 @@ async fn launch_templates_that_no_launch_uses_go_a_few_at_a_time() {
     assert_eq!(town.cloud.templates().len(), 7, "an hourly sweep deletes 25: {:?}", town.cloud.templates());
     town.minutes(60).await;
     assert_eq!(town.cloud.templates(), ["nodeless/lately", "nodeless/now"]);
-    town.faults.break_down("EC2 DeleteLaunchTemplate", ErrorKind::Denied);
+    town.faults.fail("cloud delete launch templates", ErrorKind::Denied);
     let mut problems = Vec::new();
     for _ in 0..60 {
         problems.extend(town.sweeper().run().await.unwrap().problems);

@@ -17,10 +17,10 @@ async fn which_nodes_were_not_looked_at_is_read_and_written_as_soon_as_that_can_
     town.claims.put_not_yet_evaluated(&waiting, until).await.unwrap();
     let planner = town.cold_planner();
     for broken in ["claims not yet evaluated", "claims put not yet evaluated"] {
-        town.faults.break_down(broken, ErrorKind::Unavailable);
+        town.faults.fail(broken, ErrorKind::Unavailable);
         let report = planner.run().await.unwrap();
         assert!(report.problems.iter().any(|why| why.contains("not looked at")), "{broken}: {:?}", report.problems);
-        town.faults.mend();
+        town.faults.end_outages();
         assert_eq!(stored().await, waiting, "{broken}: what is not known is not written over");
     }
     let report = planner.run().await.unwrap();

@@ -51,7 +51,7 @@ async fn settle(town: &mut Town, nodes: usize) {
     town.minutes(1).await;
 }
 
-/// What holds at rest: so many claims and instances, one of the other, and no claim ever had two.
+/// What holds in a quiescent cluster: so many claims and instances, one of the other, and no claim ever had two.
 async fn check(town: &Town, nodes: usize, when: &str) {
     let records = town.records().await;
     assert_eq!((records.len(), town.cloud.alive().len()), (nodes, nodes), "{when}: {records:#?}");
@@ -207,16 +207,16 @@ async fn static_life(town: &mut Town, when: &str) {
 #[tokio::test]
 async fn a_static_pool_survives_the_end_of_its_process_at_any_write() {
     let mut town = fixed_town(2).await;
-    town.faults.revive();
+    town.faults.take_writes();
     static_life(&mut town, "undisturbed").await;
     assert_eq!(town.cloud.launched(), 4);
-    let (writes, _) = town.faults.revive();
+    let writes = town.faults.take_writes();
     assert!(writes > 60, "only {writes} writes: the scenario has shrunk");
     for write in 0..writes {
         for done in [false, true] {
             let mut town = fixed_town(2).await;
-            town.faults.revive();
-            town.faults.die_at(write, done);
+            town.faults.take_writes();
+            town.faults.kill_at(write, done);
             static_life(&mut town, &format!("write {write}, done {done}")).await;
             assert!(town.cloud.launched() <= 6, "write {write}, done {done}: {} launches", town.cloud.launched());
         }

@@ -87,7 +87,7 @@ async fn a_machine_that_joins_makes_a_nodepool_healthy() {
 #[tokio::test]
 async fn machines_that_ec2_refuses_to_launch_are_failures_with_what_ec2_said() {
     let mut town = Town::new().await;
-    town.faults.break_down("EC2 CreateFleet", ErrorKind::Denied);
+    town.faults.fail("cloud launch", ErrorKind::Denied);
     town.cluster.add_pods([pod("a", 3000), pod("b", 3000)]);
     town.queue_wake().await;
     town.minutes(9).await;
@@ -150,11 +150,11 @@ async fn what_karpenter_said_holds_until_more_is_known() {
 async fn a_result_that_cannot_be_written_is_not_forgotten_and_counts_once() {
     let mut town = silent_town(1).await;
     town.minutes(14).await;
-    town.faults.break_down("claims put registrations", ErrorKind::Unavailable);
+    town.faults.fail("claims put registrations", ErrorKind::Unavailable);
     town.minutes(3).await;
     let claim = town.records().await.remove(0);
     assert!(!claim.phase.is_leaving(), "its step waits");
-    town.faults.mend();
+    town.faults.end_outages();
     town.minutes(2).await;
     assert_eq!(town.cloud.launched(), 2);
     assert_eq!(health(&town), ConditionStatus::Unknown);
@@ -170,11 +170,11 @@ async fn a_process_that_dies_after_the_note_counts_no_claim_twice() {
         town.minutes(14).await;
         let late = town.clock.time().checked_add(Duration::from_secs(120)).unwrap();
         town.clock.advance_to(late);
-        town.faults.revive();
-        town.faults.die_at(write, done);
+        town.faults.take_writes();
+        town.faults.kill_at(write, done);
         let name = town.records().await.remove(0).name;
-        let _died = town.reconciler().run(&name).await;
-        assert!(town.bury_if_dead());
+        let result = town.process(async |town| town.reconciler().run(&name).await).await;
+        assert!(result.is_none(), "{write} {done}: {result:?}");
         town.minutes(3).await;
         let stored = town.claims.record(RecordKind::Registrations, "default").await.unwrap().unwrap();
         assert_eq!(stored.encoded.matches("RegistrationFailed").count(), 1, "{write} {done}: {}", stored.encoded);
@@ -188,12 +188,12 @@ async fn what_cannot_be_read_changes_nothing_and_what_is_damaged_is_begun_anew()
     town.minutes(18).await;
     let before = condition(&town);
     assert_eq!(before.status, ConditionStatus::False);
-    town.faults.break_down("claims registrations", ErrorKind::Unavailable);
+    town.faults.fail("claims registrations", ErrorKind::Unavailable);
     town.restart();
     let report = town.planner().run().await.unwrap();
     assert!(report.problems.iter().any(|why| why.contains("nodes of NodePools join is not known")), "{report:?}");
     assert_eq!(condition(&town), before);
-    town.faults.mend();
+    town.faults.end_outages();
     let stored = town.claims.record(RecordKind::Registrations, "default").await.unwrap().unwrap();
     let damaged = StoredRecord { encoded: "of another version".into(), ..stored };
     town.claims.put_record(RecordKind::Registrations, &damaged).await.unwrap();

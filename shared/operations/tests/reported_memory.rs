@@ -71,11 +71,11 @@ async fn a_plan_without_the_record_goes_by_the_nodes_and_overwrites_nothing() {
     let before = town.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default();
     assert_eq!(before.version, 1);
     town.cluster.lock().nodes.values_mut().next().unwrap().capacity.set("memory", Quantity::from_mebibytes(6_900));
-    town.faults.break_down("claims reported memory", ErrorKind::Unavailable);
+    town.faults.fail("claims reported memory", ErrorKind::Unavailable);
     let report = town.planner().run().await.unwrap();
     let told = report.problems.iter().any(|problem| problem.contains("how much memory nodes reported is not known"));
     assert!(told, "{:?}", report.problems);
-    town.faults.mend();
+    town.faults.end_outages();
     assert_eq!(town.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default(), before);
 
     // What cannot be understood is said, and written anew.

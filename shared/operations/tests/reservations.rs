@@ -68,16 +68,16 @@ async fn an_instance_that_left_its_reservation_is_paid_for_and_labelled_on_deman
 #[tokio::test]
 async fn without_a_price_it_waits_and_what_cannot_be_shown_is_shown_later() {
     let mut town = Box::pin(town_after_the_reservation()).await;
-    town.faults.break_down("Kubernetes get EC2NodeClass", ErrorKind::Unavailable);
+    town.faults.fail("cluster node class", ErrorKind::Unavailable);
     let report = town.sweeper().run().await.unwrap();
     assert!(report.problems.iter().any(|why| why.contains("what it costs on demand")), "{:?}", report.problems);
     assert_eq!(only(&town).await.status.instance.unwrap().capacity_type, CapacityType::Reserved);
-    town.faults.mend();
-    for broken in ["Kubernetes patch Node", "Kubernetes apply NodeClaim"] {
-        town.faults.break_down(broken, ErrorKind::Unavailable);
+    town.faults.end_outages();
+    for broken in ["cluster patch node", "cluster mirror claim"] {
+        town.faults.fail(broken, ErrorKind::Unavailable);
         town.minutes(2).await;
         assert_eq!(only(&town).await.status.instance.unwrap().capacity_type, CapacityType::OnDemand);
-        town.faults.mend();
+        town.faults.end_outages();
     }
     town.minutes(2).await;
     assert!(shown(&town));

@@ -65,18 +65,22 @@ async fn alike_nodes_are_launched_by_one_call_and_a_doubled_wake_launches_nothin
 async fn no_plan_is_made_of_half_a_view() {
     for (operation, expected) in [
         ("claims list", "claims list"),
-        ("Kubernetes view", "Kubernetes view"),
+        ("cluster view", "cluster view"),
         ("claims catalog", "claims catalog"),
         ("claims unavailable", "claims unavailable"),
         ("claims usage", "claims usage"),
     ] {
         let town = Town::new().await;
         town.cluster.add_pods([pod("web", 1000)]);
-        town.faults.break_down(operation, ErrorKind::Unavailable);
+        town.faults.fail(operation, ErrorKind::Unavailable);
         let error = town.planner().run().await.unwrap_err();
         assert!(error.to_string().contains(expected) && error.to_string().contains("no plan was made"), "{error}");
-        town.faults.mend();
-        assert_eq!(town.faults.revive().0, 1, "{operation}: the next plan is asked for, and nothing else is written");
+        town.faults.end_outages();
+        assert_eq!(
+            town.faults.take_writes(),
+            1,
+            "{operation}: the next plan is asked for, and nothing else is written"
+        );
         assert!(town.records().await.is_empty());
     }
     let town = Town::new().await;
@@ -90,18 +94,18 @@ async fn a_plan_that_cannot_be_made_is_asked_for_again_a_few_times() {
     let town = Town::new().await;
     let asked = async || {
         let _fails_or_not = town.planner().run().await;
-        town.faults.revive().0
+        town.faults.take_writes()
     };
     for _ in 0..2 {
-        town.faults.break_down("Kubernetes view", ErrorKind::Unavailable);
+        town.faults.fail("cluster view", ErrorKind::Unavailable);
         let mut times = Vec::new();
         for _ in 0..7 {
             times.push(asked().await);
         }
         assert_eq!(times, [1, 1, 1, 1, 1, 0, 0], "after 2, 4, 8, 16 and 32 s, and then by the heartbeat alone");
-        town.faults.mend();
+        town.faults.end_outages();
         town.planner().run().await.unwrap();
-        town.faults.revive();
+        town.faults.take_writes();
     }
 }
 
@@ -377,7 +381,7 @@ async fn a_spot_warning_moves_the_pods_and_avoids_the_offering() {
     let short = town.claims.unavailable(town.clock.now()).await.unwrap();
     assert_eq!((short.len(), short[0].capacity_type), (1, nodeless_model::CapacityType::Spot));
     town.until("it is gone", |town| town.cloud.alive().iter().all(|instance| instance.id != id)).await;
-    town.faults.break_down("claims", ErrorKind::Throttled);
+    town.faults.fail("claims", ErrorKind::Throttled);
     assert!(matches!(interrupter.run(&warning).await, Err(InterruptError::Port(_))), "so that the message comes again");
 }
 
@@ -464,10 +468,10 @@ async fn an_orphan_is_collected_and_nothing_while_anything_cannot_be_read() {
         (labels::EC2_NODE_CLASS.into(), "default".into()),
     ]);
     town.cloud.put(orphan);
-    for operation in ["EC2", "Kubernetes list Node", "Kubernetes list NodeClaim", "claims list", "claims usage"] {
-        town.faults.break_down(operation, ErrorKind::Unavailable);
+    for operation in ["cloud", "cluster our nodes", "cluster mirrored claims", "claims list", "claims usage"] {
+        town.faults.fail(operation, ErrorKind::Unavailable);
         town.sweeper().run().await.unwrap_err();
-        town.faults.mend();
+        town.faults.end_outages();
         assert_eq!(town.cloud.alive().len(), 2, "{operation}");
     }
     let report = town.sweeper().run().await.unwrap();
@@ -480,16 +484,16 @@ async fn an_orphan_is_collected_and_nothing_while_anything_cannot_be_read() {
 
 #[tokio::test]
 async fn a_drain_waits_while_ec2_or_the_cluster_cannot_be_read() {
-    for operation in ["EC2 DescribeInstances", "Kubernetes get Node", "Kubernetes list Pod"] {
+    for operation in ["cloud instances", "cluster nodes of", "cluster pods on"] {
         let town = running_town(1).await;
         let name = town.records().await[0].name.clone();
         town.cluster.lock().mirrors.get_mut(&name).unwrap().deletion_timestamp = Some(town.clock.now());
-        town.faults.break_down(operation, ErrorKind::Unavailable);
+        town.faults.fail(operation, ErrorKind::Unavailable);
         for _ in 0..5 {
             let done = town.reconciler().run(&name).await.unwrap();
-            assert!(done.requeued.is_some() && done.waits_for[0].contains("a fault was asked for"), "{done:?}");
+            assert!(done.requeued.is_some() && done.waits_for[0].contains("a fault was injected"), "{done:?}");
         }
-        town.faults.mend();
+        town.faults.end_outages();
         assert_eq!(town.cluster.lock().pods.len(), 1, "{operation}");
         assert_eq!(town.cloud.running().len(), 1, "{operation}");
     }
@@ -578,9 +582,9 @@ async fn what_the_deployment_says_of_capacity_is_kept_with_the_catalog() {
     let capacity = CapacitySettings { reserved_enis: 1, memory_overhead: "0.1".parse().unwrap() };
     let refresher = Refresher {
         context: town.context(),
-        claims: Arc::new(town.claims.clone()),
-        queue: Arc::new(town.queue.clone()),
-        cluster: Arc::new(town.cluster.clone()),
+        claims: town.ports.claims.clone(),
+        queue: town.ports.queue.clone(),
+        cluster: town.ports.cluster.clone(),
         source: Arc::new(TestSource::default()),
         catalog: CatalogCache::default(),
         capacity,
@@ -610,9 +614,9 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
     let source = Arc::new(TestSource::default());
     let refresher = Refresher {
         context: town.context(),
-        claims: Arc::new(town.claims.clone()),
-        queue: Arc::new(town.queue.clone()),
-        cluster: Arc::new(town.cluster.clone()),
+        claims: town.ports.claims.clone(),
+        queue: town.ports.queue.clone(),
+        cluster: town.ports.cluster.clone(),
         source: source.clone(),
         catalog: CatalogCache::default(),
         capacity: CapacitySettings::default(),
@@ -641,7 +645,7 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
     refresher.run().await.unwrap();
     assert_eq!(*source.released.lock().unwrap(), ["default"]);
     assert!(town.cluster.lock().classes.is_empty());
-    town.faults.break_down("Kubernetes list EC2NodeClass", ErrorKind::Unavailable);
+    town.faults.fail("cluster node classes", ErrorKind::Unavailable);
     refresher.run().await.unwrap_err();
 }
 
@@ -677,19 +681,19 @@ async fn after_a_shortage_a_few_nodes_are_tried_and_twice_as_many_after_each_suc
 #[tokio::test]
 async fn a_launch_that_ec2_refuses_is_told_on_the_class_and_not_tried_in_a_loop() {
     let mut town = Town::new().await;
-    town.faults.break_down("EC2 CreateFleet", ErrorKind::Denied);
+    town.faults.fail("cloud launch", ErrorKind::Denied);
     town.cluster.add_pods([pod("web", 3000)]);
     town.queue_wake().await;
     town.minutes(2).await;
     let told = events(&town, "LaunchRefused");
-    assert!(told.len() == 1 && told[0].contains("EC2 CreateFleet"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("cloud launch"), "{told:?}");
     assert_eq!(town.queue.take_node_classes(), ["default"], "EC2 is asked whether it refuses all");
     let claim = town.records().await[0].clone();
     let launched = claim.condition(condition::LAUNCHED).unwrap();
     assert_eq!((launched.status, claim.status.launch_attempts), (nodeless_model::ConditionStatus::False, 3));
-    assert!(launched.message.contains("EC2 CreateFleet was denied"), "{}", launched.message);
+    assert!(launched.message.contains("cloud launch was denied"), "{}", launched.message);
     // Its time is up five minutes later; what has been mended by then serves the next claim.
-    town.faults.mend();
+    town.faults.end_outages();
     town.until("the pod runs", |town| town.cluster.bound() == 1).await;
     town.minutes(2).await;
     assert!(town.records().await.iter().all(|other| other.name != claim.name));

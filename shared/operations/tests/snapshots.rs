@@ -78,7 +78,7 @@ async fn a_plan_that_met_refusals_is_the_same_too() {
         "claims update",
         "claims churn",
         "claims delete command",
-        "Kubernetes patch",
+        "cluster node pool status",
     ]
     .into_iter()
     .cycle()
@@ -86,9 +86,9 @@ async fn a_plan_that_met_refusals_is_the_same_too() {
     .enumerate()
     {
         town.cluster.add_pods([pod(&format!("late-{number}"), 3000)]);
-        town.faults.break_down(broken, ErrorKind::Unavailable);
+        town.faults.fail(broken, ErrorKind::Unavailable);
         let done = plan_twice(&town).await;
-        town.faults.mend();
+        town.faults.end_outages();
         assert!(!done.is_empty());
         for _ in 0..4 {
             town.tick().await;

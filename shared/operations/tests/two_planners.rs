@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Town, check_rest, drift, pod, running_town};
+use common::{Town, check_quiescent, drift, pod, running_town};
 use nodeless_model::node_pool::{Budget, BudgetNodes};
 use nodeless_operations::plan::PlanReport;
 use nodeless_ports::{Claims, Plans};
@@ -44,7 +44,7 @@ async fn of_two_plans_at_once_one_launches() {
     assert!(town.queue.take_plan().is_some(), "the next plan decides anew");
     town.until("pods run", |town| town.cluster.bound() == 3).await;
     town.minutes(2).await;
-    check_rest(&town, 3, 3, "after two plans at once").await;
+    check_quiescent(&town, 3, 3, "after two plans at once").await;
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn of_two_plans_at_once_one_proposes_and_confirms() {
     assert_eq!(confirmed.len(), proposed.len(), "{confirmed:#?}");
     assert_eq!(town.records().await.iter().filter(|claim| claim.status.command.is_some()).count(), 1, "the budget");
     town.minutes(20).await;
-    check_rest(&town, 2, 2, "after two plans at once").await;
+    check_quiescent(&town, 2, 2, "after two plans at once").await;
 }
 
 /// The two plans choose other claims, so no version of a claim keeps the later plan from writing what it decided.

@@ -19,7 +19,7 @@ async fn busy_town() -> Town {
     town.set(settings());
     drift(&town);
     town.cluster.add_pods([pod("late", 3000)]);
-    town.faults.revive();
+    town.faults.take_writes();
     town
 }
 
@@ -45,9 +45,9 @@ async fn a_plan_that_ends_leaves_nothing_of_itself_behind() {
 async fn a_small_plan_writes_nothing_about_itself() {
     let town = running_town(1).await;
     town.planner().run().await.unwrap();
-    town.faults.revive();
+    town.faults.take_writes();
     town.planner().run().await.unwrap();
-    assert_eq!(town.faults.revive().0, 0, "an idle cluster costs no write");
+    assert_eq!(town.faults.take_writes(), 0, "an idle cluster costs no write");
 }
 
 /// The process is ended at one write after the other, as by its timeout. What pods need comes first, and whatever the plan that
@@ -57,9 +57,8 @@ async fn a_plan_after_one_that_was_killed_does_what_pods_need_and_leaves_out_the
     let (mut killed, mut died_after_pods) = (0, 0);
     for write in 0.. {
         let mut town = busy_town().await;
-        town.faults.die_at(write, false);
-        let _killed = town.planner().run().await;
-        if !town.bury_if_dead() {
+        town.faults.kill_at(write, false);
+        if town.process(async |town| drop(town.planner().run().await)).await.is_some() {
             break;
         }
         let when = format!("killed at write {write}");

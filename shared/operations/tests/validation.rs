@@ -54,9 +54,9 @@ fn functions_that(town: &Town, dry_runs: bool) -> Functions {
     Functions {
         refresher: Refresher {
             context: town.context(),
-            claims: Arc::new(town.claims.clone()),
-            queue: Arc::new(town.queue.clone()),
-            cluster: Arc::new(town.cluster.clone()),
+            claims: town.ports.claims.clone(),
+            queue: town.ports.queue.clone(),
+            cluster: town.ports.cluster.clone(),
             source: Arc::new(Source(town.clock.time())),
             catalog: CatalogCache::default(),
             capacity: CapacitySettings::default(),
@@ -64,10 +64,10 @@ fn functions_that(town: &Town, dry_runs: bool) -> Functions {
         },
         validator: Validator {
             context: town.context(),
-            claims: Arc::new(town.claims.clone()),
-            queue: Arc::new(town.queue.clone()),
-            cluster: Arc::new(town.cluster.clone()),
-            cloud: Arc::new(town.cloud.clone()),
+            claims: town.ports.claims.clone(),
+            queue: town.ports.queue.clone(),
+            cluster: town.ports.cluster.clone(),
+            cloud: town.ports.cloud.clone(),
             catalog: CatalogCache::default(),
             dry_runs,
         },
@@ -108,14 +108,14 @@ async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_an
     assert!(town.queue.take_node_classes().is_empty());
     minutes(&town, 1);
     let refusal =
-        Refusal { reason: "CreateFleetAuthCheckFailed".into(), message: "EC2 CreateFleet was denied: no".into() };
+        Refusal { reason: "CreateFleetAuthCheckFailed".into(), message: "cloud launch was denied: no".into() };
     town.cloud.refuse_dry_runs(Some(refusal));
     functions.refresher.run().await.unwrap();
     assert_eq!(town.queue.take_node_classes(), ["default"]);
     assert_eq!(told(&town).0, ConditionStatus::True);
     assert!(functions.validator.run("default").await.unwrap());
     assert_eq!(told(&town), (ConditionStatus::False, "CreateFleetAuthCheckFailed".to_owned()));
-    assert_eq!(condition(&town, "ValidationSucceeded").message, "EC2 CreateFleet was denied: no");
+    assert_eq!(condition(&town, "ValidationSucceeded").message, "cloud launch was denied: no");
 
     // A doubled message asks nothing; after five minutes the next refresh does, and what was granted is found.
     assert!(!functions.validator.run("default").await.unwrap());
@@ -161,13 +161,13 @@ async fn while_ec2_cannot_be_asked_what_was_known_stands() {
     }
     functions.refresher.run().await.unwrap();
     assert_eq!((told(&town).0, town.queue.take_node_classes()), (ConditionStatus::Unknown, vec!["default".to_owned()]));
-    town.faults.break_down("EC2 RunInstances", ErrorKind::Throttled);
+    town.faults.fail("cloud dry run", ErrorKind::Throttled);
     functions.validator.run("default").await.unwrap();
     assert_eq!(told(&town).0, ConditionStatus::True);
     assert!(town.queue.take_node_classes().is_empty(), "not in a loop");
     minutes(&town, 1);
     assert_eq!(town.queue.take_node_classes(), ["default"], "but again");
-    town.faults.mend();
+    town.faults.end_outages();
     let refusal = Refusal { reason: "RequestRefused".into(), message: "no".into() };
     town.cloud.refuse_dry_runs(Some(refusal));
     functions.validator.run("default").await.unwrap();

@@ -68,9 +68,9 @@ async fn pods_wait_for_a_zone_and_hear_why_until_the_shift_is_over() {
 
     // Nothing changed, so nothing is said or written. Once an hour launch templates are looked at, which is not now.
     town.clock.advance_to(after(&town, 1));
-    town.faults.revive();
+    town.faults.take_writes();
     sweeper.run().await.unwrap();
-    assert_eq!((town.faults.revive().0, told(&town, "ZonalShiftActive").len()), (0, 0));
+    assert_eq!((town.faults.take_writes(), told(&town, "ZonalShiftActive").len()), (0, 0));
 
     town.zonal_shifts.cancel(ZONE);
     town.clock.advance_to(after(&town, 1));
@@ -147,7 +147,7 @@ async fn while_arc_cannot_be_read_a_shift_holds_until_its_end() {
     town.cluster.add_pods([pod("web", 1000)]);
     // Somebody ends it, which nobody can see.
     town.zonal_shifts.cancel(ZONE);
-    town.faults.break_down("arc", ErrorKind::Denied);
+    town.faults.fail("arc", ErrorKind::Denied);
     town.clock.advance_to(after(&town, 9));
     let report = town.sweeper().run().await.unwrap();
     assert!(report.problems[0].contains("zonal shifts: arc zonal shifts"), "{report:?}");

@@ -192,8 +192,8 @@ fn replace_drifted<'a>(
     if others.is_empty() {
         return Vec::new();
     }
-    let mut departures = DriftSimulation::new(input, expected, guards, options, now);
-    let (commands, reasons) = drift_replacement::find(&others, &mut departures, guards, budgets, now);
+    let mut simulation = DriftSimulation::new(input, expected, guards, options, now);
+    let (commands, reasons) = drift_replacement::find(&others, &mut simulation, guards, budgets, now);
     add(kept, reasons);
     commands
 }

@@ -69,14 +69,14 @@ fn is_confirmed(claim: &NodeClaim, drift: &Drift, now: Timestamp) -> bool {
 /// limits and capacity reservations are used once.
 pub(crate) fn find<'a>(
     drifted: &[(&Eligible<'_, 'a>, Drift)],
-    departures: &mut DriftSimulation<'_, 'a>,
+    simulation: &mut DriftSimulation<'_, 'a>,
     guards: &Guards<'_>,
     budgets: &mut Budgets,
     now: Timestamp,
 ) -> (Vec<Command>, BTreeMap<String, KeptReason>) {
     let (mut commands, mut kept) = (Vec::new(), BTreeMap::new());
     for (one, drift) in drifted {
-        match replace(one, drift, departures, guards, budgets, now) {
+        match replace(one, drift, simulation, guards, budgets, now) {
             Ok(command) => commands.push(command),
             Err(why) => {
                 kept.insert(one.node.name.clone(), why);
@@ -90,17 +90,17 @@ pub(crate) fn find<'a>(
 fn replace<'a>(
     one: &Eligible<'_, 'a>,
     drift: &Drift,
-    departures: &mut DriftSimulation<'_, 'a>,
+    simulation: &mut DriftSimulation<'_, 'a>,
     guards: &Guards<'_>,
     budgets: &mut Budgets,
     now: Timestamp,
 ) -> Result<Command, KeptReason> {
     budgets.check(&one.claim.node_pool, DisruptionReason::Drifted)?;
     unless_blocked(one, guards, now)?;
-    if departures.receives(&one.node.name) {
+    if simulation.receives(&one.node.name) {
         return Err(KeptReason::DriftWaits(drift.clone()));
     }
-    let command = departures.leave(one, drift)?;
+    let command = simulation.leave(one, drift)?;
     budgets.take(&one.claim.node_pool, DisruptionReason::Drifted)?;
     Ok(command)
 }

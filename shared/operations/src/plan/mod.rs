@@ -214,7 +214,7 @@ impl Planner {
                 metrics.count(Metric::ReconcileErrors, 1);
                 // SQS may be what does not answer.
                 let late = pin!(self.late(deadline, KEPT_FOR_THE_ANSWER / 2));
-                drop(future::select(pin!(self.plan_again()), late).await);
+                let _first = future::select(pin!(self.plan_again()), late).await;
             }
         }
         self.context.flush(&metrics);

@@ -7,7 +7,6 @@ use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
 use nodeless_world::WorldClock;
-use nodeless_world::memory::Faults;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -15,12 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub struct TestCloud {
     state: Arc<Mutex<State>>,
     clock: WorldClock,
-    faults: Faults,
 }
 
 #[derive(Default)]
 struct State {
-    /// What EC2 has to say against instances.
+    /// What EC2 reports about unhealthy instances.
     against: Vec<InstanceFault>,
     instances: BTreeMap<String, Instance>,
     answers: BTreeMap<String, LaunchOutcome>,
@@ -43,15 +41,15 @@ pub enum Answering {
     /// As EC2 does.
     #[default]
     Well,
-    /// What is launched is told of with neither instances nor errors.
+    /// The answer to a launch has neither instances nor errors.
     Empty,
     /// A client token that was used before comes with other parameters, as when prices have changed.
     TokenUsed,
 }
 
 impl TestCloud {
-    pub fn new(clock: WorldClock, faults: Faults) -> Self {
-        Self { state: Arc::default(), clock, faults }
+    pub fn new(clock: WorldClock) -> Self {
+        Self { state: Arc::default(), clock }
     }
 
     fn inner(&self) -> MutexGuard<'_, State> {
@@ -68,7 +66,7 @@ impl TestCloud {
         self.inner().refusal = refusal;
     }
 
-    /// What EC2 has to say against instances from now on.
+    /// What EC2 reports about unhealthy instances from now on.
     pub fn set_against(&self, faults: Vec<InstanceFault>) {
         self.inner().against = faults;
     }
@@ -89,7 +87,7 @@ impl TestCloud {
         self.inner().unlisted.remove(id);
     }
 
-    /// There is a launch template that was last used then.
+    /// Adds a launch template that was last used at a time.
     pub fn put_template(&self, name: &str, used: Timestamp) {
         self.inner().templates.insert(name.to_owned(), used);
     }
@@ -115,7 +113,7 @@ impl TestCloud {
         self.inner().instances.values().filter(|instance| instance.state == InstanceState::Running).cloned().collect()
     }
 
-    /// Puts an instance there that somebody else made.
+    /// Adds an instance, as if another program had launched it.
     pub fn put(&self, instance: Instance) {
         self.inner().instances.insert(instance.id.clone(), instance);
     }
@@ -199,21 +197,19 @@ impl Cloud for TestCloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
         const OPERATION: &str = "EC2 CreateFleet";
         let now = self.clock.time();
-        self.faults.write(OPERATION, || {
-            let mut state = self.inner();
-            let used = state.answers.contains_key(&request.claim.client_token().unwrap());
-            match state.how {
-                Answering::TokenUsed if used => {
-                    let error = PortError::new(ErrorKind::Invalid, OPERATION, "the parameters differ");
-                    Err(error.with_code("IdempotentParameterMismatch"))
-                }
-                Answering::Empty => {
-                    state.launch(&request, now);
-                    Ok(LaunchOutcome::default())
-                }
-                _ => Ok(state.launch(&request, now)),
+        let mut state = self.inner();
+        let used = state.answers.contains_key(&request.claim.client_token().unwrap());
+        match state.how {
+            Answering::TokenUsed if used => {
+                let error = PortError::new(ErrorKind::Invalid, OPERATION, "the parameters differ");
+                Err(error.with_code("IdempotentParameterMismatch"))
             }
-        })
+            Answering::Empty => {
+                state.launch(&request, now);
+                Ok(LaunchOutcome::default())
+            }
+            _ => Ok(state.launch(&request, now)),
+        }
     }
 
     async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
@@ -224,15 +220,13 @@ impl Cloud for TestCloud {
             message: "You cannot specify tags for Spot instances requests if there are no Spot instances requests"
                 .into(),
         });
-        self.faults.read("EC2 RunInstances", || Ok(of_spot.clone().or_else(|| self.inner().refusal.clone())))
+        Ok(of_spot.clone().or_else(|| self.inner().refusal.clone()))
     }
 
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
         let state = self.inner();
-        self.faults.read("EC2 DescribeInstances", || {
-            let listed = ids.iter().filter(|id| !state.unlisted.contains(*id));
-            Ok(listed.filter_map(|id| state.instances.get(id)).cloned().collect())
-        })
+        let listed = ids.iter().filter(|id| !state.unlisted.contains(*id));
+        Ok(listed.filter_map(|id| state.instances.get(id)).cloned().collect())
     }
 
     async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
@@ -240,7 +234,7 @@ impl Cloud for TestCloud {
         let listed = |instance: &&Instance| {
             instance.state != InstanceState::Terminated && !state.unlisted.contains(&instance.id)
         };
-        self.faults.read("EC2 DescribeInstances", || Ok(state.instances.values().filter(listed).cloned().collect()))
+        Ok(state.instances.values().filter(listed).cloned().collect())
     }
 
     async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
@@ -250,37 +244,31 @@ impl Cloud for TestCloud {
     }
 
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
-        self.faults.read("EC2 DescribeInstanceStatus", || Ok(self.inner().against.clone()))
+        Ok(self.inner().against.clone())
     }
 
     async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {
-        self.faults.write("EC2 TerminateInstances", || {
-            let mut state = self.inner();
-            for id in ids {
-                if let Some(instance) = state.instances.get_mut(id).filter(|instance| instance.is_alive()) {
-                    instance.state = InstanceState::ShuttingDown;
-                }
+        let mut state = self.inner();
+        for id in ids {
+            if let Some(instance) = state.instances.get_mut(id).filter(|instance| instance.is_alive()) {
+                instance.state = InstanceState::ShuttingDown;
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
-        self.faults.write("EC2 CreateTags", || {
-            if let Some(instance) = self.inner().instances.get_mut(id) {
-                instance.tags.extend(tags.clone());
-            }
-            Ok(())
-        })
+        if let Some(instance) = self.inner().instances.get_mut(id) {
+            instance.tags.extend(tags.clone());
+        }
+        Ok(())
     }
 
     async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
-        self.faults.write("EC2 DeleteLaunchTemplate", || {
-            let mut state = self.inner();
-            let unused = state.templates.iter().filter(|(_, used)| **used < since).map(|(name, _)| name.clone());
-            let unused: Vec<String> = unused.take(most).collect();
-            state.templates.retain(|name, _| !unused.contains(name));
-            Ok(unused)
-        })
+        let mut state = self.inner();
+        let unused = state.templates.iter().filter(|(_, used)| **used < since).map(|(name, _)| name.clone());
+        let unused: Vec<String> = unused.take(most).collect();
+        state.templates.retain(|name, _| !unused.contains(name));
+        Ok(unused)
     }
 }

@@ -13,7 +13,6 @@ use nodeless_model::{
 use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject};
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError};
 use nodeless_world::WorldClock;
-use nodeless_world::memory::Faults;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,7 +23,6 @@ use tokio::sync::Barrier;
 pub struct TestCluster {
     state: Arc<Mutex<ClusterState>>,
     clock: WorldClock,
-    faults: Faults,
 }
 
 #[derive(Default)]
@@ -55,18 +53,18 @@ pub struct ClusterState {
     pub respawn: bool,
     /// Instances that never join.
     pub mute: BTreeSet<String>,
-    /// Whoever reads the cluster waits here, until as many do as this says.
+    /// Each read of the cluster waits here, until as many reads wait as the barrier needs.
     pub readers: Option<Arc<Barrier>>,
 }
 
 impl TestCluster {
-    pub fn new(clock: WorldClock, faults: Faults) -> Self {
+    pub fn new(clock: WorldClock) -> Self {
         let state = ClusterState {
             pools: vec![node_pool("default")],
             classes: BTreeMap::from([("default".to_owned(), node_class("default"))]),
             ..ClusterState::default()
         };
-        Self { state: Arc::new(Mutex::new(state)), clock, faults }
+        Self { state: Arc::new(Mutex::new(state)), clock }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, ClusterState> {
@@ -230,28 +228,26 @@ impl PlanningView for TestCluster {
             readers.wait().await;
         }
         let state = self.lock();
-        self.faults.read("Kubernetes view", || {
-            Ok(ClusterView {
-                nodes: state.nodes.values().cloned().collect(),
-                pods: state.pods.values().cloned().collect(),
-                node_pools: state.pools.clone(),
-                node_classes: state.classes.clone(),
-                node_claims: state.mirrors.values().cloned().collect(),
-                node_pool_statuses: state.pool_statuses.clone(),
-                node_overlays: state.overlays.clone(),
-                capacity_buffers: state.buffers.clone(),
-                disruption_budgets: state.budgets.clone(),
-                volumes: state.volumes.clone(),
-                volume_faults: state.volume_faults.clone(),
-                invalid: state.invalid.clone(),
-                annotations: state.annotations.clone(),
-                ..ClusterView::default()
-            })
+        Ok(ClusterView {
+            nodes: state.nodes.values().cloned().collect(),
+            pods: state.pods.values().cloned().collect(),
+            node_pools: state.pools.clone(),
+            node_classes: state.classes.clone(),
+            node_claims: state.mirrors.values().cloned().collect(),
+            node_pool_statuses: state.pool_statuses.clone(),
+            node_overlays: state.overlays.clone(),
+            capacity_buffers: state.buffers.clone(),
+            disruption_budgets: state.budgets.clone(),
+            volumes: state.volumes.clone(),
+            volume_faults: state.volume_faults.clone(),
+            invalid: state.invalid.clone(),
+            annotations: state.annotations.clone(),
+            ..ClusterView::default()
         })
     }
 
     async fn wait_for_batch(&self, _idle: Duration, _max: Duration) -> Result<Duration, PortError> {
-        self.faults.read("Kubernetes wait for batch", || Ok(Duration::ZERO))
+        Ok(Duration::ZERO)
     }
 }
 
@@ -260,74 +256,66 @@ impl NodesAndPods for TestCluster {
     async fn nodes_of(&self, provider_id: &str, _name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
         let state = self.lock();
         let of = |node: &&Node| node.provider_id.as_deref() == Some(provider_id);
-        self.faults.read("Kubernetes get Node", || Ok(state.nodes.values().filter(of).cloned().collect()))
+        Ok(state.nodes.values().filter(of).cloned().collect())
     }
 
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
         let state = self.lock();
         let ours = |node: &&Node| node.node_pool().is_some();
-        self.faults.read("Kubernetes list Node", || Ok(state.nodes.values().filter(ours).cloned().collect()))
+        Ok(state.nodes.values().filter(ours).cloned().collect())
     }
 
     async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
         let state = self.lock();
         let on = |pod: &&Pod| pod.node_name.as_deref() == Some(node);
-        self.faults.read("Kubernetes list Pod", || Ok(state.pods.values().filter(on).cloned().collect()))
+        Ok(state.pods.values().filter(on).cloned().collect())
     }
 
     async fn volume_attachments(&self, _node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
-        self.faults.read("Kubernetes list VolumeAttachment", || Ok(Vec::new()))
+        Ok(Vec::new())
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
-        self.faults.write("Kubernetes patch Node", || {
-            let mut state = self.lock();
-            let Some(node) = state.nodes.get_mut(name).filter(|node| node.uid == uid) else {
-                return Err(PortError::new(ErrorKind::NotFound, "Kubernetes patch Node", name));
-            };
-            apply(node, patch);
-            if node.deletion_timestamp.is_some() && node.finalizers.is_empty() {
-                state.nodes.remove(name);
-            }
-            Ok(())
-        })
+        let mut state = self.lock();
+        let Some(node) = state.nodes.get_mut(name).filter(|node| node.uid == uid) else {
+            return Err(PortError::new(ErrorKind::NotFound, "Kubernetes patch Node", name));
+        };
+        apply(node, patch);
+        if node.deletion_timestamp.is_some() && node.finalizers.is_empty() {
+            state.nodes.remove(name);
+        }
+        Ok(())
     }
 
     async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
         let now = self.clock.time();
-        self.faults.write("Kubernetes delete Node", || {
-            let mut state = self.lock();
-            let Some(node) = state.nodes.get_mut(name).filter(|node| node.uid == uid) else { return Ok(()) };
-            if node.finalizers.is_empty() {
-                state.nodes.remove(name);
-            } else {
-                node.deletion_timestamp.get_or_insert(now);
-            }
-            Ok(())
-        })
+        let mut state = self.lock();
+        let Some(node) = state.nodes.get_mut(name).filter(|node| node.uid == uid) else { return Ok(()) };
+        if node.finalizers.is_empty() {
+            state.nodes.remove(name);
+        } else {
+            node.deletion_timestamp.get_or_insert(now);
+        }
+        Ok(())
     }
 
     async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
-        self.faults.write("Kubernetes evict Pod", || {
-            let mut state = self.lock();
-            let key = format!("{}/{}", pod.namespace, pod.name);
-            if state.protected.contains(&key) {
-                return Ok(Eviction::Blocked { message: "the budget allows none".into() });
-            }
-            Ok(if state.remove(&key) { Eviction::Accepted } else { Eviction::AlreadyGone })
-        })
+        let mut state = self.lock();
+        let key = format!("{}/{}", pod.namespace, pod.name);
+        if state.protected.contains(&key) {
+            return Ok(Eviction::Blocked { message: "the budget allows none".into() });
+        }
+        Ok(if state.remove(&key) { Eviction::Accepted } else { Eviction::AlreadyGone })
     }
 
     async fn delete_pod(&self, pod: &PodRef, _grace_seconds: u32) -> Result<(), PortError> {
-        self.faults.write("Kubernetes delete Pod", || {
-            let mut state = self.lock();
-            let key = format!("{}/{}", pod.namespace, pod.name);
-            if state.held.contains(&key) {
-                return Err(PortError::new(ErrorKind::Denied, "Kubernetes delete Pod", "a webhook forbids it"));
-            }
-            state.remove(&key);
-            Ok(())
-        })
+        let mut state = self.lock();
+        let key = format!("{}/{}", pod.namespace, pod.name);
+        if state.held.contains(&key) {
+            return Err(PortError::new(ErrorKind::Denied, "Kubernetes delete Pod", "a webhook forbids it"));
+        }
+        state.remove(&key);
+        Ok(())
     }
 }
 
@@ -335,12 +323,12 @@ impl NodesAndPods for TestCluster {
 impl Configuration for TestCluster {
     async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
         let state = self.lock();
-        self.faults.read("Kubernetes get EC2NodeClass", || Ok(state.classes.get(name).cloned()))
+        Ok(state.classes.get(name).cloned())
     }
 
     async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
         let state = self.lock();
-        self.faults.read("Kubernetes list EC2NodeClass", || Ok((state.classes.values().cloned().collect(), Vec::new())))
+        Ok((state.classes.values().cloned().collect(), Vec::new()))
     }
 
     async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
@@ -349,36 +337,32 @@ impl Configuration for TestCluster {
             return Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodePool", faulty.message.clone()));
         }
         let found = state.pools.iter().find(|pool| pool.name == name).cloned();
-        self.faults.read("Kubernetes list NodePool", || Ok(found))
+        Ok(found)
     }
 
     async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
         let state = self.lock();
         let invalid = || state.invalid.iter().filter(|object| object.kind == "NodePool").cloned().collect();
-        self.faults.read("Kubernetes list NodePool", || Ok((state.pools.clone(), invalid())))
+        Ok((state.pools.clone(), invalid()))
     }
 
     async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
         let state = self.lock();
-        self.faults.read("Kubernetes list NodeOverlay", || Ok(state.overlays.clone()))
+        Ok(state.overlays.clone())
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
-        self.faults.write("Kubernetes patch NodePool", || {
-            let mut state = self.lock();
-            state.pool_statuses.insert(name.to_owned(), status.clone());
-            state.status_writes += 1;
-            Ok(())
-        })
+        let mut state = self.lock();
+        state.pool_statuses.insert(name.to_owned(), status.clone());
+        state.status_writes += 1;
+        Ok(())
     }
 
     async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError> {
-        self.faults.write("Kubernetes patch NodeOverlay", || {
-            let mut state = self.lock();
-            let overlays = state.overlays.iter_mut().filter(|(overlay, _)| overlay.name == name);
-            overlays.for_each(|(_, present)| present.clone_from(status));
-            Ok(())
-        })
+        let mut state = self.lock();
+        let overlays = state.overlays.iter_mut().filter(|(overlay, _)| overlay.name == name);
+        overlays.for_each(|(_, present)| present.clone_from(status));
+        Ok(())
     }
 
     async fn write_capacity_buffer_status(
@@ -387,28 +371,22 @@ impl Configuration for TestCluster {
         name: &str,
         status: &CapacityBufferStatus,
     ) -> Result<(), PortError> {
-        self.faults.write("Kubernetes patch CapacityBuffer", || {
-            let mut state = self.lock();
-            let is_meant = |view: &&mut BufferView| view.buffer.namespace == namespace && view.buffer.name == name;
-            state.buffers.iter_mut().filter(is_meant).for_each(|view| view.status = status.clone());
-            Ok(())
-        })
+        let mut state = self.lock();
+        let is_meant = |view: &&mut BufferView| view.buffer.namespace == namespace && view.buffer.name == name;
+        state.buffers.iter_mut().filter(is_meant).for_each(|view| view.status = status.clone());
+        Ok(())
     }
 
     async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
-        self.faults.write("Kubernetes patch EC2NodeClass", || {
-            if let Some(class) = self.lock().classes.get_mut(name) {
-                class.status = Some(status.clone());
-            }
-            Ok(())
-        })
+        if let Some(class) = self.lock().classes.get_mut(name) {
+            class.status = Some(status.clone());
+        }
+        Ok(())
     }
 
     async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
-        self.faults.write("Kubernetes patch EC2NodeClass", || {
-            self.lock().classes.remove(name);
-            Ok(())
-        })
+        self.lock().classes.remove(name);
+        Ok(())
     }
 }
 
@@ -416,52 +394,46 @@ impl Configuration for TestCluster {
 impl ClaimMirror for TestCluster {
     async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
         let state = self.lock();
-        self.faults.read("Kubernetes list NodeClaim", || Ok(state.mirrors.values().cloned().collect()))
+        Ok(state.mirrors.values().cloned().collect())
     }
 
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
         let state = self.lock();
-        self.faults.read("Kubernetes list NodeClaim", || Ok(state.mirrors.get(name).cloned()))
+        Ok(state.mirrors.get(name).cloned())
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
         let now = self.clock.time();
-        self.faults.write("Kubernetes apply NodeClaim", || {
-            let mut state = self.lock();
-            let uid = format!("uid-{}", claim.name);
-            let mirror = state.mirrors.entry(claim.name.clone()).or_insert_with(|| MirroredClaim {
-                name: claim.name.clone(),
-                uid: uid.clone(),
-                finalizers: vec![labels::TERMINATION_FINALIZER.to_owned()],
-                record_uid: Some(claim.uid.clone()),
-                node_pool: Some(claim.node_pool.clone()),
-                owner: Some(format!("uid-{}", claim.node_pool)),
-                created: Some(now),
-                ..MirroredClaim::default()
-            });
-            mirror.provider_id = claim.provider_id();
-            mirror.capacity_type =
-                claim.node_labels().get(labels::CAPACITY_TYPE).and_then(|value| CapacityType::from_label(value));
-            let shown = |one: &Condition| (one.kind.clone(), (one.status.as_str().to_owned(), one.reason.clone()));
-            mirror.conditions = claim.status.conditions.iter().map(shown).collect();
-            Ok(uid)
-        })
+        let mut state = self.lock();
+        let uid = format!("uid-{}", claim.name);
+        let mirror = state.mirrors.entry(claim.name.clone()).or_insert_with(|| MirroredClaim {
+            name: claim.name.clone(),
+            uid: uid.clone(),
+            finalizers: vec![labels::TERMINATION_FINALIZER.to_owned()],
+            record_uid: Some(claim.uid.clone()),
+            node_pool: Some(claim.node_pool.clone()),
+            owner: Some(format!("uid-{}", claim.node_pool)),
+            created: Some(now),
+            ..MirroredClaim::default()
+        });
+        mirror.provider_id = claim.provider_id();
+        mirror.capacity_type =
+            claim.node_labels().get(labels::CAPACITY_TYPE).and_then(|value| CapacityType::from_label(value));
+        let shown = |one: &Condition| (one.kind.clone(), (one.status.as_str().to_owned(), one.reason.clone()));
+        mirror.conditions = claim.status.conditions.iter().map(shown).collect();
+        Ok(uid)
     }
 
     async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
-        self.faults.write("Kubernetes delete NodeClaim", || {
-            self.lock().mirrors.remove(name);
-            Ok(())
-        })
+        self.lock().mirrors.remove(name);
+        Ok(())
     }
 }
 
 #[async_trait]
 impl Events for TestCluster {
     async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
-        self.faults.write("Kubernetes create Event", || {
-            self.lock().events.extend(events.iter().cloned());
-            Ok(())
-        })
+        self.lock().events.extend(events.iter().cloned());
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
-//! A small town to run operations in: a cluster, an EC2 account and a clock, with faults in the way of every write.
+//! Test doubles of a cluster, an EC2 account and a clock, small enough to set every value directly. Faults are injected as in the
+//! simulation.
 #![allow(dead_code, unused_imports, reason = "each test uses its part")]
-#![allow(unreachable_pub, clippy::unwrap_used, reason = "a test may fail by panic, and nobody else uses this")]
+#![allow(unreachable_pub, clippy::unwrap_used, reason = "a test may fail by panic, and only tests use this")]
 
 mod cloud;
 mod cluster;
@@ -8,7 +9,7 @@ pub mod watched;
 
 pub use cloud::{Answering, TestCloud};
 pub use cluster::{TestCluster, node_pool};
-pub use watched::{check_drifted_away, check_order, check_rest, drift, phases, running_town, watched};
+pub use watched::{check_drifted_away, check_order, check_quiescent, drift, phases, running_town, watched};
 
 use jiff::Timestamp;
 use nodeless_catalog::{Catalog, Facts};
@@ -17,30 +18,44 @@ use nodeless_model::{NodeClaim, Pod, Quantity, ResourceList};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, Context, Interrupter, Planner, Reconciler, Sweeper};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Queue, StoredCatalog};
+use nodeless_ports::{Claims, Cloud, Cluster, Queue, State, StoredCatalog, ZonalShifts};
 use nodeless_telemetry::Captured;
 use nodeless_world::WorldClock;
-use nodeless_world::memory::{Faults, MemoryClaims, MemoryQueue, MemoryZonalShifts};
+use nodeless_world::fault_injection::{
+    FaultInjection, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, FaultyZonalShifts,
+};
+use nodeless_world::memory::{MemoryClaims, MemoryQueue, MemoryZonalShifts};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub const CLUSTER: &str = "town";
 
+/// The ports of the operations.
+#[derive(Clone)]
+pub struct Ports {
+    pub claims: Arc<dyn State>,
+    pub queue: Arc<dyn Queue>,
+    pub cluster: Arc<dyn Cluster>,
+    pub cloud: Arc<dyn Cloud>,
+}
+
 pub struct Town {
     pub clock: WorldClock,
-    pub faults: Faults,
+    pub faults: FaultInjection,
     pub claims: MemoryClaims,
     pub queue: MemoryQueue,
     pub cluster: TestCluster,
     pub cloud: TestCloud,
     pub zonal_shifts: MemoryZonalShifts,
+    /// What operations call: the doubles above, with faults injected.
+    pub ports: Ports,
     pub sink: Arc<Captured>,
     /// Every claim that was ever seen, with the instance that it had.
     pub history: BTreeSet<(String, String)>,
     settings: PlanSettings,
-    /// How many processes died.
-    pub deaths: u32,
+    /// How many processes were killed.
+    pub killed: u32,
     planner: Planner,
     reconciler: Reconciler,
     ticks: u64,
@@ -50,30 +65,36 @@ impl Town {
     /// A town with the NodePool and EC2NodeClass `default`, and a catalog of three types.
     pub async fn new() -> Self {
         let clock = WorldClock::new(Timestamp::from_second(1_800_000_000).unwrap());
-        let faults = Faults::default();
-        let claims = MemoryClaims::new(faults.clone());
+        let faults = FaultInjection::scripted(clock.clone());
+        let claims = MemoryClaims::default();
         claims.put_catalog("1", &small_catalog().encode().unwrap()).await.unwrap();
-        let queue = MemoryQueue::new(Arc::new(clock.clone()), faults.clone());
-        let cluster = TestCluster::new(clock.clone(), faults.clone());
-        let cloud = TestCloud::new(clock.clone(), faults.clone());
+        let queue = MemoryQueue::new(Arc::new(clock.clone()));
+        let cluster = TestCluster::new(clock.clone());
+        let cloud = TestCloud::new(clock.clone());
         let sink = Arc::new(Captured::default());
-        let context = Context { cluster_name: CLUSTER.into(), clock: Arc::new(clock.clone()), sink: sink.clone() };
         let settings = PlanSettings { zonal_shift: true, ..PlanSettings::default() };
-        let planner = planner(&context, &claims, &queue, &cluster, &settings);
-        let reconciler = reconciler(&context, &claims, &queue, &cluster, &cloud);
-        faults.revive();
+        let ports = Ports {
+            claims: Arc::new(FaultyClaims { inner: Arc::new(claims.clone()), fault_injection: faults.clone() }),
+            queue: Arc::new(FaultyQueue { inner: Arc::new(queue.clone()), fault_injection: faults.clone() }),
+            cluster: Arc::new(FaultyCluster::new(Arc::new(cluster.clone()), faults.clone())),
+            cloud: Arc::new(FaultyCloud::new(Arc::new(cloud.clone()), faults.clone())),
+        };
+        let context = Context { cluster_name: CLUSTER.into(), clock: Arc::new(clock.clone()), sink: sink.clone() };
+        let planner = planner(&context, &ports, &settings);
+        let reconciler = reconciler(&context, &ports);
         Self {
             clock,
             claims,
             queue,
             cluster,
             cloud,
-            zonal_shifts: MemoryZonalShifts::new(faults.clone()),
+            zonal_shifts: MemoryZonalShifts::default(),
+            ports,
             faults,
             sink,
             history: BTreeSet::new(),
             settings,
-            deaths: 0,
+            killed: 0,
             planner,
             reconciler,
             ticks: 0,
@@ -88,12 +109,12 @@ impl Town {
         &self.planner
     }
 
-    /// A planner that remembers nothing.
+    /// A planner with an empty memory.
     pub fn cold_planner(&self) -> Planner {
-        planner(&self.context(), &self.claims, &self.queue, &self.cluster, &self.settings)
+        planner(&self.context(), &self.ports, &self.settings)
     }
 
-    /// Has plans made in another way from now on.
+    /// Changes the settings of plans.
     pub fn set(&mut self, settings: PlanSettings) {
         self.settings = settings;
         self.planner = self.cold_planner();
@@ -108,48 +129,47 @@ impl Town {
     }
 
     pub fn sweeper(&self) -> Sweeper {
+        let Ports { claims, queue, cluster, cloud } = self.ports.clone();
+        let (inner, fault_injection) = (Arc::new(self.zonal_shifts.clone()), self.faults.clone());
+        let zonal_shifts: Arc<dyn ZonalShifts> = Arc::new(FaultyZonalShifts { inner, fault_injection });
         Sweeper {
             context: self.context(),
-            claims: Arc::new(self.claims.clone()),
-            queue: Arc::new(self.queue.clone()),
-            cluster: Arc::new(self.cluster.clone()),
-            cloud: Arc::new(self.cloud.clone()),
+            claims,
+            queue,
+            cluster,
+            cloud,
             catalog: CatalogCache::default(),
             settings: Settings::new(CLUSTER),
-            zonal_shifts: Some(Arc::new(self.zonal_shifts.clone())),
+            zonal_shifts: Some(zonal_shifts),
         }
     }
 
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter {
-            context: self.context(),
-            claims: Arc::new(self.claims.clone()),
-            queue: Arc::new(self.queue.clone()),
-            cluster: Arc::new(self.cluster.clone()),
-        }
+        let Ports { claims, queue, cluster, .. } = self.ports.clone();
+        Interrupter { context: self.context(), claims, queue, cluster }
     }
 
-    /// Another planner goes on, which remembers nothing.
+    /// Starts another planner, with an empty memory.
     pub fn restart(&mut self) {
         self.planner = self.cold_planner();
     }
 
-    /// A process that died is followed by one that remembers nothing. What it was told is lost.
-    fn bury(&mut self) -> bool {
-        let (_, died) = self.faults.revive();
-        if died {
-            self.deaths += 1;
-            let context = self.context();
+    /// Runs a process to its end. Returns its result, or nothing when it was killed: then it is followed by one that remembers
+    /// nothing, and what it was working on is lost.
+    pub async fn process<T>(&mut self, run: impl AsyncFnOnce(&Self) -> T) -> Option<T> {
+        let faults = self.faults.clone();
+        let result = faults.process(Box::pin(run(self))).await;
+        if result.is_none() {
+            self.killed += 1;
             self.planner = self.cold_planner();
-            self.reconciler = reconciler(&context, &self.claims, &self.queue, &self.cluster, &self.cloud);
+            self.reconciler = reconciler(&self.context(), &self.ports);
         }
-        died
+        result
     }
 
-    /// Somebody tells the planner that pods wait.
+    /// Wakes the planner, as the webhook does for pods that wait.
     pub async fn queue_wake(&mut self) {
-        let _may_have_died = self.queue.wake_planner(WakeSource::Webhook).await;
-        self.bury_if_dead();
+        self.process(async |town| drop(town.ports.queue.wake_planner(WakeSource::Webhook).await)).await;
     }
 
     pub async fn records(&self) -> Vec<NodeClaim> {
@@ -157,22 +177,19 @@ impl Town {
     }
 
     /// Five seconds: wake-ups are served, machines boot and join, pods are bound. Once a minute there is a plan and a sweep
-    /// whatever happens. Says whether a process died.
+    /// whatever happens. Returns whether a process was killed.
     pub async fn tick(&mut self) -> bool {
         self.ticks += 1;
-        let mut died = false;
+        let killed = self.killed;
         let minute = self.ticks.is_multiple_of(12);
         if self.queue.take_plan().is_some() || minute {
-            let _may_have_died = self.planner.run().await;
-            died |= self.bury_if_dead();
+            self.process(async |town| drop(town.planner.run().await)).await;
         }
         for name in self.queue.take_claims() {
-            let _may_have_died = self.reconciler.run(&name).await;
-            died |= self.bury_if_dead();
+            self.process(async |town| drop(town.reconciler.run(&name).await)).await;
         }
         if minute {
-            let _may_have_died = self.sweeper().run().await;
-            died |= self.bury_if_dead();
+            self.process(async |town| drop(town.sweeper().run().await)).await;
         }
         self.cloud.boot();
         self.cluster.join(&self.cloud.running());
@@ -181,12 +198,7 @@ impl Town {
             self.history.extend(claim.status.instance.map(|instance| (claim.name, instance.id)));
         }
         self.clock.advance_to(self.clock.time().checked_add(Duration::from_secs(5)).unwrap());
-        died
-    }
-
-    /// Follows a process that died by one that remembers nothing, and says whether one did.
-    pub fn bury_if_dead(&mut self) -> bool {
-        self.faults.is_dead() && self.bury()
+        self.killed > killed
     }
 
     /// Ticks until something holds.
@@ -208,35 +220,19 @@ impl Town {
     }
 }
 
-fn planner(
-    context: &Context,
-    claims: &MemoryClaims,
-    queue: &MemoryQueue,
-    cluster: &TestCluster,
-    settings: &PlanSettings,
-) -> Planner {
-    Planner::new(
-        context.clone(),
-        Arc::new(claims.clone()),
-        Arc::new(queue.clone()),
-        Arc::new(cluster.clone()),
-        settings.clone(),
-    )
+fn planner(context: &Context, ports: &Ports, settings: &PlanSettings) -> Planner {
+    let Ports { claims, queue, cluster, .. } = ports.clone();
+    Planner::new(context.clone(), claims, queue, cluster, settings.clone())
 }
 
-fn reconciler(
-    context: &Context,
-    claims: &MemoryClaims,
-    queue: &MemoryQueue,
-    cluster: &TestCluster,
-    cloud: &TestCloud,
-) -> Reconciler {
+fn reconciler(context: &Context, ports: &Ports) -> Reconciler {
+    let Ports { claims, queue, cluster, cloud } = ports.clone();
     Reconciler {
         context: context.clone(),
-        claims: Arc::new(claims.clone()),
-        queue: Arc::new(queue.clone()),
-        cluster: Arc::new(cluster.clone()),
-        cloud: Arc::new(cloud.clone()),
+        claims,
+        queue,
+        cluster,
+        cloud,
         catalog: CatalogCache::default(),
         settings: Settings::new(CLUSTER),
         zonal_shift: true,

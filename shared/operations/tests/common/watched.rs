@@ -1,4 +1,4 @@
-//! What must hold while nodes are replaced, and once everything is at rest.
+//! What must hold while nodes are replaced, and once the cluster is quiescent.
 
 use super::{Town, pod};
 use nodeless_model::claim::{Charge, TerminationReason};
@@ -53,10 +53,10 @@ pub async fn check_order(town: &Town, before: &BTreeMap<String, Phase>) {
     }
 }
 
-/// What holds at rest: so many claims, instances, nodes and NodeClaims, one of each for the other, and so many pods that
+/// What holds in a quiescent cluster: so many claims, instances, nodes and NodeClaims, one of each for the other, and so many pods that
 /// run; no claim ever had two instances; no instance was ever without a claim; NodePools are charged what their claims
 /// amount to; nothing is left of commands, or of their taints.
-pub async fn check_rest(town: &Town, nodes: usize, pods: usize, when: &str) {
+pub async fn check_quiescent(town: &Town, nodes: usize, pods: usize, when: &str) {
     let records = town.records().await;
     let owned: BTreeSet<String> =
         records.iter().filter_map(|claim| claim.status.instance.as_ref()).map(|instance| instance.id.clone()).collect();

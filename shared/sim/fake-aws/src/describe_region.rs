@@ -310,7 +310,7 @@ impl Ec2 {
                     found.push(facts.description.clone());
                 }
             }
-            // EC2 gives pages of 100 when the caller does not say, and never more than that.
+            // EC2 gives pages of 100 without MaxResults, and never more than that.
             let max_results = request.max_results.or(request.ids.is_empty().then_some(100));
             page(&Describe { max_results, ..request.clone() }, found, 5..=100)
         })

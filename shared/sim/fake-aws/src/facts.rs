@@ -33,12 +33,12 @@ impl TypeFacts {
         self.strings("/ProcessorInfo/SupportedArchitectures")
     }
 
-    /// Virtual CPUs, 0 if the description does not say.
+    /// Virtual CPUs, 0 if the description has none.
     pub fn vcpus(&self) -> u64 {
         self.description.pointer("/VCpuInfo/DefaultVCpus").and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// Memory in MiB, 0 if the description does not say.
+    /// Memory in MiB, 0 if the description has none.
     pub fn memory_mib(&self) -> u64 {
         self.description.pointer("/MemoryInfo/SizeInMiB").and_then(Value::as_u64).unwrap_or(0)
     }

@@ -144,7 +144,7 @@ pub struct Instance {
     pub security_group_ids: Vec<String>,
     /// The profile's ARN and id.
     pub instance_profile: Option<(String, String)>,
-    /// What the template and the call said.
+    /// What the template and the call had.
     pub data: Arc<LaunchTemplateData>,
     /// The fleet that launched it.
     pub fleet_id: Option<String>,
@@ -174,7 +174,7 @@ pub struct Instance {
     pub system_impaired_since: Option<Timestamp>,
     /// What EC2 plans to do with it.
     pub planned: Vec<PlannedEvent>,
-    /// Whether its kubelet ever joins the cluster. Only a scripted fault says no.
+    /// Whether its kubelet ever joins the cluster. False only by a scripted fault.
     pub joins: bool,
     /// Its tags.
     pub tags: Tags,

@@ -1,4 +1,4 @@
-//! One machine: from what a call and its template say to an instance, or EC2's reason why not.
+//! One instance: from a call and its template to an instance, or to EC2's error.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

@@ -17,7 +17,7 @@ pub struct LaunchTemplateVersion {
     pub description: Option<String>,
     /// When it was made.
     pub created: Timestamp,
-    /// What it says.
+    /// The data of the template.
     pub data: LaunchTemplateData,
 }
 
@@ -133,7 +133,7 @@ impl Ec2 {
     }
 }
 
-/// The template's data, if it is there and says nothing that we do not know.
+/// The template's data, if it exists and has only fields that are known here.
 fn checked_data(request: &CreateLaunchTemplate) -> Result<LaunchTemplateData, Ec2Error> {
     let data = request.launch_template_data.clone().ok_or_else(|| Ec2Error::missing("LaunchTemplateData"))?;
     if let Some(member) = data.other.keys().find(|member| !MEMBERS.contains(&member.as_str())) {

@@ -127,7 +127,7 @@ request! {
 }
 
 request! {
-    /// What a fleet may launch instead of what the template says.
+    /// What a fleet may launch instead of what the template has.
     FleetOverride {
         /// Instance type.
         instance_type: Option<String>,
@@ -227,7 +227,7 @@ request! {
     }
 }
 
-/// What a launch template says. The members that decide something are fields; the rest is kept, answered again by
+/// The data of a launch template. The members that have an effect are fields; the rest is kept, answered again by
 /// DescribeLaunchTemplateVersions, and without effect on a simulated machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
@@ -268,7 +268,7 @@ request! {
         launch_template_id: Option<String>,
         /// A note.
         version_description: Option<String>,
-        /// What it says.
+        /// The data.
         launch_template_data: Option<LaunchTemplateData>,
         /// Tags of the template itself.
         #[serde(alias = "TagSpecification")]

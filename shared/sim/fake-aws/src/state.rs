@@ -118,7 +118,7 @@ impl Ec2 {
         self.lock().events.drain(..).collect()
     }
 
-    /// All instances that EC2 still describes, whatever the visibility delay says.
+    /// All instances that EC2 still describes, regardless of the visibility delay.
     pub fn instances(&self) -> Vec<Instance> {
         self.lock().instances.values().cloned().collect()
     }

@@ -33,7 +33,7 @@ pub struct Functions {
 pub enum Outcome {
     /// Of a plan.
     Planned(Result<PlanReport, PlanError>),
-    /// Of looking after a claim.
+    /// Of reconciling a claim.
     Reconciled(Result<Reconciled, ReconcileError>),
     /// Of a sweep.
     Swept(Result<SweepReport, SweepError>),
@@ -43,12 +43,12 @@ pub enum Outcome {
     Validated(Result<bool, PortError>),
     /// Of an event from EC2: the claims that leave because of it.
     Interrupted(Result<Vec<String>, InterruptError>),
-    /// Of nothing: the process ended in the middle of its work, which this names.
+    /// None: the process was killed during the work that this names.
     Ended(&'static str),
 }
 
 impl Outcome {
-    /// Why it failed, if it did.
+    /// The reason of a failure.
     pub fn failure(&self) -> Option<String> {
         match self {
             Self::Planned(result) => result.as_ref().err().map(ToString::to_string),
@@ -57,11 +57,11 @@ impl Outcome {
             Self::Refreshed(result) => result.as_ref().err().map(ToString::to_string),
             Self::Validated(result) => result.as_ref().err().map(ToString::to_string),
             Self::Interrupted(result) => result.as_ref().err().map(ToString::to_string),
-            Self::Ended(what) => Some(format!("the process of {what} ended in the middle")),
+            Self::Ended(what) => Some(format!("the process of {what} was killed")),
         }
     }
 
-    /// Whether its message comes again: messages of queues do, schedules wait for their next time.
+    /// Whether its message is delivered again: those of queues are, schedules wait for their next time.
     pub(crate) fn comes_again(&self) -> bool {
         match self {
             Self::Planned(result) => result.is_err(),
@@ -75,8 +75,8 @@ impl Outcome {
 }
 
 impl Functions {
-    /// The operations over the world's ports, with the settings that the functions have by default, and with faults in
-    /// the way of every call when there are to be any. Nothing is remembered of any that were there before.
+    /// The operations over the world's ports, with the settings that the functions have by default, and with fault
+    /// injection in every call if it is given. They start with empty memory.
     pub fn new(
         world: &World,
         claims: MemoryClaims,

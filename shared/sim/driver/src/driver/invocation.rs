@@ -1,4 +1,4 @@
-//! One invocation of a function, which may end in the middle.
+//! One invocation of a function, which may be killed.
 
 use super::{Functions, Outcome, Work};
 use futures::future::BoxFuture;
@@ -50,10 +50,10 @@ impl Work {
     fn name(&self) -> &'static str {
         match self {
             Self::Plan => "a plan",
-            Self::Claim(_) => "looking after a claim",
+            Self::Claim(_) => "reconciling a claim",
             Self::Sweep => "a sweep",
             Self::Refresh => "a refresh",
-            Self::Validate(_) => "asking whether EC2 would launch",
+            Self::Validate(_) => "a dry run",
             Self::Interrupt(_) => "an interruption",
         }
     }

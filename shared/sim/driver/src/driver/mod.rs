@@ -22,7 +22,7 @@ use nodeless_fake_kubernetes::{Change, ChangeKind};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::{Level, Line, Sink, emit};
 use nodeless_world::fault_injection::{Fate, FaultInjection};
-use nodeless_world::memory::{Faults, MemoryClaims, MemoryQueue};
+use nodeless_world::memory::{MemoryClaims, MemoryQueue};
 use nodeless_world::resources::NODE_CLASSES;
 use nodeless_world::{World, WorldError};
 use serde_json::Value;
@@ -31,20 +31,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A message that could not be handled comes again after so long, like one whose visibility times out.
+/// A message that could not be handled is delivered again after this time.
 const RETRY: SignedDuration = SignedDuration::from_secs(10);
-/// A message whose process ended in the middle comes again when its visibility times out.
+/// A message whose process was killed is delivered again after this visibility timeout.
 const VISIBILITY: SignedDuration = SignedDuration::from_mins(1);
 /// The webhook sends at most one wake-up in this time.
 const WEBHOOK_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 /// The least that the clock moves on. Kubernetes' times have whole seconds, so nothing is due more often.
 const STEP: SignedDuration = SignedDuration::from_millis(1);
-/// How many rounds of world and operations may follow on each other at one moment.
+/// How many rounds of the cluster and the operations may follow each other at one moment.
 const ROUNDS: usize = 10_000;
-/// How many outcomes are kept for whoever takes them.
+/// How many outcomes are kept until they are taken.
 const OUTCOMES: usize = 1_000;
 
-/// What is due next, by what it is about.
+/// A unit of work, by what it is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
     Plan,
@@ -69,7 +69,7 @@ pub enum DriverError {
     },
 }
 
-/// A world with nodeless at work in it.
+/// A simulated cluster and account with nodeless.
 pub struct Driver {
     world: World,
     functions: Arc<Functions>,
@@ -81,9 +81,9 @@ pub struct Driver {
     fault_injection: Option<FaultInjection>,
     running: FuturesUnordered<Invocation>,
     busy: BTreeSet<Work>,
-    /// Work that is to be done, once it is not being done already.
-    wanted: BTreeSet<Work>,
-    /// Work that is to be done again at a time.
+    /// Work that is due and starts when the same work does not run already.
+    due: BTreeSet<Work>,
+    /// Work that is due at a later time.
     later: BTreeMap<Work, Timestamp>,
     seen: u64,
     webhook_sent: Option<Timestamp>,
@@ -91,7 +91,7 @@ pub struct Driver {
     events: VecDeque<Value>,
 }
 
-/// An operation failed, and comes again.
+/// An operation failed, and is tried again.
 #[derive(serde::Serialize)]
 struct OperationFailed<'a> {
     why: &'a str,
@@ -109,12 +109,12 @@ impl std::fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// Puts nodeless to work in a world. Logs and metrics go to `sink`; `faults` stand in the way of claims and queue.
-    pub fn new(world: World, schedule: Schedule, sink: Arc<dyn Sink>, faults: Faults) -> Self {
-        Self::set_up(world, schedule, sink, faults, None, FeatureGates::default())
+    /// Runs nodeless in a world. Logs and metrics go to `sink`.
+    pub fn new(world: World, schedule: Schedule, sink: Arc<dyn Sink>) -> Self {
+        Self::set_up(world, schedule, sink, None, FeatureGates::default())
     }
 
-    /// Puts nodeless to work in a world where things go wrong: calls fail, processes end, messages get lost.
+    /// Runs nodeless in a world with faults: calls fail, processes are killed, messages are lost.
     pub fn with_fault_injection(
         world: World,
         schedule: Schedule,
@@ -122,7 +122,7 @@ impl Driver {
         fault_injection: FaultInjection,
         gates: FeatureGates,
     ) -> Self {
-        Self::set_up(world, schedule, sink, Faults::default(), Some(fault_injection), gates)
+        Self::set_up(world, schedule, sink, Some(fault_injection), gates)
     }
 
     /// The same, with what is behind feature gates switched on or off.
@@ -137,12 +137,11 @@ impl Driver {
         world: World,
         schedule: Schedule,
         sink: Arc<dyn Sink>,
-        faults: Faults,
         fault_injection: Option<FaultInjection>,
         gates: FeatureGates,
     ) -> Self {
-        let claims = MemoryClaims::new(faults.clone());
-        let queue = MemoryQueue::new(Arc::new(world.clock().clone()), faults);
+        let claims = MemoryClaims::default();
+        let queue = MemoryQueue::new(Arc::new(world.clock().clone()));
         let functions =
             Functions::new(&world, claims.clone(), queue.clone(), sink.clone(), fault_injection.as_ref(), gates);
         let now = world.now();
@@ -158,7 +157,7 @@ impl Driver {
             fault_injection,
             running: FuturesUnordered::new(),
             busy: BTreeSet::new(),
-            wanted: BTreeSet::new(),
+            due: BTreeSet::new(),
             later: BTreeMap::new(),
             webhook_sent: None,
             outcomes: VecDeque::new(),
@@ -176,12 +175,12 @@ impl Driver {
         &self.claims
     }
 
-    /// The world, for whoever changes it from outside between steps.
+    /// The world, to be changed from outside between steps.
     pub fn world_mut(&mut self) -> &mut World {
         &mut self.world
     }
 
-    /// What goes wrong, if anything is to.
+    /// The faults, if there are any.
     pub fn fault_injection(&self) -> Option<&FaultInjection> {
         self.fault_injection.as_ref()
     }
@@ -204,10 +203,10 @@ impl Driver {
     /// Does everything that is to be done now, until every operation waits.
     ///
     /// # Errors
-    /// When the world fails or does not come to rest. An operation that fails is tried again and is no error.
-    pub fn settle(&mut self) -> Result<(), DriverError> {
+    /// When the world fails or does not converge. An operation that fails is tried again and is no error.
+    pub fn converge(&mut self) -> Result<(), DriverError> {
         for _ in 0..ROUNDS {
-            let moved = self.world.settle()?;
+            let moved = self.world.converge()?;
             self.notice();
             let started = self.start();
             let ended = self.poll();
@@ -225,68 +224,68 @@ impl Driver {
         due.into_iter().flatten().chain(self.later.values().copied()).min()
     }
 
-    /// Lets time pass: everything that is due until then happens at its own time. Time never goes back.
+    /// Advances time: everything that is due until then happens at its own time. Time never goes back.
     ///
     /// # Errors
-    /// As for [`Driver::settle`].
+    /// As for [`Driver::converge`].
     pub fn advance_to(&mut self, target: Timestamp) -> Result<(), DriverError> {
-        self.settle()?;
+        self.converge()?;
         while self.step(target)? {}
         self.world.clock().advance_to(target);
-        self.settle()
+        self.converge()
     }
 
-    /// Lets time pass until something is as wanted, looking wherever something happened, but not beyond `limit`. Returns
-    /// whether it came to be.
+    /// Advances time until a condition holds, but not beyond `limit`. The condition is checked after each step. Returns whether
+    /// it holds.
     ///
     /// # Errors
-    /// As for [`Driver::settle`].
+    /// As for [`Driver::converge`].
     pub fn advance_until(
         &mut self,
         limit: Timestamp,
-        mut wanted: impl FnMut(&Self) -> bool,
+        mut holds: impl FnMut(&Self) -> bool,
     ) -> Result<bool, DriverError> {
-        self.settle()?;
+        self.converge()?;
         loop {
-            if wanted(self) {
+            if holds(self) {
                 return Ok(true);
             }
             if !self.step(limit)? {
                 self.world.clock().advance_to(limit);
-                self.settle()?;
-                return Ok(wanted(self));
+                self.converge()?;
+                return Ok(holds(self));
             }
         }
     }
 
-    /// Goes to whatever is due next; `false` when that is after `limit`.
+    /// Advances to what is due next; `false` when that is after `limit`.
     fn step(&mut self, limit: Timestamp) -> Result<bool, DriverError> {
         let least = self.world.now().saturating_add(STEP).unwrap_or(Timestamp::MAX);
         let Some(next) = self.next_wakeup().map(|next| next.max(least)).filter(|next| *next <= limit) else {
             return Ok(false);
         };
         self.world.clock().advance_to(next);
-        self.settle()?;
+        self.converge()?;
         Ok(true)
     }
 
-    /// Finds out what is to be done.
+    /// Collects the work that is due.
     fn notice(&mut self) {
         let now = self.world.now();
-        let due = self.schedule.take(now);
-        if due.heartbeat || self.queue.take_plan().is_some() {
-            self.wanted.insert(Work::Plan);
+        let scheduled = self.schedule.take(now);
+        if scheduled.heartbeat || self.queue.take_plan().is_some() {
+            self.due.insert(Work::Plan);
         }
-        if due.sweep {
-            self.wanted.insert(Work::Sweep);
+        if scheduled.sweep {
+            self.due.insert(Work::Sweep);
         }
-        if due.refresh || self.queue.take_resolve() {
-            self.wanted.insert(Work::Refresh);
+        if scheduled.refresh || self.queue.take_resolve() {
+            self.due.insert(Work::Refresh);
         }
-        self.wanted.extend(self.queue.take_claims().into_iter().map(Work::Claim));
-        self.wanted.extend(self.queue.take_node_classes().into_iter().map(Work::Validate));
+        self.due.extend(self.queue.take_claims().into_iter().map(Work::Claim));
+        self.due.extend(self.queue.take_node_classes().into_iter().map(Work::Validate));
         for event in self.world.take_events() {
-            // What ARC tells goes where the sweep's schedule goes.
+            // Events of ARC start a sweep, as its schedule does.
             let of_arc = event["source"] == "aws.arc-zonal-shift";
             let work = if of_arc { Work::Sweep } else { Work::Interrupt(event.to_string()) };
             self.deliver(&work, now);
@@ -299,22 +298,22 @@ impl Driver {
         let ripe: Vec<Work> = self.later.iter().filter(|(_, at)| **at <= now).map(|(work, _)| work.clone()).collect();
         for work in ripe {
             self.later.remove(&work);
-            self.wanted.insert(work);
+            self.due.insert(work);
         }
     }
 
-    /// Hands over a message that comes from outside, once unless chance has it otherwise.
+    /// Delivers a message from outside, once unless a fault changes that.
     fn deliver(&mut self, work: &Work, now: Timestamp) {
         let Fate(copies) = self.fault_injection.as_ref().map_or_else(Fate::default, FaultInjection::fate);
         for delay in copies {
             match now.checked_add(delay) {
                 Ok(at) if at > now => drop(self.later.insert(work.clone(), at)),
-                _ => drop(self.wanted.insert(work.clone())),
+                _ => drop(self.due.insert(work.clone())),
             }
         }
     }
 
-    /// Looks at what changed in the cluster as the webhook would.
+    /// Reads the changes of the cluster as the webhook's match conditions let them through, and wakes the planner.
     fn watch(&mut self, now: Timestamp) {
         let current = self.world.api().revision();
         if current == self.seen {
@@ -338,11 +337,11 @@ impl Driver {
         }
     }
 
-    /// Starts what is to be done and is not being done. Returns whether anything was.
+    /// Starts the work that is due and does not run already. Returns whether there was any.
     fn start(&mut self) -> bool {
-        let ready: Vec<Work> = self.wanted.iter().filter(|work| !self.busy.contains(*work)).cloned().collect();
+        let ready: Vec<Work> = self.due.iter().filter(|work| !self.busy.contains(*work)).cloned().collect();
         for work in &ready {
-            self.wanted.remove(work);
+            self.due.remove(work);
             if !self.may_overlap(work) {
                 self.busy.insert(work.clone());
             }
@@ -352,21 +351,21 @@ impl Driver {
         !ready.is_empty()
     }
 
-    /// Whether the same work may be done twice at once. Where things go wrong it may, as in AWS: the queue of claims hands out
-    /// two messages about the same claim to two processes, and a sweep may take longer than the minute until the next one. Only
-    /// plans come one after the other, by their FIFO queue, and refreshes, since there is one process for them.
+    /// Whether the same work may run twice at once. With fault injection it may, as in AWS: the queue of claims delivers two
+    /// messages about the same claim to two processes, and a sweep may take longer than the minute until the next one. Plans run
+    /// one after the other, by their FIFO queue, and so do refreshes, since there is one process for them.
     fn may_overlap(&self, work: &Work) -> bool {
         self.fault_injection.is_some() && !matches!(work, Work::Plan | Work::Refresh)
     }
 
-    /// The processes that come next remember nothing. Those that run already keep what they have.
+    /// Later processes start with empty memory. Those that run already keep theirs.
     fn forget(&mut self) {
         let (claims, queue, sink) = (self.claims.clone(), self.queue.clone(), self.sink.clone());
         self.functions =
             Arc::new(Functions::new(&self.world, claims, queue, sink, self.fault_injection.as_ref(), self.gates));
     }
 
-    /// Lets the operations go on until all of them wait. Returns whether any ended.
+    /// Polls the operations until all of them wait. Returns whether any ended.
     fn poll(&mut self) -> bool {
         let now = self.world.now();
         let mut context = Context::from_waker(Waker::noop());
@@ -374,13 +373,13 @@ impl Driver {
         while let Poll::Ready(Some((work, outcome))) = Pin::new(&mut self.running).poll_next(&mut context) {
             ended = true;
             self.busy.remove(&work);
-            let died = matches!(outcome, Outcome::Ended(_));
-            if died {
+            let killed = matches!(outcome, Outcome::Ended(_));
+            if killed {
                 self.forget();
             }
-            // What a schedule started comes again by itself.
+            // The schedule starts these again.
             if outcome.comes_again() && !matches!(work, Work::Sweep | Work::Refresh) {
-                let at = now.saturating_add(if died { VISIBILITY } else { RETRY }).unwrap_or(now);
+                let at = now.saturating_add(if killed { VISIBILITY } else { RETRY }).unwrap_or(now);
                 self.later.insert(work, at);
             }
             if let Some(why) = outcome.failure() {

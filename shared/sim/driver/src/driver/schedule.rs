@@ -1,4 +1,4 @@
-//! What EventBridge does by the minute.
+//! The schedules of EventBridge.
 
 use jiff::{SignedDuration, Timestamp};
 

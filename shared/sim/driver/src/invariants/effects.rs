@@ -1,5 +1,5 @@
-//! What is looked at while it happens: evictions, deletions of pods, and the end of instances, against
-//! PodDisruptionBudgets, by a reckoning of its own.
+//! Checks at the moment of an effect: evictions, deletions of pods and terminations of instances, against
+//! PodDisruptionBudgets, whose healthy pods are counted here.
 
 use super::{DO_NOT_DISRUPT, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, Violation, condition, text};
 use futures::FutureExt as _;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What was seen so far.
+/// What was observed so far.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) violations: Vec<Violation>,
@@ -24,21 +24,21 @@ pub(crate) struct Observed {
     pub(crate) forced: u64,
     /// The latest effects on the world, without those that change nothing there.
     pub(crate) effects: Vec<Effect>,
-    /// Claims as they were last written, without what is only noted about looking after them.
+    /// Claims as they were last written, without bookkeeping about reconciliation.
     records: BTreeMap<String, NodeClaim>,
     /// The pod that is about to be evicted, as it is before.
     about: Option<Arc<Value>>,
 }
 
-/// Sees each effect right after it happened.
+/// Checks each effect right after it happened.
 pub(crate) struct EffectChecks {
     api: ApiServer,
     claims: MemoryClaims,
     observed: Mutex<Observed>,
 }
 
-/// Writing these changes nothing in the world: messages, events, explanations. Nor does a status that is as it was; when it
-/// is not, the object changes, which is looked at too.
+/// Operations that have no effect on nodes and pods: messages, events, explanations. A status that differs changes its object,
+/// which is checked too.
 const WITHOUT_EFFECT: [&str; 8] = [
     "queue ",
     "cluster publish",
@@ -50,7 +50,7 @@ const WITHOUT_EFFECT: [&str; 8] = [
     "claims acquire lease",
 ];
 
-/// How many effects are kept. Only those of a time of rest are looked at, and there should be none.
+/// How many effects are kept. They are read while the cluster should be quiescent, when there should be none.
 const KEPT: usize = 10_000;
 
 impl EffectChecks {
@@ -70,8 +70,8 @@ impl EffectChecks {
         self.api.list(resource, options).map(|list| list.items).unwrap_or_default()
     }
 
-    /// Whether the last write of a claim changed nothing but when it was looked after. A node that fell silent before it was
-    /// ready, and that must not be repaired because too many others are as sick, is waited for like that for ever.
+    /// Whether the last write of a claim changed only when it was reconciled. A claim whose node stopped answering before it was
+    /// ready, and that must not be repaired because too many nodes are unhealthy, is written like that again and again.
     fn changes_bookkeeping_only(&self, name: &str) -> bool {
         let Some(Ok(Some(mut claim))) = self.claims.get(name).now_or_never() else { return false };
         claim.version = 0;
@@ -99,15 +99,15 @@ impl EffectChecks {
             let detail = format!("pod {} was evicted", effect.subject);
             self.observed().violations.push(Violation { at: effect.at, invariant: DO_NOT_DISRUPT, detail });
         }
-        // What was leaving already is not missed: the API lets it go, whatever its budget says. Its machine may have fallen
-        // silent, so that it seems to be there for a long time.
+        // A pod that was being deleted already does not count: the API evicts it regardless of its budget. The kubelet may have
+        // stopped answering, so that the pod seems to exist for a long time.
         let before = self.observed().about.take();
         let Some(pod) = before.filter(|pod| is_ready(pod) && !is_leaving(pod)) else { return };
         for budget in self.budgets_of(&pod) {
             let (healthy, desired) = self.healthy_and_desired(&budget);
             if healthy < desired {
                 self.violated(effect.at, format!(
-                    "pod {} was evicted, and PodDisruptionBudget {} then had {healthy} healthy pods of {desired} that it wants",
+                    "pod {} was evicted, and PodDisruptionBudget {} then had {healthy} healthy pods of {desired} that it requires",
                     effect.subject,
                     text(&budget, "/metadata/name"),
                 ));
@@ -131,7 +131,7 @@ impl EffectChecks {
         }
     }
 
-    /// An instance is about to go. Whatever still runs there goes with it.
+    /// An instance is terminated, and with it the pods that still run there.
     fn terminated(&self, effect: &Effect) {
         for id in effect.subject.split(' ') {
             let node = self
@@ -142,7 +142,7 @@ impl EffectChecks {
             let claim = self.claims.of_instance(id);
             let end = claim.and_then(|claim| claim.status.termination);
             let timed_out = end.as_ref().is_some_and(|end| end.deadline.is_some_and(|deadline| deadline <= effect.at));
-            // What EC2 or a person already ended is not ours.
+            // An instance that EC2 or a person terminated before does not count.
             let gone = end.as_ref().is_some_and(|end| end.reason == TerminationReason::InstanceMissing);
             if timed_out || gone {
                 continue;
@@ -174,7 +174,7 @@ impl EffectChecks {
         budgets.into_iter().filter(|budget| selects(budget, pod)).collect()
     }
 
-    /// How many healthy pods a budget has, and how many it wants.
+    /// How many healthy pods a budget has, and how many it requires.
     fn healthy_and_desired(&self, budget: &Value) -> (i64, i64) {
         let here = ListOptions::namespace(text(budget, "/metadata/namespace"));
         let pods = self.list(&PODS, &here).into_iter();

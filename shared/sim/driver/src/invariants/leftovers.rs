@@ -1,4 +1,4 @@
-//! What must not be left over once a world has come to rest: traces of work that nobody goes on with.
+//! Traces of unfinished work, of which a quiescent cluster must have none.
 
 use super::text;
 use crate::Driver;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How far dollars per hour may be from their sum, which is added up in another order.
 const CENT_FRACTION: f64 = 1e-4;
 
-/// Everything that is left over, in words.
+/// All leftovers, one line each.
 pub(crate) fn leftovers(driver: &Driver) -> Vec<String> {
     let claims = driver.claims().snapshot();
     let mut found = commands(driver, &claims);
@@ -24,7 +24,7 @@ pub(crate) fn leftovers(driver: &Driver) -> Vec<String> {
     found
 }
 
-/// Commands that neither end nor go on, and claims that one of them has taken.
+/// Commands that do not end, and claims that one of them holds.
 fn commands(driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
     let stored = driver.claims().commands_now();
     let held = claims.iter().filter(|claim| !claim.phase.is_leaving() && claim.status.command.is_some());
@@ -32,7 +32,7 @@ fn commands(driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
     stored.iter().map(|command| format!("command {} is there: {}", command.id, command.summary)).chain(held).collect()
 }
 
-/// Nodes that no pod may come to although nobody takes them away.
+/// Nodes that stay although they have the taint of nodes that are disrupted.
 fn taints(driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
     let nodes = driver.world().api().list(&NODES, &ListOptions::default()).map(|list| list.items);
     let tainted = |node: &&std::sync::Arc<Value>| {
@@ -58,8 +58,11 @@ fn mirrors(driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
     let only = |one: &BTreeSet<&str>, other: &BTreeSet<&str>, what: &str| -> Vec<String> {
         one.difference(other).map(|name| format!("{what} {name}")).collect()
     };
-    [only(&shown, &kept, "no claim in the table is that of NodeClaim"), only(&kept, &shown, "nobody sees claim")]
-        .concat()
+    [
+        only(&shown, &kept, "no claim in the table is that of NodeClaim"),
+        only(&kept, &shown, "no NodeClaim mirrors claim"),
+    ]
+    .concat()
 }
 
 /// NodePools whose counters are not the sum of their claims: the limits would hold too early, or too late.

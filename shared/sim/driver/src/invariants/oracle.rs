@@ -1,4 +1,4 @@
-//! What must hold after every step.
+//! The oracle: what must hold after every step.
 
 use super::commands::CommandChecks;
 use super::{
@@ -20,10 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const UNOWNED: SignedDuration = SignedDuration::from_mins(10);
 /// A plan has seen a pod that was pending for so long when the plan ended: batching, slow calls and stale views included.
 const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(60);
-/// How long a pod may wait for a place that it has.
+/// How long a pod may wait for a node that a plan gave it.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(45);
-/// How much longer it may for each machine of its own that never joins: until its claim gives it up, as in Karpenter, and the
-/// next one is planned.
+/// How much longer it may wait for each instance of its own that never joins: until its claim is deleted, as in Karpenter, and
+/// the next one is planned.
 const WAIT_PER_FAILURE: SignedDuration = SignedDuration::from_mins(16);
 /// How long back the greatest number of nodes of a pool counts for its budgets: a plan works on what was true when it began.
 const BUDGET_WINDOW: SignedDuration = SignedDuration::from_mins(5);
@@ -37,9 +37,9 @@ struct Pending {
     marked: Option<Timestamp>,
     /// How many plans without problems have ended since they could have seen it.
     plans: u32,
-    /// Whether the last such plan gave a reason why it fits nowhere.
+    /// Whether the last such plan reported it unschedulable.
     refused: bool,
-    /// When a plan last gave such a reason: until then it had no place to wait for.
+    /// When a plan last reported that: until then there was no node to wait for.
     last_refused: Option<Timestamp>,
 }
 
@@ -51,7 +51,7 @@ struct Running {
     dollars: f64,
 }
 
-/// Looks at a world from outside.
+/// Checks a world from outside.
 #[derive(Debug)]
 pub(crate) struct Oracle {
     seen: u64,
@@ -108,7 +108,7 @@ impl Oracle {
         self.violations.push(Violation { at, invariant, detail });
     }
 
-    /// Looks at what changed since the last look.
+    /// Checks what changed since the last call.
     pub(crate) fn check(&mut self, driver: &Driver) {
         let now = driver.world().now();
         let api = driver.world().api();
@@ -178,7 +178,7 @@ impl Oracle {
         }
     }
 
-    /// Looks at what operations said of themselves.
+    /// Checks the reports of operations.
     pub(crate) fn take_outcomes(&mut self, outcomes: &[(Timestamp, Outcome)], driver: &Driver) {
         for (at, outcome) in outcomes {
             if let Outcome::Planned(Ok(report)) = outcome
@@ -199,8 +199,8 @@ impl Oracle {
             .map(|(pod, dead)| {
                 let waited = waited(pod).as_mins();
                 format!(
-                    "pod {} has waited for {waited} minutes and {dead} machines that never joined, although no plan says \
-                     that it fits nowhere",
+                    "pod {} has waited for {waited} minutes and {dead} instances that never joined, although no plan \
+                     reports it unschedulable",
                     pod.key
                 )
             })
@@ -241,7 +241,7 @@ impl Oracle {
             }
             if pod.plans >= 2 && !pod.refused && !placed.contains(key) && !nominated.contains(key) {
                 forgotten.push(format!(
-                    "pod {key} is pending since {} and {} plans say nothing of it",
+                    "pod {key} is pending since {} and {} plans do not mention it",
                     pod.created, pod.plans
                 ));
             }
@@ -381,7 +381,7 @@ impl Oracle {
         wrong.into_iter().for_each(|(invariant, detail)| self.violated(now, invariant, detail));
     }
 
-    /// What still waits at the end of a time of rest although no plan gave a reason.
+    /// Pods that are pending although no plan gives a reason.
     pub(crate) fn unexplained(&self) -> Vec<String> {
         self.pending.values().filter(|pod| pod.marked.is_some() && !pod.refused).map(|pod| pod.key.clone()).collect()
     }
@@ -394,7 +394,7 @@ impl Oracle {
     }
 }
 
-/// Whether a node leaves although nobody here chose that: its NodePool may have another one from then on.
+/// Whether a node leaves by involuntary disruption: its NodePool may have another one from then on.
 fn leaves_involuntarily(claim: &NodeClaim) -> bool {
     let reason = claim.status.termination.as_ref().filter(|_| claim.status.node_name.is_some()).map(|end| end.reason);
     let taken = ["expired", "interrupted", "unhealthy", "deleted", "garbage_collected"];

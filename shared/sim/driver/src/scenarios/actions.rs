@@ -232,7 +232,7 @@ fn perform(
         }
         Action::Outage(outage) => {
             if let Some(fault_injection) = driver.fault_injection() {
-                fault_injection.break_down(&outage.of, after(now, outage.lasts), ErrorKind::Unavailable);
+                fault_injection.fail_until(&outage.of, after(now, outage.lasts), ErrorKind::Unavailable);
             }
             Ok(format!("{} fails for {:#}", outage.of, outage.lasts))
         }

@@ -49,10 +49,10 @@ pub struct Scenario {
     /// Jobs that are started again and again.
     #[serde(default)]
     pub jobs: Vec<Jobs>,
-    /// What somebody does at a time.
+    /// What happens at given times.
     #[serde(default)]
     pub actions: Vec<TimedAction>,
-    /// What goes wrong by chance.
+    /// Random faults.
     #[serde(default)]
     pub faults: FaultRates,
 }
@@ -125,7 +125,7 @@ pub struct Scale {
     /// Replicas from a time after the beginning on, such as `"1h30m": 20`.
     #[serde(default)]
     pub after: BTreeMap<String, u32>,
-    /// By which share of itself each number may differ by chance, from 0 to 1; the time by as many hours.
+    /// By which share of itself each number may differ at random, from 0 to 1; the time by as many hours.
     #[serde(default)]
     pub jitter: f64,
 }
@@ -147,7 +147,7 @@ pub struct Jobs {
     /// From one to the next.
     #[serde(deserialize_with = "durations::one")]
     pub every: SignedDuration,
-    /// By which share of itself the time between two may differ by chance, from 0 to 1.
+    /// By which share of itself the time between two may differ at random, from 0 to 1.
     #[serde(default)]
     pub jitter: f64,
     /// The Job's spec.
@@ -162,7 +162,7 @@ impl Jobs {
     }
 }
 
-/// What somebody does at a time.
+/// An action and its time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "BTreeMap<String, Value>")]
 pub struct TimedAction {
@@ -187,7 +187,7 @@ impl TryFrom<BTreeMap<String, Value>> for TimedAction {
     }
 }
 
-/// What somebody, or EC2, does.
+/// An action of a person, of a workload or of EC2.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
@@ -195,29 +195,29 @@ pub enum Action {
     Apply(Value),
     /// Deletes an object.
     Delete(Named),
-    /// Deletes the NodeClaim objects of so many nodes, chosen by chance.
+    /// Deletes the NodeClaim objects of so many nodes, chosen at random.
     DeleteNodeClaims(u32),
-    /// Deletes so many Node objects, chosen by chance.
+    /// Deletes so many Node objects, chosen at random.
     DeleteNodes(u32),
-    /// EC2 takes so many spot instances back, chosen by chance.
+    /// EC2 interrupts so many spot instances, chosen at random.
     InterruptSpot(u32),
-    /// EC2 recommends replacing so many spot instances, chosen by chance.
+    /// EC2 recommends replacing so many spot instances, chosen at random.
     RebalanceSpot(u32),
-    /// So many machines stop without a warning, chosen by chance.
+    /// So many machines stop without warning, chosen at random.
     KillMachines(u32),
-    /// So many machines stop answering, chosen by chance, while EC2 goes on to run them.
+    /// So many machines stop answering, chosen at random, while EC2 still runs them.
     SilenceMachines(u32),
-    /// The EC2 status checks of so many machines fail from then on, chosen by chance.
+    /// The EC2 status checks of so many machines fail from then on, chosen at random.
     ImpairMachines(u32),
     /// A new EKS image is published, so that nodes drift.
     NewImages(u32),
     /// EC2 lacks capacity of offerings for a time.
     Shortage(Shortage),
-    /// Somebody shifts the cluster away from a zone for a time.
+    /// The cluster is shifted away from a zone for a time.
     ZonalShift(ZonalShift),
     /// A service fails for a time.
     Outage(Outage),
-    /// Something is wrong with the next machines.
+    /// The next instances do not become nodes.
     BadMachines(BadMachines),
 }
 
@@ -287,11 +287,11 @@ pub struct BadMachines {
     pub count: u32,
 }
 
-/// What goes wrong by chance. All rates are 0 unless given.
+/// Random faults. All rates are 0 unless given.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FaultRates {
-    /// How often an hour EC2 takes a spot instance back.
+    /// How often an hour EC2 interrupts a spot instance.
     pub spot_interruptions_per_hour: f64,
     /// How often an hour EC2 recommends replacing a spot instance.
     pub rebalances_per_hour: f64,
@@ -299,9 +299,9 @@ pub struct FaultRates {
     pub shortages_per_hour: f64,
     /// How often an hour an API fails for some minutes.
     pub outages_per_hour: f64,
-    /// How often an hour a machine stops without a warning.
+    /// How often an hour a machine stops without warning.
     pub machine_failures_per_hour: f64,
-    /// How often an hour a machine stops answering while EC2 goes on to run it.
+    /// How often an hour a machine stops answering while EC2 still runs it.
     pub silent_machines_per_hour: f64,
     /// How often an hour a machine begins to fail its EC2 status check.
     pub impaired_machines_per_hour: f64,
@@ -313,7 +313,7 @@ pub struct FaultRates {
     pub deleted_nodes_per_hour: f64,
     /// How often a day a new image is published.
     pub new_images_per_day: f64,
-    /// What goes wrong with calls and messages.
+    /// Faults of calls and messages.
     pub calls: CallRates,
 }
 

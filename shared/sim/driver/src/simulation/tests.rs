@@ -1,4 +1,4 @@
-//! Each invariant can be broken: a sound world is damaged in one place, and the watchers must say so.
+//! Each invariant can be broken: a healthy cluster is damaged in one place, and the oracle must report it.
 
 use super::*;
 use crate::Outcome;
@@ -108,9 +108,9 @@ fn two_claims_may_not_share_an_instance_and_none_may_change_it() {
     claim.status.instance = claims(&run)[1].status.instance.clone();
     write(&run, &claim);
     assert!(broken(&mut run).contains("at most one instance a claim"));
-    let told: Vec<&str> = run.oracle.violations.iter().map(|violation| violation.detail.as_str()).collect();
-    assert!(told.iter().any(|detail| detail.contains("both have instance")), "{told:?}");
-    assert!(told.iter().any(|detail| detail.contains("and now has")), "{told:?}");
+    let reported: Vec<&str> = run.oracle.violations.iter().map(|violation| violation.detail.as_str()).collect();
+    assert!(reported.iter().any(|detail| detail.contains("both have instance")), "{reported:?}");
+    assert!(reported.iter().any(|detail| detail.contains("and now has")), "{reported:?}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn no_instance_may_be_without_a_claim_for_long() {
     assert_eq!(broken(&mut run), only("no instance is without a claim for more than ten minutes"));
 }
 
-/// Tells of an eviction as it is told: before and after.
+/// Reports an eviction to the checks: before it and after it.
 fn evict(run: &Run, pod: &Value, done: impl FnOnce()) {
     let key = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
     run.effects.before("cluster evict", &key);
@@ -265,7 +265,7 @@ fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
     assert_eq!(broken(&mut run), only(BUDGET), "the end of its machine");
 }
 
-/// A pod that fits nowhere waits, and plans say what they say of it.
+/// Violations while an unschedulable pod is pending and plans report this.
 fn with_a_pod_that_waits(report: &PlanReport, plans: usize) -> BTreeSet<&'static str> {
     with_a_pod_that_waits_for(&vec![report; plans])
 }
@@ -294,12 +294,12 @@ fn a_pod_that_waits_may_not_be_forgotten() {
     // The first plan ends when the pod is seen for the first time, and counts as one that missed it.
     assert_eq!(with_a_pod_that_waits(&silent, 2), BTreeSet::new(), "one more may miss it");
     assert_eq!(with_a_pod_that_waits(&silent, 3), only("each pending pod has a claim or a reason within two plans"));
-    let refuses = PlanReport { unschedulable: named("it fits nowhere"), ..PlanReport::default() };
+    let refuses = PlanReport { unschedulable: named("no instance type fits"), ..PlanReport::default() };
     assert_eq!(with_a_pod_that_waits(&refuses, 40), BTreeSet::new());
     let promises = PlanReport { placements: named("a node"), ..PlanReport::default() };
     assert_eq!(with_a_pod_that_waits(&promises, 10), BTreeSet::new());
     let fleeting = PlanReport { created: vec!["general-gone".to_owned()], ..PlanReport::default() };
-    assert!(!with_a_pod_that_waits(&fleeting, 3).is_empty(), "a claim that nobody saw with the pod");
+    assert!(!with_a_pod_that_waits(&fleeting, 3).is_empty(), "a claim that was never observed with the pod");
     assert_eq!(with_a_pod_that_waits(&promises, 40), only("a pod that can be placed runs"));
 }
 
@@ -313,7 +313,7 @@ fn a_pod_may_wait_for_as_long_as_machines_never_join() {
 }
 
 #[test]
-fn a_pod_may_wait_for_as_long_as_plans_say_why_it_fits_nowhere_and_then_some() {
+fn the_time_that_a_pod_may_wait_begins_when_plans_stop_reporting_it_unschedulable() {
     let named = vec![("default/giant".to_owned(), "its NodePool sleeps".to_owned())];
     let refuses = PlanReport { unschedulable: named.clone(), ..PlanReport::default() };
     let promises = PlanReport { placements: named, ..PlanReport::default() };
@@ -390,13 +390,13 @@ fn no_node_may_drain_before_its_replacement_is_ready() {
         leave(&run, &mut all[0], TerminationReason::Drifted);
         let expected = if ready { BTreeSet::new() } else { only("no node drains before its replacements are ready") };
         assert!(broken(&mut run).is_superset(&expected), "ready: {ready}: {:?}", run.oracle.violations);
-        let told = run.oracle.violations.iter().any(|it| it.invariant.starts_with("no node drains"));
-        assert_eq!(told, !ready, "{:?}", run.oracle.violations);
+        let reported = run.oracle.violations.iter().any(|it| it.invariant.starts_with("no node drains"));
+        assert_eq!(reported, !ready, "{:?}", run.oracle.violations);
     }
 }
 
 #[test]
-fn noting_that_a_claim_is_looked_after_is_no_effect() {
+fn recording_that_a_claim_was_reconciled_is_no_effect() {
     let run = calm();
     let mut claim = claims(&run).remove(0);
     let update = effect(&run, "claims update", claim.name.clone());
@@ -413,20 +413,20 @@ fn noting_that_a_claim_is_looked_after_is_no_effect() {
 }
 
 #[test]
-fn a_world_that_never_rests_is_told() {
+fn a_cluster_that_never_becomes_quiescent_is_reported() {
     // Its nodes live for ten minutes each.
     let class = "nodeClassRef: { group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }";
     let yaml = CALM.replace(class, &format!("{class}\n          expireAfter: 10m"));
     let scenario = Scenario::parse(&yaml).unwrap();
     let report = Run::new(scenario, 1, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
-    let told: BTreeSet<&str> = report.violations.iter().map(|violation| violation.invariant).collect();
-    assert!(told.contains("the cluster becomes quiescent"), "{told:?}");
+    let reported: BTreeSet<&str> = report.violations.iter().map(|violation| violation.invariant).collect();
+    assert!(reported.contains("the cluster becomes quiescent"), "{reported:?}");
 }
 
 #[test]
-fn a_world_in_which_a_pod_waits_for_nothing_does_not_hold() {
-    // The machines fall silent between joining and being ready. Nobody repairs nodes unless that is asked for, and then it
-    // takes half an hour in which nothing happens.
+fn a_pod_that_waits_without_a_reason_is_reported() {
+    // The kubelets stop answering between joining and being ready. Nodes are repaired only where the feature gate is on, after
+    // half an hour in which nothing happens.
     for (gates, holds) in [("", false), ("NodeRepair=true", true)] {
         let yaml = format!("{CALM}featureGates: \"{gates}\"\nactions: [{{ after: 33s, silenceMachines: 1 }}]\n");
         let report = Run::new(Scenario::parse(&yaml).unwrap(), 1, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
@@ -438,7 +438,7 @@ fn a_world_in_which_a_pod_waits_for_nothing_does_not_hold() {
 fn a_scenario_with_a_field_that_its_kind_does_not_have_is_refused_before_it_begins() {
     let pool =
         "{ apiVersion: karpenter.sh/v1, kind: NodePool, metadata: { name: general }, spec: { limit: { cpu: 1 } } }";
-    for (from, to, told) in [
+    for (from, to, reported) in [
         (
             "replicas: 3",
             "replicaz: 3",
@@ -479,45 +479,45 @@ fn a_scenario_with_a_field_that_its_kind_does_not_have_is_refused_before_it_begi
         let yaml = CALM.replacen(from, to, 1);
         assert_ne!(yaml, CALM, "{from}");
         let error = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).err().unwrap().to_string();
-        assert!(error.contains(told), "{told}: {error}");
+        assert!(error.contains(reported), "{reported}: {error}");
     }
 }
 
 #[test]
-fn what_is_left_over_in_a_world_at_rest_is_told() {
-    let told = |damage: &dyn Fn(&Run)| {
+fn leftovers_of_a_quiescent_cluster_are_reported() {
+    let reported = |damage: &dyn Fn(&Run)| {
         let run = calm();
         assert_eq!(leftovers(&run.driver), Vec::<String>::new());
         damage(&run);
         leftovers(&run.driver).join("; ")
     };
-    let taint = told(&|run| {
+    let taint = reported(&|run| {
         let name = claims(run).remove(0).status.node_name.unwrap();
         let taints = json!([{ "key": labels::DISRUPTED_TAINT, "effect": "NoSchedule" }]);
         patch(run, &NODES, "", &name, &json!({ "spec": { "taints": taints } }));
     });
     assert!(taint.contains("has the taint karpenter.sh/disrupted and stays"), "{taint}");
-    let held = told(&|run| {
+    let held = reported(&|run| {
         let mut claim = claims(run).remove(0);
         claim.status.command = Some("gone".to_owned());
         write(run, &claim);
     });
     assert!(held.contains("is held by command"), "{held}");
-    let stored = told(&|run| command(run, "first", &[&claims(run)[0]], Vec::new()));
+    let stored = reported(&|run| command(run, "first", &[&claims(run)[0]], Vec::new()));
     assert!(stored.contains("command first is there"), "{stored}");
-    let counted = told(&|run| {
+    let counted = reported(&|run| {
         let mut claim = claims(run).remove(0);
         claim.spec.charge.dollars_per_hour += 1.0;
         write(run, &claim);
     });
     assert!(counted.contains("dollars per hour, and its claims cost"), "{counted}");
-    let gone = told(&|run| run.driver.claims().delete(&claims(run)[0]).now_or_never().unwrap().unwrap());
+    let gone = reported(&|run| run.driver.claims().delete(&claims(run)[0]).now_or_never().unwrap().unwrap());
     assert!(gone.contains("no claim in the table is that of NodeClaim general-"), "{gone}");
-    let unseen = told(&|run| {
+    let unseen = reported(&|run| {
         let name = claims(run).remove(0).name;
         let finalizers = json!({ "metadata": { "finalizers": null } });
         patch(run, &NODE_CLAIMS, "", &name, &finalizers);
         run.driver.world().api().delete(&NODE_CLAIMS, "", &name, &DeleteOptions::default()).unwrap();
     });
-    assert!(unseen.contains("nobody sees claim general-"), "{unseen}");
+    assert!(unseen.contains("no NodeClaim mirrors claim general-"), "{unseen}");
 }

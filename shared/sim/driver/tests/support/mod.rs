@@ -7,7 +7,6 @@ use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
 use nodeless_ports::Claims;
 use nodeless_telemetry::Null;
-use nodeless_world::memory::Faults;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use nodeless_world::{World, WorldOptions};
 use serde_json::{Value, json};
@@ -19,7 +18,7 @@ pub fn start() -> Driver {
 
 pub fn start_in(options: WorldOptions) -> Driver {
     let world = World::new(options).unwrap();
-    let driver = Driver::new(world, Schedule::default(), Arc::new(Null), Faults::default());
+    let driver = Driver::new(world, Schedule::default(), Arc::new(Null));
     create(
         &driver,
         &NODE_CLASSES,

@@ -88,7 +88,7 @@ fn a_client_token_makes_the_call_idempotent() {
     request.client_token = Some("token".to_owned());
     let first = ec2.create_fleet(&request).unwrap();
     ec2.exhaust(OfferingPattern::default());
-    assert_eq!(ec2.create_fleet(&request).unwrap(), first, "the same answer, whatever capacity says now");
+    assert_eq!(ec2.create_fleet(&request).unwrap(), first, "the same answer, regardless of capacity now");
     assert_eq!(ec2.instances().len(), 2);
     request.target_capacity_specification.as_mut().unwrap().total_target_capacity = Some(3);
     let error = ec2.create_fleet(&request).unwrap_err();

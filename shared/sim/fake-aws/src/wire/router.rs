@@ -125,7 +125,7 @@ enum Service {
     Other(String),
 }
 
-/// The service that a query request is for: the scope of its signature says it; without one, the action does.
+/// The service that a query request is for: the scope of its signature names it; without one, the action does.
 fn service(headers: &HeaderMap, query: &str, action: &str) -> Service {
     let authorization = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let presigned = form_urlencoded::parse(query.as_bytes())

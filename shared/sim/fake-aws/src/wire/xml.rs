@@ -44,7 +44,7 @@ pub(crate) fn element(out: &mut String, parent: &str, name: &str, value: &Value,
     close(out, name);
 }
 
-/// An entry of a list: what is below it has the list as its parent, since `item` says nothing.
+/// An entry of a list: what is below it has the list as its parent, since `item` has no meaning of its own.
 fn entry_element(out: &mut String, list: &str, name: &str, value: &Value, member: MemberName) {
     let Value::Object(members) = value else {
         return element(out, list, name, value, member);

@@ -98,7 +98,7 @@ fn has_pods(sets: &[&Arc<Value>], pods: &OwnedPods) -> bool {
     sets.iter().any(|set| !pods.of(uid(set)).is_empty())
 }
 
-/// Whether a ReplicaSet has the Deployment's template, but for the label that tells the ReplicaSets apart.
+/// Whether a ReplicaSet has the Deployment's template, but for the label that distinguishes ReplicaSets.
 fn same_template(deployment: &Value, set: &Value) -> bool {
     let mut template = set["spec"]["template"].clone();
     if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
@@ -116,7 +116,7 @@ fn create_set(api: &ApiServer, deployment: &Value, old: &[&Arc<Value>]) -> Resul
     let size = if old.iter().all(|set| replicas(set) == 0) || is_recreate(deployment) {
         replicas(deployment)
     } else {
-        // As many as the surge allows beside the old ones; the next step goes on from there.
+        // As many as the surge allows beside the old ones; the next step continues from there.
         room_to_grow(deployment, old.iter().map(|set| replicas(set)).sum()).min(replicas(deployment))
     };
     let set = json!({

@@ -1,4 +1,4 @@
-//! What tells a controller whether there is anything to look at.
+//! Whether a controller has anything to do: changes of the resources that it watches, and times that are due.
 
 use crate::server::{ApiServer, Resource, Status};
 use jiff::Timestamp;

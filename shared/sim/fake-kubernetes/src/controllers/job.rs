@@ -69,7 +69,7 @@ fn reconcile(api: &ApiServer, job: &Value, pods: &[Arc<Value>], now: Timestamp) 
     let mut conditions = list(job, "/status/conditions").to_vec();
     let complete = match needed {
         Some(needed) => succeeded >= needed,
-        // A work queue: one success says that the queue is empty.
+        // A work queue: one success means that the queue is empty.
         None => succeeded > 0 && active.is_empty(),
     };
     let too_late = deadline.is_some_and(|deadline| deadline <= now);

@@ -18,7 +18,7 @@ const WATCHED: &[Resource] = &[NODES, PODS];
 const POD_START: i64 = 2;
 /// The longest that a simulated container takes to stop, in seconds. Its own grace period may be shorter.
 const POD_STOP: i64 = 2;
-/// How long the pods of a Job run whose command does not say `sleep N`, in seconds.
+/// How long the pods of a Job run whose command is not `sleep N`, in seconds.
 const JOB_RUN: i64 = 10;
 /// How often a kubelet renews its lease, in seconds. It is done along with other work: an idle world stays idle.
 const LEASE_RENEWAL: i64 = 10;
@@ -77,7 +77,7 @@ impl Kubelets {
         self.machines.insert(machine.name.clone(), Kubelet { machine, registered: false, renewed: None });
     }
 
-    /// Takes a machine away at once: its kubelet says nothing any more, and its pods stay as they were last seen.
+    /// Takes a machine away at once: its kubelet stops reporting, and its pods stay as they were last reported.
     /// Returns whether there was one.
     pub fn stop(&mut self, name: &str) -> bool {
         self.machines.remove(name).is_some()
@@ -125,7 +125,7 @@ impl Kubelet {
         if machine.ready > now {
             return Ok(Some(machine.ready));
         }
-        // A node that somebody deleted is not registered again until the kubelet restarts.
+        // A node that was deleted is not registered again until the kubelet restarts.
         let Ok(node) = api.get(&NODES, "", &machine.name) else { return Ok(None) };
         if text(&node, "/spec/providerID") == machine.provider_id && !is_true(&node, "Ready") {
             let mut status = node["status"].clone();

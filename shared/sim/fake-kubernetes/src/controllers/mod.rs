@@ -47,7 +47,7 @@ pub trait Controller {
     fn next_wakeup(&self) -> Option<Timestamp>;
 }
 
-/// How many rounds the controllers may take to come to rest. A rollout of many replicas takes a few; more means that two
+/// How many rounds the controllers may take to converge. A rollout of many replicas takes a few; more means that two
 /// controllers undo each other's work.
 const ROUNDS: usize = 1_000;
 
@@ -95,8 +95,8 @@ impl Controllers {
     /// Steps all controllers until none of them changes anything any more.
     ///
     /// # Errors
-    /// The first error of a controller, or that they do not come to rest.
-    pub fn settle(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
+    /// The first error of a controller, or that they do not converge.
+    pub fn converge(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
         for _ in 0..ROUNDS {
             let before = api.revision();
             for controller in self.all() {
@@ -106,7 +106,7 @@ impl Controllers {
                 return Ok(());
             }
         }
-        let message = format!("the simulated controllers did not come to rest in {ROUNDS} rounds");
+        let message = format!("the simulated controllers did not converge in {ROUNDS} rounds");
         Err(Status::new(500, "InternalError", message))
     }
 

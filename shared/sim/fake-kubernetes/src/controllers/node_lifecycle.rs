@@ -45,7 +45,7 @@ impl Default for NodeLifecycleController {
 }
 
 impl NodeLifecycleController {
-    /// A machine's kubelet says nothing any more.
+    /// A machine's kubelet stops reporting.
     pub fn machine_stopped(&mut self, name: &str, now: Timestamp) {
         self.silent.insert(name.to_owned(), now);
         self.feed.wake_at(after(now, GRACE));
@@ -146,7 +146,7 @@ fn mark_lost(api: &ApiServer, node: &Value, now: Timestamp) -> Result<(), Status
     publish(api, node, &event, now)
 }
 
-/// Pods of a lost node serve nobody any more: what their budgets and their owners count on has to be elsewhere.
+/// Pods of a lost node are not ready any more: neither budgets nor owners count them.
 fn mark_pods_not_ready(api: &ApiServer, node: &str, now: Timestamp) -> Result<(), Status> {
     for pod in all(api, &PODS)? {
         if text(&pod, "/spec/nodeName") != node || !is_true(&pod, "Ready") {

@@ -134,7 +134,7 @@ pub(super) fn template_hash(template: &Value) -> String {
     hash
 }
 
-/// Takes what somebody else changed, deleted or created meanwhile for done: the next step sees it.
+/// Ignores conflicts and absence: the next step reads the objects again.
 pub(super) fn lenient<T>(result: Result<T, Status>) -> Result<(), Status> {
     match result {
         Err(error) if !matches!(error.code, 404 | 409) => Err(error),

@@ -69,7 +69,7 @@ impl Cluster {
     fn run(&mut self, seconds: i64) {
         let end = self.clock.load(Ordering::SeqCst) + seconds;
         loop {
-            self.controllers.settle(&self.api, self.now()).unwrap();
+            self.controllers.converge(&self.api, self.now()).unwrap();
             let now = self.clock.load(Ordering::SeqCst);
             let next = self.controllers.next_wakeup().map_or(end, |next| next.as_second().max(now + 1));
             if now >= end {
@@ -161,13 +161,13 @@ fn a_pod_that_fits_nowhere_is_told_why_once() {
     let scheduled = super::object::condition(&pod, "PodScheduled").unwrap();
     let message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.";
     assert_eq!((&scheduled["reason"], &scheduled["message"]), (&json!("Unschedulable"), &json!(message)));
-    let told = |cluster: &Cluster| -> Vec<Arc<Value>> {
+    let events_of = |cluster: &Cluster| -> Vec<Arc<Value>> {
         cluster.list(&EVENTS).into_iter().filter(|event| event["reason"] == "FailedScheduling").collect()
     };
-    assert_eq!(told(&cluster).len(), 1);
-    assert_eq!((&told(&cluster)[0]["message"], &told(&cluster)[0]["count"]), (&json!(message), &json!(1)));
+    assert_eq!(events_of(&cluster).len(), 1);
+    assert_eq!((&events_of(&cluster)[0]["message"], &events_of(&cluster)[0]["count"]), (&json!(message), &json!(1)));
     cluster.run(300);
-    assert_eq!(told(&cluster)[0]["count"], 2);
+    assert_eq!(events_of(&cluster)[0]["count"], 2);
 }
 
 #[test]
@@ -418,10 +418,10 @@ fn a_lost_machine_takes_its_pods_along_in_the_end() {
     let node = cluster.get(&NODES, "n2");
     assert_eq!(super::object::condition(&node, "Ready").unwrap()["status"], "Unknown");
     assert_eq!(node["spec"]["taints"][0]["key"], "node.kubernetes.io/unreachable");
-    assert_eq!(allowed(&cluster), 0, "its pod serves nobody any more, and the other one has to stay");
+    assert_eq!(allowed(&cluster), 0, "its pod is not healthy any more, and the other one has to stay");
     let ready = cluster.list(&PODS).iter().filter(|pod| super::object::is_true(pod, "Ready")).count();
     assert_eq!((ready, cluster.running()), (1, 2));
-    // Tolerated for five minutes, then replaced elsewhere; nobody confirms the end of the old one.
+    // Tolerated for five minutes, then replaced elsewhere; no kubelet confirms the end of the old one.
     cluster.run(310);
     assert_eq!(cluster.running(), 3);
     cluster.controllers.node_lifecycle.instance_terminated("aws:///us-east-1a/i-n2", now);

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Boolean,
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are distinguished.
 #[derive(Debug)]
 pub(super) enum ListKind {
     Atomic,

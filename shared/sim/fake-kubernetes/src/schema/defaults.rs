@@ -30,7 +30,7 @@ pub(super) fn apply(node: &Node, value: &mut Value) {
     }
 }
 
-/// Removes fields that the schema does not know, unless it says that unknown ones are to be kept.
+/// Removes fields that the schema does not know, unless it preserves unknown fields.
 pub(super) fn prune(node: &Node, value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -218,7 +218,7 @@ fn verdict(call: &Call, answer: &Value) -> Result<Result<(), Status>, String> {
             let code = response.pointer("/status/code").and_then(Value::as_u64).unwrap_or(403);
             Ok(Err(Status::new(u16::try_from(code).unwrap_or(403), "Forbidden", text)))
         }
-        None => Err("the answer does not say whether the request is allowed".into()),
+        None => Err("the answer has no field `allowed`".into()),
     }
 }
 

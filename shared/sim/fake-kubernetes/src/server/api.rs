@@ -52,9 +52,9 @@ impl Options {
 /// How to create.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateOptions {
-    /// Who owns the fields; nobody when unset.
+    /// The field manager; none when unset.
     pub field_manager: Option<String>,
-    /// Only say what would be created.
+    /// Return what would be created, and store nothing.
     pub dry_run: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct CreateOptions {
 pub struct UpdateOptions {
     /// Who owns the fields that change.
     pub field_manager: Option<String>,
-    /// Only say what would be stored.
+    /// Return what would be stored, and store nothing.
     pub dry_run: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct PatchOptions {
     pub field_manager: Option<String>,
     /// Apply takes over fields that others own.
     pub force: bool,
-    /// Only say what would be stored.
+    /// Return what would be stored, and store nothing.
     pub dry_run: bool,
 }
 
@@ -218,7 +218,7 @@ impl ApiServer {
         Ok(changes.filter(|it| key.as_ref().is_none_or(|key| it.resource.storage_key() == *key)).cloned().collect())
     }
 
-    /// Forgets all history, so that watches from older revisions are told to list again (410).
+    /// Forgets all history, so that watches from older revisions are answered with 410, and list again.
     pub fn compact(&self) {
         self.store().compact();
     }
@@ -255,7 +255,7 @@ impl ApiServer {
     /// Creates an object; its namespace is in its metadata.
     ///
     /// # Errors
-    /// Whatever the API server would say: invalid, already exists, no such namespace.
+    /// As the API server answers: invalid, already exists, no such namespace.
     pub fn create(&self, resource: &Resource, object: Value, options: &CreateOptions) -> Result<Arc<Value>, Status> {
         let CreateOptions { field_manager, dry_run } = options;
         let (created, calls) = self.write(|store, now| {
@@ -280,7 +280,7 @@ impl ApiServer {
     /// Replaces an object, but for its status where that is a subresource. A `resourceVersion` in it has to be current.
     ///
     /// # Errors
-    /// Whatever the API server would say: not found, conflict, invalid.
+    /// As the API server answers: not found, conflict, invalid.
     pub fn update(&self, resource: &Resource, object: Value, options: &UpdateOptions) -> Result<Arc<Value>, Status> {
         self.update_part(resource, object, Part::Object, options)
     }
@@ -288,7 +288,7 @@ impl ApiServer {
     /// Replaces the status of an object.
     ///
     /// # Errors
-    /// Whatever the API server would say: not found, conflict, invalid.
+    /// As the API server answers: not found, conflict, invalid.
     pub fn update_status(
         &self,
         resource: &Resource,
@@ -328,7 +328,7 @@ impl ApiServer {
     /// Patches an object, or its `status` or `scale` (which then is what the patch applies to, and what is returned).
     ///
     /// # Errors
-    /// Whatever the API server would say: not found, conflict, invalid, a patch that does not apply.
+    /// As the API server answers: not found, conflict, invalid, a patch that does not apply.
     #[allow(clippy::too_many_arguments)]
     pub fn patch(
         &self,

@@ -1,4 +1,4 @@
-//! Custom resources: what a CustomResourceDefinition says about the objects of its kind.
+//! Custom resources: what a CustomResourceDefinition defines for the objects of its kind.
 
 use std::sync::Arc;
 

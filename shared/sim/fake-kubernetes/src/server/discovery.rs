@@ -13,7 +13,7 @@ pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2
 
 const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Resources that are only posted to and kept nowhere: group, plural, kind.
+/// Resources that are only posted to and not stored: group, plural, kind.
 pub(crate) const REVIEWS: &[(&str, &str, &str)] = &[
     ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
     ("authentication.k8s.io", "tokenreviews", "TokenReview"),

@@ -40,7 +40,7 @@ pub struct DeleteOptions {
     pub propagation: Propagation,
     /// What the object has to be.
     pub preconditions: Preconditions,
-    /// Only say what would happen.
+    /// Return what would happen, and change nothing.
     pub dry_run: bool,
 }
 

@@ -39,7 +39,7 @@ fn column(name: &str, kind: &str, format: &str, priority: u8, description: &str)
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 
-/// One row. `include` says what to send of the object: `None`, `Metadata` or `Object`.
+/// One row. `include` is the part of the object to send: `None`, `Metadata` or `Object`.
 pub(crate) fn row(definition: &Definition, object: &Value, include: &str, now: Timestamp) -> Value {
     let cells = match &definition.custom {
         None => columns::cells(&definition.resource, object, now),

@@ -21,12 +21,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The State port with faults in its way.
+/// The State port with faults injected.
 #[derive(Clone)]
 pub struct FaultyClaims {
     /// The port itself.
     pub inner: Arc<dyn State>,
-    /// What goes wrong.
+    /// The faults.
     pub fault_injection: FaultInjection,
 }
 
@@ -237,12 +237,12 @@ fn names<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>) -> String {
     names.join(" ")
 }
 
-/// The CatalogSource port with faults in its way.
+/// The CatalogSource port with faults injected.
 #[derive(Clone)]
 pub struct FaultyCatalogSource {
     /// The port itself.
     pub inner: Arc<dyn CatalogSource>,
-    /// What goes wrong.
+    /// The faults.
     pub fault_injection: FaultInjection,
 }
 
@@ -262,12 +262,12 @@ impl CatalogSource for FaultyCatalogSource {
     }
 }
 
-/// The ZonalShifts port with faults in its way.
+/// The ZonalShifts port with faults injected.
 #[derive(Clone)]
 pub struct FaultyZonalShifts {
     /// The port itself.
     pub inner: Arc<dyn ZonalShifts>,
-    /// What goes wrong.
+    /// The faults.
     pub fault_injection: FaultInjection,
 }
 

@@ -10,7 +10,7 @@ use nodeless_ports::{Cloud, PortError, Refusal};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The Cloud port with faults in its way.
+/// The Cloud port with faults injected.
 pub struct FaultyCloud {
     inner: Arc<dyn Cloud>,
     fault_injection: FaultInjection,
@@ -21,7 +21,7 @@ pub struct FaultyCloud {
 }
 
 impl FaultyCloud {
-    /// This port, with these faults in its way.
+    /// This port, with these faults.
     #[must_use]
     pub fn new(inner: Arc<dyn Cloud>, fault_injection: FaultInjection) -> Self {
         Self { inner, fault_injection, last: Mutex::default(), known: Mutex::default() }

@@ -12,7 +12,7 @@ use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The Cluster port with faults in its way.
+/// The Cluster port with faults injected.
 pub struct FaultyCluster {
     inner: Arc<dyn Cluster>,
     fault_injection: FaultInjection,
@@ -77,7 +77,7 @@ impl Part {
 }
 
 impl FaultyCluster {
-    /// This port, with these faults in its way.
+    /// This port, with these faults.
     #[must_use]
     pub fn new(inner: Arc<dyn Cluster>, fault_injection: FaultInjection) -> Self {
         Self { inner, fault_injection, last: Mutex::default() }

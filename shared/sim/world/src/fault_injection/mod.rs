@@ -1,9 +1,9 @@
-//! What goes wrong between a function and the services that it calls, by chance or at one chosen point.
+//! Faults between a function and the services that it calls, at random or at chosen calls.
 //!
-//! Each port gets a wrapper that lets [`FaultInjection`] decide about every call: it may be slow, fail before or after it had its
-//! effect, meet a newer version, or be the last thing that its process does. A process that ends is a future that is never
-//! polled again: the wrapper marks the present invocation as ended and waits for ever, and whoever polls invocations (see
-//! [`FaultInjection::enter`]) drops it. What the process had in memory is gone, what it wrote stays.
+//! Each port gets a wrapper that lets [`FaultInjection`] decide about every call: it may be slow, fail before or after it took
+//! effect, conflict with a newer version, or be the last call of its process. A process that is killed is a future that is never
+//! polled again: the wrapper marks the present invocation as killed and stays pending, and the caller that polls invocations (see
+//! [`FaultInjection::enter`] and [`FaultInjection::process`]) drops it. What the process had in memory is gone, what it wrote stays.
 //!
 //! Everything is drawn from one seed in the order of the calls, so a run repeats itself exactly.
 
@@ -23,14 +23,15 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_ports::{Clock, ErrorKind, PortError};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 /// How likely each fault is for one call, or for one message. All are 0 by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
-    /// The process ends right before a write.
+    /// The process is killed right before a write.
     pub killed_before: f64,
-    /// The process ends right after a write, before anything else.
+    /// The process is killed right after a write.
     pub killed_after: f64,
     /// A call fails and had no effect.
     pub failed: f64,
@@ -59,7 +60,7 @@ pub struct Rates {
     pub doubled: f64,
 }
 
-/// Something that a function did to the world.
+/// An effect of a function on the cluster, the account or the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     /// When.
@@ -81,7 +82,7 @@ pub trait Observer: Send + Sync {
     fn after(&self, effect: &Effect);
 }
 
-/// Decides what goes wrong. Clones share one state.
+/// Decides about faults. Clones share one state.
 #[derive(Clone)]
 pub struct FaultInjection {
     clock: WorldClock,
@@ -94,12 +95,26 @@ struct State {
     /// Calls to ports whose operation begins so fail until this time.
     outages: Vec<(String, Timestamp, ErrorKind)>,
     writes: u64,
-    /// The process ends at the write of this number: before it, or right after.
-    death: Option<(u64, bool)>,
+    /// Counts writes like `writes`, from the last [`FaultInjection::take_writes`] on.
+    recent_writes: u64,
+    script: Script,
+    /// Whether the write of `Script::fail_from` was reached.
+    failing: bool,
     current: Option<Invocation>,
     observer: Option<Arc<dyn Observer>>,
     faults: u64,
     killed: u64,
+}
+
+/// Faults at chosen writes, by the number of the write since the last [`FaultInjection::take_writes`].
+#[derive(Default)]
+struct Script {
+    /// The process is killed before this write, or right after it.
+    kill: Option<(u64, bool)>,
+    /// This write takes effect, and its answer is lost.
+    lose_answer: Option<u64>,
+    /// From this write on every call fails.
+    fail_from: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -142,13 +157,21 @@ impl FaultInjection {
             rates,
             outages: Vec::new(),
             writes: 0,
-            death: None,
+            recent_writes: 0,
+            script: Script::default(),
+            failing: false,
             current: None,
             observer: None,
             faults: 0,
             killed: 0,
         };
         Self { clock, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// No faults but those that a test asks for.
+    #[must_use]
+    pub fn scripted(clock: WorldClock) -> Self {
+        Self::new(clock, 0, Rates::default())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -173,8 +196,13 @@ impl FaultInjection {
     }
 
     /// Calls whose operation begins so, such as `cluster` or `cloud launch`, fail until a time.
-    pub fn break_down(&self, operations: &str, until: Timestamp, kind: ErrorKind) {
+    pub fn fail_until(&self, operations: &str, until: Timestamp, kind: ErrorKind) {
         self.lock().outages.push((operations.to_owned(), until, kind));
+    }
+
+    /// Calls whose operation begins so fail until [`Self::end_outages`].
+    pub fn fail(&self, operations: &str, kind: ErrorKind) {
+        self.fail_until(operations, Timestamp::MAX, kind);
     }
 
     /// Ends all outages.
@@ -182,9 +210,37 @@ impl FaultInjection {
         self.lock().outages.clear();
     }
 
-    /// The process ends at the write with this number, counted from 0: before it, or right after.
-    pub fn die_at(&self, write: u64, done: bool) {
-        self.lock().death = Some((write, done));
+    /// The process is killed at the write with this number, counted from 0 since the last [`Self::take_writes`]: before it takes
+    /// effect, or right after.
+    pub fn kill_at(&self, write: u64, done: bool) {
+        self.lock().script.kill = Some((write, done));
+    }
+
+    /// The write with this number, counted as above, takes effect, but its answer is lost. The process continues.
+    pub fn lose_answer_at(&self, write: u64) {
+        self.lock().script.lose_answer = Some(write);
+    }
+
+    /// Every call fails from the write with this number on, counted as above.
+    pub fn fail_from(&self, write: u64) {
+        self.lock().script.fail_from = Some(write);
+    }
+
+    /// The number of writes since the last call. Counts from 0 again, and drops the faults at chosen writes.
+    pub fn take_writes(&self) -> u64 {
+        let mut state = self.lock();
+        (state.script, state.failing) = (Script::default(), false);
+        std::mem::take(&mut state.recent_writes)
+    }
+
+    /// Runs a process to its end; `None` when it is killed.
+    pub async fn process<T>(&self, mut run: impl Future<Output = T> + Unpin) -> Option<T> {
+        std::future::poll_fn(|context| {
+            self.enter();
+            let polled = std::pin::Pin::new(&mut run).poll(context);
+            if self.leave() { Poll::Ready(None) } else { polled.map(Some) }
+        })
+        .await
     }
 
     /// Sets who is called about effects.
@@ -227,12 +283,17 @@ impl FaultInjection {
         let mut state = self.lock();
         state.outages.retain(|(_, until, _)| *until > now);
         if let Some((_, _, kind)) = state.outages.iter().find(|(prefix, _, _)| operation.starts_with(prefix.as_str())) {
-            return Before::Fail(*kind, "the service is out of order");
+            return Before::Fail(*kind, "a fault was injected");
         }
-        let number = state.writes;
+        let number = state.recent_writes;
+        if state.failing || (write && state.script.fail_from == Some(number)) {
+            state.failing = true;
+            return Before::Fail(ErrorKind::Unavailable, "a fault was injected");
+        }
         if write {
             state.writes += 1;
-            if state.death == Some((number, false)) {
+            state.recent_writes += 1;
+            if state.script.kill == Some((number, false)) {
                 return Before::Die;
             }
         }
@@ -245,7 +306,7 @@ impl FaultInjection {
                 .iter()
                 .any(|it| operation.ends_with(it));
         let fault = if state.random.happens(failed) {
-            Some((ErrorKind::Unavailable, "nobody answered"))
+            Some((ErrorKind::Unavailable, "the service did not answer"))
         } else if state.random.happens(throttled) {
             Some((ErrorKind::Throttled, "too many calls"))
         } else if conditional && state.random.happens(refused) {
@@ -268,22 +329,22 @@ impl FaultInjection {
         let Some(number) = write else { return After::Return };
         let mut state = self.lock();
         let Rates { killed_after, answer_lost, .. } = state.rates;
-        if state.death == Some((number, true)) || state.random.happens(killed_after) {
+        if state.script.kill == Some((number, true)) || state.random.happens(killed_after) {
             return After::Die;
         }
-        if state.random.happens(answer_lost) {
+        if state.script.lose_answer == Some(number) || state.random.happens(answer_lost) {
             state.faults += 1;
             return After::LoseAnswer;
         }
         After::Return
     }
 
-    /// Ends the present invocation: nothing after this is ever reached.
+    /// Kills the present invocation: nothing after this is ever reached.
     async fn die<T>(&self) -> T {
         {
             let mut state = self.lock();
             state.killed += 1;
-            state.death = None;
+            state.script.kill = None;
             if let Some(invocation) = &mut state.current {
                 invocation.dead = true;
             }
@@ -314,7 +375,7 @@ impl FaultInjection {
         accepted: fn(&T) -> bool,
         call: impl Future<Output = Result<T, PortError>> + Send,
     ) -> Result<T, PortError> {
-        let number = self.lock().writes;
+        let number = self.lock().recent_writes;
         match self.before(operation, true) {
             Before::Go => {}
             Before::Wait(time) => self.clock.sleep(time).await,
@@ -339,7 +400,7 @@ impl FaultInjection {
         }
     }
 
-    /// Whether something that was read at a time is to be given once more instead of what is true now.
+    /// Whether what was read at a time is returned again instead of the present state.
     pub(crate) fn repeats(&self, read: Timestamp) -> bool {
         let recent = self.recent(read);
         let mut state = self.lock();
@@ -347,7 +408,7 @@ impl FaultInjection {
         recent && state.random.happens(stale)
     }
 
-    /// Whether something that was read at a time may still be given.
+    /// Whether what was read at a time may still be returned.
     pub(crate) fn recent(&self, read: Timestamp) -> bool {
         let age = self.clock.time().duration_since(read);
         SignedDuration::try_from(self.lock().rates.stalest).is_ok_and(|most| age <= most)

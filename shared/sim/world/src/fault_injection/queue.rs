@@ -8,12 +8,12 @@ use nodeless_ports::{PortError, Queue};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The Queue port with faults in its way.
+/// The Queue port with faults injected.
 #[derive(Clone)]
 pub struct FaultyQueue {
     /// The port itself.
     pub inner: Arc<dyn Queue>,
-    /// What goes wrong.
+    /// The faults.
     pub fault_injection: FaultInjection,
 }
 

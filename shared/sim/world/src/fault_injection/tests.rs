@@ -1,5 +1,5 @@
 use super::{Effect, Fate, FaultInjection, FaultyClaims, FaultyCluster, FaultyQueue, Observer, Rates};
-use crate::memory::{Faults, MemoryClaims, MemoryQueue};
+use crate::memory::{MemoryClaims, MemoryQueue};
 use crate::ports::MemoryCluster;
 use crate::world::{World, WorldClock, WorldOptions};
 use futures::FutureExt as _;
@@ -45,9 +45,9 @@ impl Observer for Notes {
 fn a_process_ends_before_or_after_a_write_and_never_goes_on() {
     for (done, left) in [(false, 0), (true, 1)] {
         let fault_injection = FaultInjection::new(clock(), 0, Rates::default());
-        let table = MemoryClaims::new(Faults::default());
+        let table = MemoryClaims::default();
         let claims = FaultyClaims { inner: Arc::new(table.clone()), fault_injection: fault_injection.clone() };
-        fault_injection.die_at(0, done);
+        fault_injection.kill_at(0, done);
         fault_injection.enter();
         let one = claim("a");
         assert!(claims.create(&one, None).now_or_never().is_none());
@@ -61,11 +61,43 @@ fn a_process_ends_before_or_after_a_write_and_never_goes_on() {
 }
 
 #[test]
+fn a_process_is_killed_at_the_chosen_write_and_outages_last_until_they_are_ended() {
+    let faults = FaultInjection::scripted(clock());
+    let table = MemoryClaims::default();
+    let claims = FaultyClaims { inner: Arc::new(table.clone()), fault_injection: faults.clone() };
+    let stored = || table.list().now_or_never().unwrap().unwrap().len();
+    let create = async |name: &str| claims.create(&claim(name), None).await;
+    faults.kill_at(1, true);
+    let process = async {
+        create("a").await.unwrap();
+        create("b").await
+    };
+    assert_eq!(faults.process(Box::pin(process)).now_or_never().unwrap(), None);
+    assert_eq!((stored(), faults.take_writes(), faults.injected()), (2, 2, (0, 1)), "the last write was done");
+    faults.kill_at(0, false);
+    assert_eq!(faults.process(Box::pin(create("c"))).now_or_never().unwrap(), None);
+    assert_eq!((stored(), faults.take_writes()), (2, 1));
+    faults.lose_answer_at(0);
+    let lost = faults.process(Box::pin(create("c"))).now_or_never().unwrap().unwrap().unwrap_err();
+    assert_eq!((lost.kind, stored(), faults.take_writes()), (ErrorKind::Unavailable, 3, 1));
+    faults.fail("claims list", ErrorKind::Throttled);
+    assert_eq!(claims.list().now_or_never().unwrap().unwrap_err().kind, ErrorKind::Throttled);
+    faults.end_outages();
+    assert!(claims.list().now_or_never().unwrap().is_ok());
+    faults.fail_from(1);
+    create("d").now_or_never().unwrap().unwrap();
+    create("e").now_or_never().unwrap().unwrap_err();
+    claims.list().now_or_never().unwrap().unwrap_err();
+    assert_eq!((stored(), faults.take_writes()), (4, 1));
+    assert!(claims.list().now_or_never().unwrap().is_ok());
+}
+
+#[test]
 fn faults_come_at_their_rates_and_effects_are_observed_even_if_the_answer_is_lost() {
     let fault_injection = FaultInjection::new(clock(), 3, Rates { answer_lost: 1.0, ..Rates::default() });
     let notes = Arc::new(Notes::default());
     fault_injection.set_observer(notes.clone());
-    let table = MemoryClaims::new(Faults::default());
+    let table = MemoryClaims::default();
     let claims = FaultyClaims { inner: Arc::new(table), fault_injection: fault_injection.clone() };
     let lost = claims.create(&claim("a"), None).now_or_never().unwrap().unwrap_err();
     assert_eq!(lost.kind, ErrorKind::Unavailable);
@@ -74,7 +106,7 @@ fn faults_come_at_their_rates_and_effects_are_observed_even_if_the_answer_is_los
     let refused = claims.create(&claim("b"), None).now_or_never().unwrap().unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
     fault_injection.set_rates(Rates::default());
-    fault_injection.break_down("claims", Timestamp::from_second(60).unwrap(), ErrorKind::Throttled);
+    fault_injection.fail_until("claims", Timestamp::from_second(60).unwrap(), ErrorKind::Throttled);
     assert_eq!(claims.list().now_or_never().unwrap().unwrap_err().kind, ErrorKind::Throttled);
     fault_injection.clock().advance_to(Timestamp::from_second(60).unwrap());
     assert_eq!(claims.list().now_or_never().unwrap().unwrap().len(), 1);
@@ -84,7 +116,7 @@ fn faults_come_at_their_rates_and_effects_are_observed_even_if_the_answer_is_los
 fn messages_are_lost_late_and_doubled() {
     let clock = clock();
     let fault_injection = FaultInjection::new(clock.clone(), 1, Rates { lost: 1.0, ..Rates::default() });
-    let inner = MemoryQueue::new(Arc::new(clock), Faults::default());
+    let inner = MemoryQueue::new(Arc::new(clock));
     let queue = FaultyQueue { inner: Arc::new(inner.clone()), fault_injection: fault_injection.clone() };
     queue.wake_planner(WakeSource::Webhook).now_or_never().unwrap().unwrap();
     assert_eq!(inner.take_plan(), None);

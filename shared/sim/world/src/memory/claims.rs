@@ -1,6 +1,5 @@
 //! The claims table in memory.
 
-use super::Faults;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, OfferingKey};
@@ -22,7 +21,6 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct MemoryClaims {
     table: Arc<Mutex<Table>>,
-    faults: Faults,
 }
 
 #[derive(Debug, Default)]
@@ -175,7 +173,7 @@ impl Table {
     }
 }
 
-/// The names under which a record is read and written: what [`Faults`] break down.
+/// The operations by which a record is read and written, as fault injection names them.
 pub(crate) const fn record_operations(kind: RecordKind) -> (&'static str, &'static str) {
     match kind {
         RecordKind::Churn => ("claims churn", "claims put churn"),
@@ -190,19 +188,13 @@ fn conflict(operation: &str, name: &str) -> PortError {
 }
 
 impl MemoryClaims {
-    /// An empty table, in the way of which these faults stand.
-    #[must_use]
-    pub fn new(faults: Faults) -> Self {
-        Self { table: Arc::default(), faults }
-    }
-
-    /// All claims as they are, whatever faults there are: for whoever watches from outside.
+    /// All claims as they are now, without a call to the port.
     #[must_use]
     pub fn snapshot(&self) -> Vec<NodeClaim> {
         self.lock().claims.values().cloned().collect()
     }
 
-    /// The commands as they are now, whatever faults there are.
+    /// The commands as they are now, without a call to the port.
     #[must_use]
     pub fn commands_now(&self) -> Vec<StoredCommand> {
         self.lock().commands.values().cloned().collect()
@@ -220,7 +212,7 @@ impl MemoryClaims {
         self.lock().revision
     }
 
-    /// The claim of an instance, whatever faults there are.
+    /// The claim of an instance, without a call to the port.
     #[must_use]
     pub fn of_instance(&self, id: &str) -> Option<NodeClaim> {
         let has = |claim: &&NodeClaim| claim.status.instance.as_ref().is_some_and(|instance| instance.id == id);
@@ -235,98 +227,90 @@ impl MemoryClaims {
 #[async_trait]
 impl Claims for MemoryClaims {
     async fn list(&self) -> Result<Vec<NodeClaim>, PortError> {
-        self.faults.read("claims list", || Ok(self.lock().claims.values().cloned().collect()))
+        Ok(self.lock().claims.values().cloned().collect())
     }
 
     async fn get(&self, name: &str) -> Result<Option<NodeClaim>, PortError> {
-        self.faults.read("claims get", || Ok(self.lock().claims.get(name).cloned()))
+        Ok(self.lock().claims.get(name).cloned())
     }
 
     async fn get_all(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
         let named: BTreeSet<&String> = names.iter().collect();
-        self.faults.read("claims get all", || {
-            let table = self.lock();
-            Ok(named.into_iter().filter_map(|name| table.claims.get(name)).cloned().collect())
-        })
+        let table = self.lock();
+        Ok(named.into_iter().filter_map(|name| table.claims.get(name)).cloned().collect())
     }
 
     async fn find_by_instance(&self, instance_id: &str) -> Result<Option<NodeClaim>, PortError> {
         let has =
             |claim: &&NodeClaim| claim.status.instance.as_ref().is_some_and(|instance| instance.id == instance_id);
-        self.faults.read("claims find by instance", || Ok(self.lock().claims.values().find(has).cloned()))
+        Ok(self.lock().claims.values().find(has).cloned())
     }
 
     async fn create_together(&self, claims: &[NodeClaim], limits: Option<&PoolLimits>) -> Result<Created, PortError> {
         const OPERATION: &str = "claims create";
-        self.faults.write(OPERATION, || self.lock().create(OPERATION, claims, limits))
+        self.lock().create(OPERATION, claims, limits)
     }
 
     async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
         const OPERATION: &str = "claims update";
-        self.faults.write(OPERATION, || self.lock().update(OPERATION, claim, charge))
+        self.lock().update(OPERATION, claim, charge)
     }
 
     async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
         const OPERATION: &str = "claims delete";
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            match table.claims.get(&claim.name) {
-                None => return Ok(()),
-                Some(present) if present.version != claim.version => return Err(conflict(OPERATION, &claim.name)),
-                Some(_) => {}
-            }
-            table.claims.remove(&claim.name);
-            table.revision += 1;
-            table.usage.entry(claim.node_pool.clone()).or_default().subtract(&Counted::of(&claim.spec.charge));
-            Ok(())
-        })
+        let mut table = self.lock();
+        match table.claims.get(&claim.name) {
+            None => return Ok(()),
+            Some(present) if present.version != claim.version => return Err(conflict(OPERATION, &claim.name)),
+            Some(_) => {}
+        }
+        table.claims.remove(&claim.name);
+        table.revision += 1;
+        table.usage.entry(claim.node_pool.clone()).or_default().subtract(&Counted::of(&claim.spec.charge));
+        Ok(())
     }
 
     async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {
         let all = |table: &Table| table.usage.iter().map(|(name, counted)| (name.clone(), counted.usage())).collect();
-        self.faults.read("claims usage", || Ok(all(&self.lock())))
+        Ok(all(&self.lock()))
     }
 
     async fn correct_usage(&self, node_pool: &str, read: &PoolUsage, counted: &PoolUsage) -> Result<(), PortError> {
         const OPERATION: &str = "claims correct usage";
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            let usage = table.usage.entry(node_pool.to_owned()).or_default();
-            if usage.usage() != *read {
-                return Err(conflict(OPERATION, node_pool));
-            }
-            *usage = Counted {
-                resources: counted.resources.clone(),
-                microdollars: microdollars(counted.dollars_per_hour),
-                recounted: counted.recounted,
-                revision: read.revision + 1,
-            };
-            Ok(())
-        })
+        let mut table = self.lock();
+        let usage = table.usage.entry(node_pool.to_owned()).or_default();
+        if usage.usage() != *read {
+            return Err(conflict(OPERATION, node_pool));
+        }
+        *usage = Counted {
+            resources: counted.resources.clone(),
+            microdollars: microdollars(counted.dollars_per_hour),
+            recounted: counted.recounted,
+            revision: read.revision + 1,
+        };
+        Ok(())
     }
 
     async fn launch_group(&self, id: &str) -> Result<Option<StoredLaunchGroup>, PortError> {
-        self.faults.read("claims launch group", || Ok(self.lock().launch_groups.get(id).cloned()))
+        Ok(self.lock().launch_groups.get(id).cloned())
     }
 
     async fn put_launch_group(&self, group: &StoredLaunchGroup, _now: Timestamp) -> Result<u64, PortError> {
         const OPERATION: &str = "claims put launch group";
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            if table.launch_groups.get(&group.id).map_or(0, |present| present.version) != group.version {
-                return Err(conflict(OPERATION, &group.id));
-            }
-            let version = group.version + 1;
-            table.launch_groups.insert(group.id.clone(), StoredLaunchGroup { version, ..group.clone() });
-            Ok(version)
-        })
+        let mut table = self.lock();
+        if table.launch_groups.get(&group.id).map_or(0, |present| present.version) != group.version {
+            return Err(conflict(OPERATION, &group.id));
+        }
+        let version = group.version + 1;
+        table.launch_groups.insert(group.id.clone(), StoredLaunchGroup { version, ..group.clone() });
+        Ok(version)
     }
 }
 
 #[async_trait]
 impl Plans for MemoryClaims {
     async fn plan_revision(&self) -> Result<u64, PortError> {
-        self.faults.read("claims plan revision", || Ok(self.lock().plan_revision))
+        Ok(self.lock().plan_revision)
     }
 
     async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
@@ -335,121 +319,103 @@ impl Plans for MemoryClaims {
             Commit::Leave(_) => "claims update",
             Commit::Command(_) => "claims put command",
         };
-        self.faults.write(operation, || {
-            let mut table = self.lock();
-            let current = table.plan_revision == revision;
-            let committed = match commit {
-                // Claims of this plan that are there were written by an earlier try, which counted.
-                Commit::Launch(claims, _) if table.has_all(claims) => return Ok(Committed::AlreadyThere),
-                _ if !current => return Ok(Committed::Overtaken),
-                Commit::Launch(claims, limits) => Committed::created(table.create(operation, claims, Some(limits))?),
-                Commit::Leave(leaving) => {
-                    if let Some(changed) = leaving.iter().find(|one| !table.is_as_read(&one.claim)) {
-                        return Err(conflict(operation, &changed.claim.name));
-                    }
-                    for one in leaving {
-                        table.update(operation, &one.claim, one.charge.as_ref())?;
-                    }
-                    Committed::Written
+        let mut table = self.lock();
+        let current = table.plan_revision == revision;
+        let committed = match commit {
+            // Claims of this plan that are there were written by an earlier try, which counted.
+            Commit::Launch(claims, _) if table.has_all(claims) => return Ok(Committed::AlreadyThere),
+            _ if !current => return Ok(Committed::Overtaken),
+            Commit::Launch(claims, limits) => Committed::created(table.create(operation, claims, Some(limits))?),
+            Commit::Leave(leaving) => {
+                if let Some(changed) = leaving.iter().find(|one| !table.is_as_read(&one.claim)) {
+                    return Err(conflict(operation, &changed.claim.name));
                 }
-                Commit::Command(command) => {
-                    table.put_command(operation, command)?;
-                    Committed::Written
+                for one in leaving {
+                    table.update(operation, &one.claim, one.charge.as_ref())?;
                 }
-            };
-            if committed == Committed::Written {
-                table.plan_revision += 1;
+                Committed::Written
             }
-            Ok(committed)
-        })
+            Commit::Command(command) => {
+                table.put_command(operation, command)?;
+                Committed::Written
+            }
+        };
+        if committed == Committed::Written {
+            table.plan_revision += 1;
+        }
+        Ok(committed)
     }
 
     async fn commands(&self) -> Result<Vec<StoredCommand>, PortError> {
-        self.faults.read("claims commands", || Ok(self.lock().commands.values().cloned().collect()))
+        Ok(self.lock().commands.values().cloned().collect())
     }
 
     async fn put_command(&self, command: &StoredCommand) -> Result<u64, PortError> {
         const OPERATION: &str = "claims put command";
-        self.faults.write(OPERATION, || self.lock().put_command(OPERATION, command))
+        self.lock().put_command(OPERATION, command)
     }
 
     async fn delete_command(&self, command: &StoredCommand) -> Result<(), PortError> {
         const OPERATION: &str = "claims delete command";
-        self.faults.write(OPERATION, || {
-            let mut table = self.lock();
-            if table.commands.get(&command.id).is_some_and(|present| present.version != command.version) {
-                return Err(conflict(OPERATION, &command.id));
-            }
-            table.commands.remove(&command.id);
-            table.revision += 1;
-            Ok(())
-        })
+        let mut table = self.lock();
+        if table.commands.get(&command.id).is_some_and(|present| present.version != command.version) {
+            return Err(conflict(OPERATION, &command.id));
+        }
+        table.commands.remove(&command.id);
+        table.revision += 1;
+        Ok(())
     }
 
     async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError> {
-        self.faults.read("claims unfinished plan", || Ok(self.lock().unfinished_plan.clone()))
+        Ok(self.lock().unfinished_plan.clone())
     }
 
     async fn begin_plan(&self, plan: &UnfinishedPlan, _until: Timestamp) -> Result<(), PortError> {
-        self.faults.write("claims begin plan", || {
-            self.lock().unfinished_plan = Some(plan.clone());
-            Ok(())
-        })
+        self.lock().unfinished_plan = Some(plan.clone());
+        Ok(())
     }
 
     async fn end_plan(&self, id: &str) -> Result<(), PortError> {
-        self.faults.write("claims end plan", || {
-            self.lock().unfinished_plan.take_if(|plan| plan.id == id);
-            Ok(())
-        })
+        self.lock().unfinished_plan.take_if(|plan| plan.id == id);
+        Ok(())
     }
 
     async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, PortError> {
-        self.faults.read("claims not yet evaluated", || Ok(self.lock().not_yet_evaluated.clone()))
+        Ok(self.lock().not_yet_evaluated.clone())
     }
 
     async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, _until: Timestamp) -> Result<(), PortError> {
-        self.faults.write("claims put not yet evaluated", || {
-            self.lock().not_yet_evaluated.clone_from(nodes);
-            Ok(())
-        })
+        self.lock().not_yet_evaluated.clone_from(nodes);
+        Ok(())
     }
 
     async fn put_snapshot(&self, id: &str, encoded: &[u8], _until: Timestamp) -> Result<(), PortError> {
-        self.faults.write("claims put snapshot", || {
-            self.lock().snapshots.insert(id.to_owned(), encoded.to_vec());
-            Ok(())
-        })
+        self.lock().snapshots.insert(id.to_owned(), encoded.to_vec());
+        Ok(())
     }
 }
 
 #[async_trait]
 impl Capacity for MemoryClaims {
     async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
-        self.faults.write("claims mark unavailable", || {
-            let mut table = self.lock();
-            for offering in offerings {
-                let key = (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type);
-                table.unavailable.insert(key, offering.clone());
-            }
-            Ok(())
-        })
+        let mut table = self.lock();
+        for offering in offerings {
+            let key = (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type);
+            table.unavailable.insert(key, offering.clone());
+        }
+        Ok(())
     }
 
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
-        self.faults.read("claims unavailable", || {
-            let mut table = self.lock();
-            table.unavailable.retain(|_, offering| offering.until > now);
-            Ok(table.unavailable.values().cloned().collect())
-        })
+        let mut table = self.lock();
+        table.unavailable.retain(|_, offering| offering.until > now);
+        Ok(table.unavailable.values().cloned().collect())
     }
 
     async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
-        self.faults.read("claims launch budgets", || {
-            let mut table = self.lock();
-            table.budgets.retain(|_, budget| budget.until > now);
-            Ok(table.budgets.values().cloned().collect())
-        })
+        let mut table = self.lock();
+        table.budgets.retain(|_, budget| budget.until > now);
+        Ok(table.budgets.values().cloned().collect())
     }
 
     async fn raise_launch_budgets(
@@ -458,103 +424,88 @@ impl Capacity for MemoryClaims {
         initial: u32,
         now: Timestamp,
     ) -> Result<(), PortError> {
-        self.faults.write("claims raise launch budgets", || {
-            let mut table = self.lock();
-            for budget in budgets {
-                let present = table.budgets.get(&budget.offering).filter(|present| present.until > now);
-                if present.map_or(initial, |present| present.size) < budget.size {
-                    table.budgets.insert(budget.offering.clone(), budget.clone());
-                }
+        let mut table = self.lock();
+        for budget in budgets {
+            let present = table.budgets.get(&budget.offering).filter(|present| present.until > now);
+            if present.map_or(initial, |present| present.size) < budget.size {
+                table.budgets.insert(budget.offering.clone(), budget.clone());
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError> {
-        self.faults.write("claims reset launch budgets", || {
-            let by_offering = budgets.iter().map(|budget| (budget.offering.clone(), budget.clone()));
-            self.lock().budgets.extend(by_offering);
-            Ok(())
-        })
+        let by_offering = budgets.iter().map(|budget| (budget.offering.clone(), budget.clone()));
+        self.lock().budgets.extend(by_offering);
+        Ok(())
     }
 
     async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError> {
-        self.faults.read("claims launch check", || Ok(self.lock().launch_checks.get(node_class).cloned()))
+        Ok(self.lock().launch_checks.get(node_class).cloned())
     }
 
     /// Never forgets: nobody waits for days here.
     async fn put_launch_check(&self, check: &LaunchCheck, _keep: Duration) -> Result<(), PortError> {
-        self.faults.write("claims put launch check", || {
-            self.lock().launch_checks.insert(check.node_class.clone(), check.clone());
-            Ok(())
-        })
+        self.lock().launch_checks.insert(check.node_class.clone(), check.clone());
+        Ok(())
     }
 }
 
 #[async_trait]
 impl Records for MemoryClaims {
     async fn records(&self, kind: RecordKind) -> Result<Vec<StoredRecord>, PortError> {
-        self.faults.read(record_operations(kind).0, || {
-            let table = self.lock();
-            Ok(table.records.iter().filter(|((of, _), _)| *of == kind).map(|(_, record)| record.clone()).collect())
-        })
+        let table = self.lock();
+        Ok(table.records.iter().filter(|((of, _), _)| *of == kind).map(|(_, record)| record.clone()).collect())
     }
 
     async fn record(&self, kind: RecordKind, node_pool: &str) -> Result<Option<StoredRecord>, PortError> {
-        self.faults
-            .read(record_operations(kind).0, || Ok(self.lock().records.get(&(kind, node_pool.to_owned())).cloned()))
+        Ok(self.lock().records.get(&(kind, node_pool.to_owned())).cloned())
     }
 
     async fn put_record(&self, kind: RecordKind, record: &StoredRecord) -> Result<u64, PortError> {
         let operation = record_operations(kind).1;
-        self.faults.write(operation, || {
-            let mut table = self.lock();
-            let key = (kind, record.node_pool.clone());
-            if table.records.get(&key).map_or(0, |present| present.version) != record.version {
-                return Err(conflict(operation, &kind.key(&record.node_pool)));
-            }
-            let version = record.version + 1;
-            table.records.insert(key, StoredRecord { version, ..record.clone() });
-            Ok(version)
-        })
+        let mut table = self.lock();
+        let key = (kind, record.node_pool.clone());
+        if table.records.get(&key).map_or(0, |present| present.version) != record.version {
+            return Err(conflict(operation, &kind.key(&record.node_pool)));
+        }
+        let version = record.version + 1;
+        table.records.insert(key, StoredRecord { version, ..record.clone() });
+        Ok(version)
     }
 }
 
 #[async_trait]
 impl StoredCatalog for MemoryClaims {
     async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
-        self.faults.write("claims put catalog", || {
-            self.lock().catalog = Some((version.to_owned(), encoded.to_vec()));
-            Ok(())
-        })
+        self.lock().catalog = Some((version.to_owned(), encoded.to_vec()));
+        Ok(())
     }
 
     async fn catalog_version(&self) -> Result<Option<String>, PortError> {
         let version = |table: &Table| table.catalog.as_ref().map(|(version, _)| version.clone());
-        self.faults.read("claims catalog version", || Ok(version(&self.lock())))
+        Ok(version(&self.lock()))
     }
 
     async fn catalog(&self) -> Result<Option<(String, Vec<u8>)>, PortError> {
-        self.faults.read("claims catalog", || Ok(self.lock().catalog.clone()))
+        Ok(self.lock().catalog.clone())
     }
 }
 
 #[async_trait]
 impl Decisions for MemoryClaims {
     async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
-        self.faults.write("claims record decisions", || {
-            let mut table = self.lock();
-            table.decisions.extend(decisions.iter().map(|decision| (decision.id.clone(), decision.clone())));
-            if let Some(latest) = table.decisions.values().map(|decision| decision.at).max() {
-                let forgotten = latest.checked_sub(keep).unwrap_or(Timestamp::MIN);
-                table.decisions.retain(|_, decision| decision.at >= forgotten);
-            }
-            Ok(())
-        })
+        let mut table = self.lock();
+        table.decisions.extend(decisions.iter().map(|decision| (decision.id.clone(), decision.clone())));
+        if let Some(latest) = table.decisions.values().map(|decision| decision.at).max() {
+            let forgotten = latest.checked_sub(keep).unwrap_or(Timestamp::MIN);
+            table.decisions.retain(|_, decision| decision.at >= forgotten);
+        }
+        Ok(())
     }
 
     async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.faults.read("claims decisions", || Ok(self.lock().decisions.values().rev().take(limit).cloned().collect()))
+        Ok(self.lock().decisions.values().rev().take(limit).cloned().collect())
     }
 }

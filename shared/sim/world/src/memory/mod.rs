@@ -1,13 +1,11 @@
-//! The claims table, the queues and ARC in memory, by the rules of the real ones, with faults on demand.
+//! The claims table, the queues and ARC in memory, by the rules of the real ones. `fault_injection` wraps them where calls have to fail.
 
 mod claims;
-mod faults;
 mod queue;
 mod zonal_shifts;
 
 pub use claims::MemoryClaims;
 pub(crate) use claims::record_operations;
-pub use faults::Faults;
 pub use queue::MemoryQueue;
 pub use zonal_shifts::MemoryZonalShifts;
 

@@ -1,6 +1,5 @@
 //! The queues in memory.
 
-use super::Faults;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_ports::queue::{NodeClassGeneration, WakeSource};
@@ -21,7 +20,6 @@ const LONGEST_DELAY: Duration = Duration::from_mins(15);
 pub struct MemoryQueue {
     state: Arc<Mutex<State>>,
     clock: Arc<dyn Clock>,
-    faults: Faults,
 }
 
 #[derive(Debug, Default)]
@@ -40,10 +38,10 @@ struct State {
 }
 
 impl MemoryQueue {
-    /// Empty queues by this clock, in the way of which these faults stand.
+    /// Empty queues on this clock.
     #[must_use]
-    pub fn new(clock: Arc<dyn Clock>, faults: Faults) -> Self {
-        Self { state: Arc::default(), clock, faults }
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { state: Arc::default(), clock }
     }
 
     /// Takes the wake-up of the planner, if there is one.
@@ -112,53 +110,43 @@ fn take_due(waiting: &mut BTreeSet<(Timestamp, String)>, now: Timestamp) -> Vec<
 #[async_trait]
 impl Queue for MemoryQueue {
     async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
-        self.faults.write("queue wake planner", || {
-            let second = self.clock.now().as_second();
-            let mut state = self.lock();
-            if state.planner_seconds.insert(source, second) != Some(second) {
-                state.planner = Some(source);
-            }
-            Ok(())
-        })
+        let second = self.clock.now().as_second();
+        let mut state = self.lock();
+        if state.planner_seconds.insert(source, second) != Some(second) {
+            state.planner = Some(source);
+        }
+        Ok(())
     }
 
     async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
-        self.faults.write("queue wake planner later", || {
-            let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-            self.lock().planner_later.insert(at);
-            Ok(())
-        })
+        let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
+        self.lock().planner_later.insert(at);
+        Ok(())
     }
 
     async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError> {
-        self.faults.write("queue check node class", || {
-            let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-            self.lock().node_classes.insert((at, name.to_owned()));
-            Ok(())
-        })
+        let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
+        self.lock().node_classes.insert((at, name.to_owned()));
+        Ok(())
     }
 
     async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
-        self.faults.write("queue wake claims", || {
-            let now = self.clock.now();
-            let mut state = self.lock();
-            for (name, delay) in claims {
-                let at = now.checked_add((*delay).min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-                state.claims.insert((at, name.clone()));
-            }
-            Ok(())
-        })
+        let now = self.clock.now();
+        let mut state = self.lock();
+        for (name, delay) in claims {
+            let at = now.checked_add((*delay).min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
+            state.claims.insert((at, name.clone()));
+        }
+        Ok(())
     }
 
     async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError> {
-        self.faults.write("queue resolve node classes", || {
-            let sent = (changed.to_vec(), self.clock.now().as_second() / 60);
-            let mut state = self.lock();
-            if state.resolve_minute.as_ref() != Some(&sent) {
-                state.resolve = true;
-                state.resolve_minute = Some(sent);
-            }
-            Ok(())
-        })
+        let sent = (changed.to_vec(), self.clock.now().as_second() / 60);
+        let mut state = self.lock();
+        if state.resolve_minute.as_ref() != Some(&sent) {
+            state.resolve = true;
+            state.resolve_minute = Some(sent);
+        }
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-use super::{Faults, MemoryClaims, MemoryQueue};
+use super::{MemoryClaims, MemoryQueue};
 use crate::world::WorldClock;
 use jiff::Timestamp;
 use nodeless_model::claim::Charge;
@@ -76,29 +76,9 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
 }
 
 #[tokio::test]
-async fn a_process_dies_where_it_is_told() {
-    let faults = Faults::default();
-    let claims = MemoryClaims::new(faults.clone());
-    faults.die_at(1, true);
-    claims.create(&claim("a", 1), None).await.unwrap();
-    claims.create(&claim("b", 1), None).await.unwrap_err();
-    claims.list().await.unwrap_err();
-    assert_eq!(faults.revive(), (2, true));
-    assert_eq!(claims.list().await.unwrap().len(), 2, "the last write was done, its answer lost");
-    faults.die_at(0, false);
-    claims.create(&claim("c", 1), None).await.unwrap_err();
-    faults.revive();
-    assert_eq!(claims.list().await.unwrap().len(), 2);
-    faults.break_down("claims list", ErrorKind::Throttled);
-    assert_eq!(claims.list().await.unwrap_err().kind, ErrorKind::Throttled);
-    faults.mend();
-    assert!(claims.list().await.is_ok());
-}
-
-#[tokio::test]
 async fn messages_come_when_they_are_due() {
     let clock = WorldClock::new(Timestamp::UNIX_EPOCH);
-    let queue = MemoryQueue::new(Arc::new(clock.clone()), Faults::default());
+    let queue = MemoryQueue::new(Arc::new(clock.clone()));
     queue.wake_claims(&[("late".into(), Duration::from_secs(9)), ("now".into(), Duration::ZERO)]).await.unwrap();
     queue.wake_claims(&[("now".into(), Duration::ZERO)]).await.unwrap();
     assert_eq!(queue.take_claims(), ["now"]);
@@ -114,7 +94,7 @@ async fn messages_come_when_they_are_due() {
 #[tokio::test]
 async fn wake_ups_of_one_second_and_source_are_one_and_delayed_ones_are_each_their_own() {
     let clock = WorldClock::new(Timestamp::UNIX_EPOCH);
-    let queue = MemoryQueue::new(Arc::new(clock.clone()), Faults::default());
+    let queue = MemoryQueue::new(Arc::new(clock.clone()));
     queue.wake_planner(WakeSource::Webhook).await.unwrap();
     assert!(queue.take_plan().is_some());
     queue.wake_planner(WakeSource::Webhook).await.unwrap();

@@ -1,6 +1,5 @@
 //! ARC in memory: which zones the cluster is shifted away from.
 
-use super::Faults;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_ports::{PortError, ZonalShift, ZonalShifts};
@@ -11,22 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug, Default)]
 pub struct MemoryZonalShifts {
     shifts: Arc<Mutex<BTreeMap<String, Option<Timestamp>>>>,
-    faults: Faults,
 }
 
 impl MemoryZonalShifts {
-    /// None yet, and these faults in the way of reading them.
-    #[must_use]
-    pub fn new(faults: Faults) -> Self {
-        Self { faults, ..Self::default() }
-    }
-
-    /// What stands in the way of reading them; operations begin with `arc`.
-    #[must_use]
-    pub const fn faults(&self) -> &Faults {
-        &self.faults
-    }
-
     /// Shifts away from a zone until then; `None` as AWS does it, without saying until when.
     pub fn start(&self, zone_id: &str, until: Option<Timestamp>) {
         self.lock().insert(zone_id.to_owned(), until);
@@ -60,6 +46,6 @@ impl MemoryZonalShifts {
 #[async_trait]
 impl ZonalShifts for MemoryZonalShifts {
     async fn applied(&self) -> Result<Vec<ZonalShift>, PortError> {
-        self.faults.read("arc zonal shifts", || Ok(self.shifts()))
+        Ok(self.shifts())
     }
 }

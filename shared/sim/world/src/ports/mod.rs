@@ -19,7 +19,7 @@ pub use catalog_source::MemoryCatalogSource;
 pub use cloud::MemoryCloud;
 pub use cluster::MemoryCluster;
 
-/// What a simulated cluster says about itself. Its nodes reach no API server, so these addresses lead nowhere.
+/// The details of a simulated cluster. Its nodes connect to no API server, so the address does not resolve.
 fn details(name: impl Into<String>, version: impl Into<String>) -> ClusterDetails {
     ClusterDetails {
         name: name.into(),

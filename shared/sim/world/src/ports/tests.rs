@@ -267,7 +267,7 @@ fn a_budget_blocks_an_eviction() {
     let mut running = pod.as_ref().clone();
     running["status"] = json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
     let running = world.api().update_status(&PODS, running, &UpdateOptions::default()).unwrap();
-    world.settle().unwrap();
+    world.converge().unwrap();
     let cluster = MemoryCluster::new(world.api().clone(), world.clock().clone());
     let uid = running["metadata"]["uid"].as_str().unwrap().to_owned();
     let pod = PodRef { namespace: "default".into(), name: "web".into(), uid };

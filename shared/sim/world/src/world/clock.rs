@@ -1,4 +1,4 @@
-//! A clock that moves only when told, and wakes those who sleep by it.
+//! A clock that is advanced by calls, and wakes the futures that sleep on it.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Debug)]
 struct State {
     now: Timestamp,
-    /// Who sleeps until when; the number tells sleepers of the same time apart.
+    /// The sleeping futures by the time at which they wake; the number distinguishes those of the same time.
     sleepers: BTreeMap<(Timestamp, u64), Waker>,
     next_number: u64,
 }
@@ -25,7 +25,7 @@ pub struct WorldClock {
 }
 
 impl WorldClock {
-    /// A clock that stands at this time.
+    /// A clock that shows this time.
     pub fn new(now: Timestamp) -> Self {
         let state = State { now, sleepers: BTreeMap::new(), next_number: 0 };
         Self { state: Arc::new(Mutex::new(state)) }
@@ -40,7 +40,7 @@ impl WorldClock {
         self.lock().now
     }
 
-    /// Moves the time forwards and wakes those whose time has come, the earliest first. An earlier time changes nothing.
+    /// Advances the time and wakes the futures that are due, the earliest first. An earlier time changes nothing.
     pub fn advance_to(&self, now: Timestamp) {
         let mut state = self.lock();
         state.now = state.now.max(now);
@@ -53,7 +53,7 @@ impl WorldClock {
         due.into_iter().for_each(Waker::wake);
     }
 
-    /// When the next sleeper wants to be woken.
+    /// When the next sleeping future is due.
     pub fn next_sleeper(&self) -> Option<Timestamp> {
         self.lock().sleepers.keys().next().map(|(at, _)| *at)
     }

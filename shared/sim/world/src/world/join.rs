@@ -73,7 +73,7 @@ pub(super) fn machine(
     })
 }
 
-/// What the kubelet was told, what it finds out, and what the cloud provider adds.
+/// What user data sets, what the kubelet detects, and what the cloud provider adds.
 fn node_labels(instance: &Instance, registration: &Registration, region: &str) -> StringMap {
     let architecture = if instance.architecture == "x86_64" { "amd64" } else { &instance.architecture };
     let offering = &instance.offering;

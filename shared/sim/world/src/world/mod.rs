@@ -1,8 +1,7 @@
-//! A whole world in the process: an EKS cluster's control plane, an EC2 account, the machines that join from one to the
-//! other, and a clock over both.
+//! An EKS cluster's control plane, an EC2 account, the instances that join the cluster as nodes, and one clock for both.
 //!
-//! Nothing happens by itself. [`World::settle`] does everything that is to be done now, [`World::next_wakeup`] says when
-//! something is due next, and [`World::advance_to`] lets time pass. The same calls on the same seed give the same world.
+//! State changes only by calls: [`World::converge`] does everything that is due now, [`World::next_wakeup`] returns when
+//! something is due next, and [`World::advance_to`] advances time. The same calls with the same seed give the same result.
 
 mod clock;
 mod join;
@@ -48,7 +47,7 @@ pub struct WorldOptions {
     pub join: JoinTiming,
     /// How much memory nodes really have.
     pub memory: RealMemory,
-    /// Whether the cluster is registered with ARC for zonal shifts, and nodeless heeds them.
+    /// Whether the cluster is registered with ARC for zonal shifts, and nodeless honours them.
     pub zonal_shift: bool,
 }
 
@@ -70,7 +69,7 @@ impl Default for WorldOptions {
     }
 }
 
-/// Why a world cannot be made, or does not go on.
+/// Why a world cannot be made or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
     /// The embedded facts about EC2 are damaged.
@@ -84,9 +83,9 @@ pub enum WorldError {
     ControlPlane(#[from] Status),
 }
 
-/// How many rounds of EC2 and the cluster may follow on each other at one moment.
+/// How many rounds of EC2 and the cluster may follow each other at one moment.
 const ROUNDS: usize = 1_000;
-/// How many EventBridge events wait for somebody who takes them; older ones are dropped, as by a full queue.
+/// How many EventBridge events are kept until they are taken; older ones are dropped.
 const WAITING_EVENTS: usize = 10_000;
 
 /// A cluster and an EC2 account.
@@ -141,7 +140,7 @@ impl World {
             zonal_shifts: MemoryZonalShifts::default(),
             cordoned: BTreeSet::new(),
         };
-        world.settle()?;
+        world.converge()?;
         Ok(world)
     }
 
@@ -180,11 +179,11 @@ impl World {
         self.events.drain(..).collect()
     }
 
-    /// Does everything that is to be done now, until nothing moves any more. Returns whether anything changed.
+    /// Does everything that is due now, until nothing changes any more. Returns whether anything changed.
     ///
     /// # Errors
-    /// When the control plane fails, or does not come to rest.
-    pub fn settle(&mut self) -> Result<bool, WorldError> {
+    /// When the control plane fails, or does not converge.
+    pub fn converge(&mut self) -> Result<bool, WorldError> {
         let now = self.now();
         let before = self.api.revision();
         for round in 0..ROUNDS {
@@ -194,36 +193,36 @@ impl World {
             for event in &events {
                 self.take(event, now);
             }
-            self.settle_zonal_shifts(now)?;
-            self.controllers.settle(&self.api, now)?;
+            self.apply_zonal_shifts(now)?;
+            self.controllers.converge(&self.api, now)?;
             if events.is_empty() && self.api.revision() == revision {
                 return Ok(round > 0 || self.api.revision() != before);
             }
         }
-        let message = format!("the world did not come to rest in {ROUNDS} rounds");
+        let message = format!("the simulated cluster and account did not converge in {ROUNDS} rounds");
         Err(Status::new(500, "InternalError", message).into())
     }
 
-    /// When something is due next without anybody's doing, if anything is.
+    /// When something is due next by itself, if anything is.
     pub fn next_wakeup(&mut self) -> Option<Timestamp> {
         [self.ec2.next_due(), self.controllers.next_wakeup(), self.zonal_shift_ends()].into_iter().flatten().min()
     }
 
-    /// Lets time pass: everything that is due until then happens at its own time. Time never goes back.
+    /// Advances time: everything that is due until then happens at its own time. Time never goes back.
     ///
     /// # Errors
-    /// As for [`World::settle`].
+    /// As for [`World::converge`].
     pub fn advance_to(&mut self, target: Timestamp) -> Result<(), WorldError> {
-        self.settle()?;
+        self.converge()?;
         while let Some(next) = self.next_wakeup().filter(|next| *next <= target) {
             self.clock.advance_to(next);
-            self.settle()?;
+            self.converge()?;
         }
         self.clock.advance_to(target);
-        self.settle().map(drop)
+        self.converge().map(drop)
     }
 
-    /// The machine of an instance stops answering, while EC2 goes on to run it. Returns whether it answered until now.
+    /// The kubelet of an instance stops answering, while EC2 still runs the instance. Returns whether it answered until now.
     pub fn silence(&mut self, instance_id: &str) -> bool {
         let instances = self.ec2.instances();
         let Some(instance) = instances.iter().find(|instance| instance.id == instance_id) else { return false };
@@ -256,11 +255,11 @@ impl World {
             | Ec2Event::StateChange { .. } => {}
         }
         if let Some(event) = event.event_bridge() {
-            self.tell(event.clone());
+            self.keep_event(event.clone());
         }
     }
 
-    fn tell(&mut self, event: Value) {
+    fn keep_event(&mut self, event: Value) {
         if self.events.len() == WAITING_EVENTS {
             self.events.pop_front();
         }

@@ -1,4 +1,4 @@
-//! What an instance's user data tells its kubelet: the part of nodeadm and Bottlerocket that decides how a node joins.
+//! What an instance's user data configures: the part of nodeadm and Bottlerocket that decides how a node joins.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Zonal shifts: what ARC tells, and what EKS does to the nodes of the zone meanwhile.
+//! Zonal shifts: the events of ARC, and the cordoned nodes of the zone in EKS meanwhile.
 
 use super::{World, WorldError};
 use crate::memory::MemoryZonalShifts;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 impl World {
-    /// The zonal shifts of the cluster, as ARC tells of them. Clones share one state.
+    /// The zonal shifts of the cluster, as ARC reports them. Clones share one state.
     pub fn zonal_shifts(&self) -> &MemoryZonalShifts {
         &self.zonal_shifts
     }
@@ -20,14 +20,14 @@ impl World {
     pub fn start_zonal_shift(&mut self, zone: &str, until: Timestamp) -> bool {
         let Some(id) = self.zone_id(zone) else { return false };
         self.zonal_shifts.start(&id, Some(until));
-        self.tell_zonal_shift("Manual Shift Started", &id);
+        self.zonal_shift_event("Manual Shift Started", &id);
         true
     }
 
     /// Somebody ends the shift away from a zone early. Returns whether there was one.
     pub fn cancel_zonal_shift(&mut self, zone: &str) -> bool {
         let Some(id) = self.zone_id(zone).filter(|id| self.zonal_shifts.cancel(id)) else { return false };
-        self.tell_zonal_shift("Manual Shift Canceled", &id);
+        self.zonal_shift_event("Manual Shift Canceled", &id);
         true
     }
 
@@ -43,7 +43,7 @@ impl World {
     }
 
     /// Ends shifts that are over, and cordons and uncordons nodes as EKS does. A shift that ends by itself is no event.
-    pub(super) fn settle_zonal_shifts(&mut self, now: Timestamp) -> Result<(), WorldError> {
+    pub(super) fn apply_zonal_shifts(&mut self, now: Timestamp) -> Result<(), WorldError> {
         self.zonal_shifts.expire(now);
         let away: BTreeSet<String> = self.zonal_shifts.shifts().into_iter().map(|shift| shift.zone_id).collect();
         if away.is_empty() && self.cordoned.is_empty() {
@@ -77,13 +77,13 @@ impl World {
         self.catalog.zones.iter().find(|known| known.name == zone).map(|known| known.id.clone())
     }
 
-    fn tell_zonal_shift(&mut self, what: &str, zone_id: &str) {
+    fn zonal_shift_event(&mut self, what: &str, zone_id: &str) {
         let event = json!({
             "version": "0", "id": "05d4d2d5-9c76-bfea-72d2-d4614802adb4", "detail-type": what,
             "source": "aws.arc-zonal-shift", "account": self.options.account, "time": self.now().to_string(),
             "region": "us-east-1", "resources": [self.options.cluster_name],
             "detail": { "version": "0.0.1", "data": "", "metadata": { "awayFrom": zone_id, "notes": "" } },
         });
-        self.tell(event);
+        self.keep_event(event);
     }
 }

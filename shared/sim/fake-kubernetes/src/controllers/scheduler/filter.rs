@@ -1,4 +1,4 @@
-//! Which nodes take a pod, and what the others say.
+//! Which nodes take a pod, and why the others do not.
 
 use super::info::{NodeInfo, PodInfo};
 use super::score;
@@ -65,7 +65,7 @@ impl Cluster {
         self.nodes[index].add(pod);
     }
 
-    /// What speaks against a node: the reasons of the first filter that refuses it.
+    /// Why a node does not take the pod: the reasons of the first filter that refuses it.
     fn against(&self, pod: &PodInfo, node: &NodeInfo, spreads: &[Spread<'_>]) -> Vec<String> {
         let one = |reason: &str| vec![reason.to_owned()];
         let cordoned = Taint::new("node.kubernetes.io/unschedulable", TaintEffect::NoSchedule);

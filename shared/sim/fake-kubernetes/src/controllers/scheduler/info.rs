@@ -137,8 +137,8 @@ impl PodInfo {
             tolerations: read.spec.tolerations,
             node_selector: read.spec.node_selector,
             topology_spread: read.spec.topology_spread_constraints,
-            attracted: pod_affinity.required,
-            repelled: pod_anti_affinity.required,
+            attracted: pod_affinity.unwrap_or_default().required,
+            repelled: pod_anti_affinity.unwrap_or_default().required,
             terms,
             preferred,
         })

@@ -140,7 +140,7 @@ impl Scheduler {
         let mut conditions = list(pod, "/status/conditions").to_vec();
         set_condition(&mut conditions, "PodScheduled", "False", "Unschedulable", message, now);
         status["conditions"] = Value::Array(conditions);
-        // The condition first: whoever is woken by the event looks for it.
+        // The condition first: what the event wakes reads it.
         write_status(api, &PODS, pod, status)?;
         let before =
             self.reported.get(uid(pod)).filter(|(last, at)| last == message && after(*at, REPORTED_AGAIN) > now);

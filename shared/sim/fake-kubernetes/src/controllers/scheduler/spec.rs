@@ -46,8 +46,8 @@ pub(super) struct PodSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Affinity {
-    pub(super) pod_affinity: PodTerms,
-    pub(super) pod_anti_affinity: PodTerms,
+    pub(super) pod_affinity: Option<PodTerms>,
+    pub(super) pod_anti_affinity: Option<PodTerms>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -305,4 +305,75 @@ pub(in crate::controllers) fn executing_taints(node: &serde_json::Value) -> Vec<
     let node = Node::deserialize(node);
     let taints = node.map(|node| node.spec.taints).unwrap_or_default();
     taints.into_iter().filter(|taint| taint.effect == TaintEffect::NoExecute).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pod;
+    use serde::Deserialize as _;
+    use serde_json::{Value, json};
+
+    fn read(pod: &Value) -> Pod {
+        Pod::deserialize(pod).unwrap()
+    }
+
+    fn container(cpu: &str) -> Value {
+        json!({ "name": "c", "resources": { "requests": { "cpu": cpu } } })
+    }
+
+    #[test]
+    fn requests_are_added_up_as_in_kubernetes() {
+        let cpu = |pod: &Value| read(pod).requests().get("cpu").milli();
+        let sidecar = json!({ "name": "s", "restartPolicy": "Always", "resources": { "limits": { "cpu": "200m" } } });
+        let spec = |init: Value| json!({ "spec": { "containers": [container("1"), container("500m")], "initContainers": init } });
+        assert_eq!(cpu(&spec(json!([]))), 1_500);
+        assert_eq!(cpu(&spec(json!([container("2")]))), 2_000, "an init container runs alone");
+        assert_eq!(cpu(&spec(json!([container("1"), sidecar]))), 1_700, "a sidecar runs beside the containers");
+        assert_eq!(cpu(&spec(json!([sidecar, container("1600m")]))), 1_800, "and beside later init containers");
+        let mut whole = spec(json!([]));
+        whole["spec"]["resources"] = json!({ "requests": { "cpu": "4" }, "limits": { "memory": "1Gi" } });
+        whole["spec"]["overhead"] = json!({ "cpu": "250m" });
+        assert_eq!(cpu(&whole), 4_250, "requests of the pod replace those of its containers");
+        assert_eq!(read(&whole).requests().get("memory").units(), 1 << 30);
+        assert_eq!(read(&whole).requests().get("pods").units(), 1);
+    }
+
+    #[test]
+    fn a_resize_counts_what_is_set_aside_until_it_is_infeasible() {
+        let pod = |reason: &str| {
+            json!({
+                "spec": { "containers": [container("3")] },
+                "status": {
+                    "conditions": [{ "type": "PodResizePending", "reason": reason }],
+                    "containerStatuses": [{ "name": "c", "allocatedResources": { "cpu": "1" } }],
+                },
+            })
+        };
+        assert_eq!(read(&pod("Deferred")).requests().get("cpu").milli(), 3_000);
+        assert_eq!(read(&pod("Infeasible")).requests().get("cpu").milli(), 1_000);
+    }
+
+    #[test]
+    fn ports_claims_and_absent_fields_are_read() {
+        let pod = read(&json!({
+            "metadata": { "name": "db-0", "namespace": "default" },
+            "spec": {
+                "affinity": { "podAffinity": null },
+                "tolerations": [{ "key": "a", "operator": "", "effect": "" }],
+                "volumes": [
+                    { "name": "data", "persistentVolumeClaim": { "claimName": "data-db-0" } },
+                    { "name": "scratch", "ephemeral": { "volumeClaimTemplate": {} } },
+                    { "name": "config", "configMap": { "name": "config" } },
+                ],
+                "containers": [{ "name": "c", "ports": [{ "containerPort": 80 }, { "hostPort": 53, "protocol": "UDP" }] }],
+            },
+        }));
+        assert_eq!(pod.volume_claims(), ["data-db-0", "db-0-scratch"]);
+        let ports = pod.host_ports();
+        assert_eq!(ports.len(), 1);
+        let other = |port: Value| super::Port::deserialize(port).unwrap();
+        assert!(ports[0].conflicts_with(&other(json!({ "hostPort": 53, "hostIP": "10.0.0.1", "protocol": "UDP" }))));
+        assert!(!ports[0].conflicts_with(&other(json!({ "hostPort": 53 }))), "TCP");
+        assert_eq!((pod.spec.tolerations.len(), pod.spec.tolerations[0].effect), (1, None));
+    }
 }

@@ -75,7 +75,7 @@ impl Spread<'_> {
     }
 }
 
-/// What the pod's hard spread constraints say against a node.
+/// Why the pod's hard spread constraints exclude a node, if they do.
 pub(super) fn against_spread(node: &NodeInfo, spreads: &[Spread<'_>]) -> Option<&'static str> {
     for spread in spreads.iter().filter(|spread| spread.constraint.is_hard()) {
         if !node.labels.contains_key(&spread.constraint.topology_key) {
@@ -91,7 +91,7 @@ pub(super) fn against_spread(node: &NodeInfo, spreads: &[Spread<'_>]) -> Option<
     None
 }
 
-/// What required affinity and anti-affinity, the pod's own and that of pods already there, say against a node.
+/// Why required affinity and anti-affinity, of the pod itself and of pods already there, exclude a node, if they do.
 pub(super) fn against_affinity(cluster: &Cluster, pod: &PodInfo, node: &NodeInfo) -> Option<&'static str> {
     if pod.attracted.iter().any(|term| !attracted(cluster, pod, term, node)) {
         return Some("node(s) didn't match pod affinity rules");

@@ -1,7 +1,7 @@
 //! Volumes: on which nodes a pod can mount its own, and making those that waited for their first consumer.
 //!
 //! What the volume controller and the CSI driver's provisioner do in a cluster happens here at once, when the pod is bound.
-//! Claims of classes that bind at once stay as they are, and nobody deletes the volumes of deleted claims.
+//! Claims of classes that bind at once stay as they are, and volumes of deleted claims are not deleted.
 
 use super::info::{NodeInfo, PodInfo, Term};
 use crate::controllers::object::{all, create, list, name, namespace, text, update, write_status};
@@ -68,7 +68,7 @@ impl Storage {
 }
 
 impl Mount<'_> {
-    /// What speaks against a node, in the kube-scheduler's words.
+    /// Why a node cannot mount it, in the kube-scheduler's words.
     pub(super) fn against(&self, node: &NodeInfo) -> Option<&'static str> {
         match self {
             Self::Bound(volume) => {

@@ -1,4 +1,4 @@
-//! Request bodies: JSON, or YAML or protobuf where the client says so.
+//! Request bodies: JSON, or YAML or protobuf by the content type.
 
 use serde_json::Value;
 

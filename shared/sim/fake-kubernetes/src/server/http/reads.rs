@@ -20,18 +20,18 @@ pub(super) fn get(server: &ApiServer, call: &Call, target: &Target) -> Result<Re
         None | Some("status") => Ok(show(server, call, target, 200, &object)),
         Some("scale") => Ok(respond::json(200, &scale::read(&target.definition, &object)?)),
         Some("log") => {
-            let text = format!("pod {:?} has no logs: its containers are simulated and run nowhere", target.name());
+            let text = format!("pod {:?} has no logs: its containers are simulated", target.name());
             Err(Status::bad_request(text))
         }
         Some(other @ ("exec" | "attach" | "portforward")) => {
-            let text = format!("{other} is not possible: the containers of simulated pods run nowhere");
+            let text = format!("{other} is not possible: the containers of pods are simulated");
             Err(Status::bad_request(text))
         }
         Some(_) => Err(Status::method_not_allowed()),
     }
 }
 
-/// Where a paged list goes on: at which revision, behind which object.
+/// Where a paged list continues: at which revision, behind which object.
 struct Continue {
     revision: u64,
     after: ObjectKey,

@@ -21,7 +21,7 @@ use crate::server::{events, table};
 
 /// How often a client that allows bookmarks gets one when nothing else happens.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a watch lasts that does not say; the real server takes half an hour to an hour.
+/// How long a watch without a timeout lasts; the real server takes half an hour to an hour.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 struct Watch {
@@ -96,7 +96,7 @@ fn initial_events(call: &Call, from: Option<u64>) -> Result<bool, Status> {
 }
 
 impl Watch {
-    /// Queues the objects that exist, and the bookmark that says where they end.
+    /// Queues the objects that exist, and the bookmark after them.
     fn start(&mut self, mark_end: bool) {
         let server = self.server.clone();
         let store = server.store();

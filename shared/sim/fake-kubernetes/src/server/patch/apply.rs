@@ -73,7 +73,7 @@ fn position(entries: &[Entry], writer: Writer<'_>, operation: &str) -> Option<us
     })
 }
 
-/// Records what a create or update changed: the writer owns it, and nobody owns what is gone.
+/// Records what a create or update changed: the writer owns it, and removed fields have no owner.
 pub(crate) fn track_update(definition: &Definition, old: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
     let mut all = entries(new);
     let nothing = json!({});

@@ -14,7 +14,7 @@ pub(crate) type Path = Vec<String>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet(pub(crate) BTreeSet<Path>);
 
-/// Fields that nobody manages, because the server sets them or they are the object's identity.
+/// Fields without a manager, because the server sets them or they are the object's identity.
 const UNMANAGED: &[&str] = &[
     "f:apiVersion",
     "f:kind",

@@ -24,7 +24,7 @@ pub(super) struct Kind<T> {
     fields: &'static str,
 }
 
-/// Decodes into a slim type and converts that; without the object's name, which whoever reports it says anyway.
+/// Decodes into a slim type and converts that; without the object's name, which the report has anyway.
 fn converted<S, T>(object: &Value) -> Result<T, String>
 where
     S: DeserializeOwned,
@@ -89,7 +89,7 @@ fn pool(object: &Value) -> Result<NodePool, String> {
     Ok(NodePool::from(&whole::<nodeless_api::NodePool>(object)?))
 }
 
-/// The status of a NodePool that can be understood; one that cannot is told of elsewhere.
+/// The status of a NodePool that can be understood; one that cannot is reported separately.
 fn pool_status(object: &Value) -> Result<(String, NodePoolStatus), String> {
     let pool = whole::<nodeless_api::NodePool>(object)?;
     Ok((pool.metadata.name.unwrap_or_default(), pool.status.unwrap_or_default()))

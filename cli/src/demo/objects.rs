@@ -1,4 +1,4 @@
-//! What there is in a world, as the demo looks at it.
+//! Reading the objects of the simulated cluster.
 
 use crate::local::LocalWorld;
 use nodeless_fake_kubernetes::ListOptions;

@@ -1,7 +1,6 @@
-//! The demo, step by step. Each step does one thing, or waits for one thing that nodeless does, and says what there is to
-//! know about it.
+//! The steps of the demo. Each step does one thing, or waits for one thing that nodeless does, and prints what happened.
 
-use super::look::{condition, is_true, length, name, text};
+use super::objects::{condition, is_true, length, name, text};
 use super::progress::{Progress, Took};
 use crate::local::{LocalWorld, counted, spoken};
 use jiff::Timestamp;
@@ -26,9 +25,9 @@ const POLL: Duration = Duration::from_millis(5);
 /// How many instance types are named.
 const NAMED: usize = 3;
 
-/// Why the story broke off.
+/// Why the demo ended early.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StoryError {
+pub(crate) enum DemoError {
     /// Something did not happen.
     #[error(
         "{what}: not within {} on the world's clock; what nodeless did last is above. This should not happen: please report it",
@@ -49,24 +48,24 @@ pub(crate) enum StoryError {
     Port(#[from] PortError),
 }
 
-/// Tells the story of one world.
-pub(crate) struct Story<'a> {
+/// The demo in one simulated cluster.
+pub(crate) struct Demo<'a> {
     world: &'a LocalWorld,
     progress: &'a Progress,
     /// When the present step began, by both clocks.
     began: (Timestamp, Instant),
 }
 
-impl<'a> Story<'a> {
+impl<'a> Demo<'a> {
     pub(crate) fn new(world: &'a LocalWorld, progress: &'a Progress) -> Self {
         Self { world, progress, began: (world.clock.time(), Instant::now()) }
     }
 
-    /// Tells all of it.
+    /// Runs all steps.
     ///
     /// # Errors
     /// When a step does not happen in time.
-    pub(crate) async fn tell(&mut self) -> Result<(), StoryError> {
+    pub(crate) async fn run(&mut self) -> Result<(), DemoError> {
         let start = self.now();
         self.apply_manifests().await?;
         self.deploy().await?;
@@ -86,7 +85,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn apply_manifests(&mut self) -> Result<(), StoryError> {
+    async fn apply_manifests(&mut self) -> Result<(), DemoError> {
         for object in manifests(&NODE_POOL.replace("CLUSTER", &self.world.options.cluster_name))? {
             let resource = if object["kind"] == "NodePool" { NODE_POOLS } else { NODE_CLASSES };
             self.world.api.create(&resource, object, &CreateOptions::default())?;
@@ -105,7 +104,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn deploy(&mut self) -> Result<(), StoryError> {
+    async fn deploy(&mut self) -> Result<(), DemoError> {
         for object in manifests(INFLATE)? {
             self.world.api.create(&DEPLOYMENTS, object, &CreateOptions::default())?;
         }
@@ -120,11 +119,11 @@ impl<'a> Story<'a> {
                 (waiting.by_ref().count() == REPLICAS).then_some(why).flatten()
             })
             .await?;
-        self.done(&what, &[format!("kube-scheduler says: {why}")]);
+        self.done(&what, &[format!("kube-scheduler: {why}")]);
         Ok(())
     }
 
-    async fn see_claims(&mut self) -> Result<(), StoryError> {
+    async fn see_claims(&mut self) -> Result<(), DemoError> {
         let what = "NodeClaims are made for the pods";
         self.progress.waiting_for("nodeless to plan: it waits a second for further pods");
         let deadline = self.deadline();
@@ -134,7 +133,7 @@ impl<'a> Story<'a> {
             let mirrored = self.world.objects(&NODE_CLAIMS).len();
             match provisioned {
                 Some(decision) if mirrored >= decision.subjects.len() => break decision,
-                _ if self.now() > deadline => return Err(StoryError::Late { what: what.to_owned() }),
+                _ if self.now() > deadline => return Err(DemoError::Late { what: what.to_owned() }),
                 _ => tokio::time::sleep(POLL).await,
             }
         };
@@ -149,7 +148,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn see_instances(&mut self) -> Result<(), StoryError> {
+    async fn see_instances(&mut self) -> Result<(), DemoError> {
         let world = self.world;
         let what = "Instances are launched";
         self.wait("EC2 to answer CreateFleet", what, || {
@@ -176,7 +175,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn see_nodes(&mut self) -> Result<(), StoryError> {
+    async fn see_nodes(&mut self) -> Result<(), DemoError> {
         let world = self.world;
         let what = "Nodes join the cluster and are ready";
         let nodes = self
@@ -197,7 +196,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn see_pods_run(&mut self) -> Result<(), StoryError> {
+    async fn see_pods_run(&mut self) -> Result<(), DemoError> {
         let world = self.world;
         let what = format!("All {REPLICAS} pods run");
         self.wait("the kubelets to start the pods", &what, || {
@@ -209,7 +208,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn scale_down(&mut self) -> Result<(), StoryError> {
+    async fn scale_down(&mut self) -> Result<(), DemoError> {
         let (world, patch) = (self.world, json!({"spec": {"replicas": 0}}));
         let options = PatchOptions::default();
         world.api.patch(&DEPLOYMENTS, "default", "inflate", Some("scale"), PatchType::Merge, &patch, &options)?;
@@ -219,7 +218,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn see_nodes_leave(&mut self) -> Result<(), StoryError> {
+    async fn see_nodes_leave(&mut self) -> Result<(), DemoError> {
         let world = self.world;
         let what = "The empty nodes are to go";
         self.wait("consolidateAfter (30 s) and the next plan", what, || {
@@ -235,7 +234,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn see_drains(&mut self) -> Result<(), StoryError> {
+    async fn see_drains(&mut self) -> Result<(), DemoError> {
         let world = self.world;
         let what = "They are tainted and drained";
         self.wait("the drain, which takes at least 5 s", what, || {
@@ -247,7 +246,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn see_instances_go(&mut self) -> Result<(), StoryError> {
+    async fn see_instances_go(&mut self) -> Result<(), DemoError> {
         let world = self.world;
         let what = "Instances are terminated, Nodes and NodeClaims are gone";
         self.wait("EC2 to terminate the instances", what, || {
@@ -295,7 +294,7 @@ impl<'a> Story<'a> {
         waiting_for: &str,
         what: &str,
         mut look: impl FnMut() -> Option<T>,
-    ) -> Result<T, StoryError> {
+    ) -> Result<T, DemoError> {
         self.progress.waiting_for(waiting_for);
         let deadline = self.deadline();
         loop {
@@ -303,7 +302,7 @@ impl<'a> Story<'a> {
                 return Ok(seen);
             }
             if self.now() > deadline {
-                return Err(StoryError::Late { what: what.to_owned() });
+                return Err(DemoError::Late { what: what.to_owned() });
             }
             tokio::time::sleep(POLL).await;
         }
@@ -329,8 +328,8 @@ impl<'a> Story<'a> {
     }
 }
 
-fn manifests(yaml: &str) -> Result<Vec<Value>, StoryError> {
-    serde_saphyr::from_multiple(yaml).map_err(|error| StoryError::Manifest(error.to_string()))
+fn manifests(yaml: &str) -> Result<Vec<Value>, DemoError> {
+    serde_saphyr::from_multiple(yaml).map_err(|error| DemoError::Manifest(error.to_string()))
 }
 
 fn between(from: Timestamp, to: Timestamp) -> Duration {
@@ -429,13 +428,13 @@ mod tests {
     }
 
     #[test]
-    fn equal_lines_are_told_once() {
+    fn equal_lines_are_printed_once() {
         let lines = ["b", "a", "b"].map(str::to_owned).into_iter();
         assert_eq!(grouped(lines), ["2 × b", "a"]);
     }
 
     #[test]
-    fn a_decision_is_told() {
+    fn a_decision_is_printed() {
         let detail = json!({"launches": [{
             "pods": ["default/a", "default/b"],
             "instanceTypes": [{"name": "m7g.xlarge", "pricePerHour": 0.06}, {"name": "m6g.xlarge", "pricePerHour": 0.07}],
