@@ -115,14 +115,14 @@ pub(crate) enum CliError {
     #[error("the plan cannot be written: {0}; choose another format with --output")]
     Form(String),
     /// A file that nodeless did not write has the path of the kubeconfig.
-    #[error("{path} is there already and is not from an earlier local world; name another file with --kubeconfig")]
+    #[error("{path} exists and was not written by an earlier local cluster; set another path with --kubeconfig")]
     ForeignFile {
         /// The file.
         path: PathBuf,
     },
     /// The kubeconfig belongs to a running local cluster.
     #[error(
-        "{path} belongs to a local world that still runs at {address}; end that one (Ctrl-C), or name another file with --kubeconfig"
+        "{path} belongs to a local cluster that still runs at {address}; end that cluster (Ctrl-C), or set another path with --kubeconfig"
     )]
     FileInUse {
         /// The file.

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
     let selection = Selection { about: &arguments.about, kinds: &arguments.kind };
     let found = decisions::read(&items, &selection)?;
     if found.is_empty() {
-        eprintln!("note: {}", decisions::nothing(&items, &selection));
+        eprintln!("note: {}", decisions::explain_empty(&items, &selection));
     }
     crate::plan::print(&match arguments.output {
         Format::Text => decisions::text::render(&found),
