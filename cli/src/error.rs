@@ -1,4 +1,4 @@
-//! What can go wrong with a command, told to a person.
+//! The errors of the commands.
 
 #[cfg(feature = "kubernetes")]
 use nodeless_kubernetes::install::InstallError;
@@ -6,14 +6,14 @@ use nodeless_ports::{ErrorKind, PortError};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a command could not do what was asked for. Each text says what to do next.
+/// Why a command failed. Each message says what to do next.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    /// Logs could not be set up.
+    /// Logging could not be initialized.
     #[error(transparent)]
     Logs(#[from] nodeless_telemetry::InitError),
     /// A file could not be written.
-    #[error("{path} cannot be written: {source}; choose another place or mend its permissions")]
+    #[error("{path} cannot be written: {source}; choose another path or fix its permissions")]
     Write {
         /// The file or folder.
         path: PathBuf,
@@ -21,22 +21,22 @@ pub(crate) enum CliError {
         source: std::io::Error,
     },
     /// A file could not be read.
-    #[error("{path} cannot be read: {source}; check the name and its permissions")]
+    #[error("{path} cannot be read: {source}; check the path and its permissions")]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
-    /// A file has no items of the claims table.
-    #[error("{path}: {why}; give what `aws dynamodb query ... --output json` prints, without --query")]
+    /// A file does not contain items of the claims table.
+    #[error("{path}: {why}; give the output of `aws dynamodb query ... --output json` without --query")]
     Items {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         why: String,
     },
-    /// A file is no snapshot of a plan.
+    /// A file is not a snapshot of a plan.
     #[error("{path}: {source}")]
     Snapshot {
         /// The file.
@@ -44,13 +44,13 @@ pub(crate) enum CliError {
         /// Why.
         source: nodeless_operations::plan::SavedError,
     },
-    /// A folder has no file that could be an export.
-    #[error("{path} has no .yaml, .yml or .json file; name the files themselves")]
+    /// A folder contains no YAML or JSON file.
+    #[error("{path} has no .yaml, .yml or .json file; give the paths of the files")]
     EmptyFolder {
         /// The folder.
         path: PathBuf,
     },
-    /// A file is no catalog.
+    /// A file is not a catalog.
     #[error("{path}: {source}")]
     Catalog {
         /// The file.
@@ -58,81 +58,81 @@ pub(crate) enum CliError {
         /// Why.
         source: nodeless_catalog::file::CatalogFileError,
     },
-    /// The facts that were compiled in are damaged.
+    /// The embedded facts are damaged.
     #[error(transparent)]
     Facts(&'static nodeless_catalog::facts::FactsError),
-    /// A result has no JSON form.
-    #[error("the result cannot be written as JSON: {0}; please report this")]
+    /// A result cannot be serialized as JSON.
+    #[error("the result cannot be written as JSON: {0}; this is a bug in nodeless; please report it")]
     Json(#[source] serde_json::Error),
-    /// Standard output does not take what is printed.
+    /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
     Print(#[source] std::io::Error),
-    /// The command needs AWS, and this build has none of it.
+    /// The command needs the AWS SDK, and this build does not include it.
     #[cfg(not(feature = "aws"))]
     #[error(
-        "this build has no AWS SDK, and `catalog export` reads EC2; build it with `cargo build --release -p nodeless --features aws` (some minutes)"
+        "this build does not include the AWS SDK, which `catalog export` needs; build with `cargo build --release -p nodeless --features aws` (takes some minutes)"
     )]
     WithoutAws,
-    /// The command needs a cluster, and this build has no Kubernetes client.
+    /// The command needs a cluster, and this build does not include a Kubernetes client.
     #[cfg(not(feature = "kubernetes"))]
     #[error(
-        "this build has no Kubernetes client, which this command needs; build it with `cargo build --release -p nodeless`, or give `plan` a file with --cluster"
+        "this build does not include the Kubernetes client, which this command needs; build with `cargo build --release -p nodeless`, or give `plan` a file with --cluster"
     )]
     WithoutKubernetes,
-    /// There is no such zone.
+    /// The catalog does not contain the zone.
     #[error(
-        "--zonal-shift {zone}: the catalog has no such zone, only {known}; give the catalog of its region with --catalog"
+        "--zonal-shift {zone}: the catalog does not contain this zone; it contains {known}; give the catalog of the zone's region with --catalog"
     )]
     UnknownZone {
-        /// What was asked for.
+        /// The given zone.
         zone: String,
-        /// The zones that there are.
+        /// The zones of the catalog.
         known: String,
     },
-    /// Nodes are explained only where it is asked which of them go.
-    #[error("--explain {node}: this is a node; give --disruption too to hear why it goes or stays")]
+    /// Nodes are explained only with `--disruption`.
+    #[error("--explain {node}: this is a node; add --disruption to explain whether and why it is disrupted")]
     ExplainNode {
         /// The node.
         node: String,
     },
-    /// There is no pod of the name.
+    /// No pod has the name.
     #[error(
-        "--explain {pod}: there is no such pod; name it as NAMESPACE/NAME, or with --disruption give a node's name"
+        "--explain {pod}: no pod has this name; give NAMESPACE/NAME, or with --disruption the name of a Node or NodeClaim"
     )]
     UnknownPod {
-        /// As it was given.
+        /// The given name.
         pod: String,
     },
-    /// There are several pods of the name.
-    #[error("--explain {pod}: there are several pods of this name; name one of {candidates}")]
+    /// Several pods have the name.
+    #[error("--explain {pod}: several pods have this name; give one of {candidates}")]
     AmbiguousPod {
-        /// As it was given.
+        /// The given name.
         pod: String,
-        /// Their full names.
+        /// The pods, as `namespace/name`.
         candidates: String,
     },
-    /// What was made cannot be written in the form that was asked for.
-    #[error("the plan cannot be written: {0}; choose another form with --output")]
+    /// The plan cannot be serialized in the requested format.
+    #[error("the plan cannot be written: {0}; choose another format with --output")]
     Form(String),
-    /// A file that we did not write is where ours would go.
-    #[error("{path} is there already and is not from an earlier local world; name another file with --kubeconfig")]
+    /// A file that nodeless did not write has the path of the kubeconfig.
+    #[error("{path} exists and was not written by an earlier local cluster; set another path with --kubeconfig")]
     ForeignFile {
         /// The file.
         path: PathBuf,
     },
-    /// The file that we would write is in use.
+    /// The kubeconfig belongs to a running local cluster.
     #[error(
-        "{path} belongs to a local world that still runs at {address}; end that one (Ctrl-C), or name another file with --kubeconfig"
+        "{path} belongs to a local cluster that still runs at {address}; end that cluster (Ctrl-C), or set another path with --kubeconfig"
     )]
     FileInUse {
         /// The file.
         path: PathBuf,
-        /// Where the other world answers.
+        /// The address of the API server of that cluster.
         address: SocketAddr,
     },
-    /// A port could not be listened on.
+    /// A port could not be bound.
     #[error(
-        "{flag} {port}: 127.0.0.1:{port} cannot be listened on: {source}; choose another port, or leave {flag} out for a free one"
+        "{flag} {port}: 127.0.0.1:{port} cannot be bound: {source}; choose another port, or leave {flag} out for a free one"
     )]
     Listen {
         /// The flag that names the port.
@@ -142,13 +142,13 @@ pub(crate) enum CliError {
         /// Why.
         source: std::io::Error,
     },
-    /// The signals that end the process could not be listened for.
-    #[error("signals cannot be listened for: {0}; this is a limit of the system that it runs on")]
+    /// The handlers of the signals that end the process could not be installed.
+    #[error("signal handlers cannot be installed: {0}; the operating system does not allow it")]
     Signals(#[source] std::io::Error),
-    /// The world could not be given a thread.
+    /// The thread of the simulated cluster could not be started.
     #[error("no thread can be started: {0}; end other programs, or raise the limit of processes (ulimit -u)")]
     Thread(#[source] std::io::Error),
-    /// The world could not be made.
+    /// The simulated cluster could not be created.
     #[error(transparent)]
     World(#[from] nodeless_world::WorldError),
     /// A scenario could not be read.
@@ -167,23 +167,23 @@ pub(crate) enum CliError {
     /// A run failed.
     #[error(transparent)]
     Simulation(#[from] nodeless_driver::simulation::SimulationError),
-    /// What went wrong has been told already.
+    /// The command failed and has already printed why.
     #[error("")]
-    Told,
-    /// The definitions could not be made.
+    AlreadyReported,
+    /// The CustomResourceDefinitions could not be generated.
     #[error(transparent)]
     Crd(#[from] nodeless_api::crds::CrdError),
     /// The installation stopped.
     #[cfg(feature = "kubernetes")]
     #[error(transparent)]
     Install(#[from] InstallError),
-    /// The cluster did not answer as expected.
+    /// A request to the cluster failed.
     #[error(transparent)]
     Port(#[from] PortError),
 }
 
 impl CliError {
-    /// What to do next, where the text of an adapter does not say so: it does not know that a person is there.
+    /// What to do next, for errors of adapters, whose messages do not say it because functions use them too.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         let error = match self {
             Self::Port(error) => error,
@@ -193,7 +193,7 @@ impl CliError {
         };
         match error.kind {
             ErrorKind::Unavailable => Some(
-                "check with `kubectl cluster-info` that this kubeconfig and context reach the cluster from here; a private endpoint needs its VPN",
+                "check with `kubectl cluster-info` that this kubeconfig and context reach the cluster from this machine; a private endpoint is reachable only from its VPC or through a VPN",
             ),
             ErrorKind::Denied => Some("use a kubeconfig whose user is bound to cluster-admin"),
             ErrorKind::Throttled => Some("try again in a minute"),

@@ -1,8 +1,8 @@
 //! The `nodeless` command.
 //!
-//! Output for people and programs goes to standard output, progress and errors to standard error. The exit code is 0 when
-//! what was asked for is done, 1 when it could not be done, 2 when the command line is wrong. `nodeless plan` ends with 2
-//! when pods fit nowhere, and so with 1 for a wrong command line.
+//! Results are printed to standard output, progress and errors to standard error. The exit code is 0 on success, 1 on
+//! failure and 2 for an invalid command line. `nodeless plan` exits with 2 when pods are unschedulable, and therefore with 1
+//! for an invalid command line.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod catalog;
@@ -22,12 +22,12 @@ use commands::{
 };
 use std::process::ExitCode;
 
-/// Plans and simulated worlds are made of millions of small texts and maps, on which the system's allocator spends a third of
-/// the time.
+/// Plans and simulations allocate millions of small strings and maps; with the allocator of the system a third of the time is
+/// spent on that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Node autoscaling for Amazon EKS with Karpenter's API, and nothing of it in the cluster.
+/// Node autoscaling for Amazon EKS with Karpenter's API, with nothing to run in the cluster.
 #[derive(Debug, Parser)]
 #[command(version, about, arg_required_else_help = true)]
 struct Cli {
@@ -37,21 +37,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show what EC2 offers as scheduling sees it, or write the catalog file of an account
+    /// Show the instance types and offerings that scheduling uses, or write the catalog file of an account
     Catalog(catalog_command::Arguments),
-    /// Print the CustomResourceDefinitions, or write them into a folder
+    /// Print the CustomResourceDefinitions, or write them to a directory
     Crds(crds::Arguments),
     Decisions(decisions_command::Arguments),
-    /// Watch a deployment scale up and down in a local world, with nodeless at work
+    /// Show how nodeless scales the nodes of a local simulated cluster up and down with a Deployment
     Demo(demo_command::Arguments),
-    /// Keep a local world running, with a kubeconfig: a cluster without nodes, and the AWS APIs that nodeless calls
+    /// Run a local simulated cluster without nodes, and the AWS APIs that nodeless calls, and write a kubeconfig for it
     Local(local_command::Arguments),
     Plan(plan_command::Arguments),
-    /// Let hours of a cluster's life pass in seconds, with everything that can go wrong, and check what must hold
+    /// Simulate hours of a cluster in seconds, with faults, and check invariants
     Simulate(simulate_command::Arguments),
-    /// Apply the definitions, RBAC and the wake webhook to a cluster
+    /// Install the CustomResourceDefinitions, RBAC objects and wake webhook in a cluster
     Install(install::Arguments),
-    /// Remove RBAC and the wake webhook from a cluster; definitions and what people made of them stay
+    /// Remove the RBAC objects and wake webhook from a cluster; CustomResourceDefinitions and their objects are kept
     Uninstall(install::ClusterArguments),
 }
 
@@ -75,7 +75,7 @@ async fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        Err(error::CliError::Told) => ExitCode::FAILURE,
+        Err(error::CliError::AlreadyReported) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
             if let Some(advice) = error.advice() {
@@ -86,13 +86,13 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Tells help, version, or what is wrong with the command line.
+/// Prints the help, the version, or the error of the command line.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Nothing is left to tell it to when this fails.
-    let _told = error.print();
-    let plans = std::env::args_os().nth(1).is_some_and(|command| command == "plan");
+    // Where this fails, the error cannot be printed either.
+    let _unprintable = error.print();
+    let is_plan = std::env::args_os().nth(1).is_some_and(|command| command == "plan");
     match error.exit_code() {
-        2 if plans => ExitCode::from(1),
+        2 if is_plan => ExitCode::from(1),
         code => ExitCode::from(u8::try_from(code).unwrap_or(1)),
     }
 }

@@ -1,4 +1,4 @@
-//! Items of the claims table, from files: as `aws dynamodb query` prints them, so that no AWS SDK is needed to read them.
+//! Reads items of the claims table from the output of `aws dynamodb query`, without the AWS SDK.
 
 use crate::error::CliError;
 use jiff::Timestamp;
@@ -8,14 +8,14 @@ use serde_json::Value;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// An item: its sort key, and its attributes as DynamoDB types them.
+/// An item: its sort key, and its attributes as DynamoDB JSON.
 pub(crate) struct Item {
     pub(crate) key: String,
     attributes: Value,
     path: PathBuf,
 }
 
-/// Reads what `aws dynamodb query --output json` printed, from files or standard input (`-`).
+/// Reads the output of `aws dynamodb query --output json` from files or standard input (`-`).
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Item>, CliError> {
     let mut items = Vec::new();
     for path in paths {
@@ -25,20 +25,20 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Item>, CliError> {
     Ok(items)
 }
 
-/// The items in a text, which came from there.
+/// The items in a text. Errors name `path` as its source.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Vec<Item>, CliError> {
     let mut items = Vec::new();
     let damaged = |why: String| CliError::Items { path: path.to_owned(), why };
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
-        let mut value = value.map_err(|error| damaged(format!("no JSON ({error})")))?;
+        let mut value = value.map_err(|error| damaged(format!("it is not JSON ({error})")))?;
         let found = match value.get_mut("Items") {
             Some(found) => found.take(),
             None => value,
         };
-        let Value::Array(found) = found else { return Err(damaged("no list of Items".to_owned())) };
+        let Value::Array(found) = found else { return Err(damaged("it has no list Items".to_owned())) };
         for attributes in found {
             let key = attributes["sk"]["S"].as_str();
-            let key = key.ok_or_else(|| damaged("an item without its attribute sk".to_owned()))?.to_owned();
+            let key = key.ok_or_else(|| damaged("an item has no attribute sk".to_owned()))?.to_owned();
             items.push(Item { key, attributes, path: path.to_owned() });
         }
     }
@@ -55,7 +55,7 @@ fn text_of(path: &Path) -> std::io::Result<String> {
 }
 
 impl Item {
-    /// What voluntary disruption did to a NodePool lately; `None` where the item is about something else.
+    /// The recent evictions of a NodePool by voluntary disruption; `None` if the item is of another kind.
     pub(crate) fn churn(&self) -> Option<Result<StoredRecord, CliError>> {
         let node_pool = self.key.strip_prefix("churn#")?.to_owned();
         Some(self.record().map(|record| StoredRecord {
@@ -66,22 +66,22 @@ impl Item {
         }))
     }
 
-    /// Why something was decided; `None` where the item is about something else.
+    /// A decision record; `None` if the item is of another kind.
     pub(crate) fn decision(&self) -> Option<Result<Decision, CliError>> {
         self.key.starts_with("decision#").then(|| {
             serde_json::from_str(self.record()?)
-                .map_err(|error| self.damaged(&format!("attribute record is no decision ({error})")))
+                .map_err(|error| self.damaged(&format!("attribute record is not a decision ({error})")))
         })
     }
 
-    /// A chunk of what a plan was made from: which snapshot, which chunk of it, and the chunk as base64; `None` where the item
-    /// is about something else.
+    /// A chunk of the snapshot of a plan: the ID of the snapshot, the number of the chunk, and its content as base64; `None` if
+    /// the item is of another kind.
     pub(crate) fn chunk(&self) -> Option<(&str, u32, &str)> {
         let (id, number) = self.key.strip_prefix("snapshot#")?.rsplit_once('#')?;
         Some((id, number.parse().ok()?, self.attributes["chunk"]["B"].as_str()?))
     }
 
-    /// That something of it is not as this version writes it.
+    /// The error for an item that this version cannot read.
     pub(crate) fn damaged(&self, why: &str) -> CliError {
         CliError::Items { path: self.path.clone(), why: format!("item {}: {why}", self.key) }
     }

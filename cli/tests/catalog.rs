@@ -27,7 +27,7 @@ fn catalog() -> Value {
 }
 
 #[test]
-fn shows_the_embedded_catalog_as_json() {
+fn the_embedded_catalog_is_shown_as_json() {
     let shown = run(nodeless().args(["catalog", "show", "-o", "json"]));
     assert_eq!((shown.code, shown.stderr.as_str()), (Some(0), ""));
     let types: Vec<Value> = serde_json::from_str(&shown.stdout).unwrap();
@@ -48,7 +48,7 @@ fn shows_the_embedded_catalog_as_json() {
 }
 
 #[test]
-fn shows_a_catalog_file_and_warns_of_what_it_leaves_out() {
+fn a_catalog_file_is_shown_with_warnings_about_ignored_entries() {
     let folder = Folder::new();
     let file = folder.path().join("catalog.json");
     fs::write(&file, catalog().to_string()).unwrap();
@@ -60,7 +60,7 @@ fn shows_a_catalog_file_and_warns_of_what_it_leaves_out() {
 }
 
 #[test]
-fn instance_types_stand_alone_or_in_place_of_the_catalogs() {
+fn instance_types_are_used_alone_or_replace_those_of_the_catalog() {
     let folder = Folder::new();
     let (types, file) = (folder.path().join("types.json"), folder.path().join("catalog.json"));
     fs::write(&types, json!([bare("m5.large", 16_384)]).to_string()).unwrap();
@@ -80,7 +80,7 @@ fn instance_types_stand_alone_or_in_place_of_the_catalogs() {
 }
 
 #[test]
-fn what_is_no_catalog_is_named() {
+fn an_error_names_a_file_that_is_not_a_catalog() {
     let folder = Folder::new();
     let file = folder.path().join("types.json");
     fs::write(&file, json!([bare("m5.large", 1)]).to_string()).unwrap();
@@ -93,7 +93,7 @@ fn what_is_no_catalog_is_named() {
 
 #[cfg(not(feature = "aws"))]
 #[test]
-fn export_says_plainly_that_it_needs_a_build_with_aws() {
+fn export_without_the_aws_feature_names_the_feature() {
     let refused = run(nodeless().args(["catalog", "export"]));
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""));
     assert!(refused.stderr.contains("--features aws"), "{}", refused.stderr);

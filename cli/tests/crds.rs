@@ -19,7 +19,7 @@ fn generated() -> Vec<(String, String)> {
 }
 
 #[test]
-fn prints_what_infra_holds() {
+fn the_definitions_in_infra_are_printed() {
     let printed = run(nodeless().arg("crds"));
     assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""));
     let files = generated();
@@ -31,7 +31,7 @@ fn prints_what_infra_holds() {
 }
 
 #[test]
-fn writes_the_files_of_infra() {
+fn the_files_in_infra_are_written() {
     let folder = Folder::new();
     let target = folder.path().join("a/b");
     let written = run(nodeless().args(["crds", "--write"]).arg(&target));
@@ -42,7 +42,7 @@ fn writes_the_files_of_infra() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_named() {
+fn an_error_names_a_directory_that_cannot_be_written() {
     let folder = Folder::new();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();

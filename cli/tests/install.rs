@@ -12,7 +12,7 @@ fn installed(world: &World, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn installs_and_uninstalls() {
+fn install_and_uninstall_are_idempotent() {
     let world = World::start(&["--no-controllers"]);
     let first = installed(&world, &["install", "--wake-url", "https://example.org/secret"]);
     assert_eq!(first.code, Some(0), "{}{}", first.stdout, first.stderr);
@@ -33,7 +33,7 @@ fn installs_and_uninstalls() {
 }
 
 #[test]
-fn an_api_server_that_is_not_there_is_told() {
+fn an_unreachable_api_server_is_reported() {
     let mut world = World::start(&["--no-controllers"]);
     let kubeconfig = std::fs::read_to_string(&world.kubeconfig).unwrap();
     world.end_by("INT");
@@ -46,7 +46,7 @@ fn an_api_server_that_is_not_there_is_told() {
 }
 
 #[test]
-fn a_kubeconfig_that_is_not_there_is_told() {
+fn a_missing_kubeconfig_is_reported() {
     let refused = run(nodeless().args(["install", "--kubeconfig", "/nonexistent/config"]));
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("--kubeconfig"), "{}", refused.stderr);

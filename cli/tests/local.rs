@@ -1,4 +1,4 @@
-//! `nodeless local`, as a person with kubectl uses it.
+//! `nodeless local`, used with kubectl.
 #![allow(clippy::unwrap_used)]
 #![cfg(unix)]
 
@@ -23,7 +23,7 @@ spec:
       app: inflate
 ";
 
-/// A world with nodeless at work, the example NodePool, and five pods that run.
+/// Applies the example NodePool, and waits for five running pods.
 fn with_pods(world: &World) -> Option<Kubectl<'_>> {
     let kubectl = Kubectl::of(world)?;
     kubectl.apply(&example_node_pool("local"), &[]);
@@ -92,7 +92,7 @@ fn deleting_a_nodeclaim_or_a_node_replaces_it() {
     let world = World::start(&["--speed", "20"]);
     let Some(kubectl) = with_pods(&world) else { return };
     let claims = kubectl.names("nodeclaims");
-    // kubectl waits until the finalizer is off.
+    // kubectl waits until the finalizer is removed.
     kubectl.run(&["delete", "nodeclaim", &claims[0], "--timeout=120s"]);
     assert!(!kubectl.names("nodeclaims").contains(&claims[0]));
     wait_for("the pods to run again", || kubectl.running_pods() == 5);
@@ -104,37 +104,37 @@ fn deleting_a_nodeclaim_or_a_node_replaces_it() {
 }
 
 #[test]
-fn a_spot_interruption_can_be_asked_for() {
+fn an_annotation_injects_a_spot_interruption() {
     let world = World::start(&["--speed", "20"]);
     let Some(kubectl) = with_pods(&world) else { return };
     let node = kubectl.names("nodes").remove(0);
     let node = node.strip_prefix("node/").unwrap_or(&node);
     kubectl.run(&["annotate", "node", node, "local.nodeless.sh/fault=spot-interruption"]);
-    let told = || {
+    let events = || {
         let about = format!("involvedObject.name={node}");
         kubectl.run(&["get", "events", "--all-namespaces", "--field-selector", &about])
     };
-    wait_for("the interruption to be told", || told().contains("SpotInterrupted"));
+    wait_for("the event of the interruption", || events().contains("SpotInterrupted"));
     wait_for("the node to go", || !kubectl.names("nodes").iter().any(|one| one.ends_with(node)));
     wait_for("the pods to run again", || kubectl.running_pods() == 5);
 }
 
 #[test]
-fn without_controllers_pods_wait() {
+fn pods_stay_pending_without_controllers() {
     let world = World::start(&["--no-controllers", "--speed", "100", "--cluster-name", "prod"]);
     let Some(kubectl) = Kubectl::of(&world) else { return };
     kubectl.apply(&example_node_pool("prod"), &[]);
     kubectl.apply(INFLATE, &[]);
-    wait_for("the scheduler to refuse the pods", || {
+    wait_for("the scheduler to mark the pods as unschedulable", || {
         kubectl.run(&["get", "events"]).matches("FailedScheduling").count() >= 5
     });
-    // Time enough for plans, if anybody made them.
+    // Enough time for plans, if there were any.
     std::thread::sleep(std::time::Duration::from_secs(2));
     assert!(kubectl.names("nodeclaims").is_empty() && kubectl.running_pods() == 0);
 }
 
 #[test]
-fn eks_tells_where_the_cluster_is() {
+fn describe_cluster_returns_the_endpoint() {
     let world = World::start(&["--no-controllers", "--cluster-name", "prod"]);
     let address = world.aws.strip_prefix("http://").unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -147,19 +147,19 @@ fn eks_tells_where_the_cluster_is() {
 }
 
 #[test]
-fn ends_cleanly_and_says_what_is_left() {
+fn signals_end_it_with_a_summary() {
     for signal in ["INT", "TERM"] {
         let mut world = World::start(&["--no-controllers"]);
         assert!(world.kubeconfig.is_file());
-        let (code, said) = world.end_by(signal);
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains("0 nodes, 0 pods and 0 instances"), "{said}");
+        let (code, output) = world.end_by(signal);
+        assert_eq!(code, Some(0), "{output}");
+        assert!(output.contains("0 nodes, 0 pods and 0 instances"), "{output}");
         assert!(!world.kubeconfig.exists());
     }
 }
 
 #[test]
-fn what_cannot_be_had_is_told() {
+fn unavailable_ports_and_files_are_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let folder = Folder::new();
@@ -167,7 +167,7 @@ fn what_cannot_be_had_is_told() {
     for (arguments, code, expected) in [
         (vec!["--port", &port], 1, "leave --port out for a free one"),
         (vec!["--aws-port", &port], 1, "leave --aws-port out for a free one"),
-        (vec!["--kubeconfig", "mine"], 1, "name another file with --kubeconfig"),
+        (vec!["--kubeconfig", "mine"], 1, "set another path with --kubeconfig"),
         (vec!["--kubeconfig", "mine/config"], 1, "mine/config cannot be written"),
         (vec!["--cluster-name=-x"], 2, "--cluster-name"),
         (vec!["--port", "high"], 2, "--port"),

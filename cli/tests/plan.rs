@@ -1,4 +1,4 @@
-//! `nodeless plan`, as scripts and people use it.
+//! `nodeless plan`: its output, exit codes and errors.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -34,7 +34,7 @@ spec:
   securityGroupSelectorTerms: [{tags: {a: b}}]
 ";
 
-/// A pod as people write it.
+/// A minimal pod manifest.
 fn pod(name: &str, cpu: &str, rest: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers: [{{name: c, resources: {{requests: {{cpu: \
@@ -53,7 +53,7 @@ fn documents(documents: &[&str]) -> String {
     documents.join("\n---\n")
 }
 
-/// Plans what standard input holds.
+/// Plans for the objects on standard input.
 fn piped(input: &str, arguments: &[&str]) -> Ended {
     let mut command = nodeless();
     command.args(["plan", "--cluster", "-"]).args(arguments);
@@ -66,7 +66,7 @@ fn parsed(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", ended.stdout, ended.stderr))
 }
 
-/// Plans, expects this exit code, and gives the plan.
+/// Plans, expects this exit code, and returns the plan.
 fn planned(code: i32, parts: &[&str]) -> Value {
     let ended = piped(&documents(parts), &["-o", "json"]);
     assert_eq!(ended.code, Some(code), "{}{}", ended.stdout, ended.stderr);
@@ -74,7 +74,7 @@ fn planned(code: i32, parts: &[&str]) -> Value {
 }
 
 #[test]
-fn a_pod_that_fits_gets_a_launch_with_all_that_a_program_needs() {
+fn a_launch_has_every_documented_field() {
     let plan = planned(0, &[POOL, CLASS, &pod("web", "1", "")]);
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&plan), ["launches", "placements", "pricePerHour", "statistics", "unschedulable"]);
@@ -103,7 +103,7 @@ fn a_pod_that_fits_gets_a_launch_with_all_that_a_program_needs() {
 }
 
 #[test]
-fn the_exit_code_says_whether_all_pods_fit() {
+fn the_exit_code_says_whether_all_pods_can_be_scheduled() {
     let gpu =
         "kind: Pod\nmetadata: {name: gpu}\nspec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}";
     let plan = planned(2, &[POOL, CLASS, &pod("web", "1", ""), gpu]);
@@ -119,17 +119,17 @@ fn the_exit_code_says_whether_all_pods_fit() {
 }
 
 #[test]
-fn a_faulty_object_is_an_error_that_hides_nothing() {
-    let faulty = pod("bad", "many", "");
-    let ended = piped(&documents(&[POOL, CLASS, &faulty, &pod("web", "1", "")]), &["-o", "json"]);
+fn an_invalid_object_is_an_error_and_the_others_are_planned() {
+    let invalid = pod("bad", "many", "");
+    let ended = piped(&documents(&[POOL, CLASS, &invalid, &pod("web", "1", "")]), &["-o", "json"]);
     assert_eq!(ended.code, Some(1));
-    let told = "error: standard input: document 3 (line 25): Pod default/bad: spec.containers[0].resources.requests.cpu: \"many\"";
-    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let expected = "error: standard input: document 3 (line 25): Pod default/bad: spec.containers[0].resources.requests.cpu: \"many\"";
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     assert_eq!(parsed(&ended)["launches"][0]["pods"], json!(["default/web"]));
 }
 
 #[test]
-fn what_cannot_be_planned_prints_nothing_but_the_error() {
+fn invalid_input_prints_only_the_error() {
     let folder = Folder::new();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -141,7 +141,7 @@ fn what_cannot_be_planned_prints_nothing_but_the_error() {
         (vec!["--cluster", "/nonexistent.yaml"], "/nonexistent.yaml cannot be read"),
         (vec!["--cluster", &good, "--catalog", "/nonexistent.json"], "/nonexistent.json cannot be read"),
         (vec!["--cluster", &good, "--catalog", &good], "good.yaml: not JSON"),
-        (vec!["--cluster", &good, "--explain", "none"], "--explain none: there is no such pod"),
+        (vec!["--cluster", &good, "--explain", "none"], "--explain none: no pod has this name"),
         (vec!["--cluster", &good, "--output", "table"], "invalid value 'table'"),
         (vec!["--kubeconfig", "/nonexistent"], "the kubeconfig cannot be read"),
     ];
@@ -159,7 +159,7 @@ fn what_cannot_be_planned_prints_nothing_but_the_error() {
 }
 
 #[test]
-fn the_plan_depends_on_nothing_but_the_objects() {
+fn the_plan_depends_only_on_the_objects() {
     let pods: Vec<String> =
         (0..40).map(|index| pod(&format!("p{index}"), ["100m", "2", "500m", "7"][index % 4], "")).collect();
     let mut parts: Vec<&str> = vec![POOL, CLASS];
@@ -194,7 +194,7 @@ fn without_measures(mut plan: Value) -> Value {
 }
 
 #[test]
-fn pods_go_to_nodes_that_exist_or_are_on_their_way() {
+fn pods_are_scheduled_to_existing_and_in_flight_nodes() {
     let bound = "kind: Pod\nmetadata: {name: old}\nspec: {nodeName: n, containers: [{name: c, resources: {requests: {cpu: 3}}}]}";
     let plan = planned(0, &[POOL, CLASS, &node("n", ""), bound, &pod("small", "500m", ""), &pod("large", "2", "")]);
     assert_eq!(plan["placements"], json!([{ "pod": "default/small", "node": "n" }]));
@@ -219,7 +219,7 @@ status: {providerID: 'aws:///us-east-1a/i-0123', conditions: []}
 }
 
 #[test]
-fn daemon_sets_take_their_share_of_new_nodes() {
+fn daemon_sets_count_as_overhead_of_new_nodes() {
     let daemon = "
 apiVersion: apps/v1
 kind: DaemonSet
@@ -236,18 +236,18 @@ spec:
 }
 
 #[test]
-fn limits_count_what_is_there() {
+fn limits_count_existing_nodes() {
     let limited = format!("{POOL}  limits: {{cpu: 6}}\n");
-    let ours =
+    let existing =
         "kind: Node\nmetadata: {name: n, labels: {karpenter.sh/nodepool: default}}\nstatus: {capacity: {cpu: 4}}\n";
-    let plan = planned(2, &[&limited, CLASS, ours, &pod("web", "3", "")]);
+    let plan = planned(2, &[&limited, CLASS, existing, &pod("web", "3", "")]);
     let reason = plan["unschedulable"][0]["reasons"][0].as_str().unwrap();
     assert!(reason.contains("limit cpu 6 reached: 4 used"), "{reason}");
     assert_eq!(planned(0, &[&limited, CLASS, &pod("web", "3", "")])["unschedulable"], json!([]));
 }
 
 #[test]
-fn an_ec2_node_class_shapes_what_can_be_launched() {
+fn an_ec2_node_class_limits_launches() {
     let many: Vec<String> = (0..12).map(|index| pod(&format!("p{index}"), "10m", "")).collect();
     let with = |class: &str| {
         let mut parts = vec![POOL, class];
@@ -256,7 +256,7 @@ fn an_ec2_node_class_shapes_what_can_be_launched() {
     };
     assert_eq!(with(CLASS), 1);
     assert!(with(&format!("{CLASS}  kubelet: {{maxPods: 4}}\n")) >= 3);
-    // One that is not ready, or is not there although others are, launches nothing.
+    // An EC2NodeClass that is not ready, or is missing while others exist, launches nothing.
     let condition =
         "{type: Ready, status: 'False', reason: SubnetsNotFound, lastTransitionTime: '2026-01-01T00:00:00Z'}";
     let unready = format!("{CLASS}status: {{conditions: [{condition}]}}\n");
@@ -269,7 +269,7 @@ fn an_ec2_node_class_shapes_what_can_be_launched() {
             ended.stderr
         );
     }
-    // Where there are none at all, somebody left them out of the export.
+    // Without any EC2NodeClass the export is assumed to omit them.
     let ended = piped(&documents(&[POOL, &many[0]]), &["-o", "json"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("there is no EC2NodeClass; default is taken for AL2023"), "{}", ended.stderr);
@@ -285,7 +285,7 @@ const CATALOG: &str = r#"{
 }"#;
 
 #[test]
-fn a_catalog_of_ones_own_decides_types_zones_and_prices() {
+fn a_catalog_file_sets_types_zones_and_prices() {
     let folder = Folder::new();
     let path = folder.path().join("catalog.json");
     let entry = json!({
@@ -324,7 +324,7 @@ fn a_catalog_of_ones_own_decides_types_zones_and_prices() {
 }
 
 #[test]
-fn priority_decides_who_gets_what_a_limit_leaves() {
+fn pods_with_higher_priority_are_scheduled_first_under_a_limit() {
     let classes = "
 {kind: PriorityClass, apiVersion: scheduling.k8s.io/v1, metadata: {name: high}, value: 1000}
 ---
@@ -339,7 +339,7 @@ fn priority_decides_who_gets_what_a_limit_leaves() {
 }
 
 #[test]
-fn a_pod_is_explained_whatever_becomes_of_it() {
+fn a_pod_is_explained_for_every_outcome() {
     let bound = "kind: Pod\nmetadata: {name: old}\nspec: {nodeName: n, containers: [{name: c}]}";
     let gated = "kind: Pod\nmetadata: {name: gated, namespace: shop}\nspec: {schedulingGates: [{name: wait}]}";
     let parts = [
@@ -366,11 +366,11 @@ fn a_pod_is_explained_whatever_becomes_of_it() {
 
     let text = piped(&input, &explain).stdout;
     for expected in [
-        "Pod default/old needs no place: it is bound to node n",
-        "Pod shop/gated needs no place: scheduling gates",
+        "Pod default/old is not pending: it is bound to node n",
+        "Pod shop/gated is not pending: scheduling gates",
         "Pod default/small fits on node n",
-        "Pod default/large goes to a new node of NodePool default",
-        "Pod default/huge fits nowhere",
+        "Pod default/large is scheduled to a new node of NodePool default",
+        "Pod default/huge is unschedulable",
         "NodePool default: no instance type has enough cpu",
     ] {
         assert!(text.contains(expected), "{expected:?} is missing in\n{text}");
@@ -378,7 +378,7 @@ fn a_pod_is_explained_whatever_becomes_of_it() {
 }
 
 #[test]
-fn people_read_launches_placements_reasons_and_a_total() {
+fn text_lists_launches_placements_reasons_and_a_total() {
     let input = documents(&[
         POOL,
         CLASS,
@@ -393,11 +393,11 @@ fn people_read_launches_placements_reasons_and_a_total() {
         "1 node to launch",
         "NodePool  default",
         "default/large",
-        "1 pod to place on 1 node that exist",
-        "1 pod that fits nowhere",
-        "Of 3 pods: 1 on new nodes, 1 on others, 1 nowhere.",
+        "1 pod to schedule on 1 existing or in-flight node",
+        "1 unschedulable pod",
+        "Of 3 pods: 1 on new nodes, 1 on existing or in-flight nodes, 1 unschedulable.",
         "Solved in ",
-        "spot synthetic",
+        "spot prices synthetic",
     ] {
         assert!(ended.stdout.contains(expected), "{expected:?} is missing in\n{}", ended.stdout);
     }
@@ -406,7 +406,7 @@ fn people_read_launches_placements_reasons_and_a_total() {
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let folder = Folder::new();
     let path = folder.path().join("cluster.yaml");
     fs::write(&path, documents(&[POOL, CLASS, &pod("web", "1", "")])).unwrap();
@@ -420,24 +420,24 @@ fn a_reader_that_has_enough_is_no_error() {
 
 #[cfg(unix)]
 #[test]
-fn a_live_cluster_is_planned_for_as_its_export_is() {
+fn a_live_cluster_and_its_export_have_the_same_plan() {
     use support::{Kubectl, World};
-    // Without controllers nothing is launched, and the pods keep waiting.
+    // Without controllers nothing is launched, and the pods stay pending.
     let world = World::start(&["--no-controllers"]);
     let Some(kubectl) = Kubectl::of(&world) else { return };
     kubectl.apply(&documents(&[POOL, CLASS, include_str!("../src/demo/inflate.yaml")]), &[]);
-    support::wait_for("five pods to wait", || kubectl.names("pods").len() == 5);
+    support::wait_for("five pending pods", || kubectl.names("pods").len() == 5);
     let mut live = nodeless();
     live.args(["plan", "-o", "json", "--kubeconfig"]).arg(&world.kubeconfig);
     let live = run(&mut live);
     assert_eq!(live.code, Some(0), "{}{}", live.stdout, live.stderr);
     let plan = without_measures(parsed(&live));
     assert_eq!(plan["statistics"]["pods"], 5);
-    for form in ["yaml", "json"] {
-        let export = kubectl.run(&["get", "pods,nodepools,ec2nodeclasses", "-A", "--output", form]);
+    for format in ["yaml", "json"] {
+        let export = kubectl.run(&["get", "pods,nodepools,ec2nodeclasses", "-A", "--output", format]);
         let offline = piped(&export, &["-o", "json"]);
-        assert_eq!(offline.code, Some(0), "{form}: {}", offline.stderr);
-        assert_eq!(without_measures(parsed(&offline)), plan, "{form}");
+        assert_eq!(offline.code, Some(0), "{format}: {}", offline.stderr);
+        assert_eq!(without_measures(parsed(&offline)), plan, "{format}");
     }
 }
 
@@ -451,7 +451,7 @@ const VOLUME: &str = "
 {kind: PersistentVolumeClaim, apiVersion: v1, metadata: {name: lost}, spec: {volumeName: pv}, status: {phase: Lost}}";
 
 #[test]
-fn pods_follow_their_volumes() {
+fn pods_are_scheduled_to_the_zone_of_their_volumes() {
     let with = |claim: &str| {
         pod("db", "1", &format!("  volumes: [{{name: v, persistentVolumeClaim: {{claimName: {claim}}}}}]\n"))
     };
@@ -463,7 +463,7 @@ fn pods_follow_their_volumes() {
         assert!(reason.contains(claim), "{reason}");
         assert_eq!(plan["statistics"]["pods"], 1);
     }
-    // A claim that is made for the pod, of the default class.
+    // An ephemeral volume of the default StorageClass.
     let class = "{kind: StorageClass, apiVersion: storage.k8s.io/v1, metadata: {name: gp3, annotations: \
                  {storageclass.kubernetes.io/is-default-class: 'true'}}, provisioner: ebs.csi.aws.com, volumeBindingMode: \
                  WaitForFirstConsumer, allowedTopologies: [{matchLabelExpressions: [{key: topology.kubernetes.io/zone, values: \
@@ -471,7 +471,7 @@ fn pods_follow_their_volumes() {
     let scratch = pod("scratch", "1", "  volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {}}}}]\n");
     assert_eq!(planned(0, &[POOL, CLASS, class, &scratch])["launches"][0]["offering"]["zone"], "us-east-1c");
     assert_eq!(planned(2, &[POOL, CLASS, &scratch])["launches"], json!([]));
-    // A CSINode says how much a node attaches.
+    // A CSINode limits the number of volumes of a node.
     let full = "{kind: CSINode, apiVersion: storage.k8s.io/v1, metadata: {name: n}, spec: {drivers: [{name: ebs.csi.aws.com, \
                 nodeID: n, topologyKeys: [], allocatable: {count: 0}}]}}";
     let node = node("n", "").replace("us-east-1a", "us-east-1b");
@@ -480,7 +480,7 @@ fn pods_follow_their_volumes() {
 }
 
 #[test]
-fn overlays_and_buffers_count() {
+fn node_overlays_and_capacity_buffers_apply() {
     let overlay = "
 apiVersion: karpenter.sh/v1alpha1
 kind: NodeOverlay
@@ -508,7 +508,7 @@ spec: {provisioningStrategy: buffer.x-k8s.io/active-capacity, scalableRef: {apiG
 }
 
 #[test]
-fn namespaces_are_selected_by_their_labels() {
+fn namespace_selectors_use_namespace_labels() {
     let namespace = "{kind: Namespace, apiVersion: v1, metadata: {name: other, labels: {team: a}}}";
     let away = "  affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: \
                 kubernetes.io/hostname, labelSelector: {matchLabels: {app: x}}, namespaceSelector: {matchLabels: {team: a}}}]}}\n";
@@ -520,7 +520,7 @@ fn namespaces_are_selected_by_their_labels() {
 }
 
 #[test]
-fn a_zonal_shift_keeps_launches_out_of_its_zone() {
+fn a_zonal_shift_prevents_launches_in_its_zone() {
     let bound = "  nodeSelector: {topology.kubernetes.io/zone: us-east-1a}\n";
     let input = documents(&[POOL, CLASS, &pod("free", "2", ""), &pod("bound", "2", bound)]);
     let plan = |arguments: &[&str]| -> Value {

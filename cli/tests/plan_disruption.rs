@@ -1,18 +1,18 @@
-//! `nodeless plan --disruption`, as scripts and people use it.
+//! `nodeless plan --disruption`: its output and explanations.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
 use serde_json::{Value, json};
 use support::nodeless;
-use support::objects::{LATEST, Objects, kept, said};
+use support::objects::{LATEST, Objects, events, kept};
 
 fn keys(value: &Value) -> Vec<String> {
     value.as_object().unwrap().keys().cloned().collect()
 }
 
 #[test]
-fn commands_say_what_goes_what_comes_and_what_that_saves() {
+fn commands_list_nodes_replacements_and_savings() {
     let mut objects = Objects::new();
     objects.node("empty", "m5.large", "on-demand");
     objects.node("wasted", "m5.4xlarge", "on-demand");
@@ -55,7 +55,7 @@ fn commands_say_what_goes_what_comes_and_what_that_saves() {
     let [replacement] = replaced["replacements"].as_array().unwrap().as_slice() else { panic!("{replaced:#}") };
     assert_eq!(keys(replacement), ["instanceTypes", "nodePool", "offering", "pods", "requests", "requirements"]);
     assert_eq!(replacement["pods"], json!(["default/web"]));
-    // Where spot is allowed it is what comes, and it is what the saving is reckoned with. m5.4xlarge costs 0.768 dollars.
+    // Where spot is allowed the replacement is a spot node, and the saving uses its price. m5.4xlarge costs 0.768 dollars.
     assert_eq!(replacement["offering"]["capacityType"], "spot");
     let price = replacement["offering"]["pricePerHour"].as_f64().unwrap();
     let saving = replaced["savingsPerHour"].as_f64().unwrap();
@@ -63,13 +63,13 @@ fn commands_say_what_goes_what_comes_and_what_that_saves() {
     assert!((plan["savingsPerHour"].as_f64().unwrap() - saving - 0.096).abs() < 1e-9);
     assert!(replaced["score"].as_f64().unwrap() > 0.0);
     let statistics = &plan["statistics"]["disruption"];
-    // Empty nodes, then the replacement, then nothing more.
+    // The empty node, the replacement, and a decision without commands.
     assert_eq!(statistics["decisions"], 3);
     assert!(statistics["elapsedMilliseconds"].as_f64().unwrap() > 0.0);
 }
 
 #[test]
-fn every_other_node_says_exactly_why_it_stays() {
+fn every_other_node_has_the_exact_reason() {
     let mut objects = Objects::new();
     objects.pool()["spec"]["disruption"]["consolidateAfter"] = json!("30m");
     for name in ["guarded", "twice", "kept", "fresh"] {
@@ -120,7 +120,7 @@ fn every_other_node_says_exactly_why_it_stays() {
 }
 
 #[test]
-fn budgets_and_policies_hold_nodes_and_are_named() {
+fn reasons_name_budgets_and_policies() {
     let mut objects = Objects::new();
     objects.pool()["spec"]["disruption"]["budgets"] = json!([{ "nodes": "5" }, { "nodes": "1", "reasons": ["Empty"] }]);
     for name in ["a", "b"] {
@@ -135,7 +135,7 @@ fn budgets_and_policies_hold_nodes_and_are_named() {
     objects.pool()["metadata"]["annotations"] = json!({ "nodeless.sh/pause-disruption": "2026-01-10T13:00:00Z" });
     let plan = objects.plan(0, &[]);
     assert_eq!(kept(&plan, "a"), "disruption is paused for NodePool default until 2026-01-10T13:00:00Z");
-    // At another time the same cluster is another.
+    // The annotation ends at its time.
     let later = objects.plan(0, &["--at", "2026-01-10T14:00:00Z"]);
     assert_eq!((&later["at"], &later["commands"][0]["nodes"]), (&json!("2026-01-10T14:00:00Z"), &json!(["a"])));
     objects.0.push(json!({
@@ -146,9 +146,9 @@ fn budgets_and_policies_hold_nodes_and_are_named() {
 }
 
 #[test]
-fn a_drifted_node_says_where_its_pods_go_and_what_a_fixed_number_lacks_is_launched() {
+fn a_drifted_node_has_placements_and_a_static_node_pool_launches_its_replicas() {
     let mut objects = Objects::new();
-    for name in ["drifted", "room"] {
+    for name in ["drifted", "other"] {
         let node = objects.node(name, "m5.2xlarge", "on-demand");
         let provider_id = format!("aws:///us-east-1a/i-{name}");
         node["spec"] = json!({ "providerID": provider_id });
@@ -165,7 +165,8 @@ fn a_drifted_node_says_where_its_pods_go_and_what_a_fixed_number_lacks_is_launch
         }));
     }
     objects.pod("web", Some("drifted"), "1");
-    objects.pod("own", Some("room"), "4")["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": "true" });
+    objects.pod("own", Some("other"), "4")["metadata"]["annotations"] =
+        json!({ "karpenter.sh/do-not-disrupt": "true" });
     let mut fixed = objects.pool().clone();
     fixed["metadata"]["name"] = json!("fixed");
     fixed["spec"]["replicas"] = json!(2);
@@ -173,18 +174,18 @@ fn a_drifted_node_says_where_its_pods_go_and_what_a_fixed_number_lacks_is_launch
     let plan = objects.plan(0, &[]);
     let command = &plan["commands"][0];
     assert_eq!((&command["method"], &command["replacements"]), (&json!("Drift"), &json!([])), "{plan:#}");
-    assert_eq!(command["placements"], json!([{ "pod": "default/web", "node": "room" }]));
+    assert_eq!(command["placements"], json!([{ "pod": "default/web", "node": "other" }]));
     let launches = &plan["staticLaunches"];
     assert_eq!((&launches[0]["nodePool"], &launches[0]["short"]), (&json!("fixed"), &Value::Null));
     assert_eq!(launches[0]["launches"].as_array().unwrap().len(), 2, "{launches:#}");
     let text = objects.run(&[]).stdout;
-    assert!(text.contains("NodePool fixed launches 2 nodes to have its replicas"), "{text}");
-    // Those nodes are no business of anybody who asks why nodes stay.
+    assert!(text.contains("NodePool fixed launches 2 nodes to reach its replicas"), "{text}");
+    // New static nodes are not listed among the nodes that are not disrupted.
     assert_eq!(plan["kept"].as_array().unwrap().len(), 1, "{plan:#}");
-    assert!(text.contains("moves  1 pod to room"), "{text}");
+    assert!(text.contains("evict    1 pod to other"), "{text}");
 }
 
-/// How long processes that this one waited for used the processor, in seconds.
+/// The processor time of all child processes that have ended, in seconds.
 fn seconds_of_children() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -214,19 +215,19 @@ fn five_thousand_nodes_are_explained_within_a_gigabyte() {
     let before = seconds_of_children();
     let plan = objects.plan(0, &[]);
     let used = seconds_of_children() - before;
-    let goes: usize =
+    let disrupted: usize =
         plan["commands"].as_array().unwrap().iter().map(|command| command["nodes"].as_array().unwrap().len()).sum();
     let kept = plan["kept"].as_array().unwrap();
-    assert_eq!(goes + kept.len(), 5_000);
-    assert!(goes > 500, "{goes} nodes go");
+    assert_eq!(disrupted + kept.len(), 5_000);
+    assert!(disrupted > 500, "{disrupted} nodes");
     assert!(kept.iter().all(|kept| !kept["reasons"].as_array().unwrap().is_empty()));
     let peak = plan["statistics"]["peakMemoryBytes"].as_u64().unwrap();
     assert!(peak < 1 << 30, "{} MiB", peak >> 20);
-    println!("{used:.1} s of processor time, {} MB, {goes} nodes go", peak / 1_000_000);
+    println!("{used:.1} s of processor time, {} MB, {disrupted} nodes disrupted", peak / 1_000_000);
 }
 
 #[test]
-fn what_karpenter_says_of_its_node_claims_is_understood() {
+fn conditions_of_karpenters_node_claims_are_used() {
     let mut objects = Objects::new();
     let condition = |kind: &str, status: &str| json!({ "type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:02:00Z" });
     for (name, conditions) in [
@@ -265,12 +266,12 @@ fn what_karpenter_says_of_its_node_claims_is_understood() {
         "{}",
         kept(&plan, "busy")
     );
-    let told = objects.plan(0, &["--explain", "default-drifted"]);
-    assert_eq!(told["explanations"][0]["drift"], "its NodeClaim says that it drifted (SubnetDrift)");
+    let plan = objects.plan(0, &["--explain", "default-drifted"]);
+    assert_eq!(plan["explanations"][0]["drift"], "its NodeClaim says that it drifted (SubnetDrift)");
 }
 
 #[test]
-fn spot_nodes_stay_unless_spot_may_replace_spot() {
+fn spot_to_spot_consolidation_needs_its_feature_gate() {
     let mut objects = Objects::new();
     objects.pool()["spec"]["template"]["spec"]["requirements"] = json!([
         { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"] },
@@ -287,7 +288,7 @@ fn spot_nodes_stay_unless_spot_may_replace_spot() {
 }
 
 #[test]
-fn bad_input_is_told_on_the_object_and_blocks_only_what_it_must() {
+fn invalid_input_is_reported_on_the_object_and_blocks_only_its_nodes() {
     let mut objects = Objects::new();
     objects.pool()["spec"]["disruption"]["budgets"] = json!([
         { "nodes": "100%" },
@@ -317,18 +318,18 @@ fn bad_input_is_told_on_the_object_and_blocks_only_what_it_must() {
     objects.pod("unsold", Some("unsold"), "1");
     objects.0.push(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "broken" },
         "spec": { "nodeName": "twice", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "lots" } } }] } }));
-    // The broken pod is an error, and yet everything else is told.
+    // The invalid pod is an error, and everything else is reported.
     let plan = objects.plan(1, &[]);
-    let pool = said(&plan, "NodePool", "default");
-    for told in [
+    let pool = events(&plan, "NodePool", "default");
+    for expected in [
         "DisruptionBlocked: spec.disruption.budgets[1] admits nothing, because \"sometimes\" is not a schedule",
         "DisruptionBlocked: spec.disruption.budgets[2] admits no node for Drifted at any time",
     ] {
-        assert!(pool.contains(told), "{told}: {pool}");
+        assert!(pool.contains(expected), "{expected}: {pool}");
     }
-    assert!(said(&plan, "PodDisruptionBudget", "never").contains("never allows an eviction"));
-    assert!(said(&plan, "PodDisruptionBudget", "single").contains("It wants as many pods as there are"));
-    assert!(said(&plan, "Pod", "odd").starts_with("InvalidDoNotDisruptAnnotation: "));
+    assert!(events(&plan, "PodDisruptionBudget", "never").contains("never allows an eviction"));
+    assert!(events(&plan, "PodDisruptionBudget", "single").contains("It wants as many pods as there are"));
+    assert!(events(&plan, "Pod", "odd").starts_with("InvalidDoNotDisruptAnnotation: "));
     assert!(
         kept(&plan, "unsold").contains(
             "it drifted (InstanceTypeNotFound): instance type m5.huge is no longer offered; the disruption budgets of NodePool \
@@ -337,28 +338,30 @@ fn bad_input_is_told_on_the_object_and_blocks_only_what_it_must() {
         "{}",
         kept(&plan, "unsold")
     );
-    assert!(said(&plan, "Pod", "twice").contains("PodDisruptionBudgets one and two cover this pod"));
-    assert!(said(&plan, "Node", "homeless").contains("NodePool gone does not exist"));
+    assert!(events(&plan, "Pod", "twice").contains("PodDisruptionBudgets one and two cover this pod"));
+    assert!(events(&plan, "Node", "homeless").contains("NodePool gone does not exist"));
     let unsold = objects.plan(1, &["--explain", "unsold"]);
     let drift = &unsold["explanations"][0]["drift"];
     assert_eq!(drift, "it drifted (InstanceTypeNotFound): instance type m5.huge is no longer offered");
-    let gone: Vec<&str> = plan["commands"]
+    let disrupted: Vec<&str> = plan["commands"]
         .as_array()
         .unwrap()
         .iter()
         .flat_map(|command| command["nodes"].as_array().unwrap())
         .map(|node| node.as_str().unwrap())
         .collect();
-    assert!(gone.contains(&"empty") && gone.contains(&"odd"), "{gone:?}");
-    assert!(!gone.contains(&"never") && !gone.contains(&"twice") && !gone.contains(&"homeless"), "{gone:?}");
+    assert!(disrupted.contains(&"empty") && disrupted.contains(&"odd"), "{disrupted:?}");
+    assert!(
+        !disrupted.contains(&"never") && !disrupted.contains(&"twice") && !disrupted.contains(&"homeless"),
+        "{disrupted:?}"
+    );
     let ended = objects.run(&[]);
-    let warning =
-        "warning: in the cluster no node would be disrupted by choice before this is mended: Pod default/broken";
+    let warning = "warning: in the cluster, voluntary disruption stops until this object is fixed: Pod default/broken";
     assert!(ended.stderr.contains(warning), "{}", ended.stderr);
 }
 
 #[test]
-fn pods_that_wait_are_planned_first_and_decide_the_exit_code() {
+fn pending_pods_are_planned_first_and_set_the_exit_code() {
     let mut objects = Objects::new();
     objects.node("needed", "m5.large", "on-demand");
     objects.node("empty", "m5.large", "on-demand");
@@ -378,7 +381,7 @@ fn pods_that_wait_are_planned_first_and_decide_the_exit_code() {
 }
 
 #[test]
-fn a_node_that_takes_pods_still_tells_its_own_reasons() {
+fn a_node_that_receives_pods_keeps_its_own_reasons() {
     let mut objects = Objects::new();
     objects.node("wasted", "m5.4xlarge", "on-demand");
     objects.pod("web", Some("wasted"), "500m");
@@ -394,7 +397,7 @@ fn a_node_that_takes_pods_still_tells_its_own_reasons() {
 }
 
 #[test]
-fn all_reasons_of_a_node_are_told_and_what_expired_takes_no_pods() {
+fn all_reasons_of_a_node_are_listed_and_expired_nodes_receive_no_pods() {
     let mut objects = Objects::new();
     objects.node("wasted", "m5.4xlarge", "on-demand");
     objects.pod("web", Some("wasted"), "500m");
@@ -420,17 +423,17 @@ fn all_reasons_of_a_node_are_told_and_what_expired_takes_no_pods() {
         "PodDisruptionBudget default/job allows no eviction of pod default/job; its pods changed less than consolidateAfter \
          (1m) ago; it can be consolidated from 2026-01-10T12:01:00Z; pod default/db is expected to move to it"
     );
-    // As in the cluster, where the sweep has told the node to leave before the next plan.
+    // As in the cluster, where the sweep terminates the expired NodeClaim before the next plan.
     let moves = json!({ "pod": "default/db", "node": "busy" });
     assert!(plan["placements"].as_array().unwrap().contains(&moves), "{plan:#}");
-    // Neither takes the pod of the node that costs too much, so a new one does.
+    // Neither node receives the pod of the oversized node, so a new node does.
     let command = &plan["commands"][0];
     assert_eq!((&command["nodes"], &command["placements"]), (&json!(["wasted"]), &json!([])), "{plan:#}");
     assert_eq!(command["replacements"].as_array().unwrap().len(), 1);
 }
 
 #[test]
-fn one_node_is_explained_in_full() {
+fn a_node_is_explained_in_full() {
     let mut objects = Objects::new();
     objects.pool()["spec"]["disruption"]["budgets"] = json!([{ "nodes": "2" }]);
     objects.node("full", "m5.large", "on-demand");
@@ -467,9 +470,9 @@ fn one_node_is_explained_in_full() {
     assert!(half["events"].to_string().contains("never allows an eviction"), "{half:#}");
     assert_eq!((&pod["pod"], &pod["outcome"]), (&json!("default/a"), &json!("notPending")));
 
-    let none = objects.run(&["--explain", "nobody"]);
+    let none = objects.run(&["--explain", "unknown"]);
     assert_eq!((none.code, none.stdout.as_str()), (Some(1), ""));
-    assert!(none.stderr.contains("with --disruption give a node's name"), "{}", none.stderr);
+    assert!(none.stderr.contains("with --disruption the name of a Node or NodeClaim"), "{}", none.stderr);
 }
 
 #[test]
@@ -496,7 +499,7 @@ fn the_same_input_gives_the_same_plan_in_any_order() {
 }
 
 #[test]
-fn text_tells_what_goes_what_comes_and_who_stays_why() {
+fn text_lists_commands_and_reasons() {
     let mut objects = Objects::new();
     objects.node("empty-1", "m5.large", "on-demand");
     objects.node("empty-2", "m5.large", "on-demand");
@@ -505,11 +508,11 @@ fn text_tells_what_goes_what_comes_and_who_stays_why() {
     objects.budget("db", "db", 0);
     let ended = objects.run(&[]);
     for line in [
-        "2 of 3 nodes go, 0 come, 0.1920 $/h saved, 0 pods move; as of 2026-01-10T12:00:00Z",
+        "2 of 3 nodes to disrupt, 0 replacements to launch, 0.1920 $/h saved, 0 pods to evict; as of 2026-01-10T12:00:00Z",
         "  1. Emptiness (Empty): 0.1920 $/h saved",
-        "     goes   2 x m5.large on-demand us-east-1a: empty-1, empty-2",
-        "     comes  nothing",
-        "1 node stays",
+        "     disrupt  2 x m5.large on-demand us-east-1a: empty-1, empty-2",
+        "     launch   nothing",
+        "1 node is not disrupted",
         "  guarded: PodDisruptionBudget default/db allows no eviction of pod default/db",
         "  PodDisruptionBudget default/db: DisruptionBlocked: It never allows an eviction",
     ] {
@@ -517,11 +520,11 @@ fn text_tells_what_goes_what_comes_and_who_stays_why() {
     }
     assert!(ended.stderr.contains("without a NodeClaim in the input"), "{}", ended.stderr);
     let explained = objects.run(&["--explain", "empty-1"]);
-    assert!(explained.stdout.contains("Node empty-1 goes, by command 1"), "{}", explained.stdout);
+    assert!(explained.stdout.contains("Node empty-1 is disrupted by command 1"), "{}", explained.stdout);
 }
 
 #[test]
-fn flags_that_need_disruption_say_so() {
+fn flags_that_require_disruption_are_refused_without_it() {
     for flag in [
         &["--spot-to-spot"][..],
         &["--decisions", "3"],

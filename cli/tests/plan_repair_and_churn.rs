@@ -1,17 +1,17 @@
-//! `nodeless plan --disruption`: what node repair and the churn breaker do.
+//! `nodeless plan --disruption`: node repair and the churn breaker.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
 use serde_json::{Value, json};
 use std::fs;
-use support::objects::{Objects, kept, said};
+use support::objects::{Objects, events, kept};
 
-/// Half an hour and more before the latest moment of the cluster, and less than that.
+/// More than half an hour before the latest time of the cluster, and less than that.
 const LONG_AGO: &str = "2026-01-10T11:20:00Z";
-const LATELY: &str = "2026-01-10T11:45:00Z";
+const RECENTLY: &str = "2026-01-10T11:45:00Z";
 
-/// Nodes with a pod each that says it must not be disrupted, of which some are not ready since then.
+/// Nodes with a do-not-disrupt pod each, of which the first are not ready since the given times.
 fn unhealthy(count: usize, since: &[&str]) -> Objects {
     let mut objects = Objects::new();
     for number in 0..count {
@@ -34,7 +34,7 @@ fn actions(plan: &Value) -> Vec<(&str, &str)> {
 
 #[test]
 fn unhealthy_nodes_are_repaired_when_they_are_due_and_the_gate_is_on() {
-    let objects = unhealthy(10, &[LONG_AGO, LATELY]);
+    let objects = unhealthy(10, &[LONG_AGO, RECENTLY]);
     let gates = ["--feature-gates", "NodeRepair=true"];
     let plan = objects.plan(0, &gates);
     assert_eq!(actions(&plan), [("node-0", "repair"), ("node-1", "wait")]);
@@ -42,17 +42,17 @@ fn unhealthy_nodes_are_repaired_when_they_are_due_and_the_gate_is_on() {
     let why = kept(&plan, "node-0");
     assert!(why.starts_with("its condition Ready has been Unknown since 2026-01-10T11:20:00Z"), "{why}");
     assert!(why.contains("so it is removed"), "{why}");
-    assert!(!kept(&plan, "node-1").contains("goes"), "{}", kept(&plan, "node-1"));
+    assert!(!kept(&plan, "node-1").contains("is removed"), "{}", kept(&plan, "node-1"));
 
     let off = objects.plan(0, &[]);
     assert_eq!(actions(&off), [("node-0", "off"), ("node-1", "off")]);
-    assert!(!kept(&off, "node-0").contains("goes"), "{}", kept(&off, "node-0"));
+    assert!(!kept(&off, "node-0").contains("is removed"), "{}", kept(&off, "node-0"));
 
     let text = objects.run(&[&gates[..], &["--explain", "node-1"]].concat()).stdout;
     for line in [
-        "2 nodes are not healthy",
-        "; it is repaired: terminated by force, its pods deleted and not evicted",
-        "  health          its condition Ready has been Unknown since 2026-01-10T11:45:00Z; it is repaired if that lasts until \
+        "2 nodes are unhealthy",
+        "; it is repaired: it is forcefully terminated, and its pods are deleted instead of evicted",
+        "  health          its condition Ready has been Unknown since 2026-01-10T11:45:00Z; it is repaired if it is still unhealthy at \
          2026-01-10T12:15:00Z",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
@@ -61,24 +61,21 @@ fn unhealthy_nodes_are_repaired_when_they_are_due_and_the_gate_is_on() {
 
 #[test]
 fn nothing_is_repaired_while_too_many_nodes_are_unhealthy() {
-    let objects = unhealthy(10, &[LONG_AGO, LATELY, LATELY]);
+    let objects = unhealthy(10, &[LONG_AGO, RECENTLY, RECENTLY]);
     let plan = objects.plan(0, &["--feature-gates", "NodeRepair=true"]);
     assert_eq!(actions(&plan)[0], ("node-0", "blocked"));
     let blocked = "3 of 10 nodes of NodePool default are unhealthy, more than 20%: none is repaired";
     assert_eq!(plan["repairs"][0]["blocked"], blocked);
     for (kind, name) in [("Node", "node-0"), ("NodePool", "default")] {
-        assert!(said(&plan, kind, name).contains(&format!("NodeRepairBlocked: {blocked}")), "{kind}");
+        assert!(events(&plan, kind, name).contains(&format!("NodeRepairBlocked: {blocked}")), "{kind}");
     }
-    assert!(!kept(&plan, "node-0").contains("goes"));
+    assert!(!kept(&plan, "node-0").contains("is removed"));
     let off = objects.plan(0, &[]);
-    assert!(
-        !said(&off, "NodePool", "default").contains("NodeRepairBlocked"),
-        "nobody says so where it is switched off"
-    );
+    assert!(!events(&off, "NodePool", "default").contains("NodeRepairBlocked"), "the event requires the feature gate");
 }
 
 #[test]
-fn no_node_is_repaired_where_one_cannot_be_read() {
+fn an_unreadable_node_blocks_repair() {
     let mut objects = unhealthy(10, &[LONG_AGO]);
     objects.node("odd", "m5.large", "on-demand")["status"]["allocatable"] = json!({ "cpu": "many" });
     let ended = objects.run(&["--feature-gates", "NodeRepair=true"]);
@@ -87,8 +84,8 @@ fn no_node_is_repaired_where_one_cannot_be_read() {
     assert!(!ended.stdout.contains("it is repaired"), "{}", ended.stdout);
 }
 
-/// A node that is far too large for its pods.
-fn wasted(pods: usize) -> Objects {
+/// A node that is much larger than its pods need.
+fn oversized(pods: usize) -> Objects {
     let mut objects = Objects::new();
     objects.node("wasted", "m5.8xlarge", "on-demand");
     for number in 0..pods {
@@ -97,7 +94,7 @@ fn wasted(pods: usize) -> Objects {
     objects
 }
 
-/// An item of the claims table as `aws dynamodb query` prints it, in a file.
+/// Writes an item of the claims table to a file, as `aws dynamodb query` prints it.
 fn table(name: &str, entries: &Value) -> String {
     let record = json!({ "entries": entries }).to_string();
     let item = json!({
@@ -110,10 +107,10 @@ fn table(name: &str, entries: &Value) -> String {
 }
 
 #[test]
-fn the_churn_breaker_stops_what_evicted_much_and_lowered_no_price() {
-    let objects = wasted(2);
+fn the_churn_breaker_stops_evictions_that_do_not_lower_the_price() {
+    let objects = oversized(2);
     let unknown = objects.run(&["-o", "json"]);
-    assert!(unknown.stderr.contains("only the claims table knows"), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("only the claims table stores"), "{}", unknown.stderr);
     let plan: Value = serde_json::from_str(&unknown.stdout).unwrap();
     let none = json!(null);
     assert_eq!((&plan["churn"][0]["evictions"], &plan["churn"][0]["most"]), (&none, &json!(120)));
@@ -131,10 +128,10 @@ fn the_churn_breaker_stops_what_evicted_much_and_lowered_no_price() {
     assert_eq!(plan["churn"][0]["evictions"], 121);
     let why = kept(&plan, "wasted");
     assert!(why.starts_with("disruption of NodePool default evicted 121 pods within an hour, more than 120"), "{why}");
-    assert!(said(&plan, "NodePool", "default").starts_with("DisruptionStopped: "));
+    assert!(events(&plan, "NodePool", "default").starts_with("DisruptionStopped: "));
     let text = objects.run(&["--churn", &stops]).stdout;
-    let line = "NodePool default: 121 pods of 120 that need no falling price; for its load it costs +0.0% since; disruption has \
-                stopped";
+    let line = "NodePool default: 121 pods, 120 allowed without a lower price; its price per unit of load has changed by +0.0%; \
+                disruption is stopped";
     assert!(text.contains(line), "{text}");
 
     for (name, entry) in
@@ -147,8 +144,8 @@ fn the_churn_breaker_stops_what_evicted_much_and_lowered_no_price() {
 }
 
 #[test]
-fn commands_of_the_plan_itself_count_for_the_breaker() {
-    // Ten nodes of three pods; a pod more than the annotation allows is evicted by the fourth node that goes.
+fn commands_of_the_plan_count_for_the_churn_breaker() {
+    // Ten nodes of three pods; with the fourth disrupted node the evictions exceed the annotation.
     let mut objects = Objects::new();
     objects.pool()["metadata"]["annotations"] = json!({ "nodeless.sh/churn-evictions-per-hour": "10" });
     objects.pool()["spec"]["template"]["spec"]["requirements"] = json!([
@@ -159,7 +156,7 @@ fn commands_of_the_plan_itself_count_for_the_breaker() {
     for number in 0..10 {
         let name = format!("node-{number}");
         let node = objects.node(&name, "m5.large", "on-demand");
-        // Young, so that its drift is churn and not somebody's change of long ago.
+        // A recent node, so that its drift counts as churn.
         node["metadata"]["creationTimestamp"] = json!("2026-01-10T11:30:00Z");
         node["metadata"]["annotations"] =
             json!({ "karpenter.sh/nodepool-hash": "1", "karpenter.sh/nodepool-hash-version": "nodeless-v1" });
@@ -172,20 +169,20 @@ fn commands_of_the_plan_itself_count_for_the_breaker() {
     assert!(commands.iter().all(|command| command["method"] == "Drift"), "{plan:#}");
     let evictions: u64 = commands.iter().map(|command| command["evictions"].as_u64().unwrap()).sum();
     assert_eq!((commands.len(), evictions), (4, 12));
-    let held = (0..10).filter(|number| kept(&plan, &format!("node-{number}")).contains("evicted 12 pods")).count();
-    assert_eq!(held, 6, "{:#}", plan["kept"]);
+    let blocked = (0..10).filter(|number| kept(&plan, &format!("node-{number}")).contains("evicted 12 pods")).count();
+    assert_eq!(blocked, 6, "{:#}", plan["kept"]);
 }
 
 #[test]
-fn a_file_that_is_no_answer_of_the_table_says_what_to_give() {
-    let objects = wasted(1);
+fn an_error_about_a_churn_file_says_what_to_give() {
+    let objects = oversized(1);
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let other = json!({ "Items": [{ "sk": { "S": "nodeclaim#a" } }] }).to_string();
     for (name, text, expected) in [
-        ("no-json", "hello", "no JSON"),
-        ("no-items", "{\"Item\": {}}", "no list of Items"),
-        ("no-key", "{\"Items\": [{}]}", "an item without its attribute sk"),
-        ("another-kind", other.as_str(), "item nodeclaim#a: it is no item churn#NODEPOOL"),
+        ("no-json", "hello", "it is not JSON"),
+        ("no-items", "{\"Item\": {}}", "it has no list Items"),
+        ("no-key", "{\"Items\": [{}]}", "an item has no attribute sk"),
+        ("another-kind", other.as_str(), "item nodeclaim#a: it is not an item churn#NODEPOOL"),
     ] {
         let path = folder.join(name);
         fs::write(&path, text).unwrap();

@@ -35,10 +35,10 @@ RUN_BY = {
     (MODULE, "Operate"): "test_deploy_operate_and_remove",
     (EXAMPLES, "A whole cluster with nodeless"): "test_deploy_operate_and_remove",
     (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
-    (PLAN, "Which nodes go"): "test_deploy_operate_and_remove",
-    (PLAN, "A plan of the planner, made again"): "test_move_back_and_remove_by_hand",
+    (PLAN, "Disruption"): "test_deploy_operate_and_remove",
+    (PLAN, "Replay a plan"): "test_move_back_and_remove_by_hand",
     (DISRUPTION, "Records of decisions"): "test_deploy_operate_and_remove",
-    (MOVING, "Move back to Karpenter"): "test_move_back_and_remove_by_hand",
+    (MOVING, "Migrate back to Karpenter"): "test_move_back_and_remove_by_hand",
     (MOVING, "Remove everything"): "test_move_back_and_remove_by_hand",
 }
 
@@ -201,7 +201,7 @@ def look_into(reader: Reader, world: World) -> None:
 
     assert node in run(PLAN, "`nodeless plan`")
     assert "provisioning" in run(DISRUPTION, "Records of decisions"), "the launch that the pods needed was written down"
-    run(PLAN, "Which nodes go")
+    run(PLAN, "Disruption")
 
 
 def replaced(text: str, names: dict[str, str]) -> str:
@@ -245,11 +245,11 @@ def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, re
     wait_for("initialized claims", lambda: all_initialized(world), 180, every=1)
     before = {i["InstanceId"]: sorted((t["Key"], t["Value"]) for t in i["Tags"]) for i in world.instances()}
 
-    (again,) = under(PLAN, "A plan of the planner, made again")
+    (again,) = under(PLAN, "Replay a plan")
     names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "snapshot#2026-01-31T18:0": "snapshot#"}
     assert "default" in reader.shell(replaced(again.text, names), "root"), "a plan that was kept is made again"
 
-    pause, remove, start = under(MOVING, "Move back to Karpenter")
+    pause, remove, start = under(MOVING, "Migrate back to Karpenter")
     reader.run(pause, "root")
     reader.run(remove, "root")
     reader.shell(start.text.splitlines()[0] + "\n", "root")  # there is no Karpenter here to start

@@ -5,7 +5,8 @@ use nodeless_catalog::file;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Reads the region of the environment's AWS configuration and writes its catalog file.
+/// Reads the instance types and prices of the region that the AWS configuration of the environment names, and writes them as
+/// a catalog file.
 pub(crate) async fn export(path: &Path) -> Result<(), CliError> {
     let config = nodeless_aws::load_config().await;
     let (facts, catalog) = nodeless_ec2::read_region(&config).await?;
@@ -16,6 +17,6 @@ pub(crate) async fn export(path: &Path) -> Result<(), CliError> {
         std::fs::write(path, text + "\n").map_err(|source| CliError::Write { path: path.to_owned(), source })?;
     }
     let [on_demand, spot] = catalog.price_sources();
-    eprintln!("{} types of {}; {on_demand}; {spot}", catalog.types.len(), catalog.region);
+    eprintln!("{} instance types of {}; {on_demand}; {spot}", catalog.types.len(), catalog.region);
     Ok(())
 }

@@ -5,7 +5,7 @@ use nodeless_model::instance_type::Offering;
 use nodeless_model::{CapacityType, InstanceType, ResourceList, StringMap, labels};
 use serde::Serialize;
 
-/// Labels of an offering rather than of the type; they stand with the offerings.
+/// Labels of an offering, which are listed with the offerings and not with the type.
 const OF_OFFERINGS: [&str; 3] = [labels::ZONE, labels::ZONE_ID, labels::CAPACITY_TYPE];
 
 #[derive(Serialize)]
@@ -24,12 +24,12 @@ struct ListedOffering<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     zone_id: Option<String>,
     capacity_type: CapacityType,
-    /// `null` where no price is known.
+    /// `null` if the price is unknown.
     price_per_hour: Option<f64>,
     available: bool,
 }
 
-/// An array with one object for each type, and a line break at its end.
+/// An array with one object for each type, followed by a line break.
 pub(crate) fn json(types: &[InstanceType]) -> Result<String, CliError> {
     let listed: Vec<Listed<'_>> = types.iter().map(listed).collect();
     let mut text = serde_json::to_string_pretty(&listed).map_err(CliError::Json)?;
@@ -47,7 +47,7 @@ fn listed(kind: &InstanceType) -> Listed<'_> {
     }
 }
 
-/// The labels that every node of the type has, wherever and however it is bought.
+/// The labels that every node of the type has, in any zone and with any capacity type.
 fn type_labels(kind: &InstanceType) -> StringMap {
     let mut labels = kind.requirements.single_values();
     labels.retain(|key, _| !OF_OFFERINGS.contains(&key.as_str()));

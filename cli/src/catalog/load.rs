@@ -1,4 +1,4 @@
-//! From the files that a command line names to a catalog.
+//! Loads a catalog from the files that the command line names.
 
 use crate::error::CliError;
 use nodeless_catalog::file::{CatalogFileError, from_instance_types, parse, parse_with_types};
@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The catalog of these files; without any, the embedded one.
+/// The catalog from these files, or the embedded catalog if none is given.
 pub(crate) fn load(catalog: Option<&Path>, instance_types: Option<&Path>) -> Result<CatalogFile, CliError> {
-    let wrong = |path: &Path| {
+    let invalid = |path: &Path| {
         let path = path.to_owned();
         move |source: CatalogFileError| CliError::Catalog { path, source }
     };
@@ -18,13 +18,13 @@ pub(crate) fn load(catalog: Option<&Path>, instance_types: Option<&Path>) -> Res
             let catalog = Catalog::embedded().map_err(CliError::Facts)?;
             Ok(CatalogFile { catalog, notes: Vec::new(), left_out: BTreeSet::new() })
         }
-        (Some(path), None) => parse(&read(path)?).map_err(wrong(path)),
-        (None, Some(path)) => from_instance_types(&read(path)?).map_err(wrong(path)),
+        (Some(path), None) => parse(&read(path)?).map_err(invalid(path)),
+        (None, Some(path)) => from_instance_types(&read(path)?).map_err(invalid(path)),
         (Some(path), Some(types)) => {
             let (file, answer) = (read(path)?, read(types)?);
             parse_with_types(&file, Some(&answer)).map_err(|source| {
-                let culprit = if matches!(source, CatalogFileError::NoInstanceTypesAnswer) { types } else { path };
-                CliError::Catalog { path: culprit.to_owned(), source }
+                let invalid_file = if matches!(source, CatalogFileError::NoInstanceTypesAnswer) { types } else { path };
+                CliError::Catalog { path: invalid_file.to_owned(), source }
             })
         }
     }

@@ -1,4 +1,4 @@
-//! Catalogs on the command line: read from files, printed, exported from an account.
+//! Catalogs: loading them from files, printing them, and exporting them from an account.
 
 #[cfg(feature = "aws")]
 pub(crate) mod export;

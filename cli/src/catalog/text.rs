@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 const HEADINGS: [&str; 8] = ["NAME", "ARCH", "CPU", "MEMORY", "PODS", "ON-DEMAND", "SPOT", "ZONES"];
 
-/// One line for each type: what pods may use, the cheapest price of each capacity type, and the number of zones. A line
-/// at the end says where the prices come from.
+/// One line for each type: its allocatable resources, the lowest price of each capacity type, and the number of zones. The
+/// last line names the sources of the prices.
 pub(crate) fn table(file: &CatalogFile, types: &[InstanceType]) -> String {
     let mut rows = vec![HEADINGS.map(str::to_owned)];
     rows.extend(types.iter().map(row));
@@ -25,13 +25,13 @@ pub(crate) fn table(file: &CatalogFile, types: &[InstanceType]) -> String {
     // Writing to a text cannot fail.
     let _ = writeln!(
         text,
-        "\n{} types in {} ({}); {on_demand}; {spot}.",
+        "\n{} instance types in {} ({}); {on_demand}; {spot}.",
         types.len(),
         file.catalog.region,
         zones.join(", ")
     );
     if !file.left_out.is_empty() {
-        let _ = writeln!(text, "Not listed, because they cannot be a node: {}.", join(file.left_out.iter()));
+        let _ = writeln!(text, "Not listed, because they cannot be nodes: {}.", join(file.left_out.iter()));
     }
     text
 }

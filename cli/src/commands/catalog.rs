@@ -1,4 +1,4 @@
-//! `nodeless catalog`: what EC2 offers, as scheduling sees it.
+//! `nodeless catalog`: the instance types and offerings that scheduling uses.
 
 use crate::catalog::{listing, load, text};
 use crate::error::CliError;
@@ -16,28 +16,28 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print labels, capacity, allocatable and offerings of every instance type, for AL2023 with default settings
+    /// Print the labels, capacity, allocatable resources and offerings of all instance types, for AL2023 with default settings
     Show(ShowArguments),
-    /// Write the catalog of the account and region that the environment's AWS configuration names
+    /// Write the catalog of the account and region of the AWS configuration in the environment
     Export(ExportArguments),
 }
 
 #[derive(Debug, Args)]
 struct ShowArguments {
-    /// A catalog file; `-` is standard input [default: the embedded catalog of us-east-1]
+    /// The catalog file, or - for standard input [default: the embedded catalog of us-east-1]
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// A DescribeInstanceTypes answer: alone with the embedded offerings, else in place of the catalog's instanceTypes
+    /// The output of DescribeInstanceTypes; replaces instanceTypes of the catalog file, or is used with the embedded offerings
     #[arg(long, value_name = "FILE")]
     instance_types: Option<PathBuf>,
-    /// How to print
+    /// The output format
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
 #[derive(Debug, Args)]
 struct ExportArguments {
-    /// The file to write; `-` is standard output
+    /// The file to write, or - for standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     write: PathBuf,
 }
@@ -68,7 +68,7 @@ fn show(arguments: &ShowArguments) -> Result<(), CliError> {
         Output::Json => listing::json(&types)?,
         Output::Text => text::table(&file, &types),
     };
-    // Whoever reads may stop early, as `head` does.
+    // The reader may close the pipe early, as `head` does.
     match std::io::stdout().lock().write_all(printed.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::Print(error)),
         _ => Ok(()),

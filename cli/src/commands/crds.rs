@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Write one file for each definition into this folder instead of printing them
+    /// Write each definition to its own file in this directory instead of printing it
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `nodeless decisions`: what was decided and why, as the claims table keeps it for a week.
+//! `nodeless decisions`: the decisions of the planner and their reasons, which the claims table stores for a week.
 
 use crate::decisions::{self, Selection};
 use crate::error::CliError;
@@ -8,32 +8,32 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(
-    about = "Show what was decided and why, from what `aws dynamodb query` prints of the claims table",
-    long_about = "Show what was decided and why, from what `aws dynamodb query` prints of the claims table: which nodes were to go, what \
-came in their place, why every other node stayed, what was launched for which pods, and which pods fitted nowhere. The table keeps \
-decisions for a week.",
+    about = "Show the decisions of the planner and their reasons, from the output of `aws dynamodb query` for the claims table",
+    long_about = "Show the decisions of the planner and their reasons, from the output of `aws dynamodb query` for the claims table: which \
+nodes were disrupted, their replacements, why every other node was not disrupted, which nodes were launched for which pods, and which \
+pods were unschedulable. The table stores decisions for a week.",
     after_long_help = "Example:
   aws dynamodb query --table-name TABLE --no-scan-index-forward --limit 20 --output json \\
     --key-condition-expression 'pk = :cluster AND begins_with(sk, :kind)' \\
     --expression-attribute-values '{\":cluster\": {\"S\": \"CLUSTER\"}, \":kind\": {\"S\": \"decision#\"}}' | nodeless decisions"
 )]
 pub(crate) struct Arguments {
-    /// Files with what `aws dynamodb query --output json` printed, or - for standard input
+    /// Files with the output of `aws dynamodb query --output json`, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
-    /// Only what concerns this Node, NodeClaim or pod (NAMESPACE/NAME); may be given several times
+    /// Show only what concerns this Node, NodeClaim or pod (NAMESPACE/NAME); may be repeated
     #[arg(long, value_name = "NAME")]
     about: Vec<String>,
-    /// Only decisions of this kind, such as disruption-proposed; may be given several times
+    /// Show only decisions of this kind, such as disruption-proposed; may be repeated
     #[arg(long, value_name = "KIND")]
     kind: Vec<String>,
-    /// Text for people, JSON for programs
-    #[arg(long, short, value_enum, default_value_t = Form::Text)]
-    output: Form,
+    /// The output format
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
+    output: Format,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum Format {
     Text,
     Json,
 }
@@ -43,10 +43,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
     let selection = Selection { about: &arguments.about, kinds: &arguments.kind };
     let found = decisions::read(&items, &selection)?;
     if found.is_empty() {
-        eprintln!("note: {}", decisions::nothing(&items, &selection));
+        eprintln!("note: {}", decisions::explain_empty(&items, &selection));
     }
     crate::plan::print(&match arguments.output {
-        Form::Text => decisions::text::render(&found),
-        Form::Json => decisions::json(&found)?,
+        Format::Text => decisions::text::render(&found),
+        Format::Json => decisions::json(&found)?,
     })
 }

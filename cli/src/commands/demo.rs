@@ -1,6 +1,6 @@
-//! `nodeless demo`: the first thing to try.
+//! `nodeless demo`: scales a Deployment in a local simulated cluster and prints what nodeless does.
 
-use super::local::{End, KUBECONFIG, farewell, speed};
+use super::local::{KUBECONFIG, Shutdown, print_summary, speed};
 use crate::demo::steps::Demo;
 use crate::demo::{Progress, style};
 use crate::error::CliError;
@@ -13,7 +13,7 @@ use nodeless_operations::gates::FeatureGates;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The demo's cluster.
+/// The name of the cluster.
 const CLUSTER: &str = "demo";
 
 #[derive(Debug, Args)]
@@ -21,16 +21,16 @@ pub(crate) struct Arguments {
     /// Keep the cluster when the demo ends, and write a kubeconfig for it
     #[arg(long)]
     interactive: bool,
-    /// How many times faster than the wall clock time runs
+    /// The speed of simulated time as a multiple of the wall clock
     #[arg(long, value_name = "N", default_value = "60", value_parser = speed)]
     speed: f64,
-    /// Where to write the kubeconfig with --interactive; it is removed at the end
+    /// The path of the kubeconfig for --interactive; the file is removed at the end
     #[arg(long, value_name = "FILE", default_value = KUBECONFIG, requires = "interactive")]
     kubeconfig: PathBuf,
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    // What is not available is reported before the demo begins.
+    // Ports that are not available are reported before the demo begins.
     let open = if arguments.interactive { Some(Open::new().await?) } else { None };
     let log = Arc::new(Recorder::default());
     let world = LocalWorld::start(CLUSTER, arguments.speed, &Controllers::Work(log.clone(), FeatureGates::default()))?;
@@ -39,9 +39,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         None => None,
     };
     let progress = Progress::new();
-    introduce(&world, arguments.speed, &progress);
+    print_header(&world, arguments.speed, &progress);
     let mut demo = Demo::new(&world, &progress);
-    let told = match &mut open {
+    let outcome = match &mut open {
         None => Some(demo.run().await),
         Some((end, _)) => tokio::select! {
             result = demo.run() => Some(result),
@@ -49,31 +49,33 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         },
     };
     progress.finish();
-    if let Some(Err(error)) = &told {
+    if let Some(Err(error)) = &outcome {
         log.lines().iter().for_each(|line| eprintln!("  {line}"));
-        progress.failed(&format!("The demo ended early with {}.", world.summary()));
+        progress.failed(&format!("The demo failed. State of the cluster: {}.", world.summary()));
         eprintln!("error: {error}");
     }
     match open {
         Some((mut end, kubeconfig)) => {
-            if told.is_some() {
-                invite(&kubeconfig);
+            if outcome.is_some() {
+                print_commands(&kubeconfig);
                 end.wait().await;
             }
-            farewell(&world, &kubeconfig);
+            print_summary(&world, &kubeconfig);
         }
-        None => println!("\nNothing of it stays. To use such a world with kubectl: nodeless local --speed 20"),
+        None => println!(
+            "\nThe demo ended and left no files. To use a simulated cluster with kubectl, run: nodeless local --speed 20"
+        ),
     }
-    match told {
-        Some(Err(_already_told)) => Err(CliError::Told),
+    match outcome {
+        Some(Err(_already_reported)) => Err(CliError::AlreadyReported),
         Some(Ok(())) | None => Ok(()),
     }
 }
 
-fn invite(kubeconfig: &Kubeconfig) {
+fn print_commands(kubeconfig: &Kubeconfig) {
     println!(
         "
-The world goes on until Ctrl-C. In another terminal:
+The cluster runs until you press Ctrl-C. In another terminal, run:
 
   export KUBECONFIG='{}'
   kubectl scale deployment inflate --replicas=5
@@ -82,30 +84,30 @@ The world goes on until Ctrl-C. In another terminal:
     );
 }
 
-/// A world that will stay open.
+/// What a cluster needs to stay open after the demo.
 struct Open {
     kubernetes: Port,
     aws: Port,
-    end: End,
+    end: Shutdown,
 }
 
 impl Open {
     async fn new() -> Result<Self, CliError> {
         let (kubernetes, aws) = (Port::bind("--port", 0).await?, Port::bind("--aws-port", 0).await?);
-        Ok(Self { kubernetes, aws, end: End::new()? })
+        Ok(Self { kubernetes, aws, end: Shutdown::new()? })
     }
 
-    fn serve(self, world: &LocalWorld, arguments: &Arguments) -> Result<(End, Kubeconfig), CliError> {
+    fn serve(self, world: &LocalWorld, arguments: &Arguments) -> Result<(Shutdown, Kubeconfig), CliError> {
         let url = self.kubernetes.url();
         world.serve(self.kubernetes, self.aws);
         Ok((self.end, Kubeconfig::write(&arguments.kubeconfig, CLUSTER, &url)?))
     }
 }
 
-fn introduce(world: &LocalWorld, speed: f64, progress: &Progress) {
+fn print_header(world: &LocalWorld, speed: f64, progress: &Progress) {
     let options = &world.options;
     progress.print(&format!(
-        "{}  EKS {} without a node, and EC2 with {} in {}",
+        "{}  EKS {} without nodes, EC2 with {} in {}",
         style().bold().apply_to("nodeless demo"),
         options.version,
         counted(world.instance_types, "instance type"),
@@ -113,7 +115,7 @@ fn introduce(world: &LocalWorld, speed: f64, progress: &Progress) {
     ));
     progress.print(&format!(
         "{}\n",
-        style().dim().apply_to(format!("All of it is in this process; time runs {speed} times faster."))
+        style().dim().apply_to(format!("Everything is simulated in this process; time runs {speed} times faster."))
     ));
-    progress.heads();
+    progress.headings();
 }

@@ -1,4 +1,4 @@
-//! `nodeless install` and `nodeless uninstall`: what the installer function does, with a kubeconfig.
+//! `nodeless install` and `nodeless uninstall`: the work of the installer function, through a kubeconfig.
 
 use crate::error::CliError;
 use clap::Args;
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArguments {
-    /// The kubeconfig [default: $KUBECONFIG, else ~/.kube/config]
+    /// The kubeconfig file [default: $KUBECONFIG, or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context [default: its current one]
+    /// The context of the kubeconfig [default: the current context]
     #[arg(long)]
     context: Option<String>,
 }
@@ -19,10 +19,10 @@ pub(crate) struct ClusterArguments {
 pub(crate) struct Arguments {
     #[command(flatten)]
     cluster: ClusterArguments,
-    /// URL of the wake function, secret path included (Terraform output `wake_url`); without it the present webhook stays
+    /// The URL of the wake function with its secret path (Terraform output `wake_url`) [default: keep the present webhook]
     #[arg(long, value_name = "URL", conflicts_with = "no_wake")]
     wake_url: Option<String>,
-    /// Remove the wake webhook: the minute heartbeat alone wakes the planner
+    /// Remove the wake webhook; the planner then runs only once a minute
     #[arg(long)]
     no_wake: bool,
 }
@@ -38,7 +38,7 @@ mod connected {
             Ok(Connection::with_kubeconfig(self.kubeconfig.as_deref(), self.context.as_deref()).await?)
         }
 
-        /// Reads what a plan is made from.
+        /// Reads the objects that a plan needs.
         pub(crate) async fn read(&self) -> Result<Reader, CliError> {
             crate::plan::live::read(&self.connect().await?).await
         }
@@ -62,7 +62,7 @@ mod connected {
     }
 }
 
-/// A build that knows no Kubernetes client refuses what needs one.
+/// A build without the Kubernetes client refuses commands that need it.
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` these wait for the cluster")]
 mod connected {

@@ -1,40 +1,40 @@
-//! `nodeless local`: a world that stays until Ctrl-C, for kubectl and for programs.
+//! `nodeless local`: a simulated cluster that runs until Ctrl-C, for kubectl and other clients.
 
 use crate::error::CliError;
 use crate::local::kubeconfig::Kubeconfig;
 use crate::local::listen::Port;
 use crate::local::log::Quiet;
-use crate::local::{Controllers, LocalWorld, spoken};
+use crate::local::{Controllers, LocalWorld, human_duration};
 use clap::{Args, ValueEnum};
 use nodeless_operations::gates::FeatureGates;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a kubeconfig goes that nobody gave a place.
+/// The default path of the kubeconfig.
 pub(crate) const KUBECONFIG: &str = "nodeless.kubeconfig";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Where to write the kubeconfig; it is removed at the end
+    /// The path of the kubeconfig; the file is removed at the end
     #[arg(long, value_name = "FILE", default_value = KUBECONFIG)]
     kubeconfig: PathBuf,
-    /// How many times faster than the wall clock time runs. Ages that kubectl computes itself are then off
+    /// The speed of simulated time as a multiple of the wall clock. Ages that kubectl computes are wrong if it is not 1
     #[arg(long, value_name = "N", default_value = "1", value_parser = speed)]
     speed: f64,
-    /// The Kubernetes API's port on 127.0.0.1; 0 for any that is free
+    /// The port of the Kubernetes API on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// The port on 127.0.0.1 of EC2, EKS, SSM, Pricing, IAM and STS; 0 for any that is free
+    /// The port of the EC2, EKS, SSM, Pricing, IAM and STS APIs on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     aws_port: u16,
-    /// The cluster's name; EC2 resources are tagged karpenter.sh/discovery=NAME, and the node role is NAME-node
+    /// The name of the cluster; EC2 resources have the tag karpenter.sh/discovery=NAME, and the node role is NAME-node
     #[arg(long, value_name = "NAME", default_value = "local", value_parser = cluster_name)]
     cluster_name: String,
-    /// Leave nodeless out: only the control plane, the machines and AWS, for functions that run elsewhere
+    /// Run only the control plane, the instances and the AWS APIs, without nodeless, for functions that run elsewhere
     #[arg(long)]
     no_controllers: bool,
-    /// Feature gates as Karpenter takes them, such as NodeRepair=true,SpotToSpotConsolidation=true
+    /// Feature gates in the format of Karpenter, such as NodeRepair=true,SpotToSpotConsolidation=true
     #[arg(
         long,
         value_name = "GATES",
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
         conflicts_with = "no_controllers"
     )]
     feature_gates: FeatureGates,
-    /// What is printed once the world answers: text for people, or one line of JSON
+    /// What to print when the cluster is ready: text, or one line of JSON
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
@@ -59,7 +59,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     let kubernetes = Port::bind("--port", arguments.port).await?;
     let aws = Port::bind("--aws-port", arguments.aws_port).await?;
     let urls = (kubernetes.url(), aws.url());
-    let mut end = End::new()?;
+    let mut end = Shutdown::new()?;
     let log = Arc::new(Quiet::default());
     let controllers = match arguments.no_controllers {
         true => Controllers::LeftOut(log),
@@ -69,25 +69,25 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     world.serve(kubernetes, aws);
     let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.0)?;
     match arguments.output {
-        Output::Json => println!("{}", announcement(&urls, kubeconfig.path())),
-        Output::Text => println!("{}", welcome(arguments, &urls, kubeconfig.path())),
+        Output::Json => println!("{}", ready_json(&urls, kubeconfig.path())),
+        Output::Text => println!("{}", ready_text(arguments, &urls, kubeconfig.path())),
     }
     end.wait().await;
-    farewell(&world, &kubeconfig);
+    print_summary(&world, &kubeconfig);
     Ok(())
 }
 
-/// Ctrl-C, or a request to end from whoever started us.
-pub(crate) struct End {
+/// The signals that end the process: SIGINT (Ctrl-C) and SIGTERM.
+pub(crate) struct Shutdown {
     #[cfg(unix)]
     signals: [tokio::signal::unix::Signal; 2],
 }
 
-impl End {
-    /// From now on these signals do not end the process by themselves.
+impl Shutdown {
+    /// Installs handlers, so that these signals no longer end the process immediately.
     ///
     /// # Errors
-    /// When the system does not let us listen for them.
+    /// When the handlers cannot be installed.
     pub(crate) fn new() -> Result<Self, CliError> {
         #[cfg(unix)]
         use tokio::signal::unix::{SignalKind, signal};
@@ -100,7 +100,7 @@ impl End {
         })
     }
 
-    /// Waits for the first of them.
+    /// Waits for the first of these signals.
     pub(crate) async fn wait(&mut self) {
         #[cfg(unix)]
         {
@@ -115,24 +115,24 @@ impl End {
     }
 }
 
-/// Says what the world leaves behind, which is nothing.
-pub(crate) fn farewell(world: &LocalWorld, kubeconfig: &Kubeconfig) {
-    let wall = spoken(world.pace.elapsed());
-    let virtually = spoken(Duration::try_from(world.age()).unwrap_or_default());
-    println!("\nEnded after {wall} ({virtually} in the world) with {}. Nothing of it stays.", world.summary());
+/// Prints the final state of the cluster and removes the kubeconfig.
+pub(crate) fn print_summary(world: &LocalWorld, kubeconfig: &Kubeconfig) {
+    let wall = human_duration(world.pace.elapsed());
+    let simulated = human_duration(Duration::try_from(world.age()).unwrap_or_default());
+    println!("\nEnded after {wall} ({simulated} of simulated time) with {}. Everything is removed.", world.summary());
     if !kubeconfig.remove() {
-        println!("{} was changed meanwhile and is left as it is.", kubeconfig.path().display());
+        println!("{} was changed by another program and is kept.", kubeconfig.path().display());
     }
 }
 
-fn announcement((kubernetes, aws): &(String, String), kubeconfig: &Path) -> String {
+fn ready_json((kubernetes, aws): &(String, String), kubeconfig: &Path) -> String {
     serde_json::json!({ "kubernetes": kubernetes, "aws": aws, "kubeconfig": kubeconfig }).to_string()
 }
 
-fn welcome(arguments: &Arguments, (kubernetes, aws): &(String, String), kubeconfig: &Path) -> String {
+fn ready_text(arguments: &Arguments, (kubernetes, aws): &(String, String), kubeconfig: &Path) -> String {
     let Arguments { cluster_name, speed, no_controllers, .. } = arguments;
     let time = if *speed == 1.0 { String::new() } else { format!(", time runs {speed} times faster") };
-    let work = if *no_controllers { "without nodeless itself (--no-controllers)" } else { "with nodeless at work" };
+    let work = if *no_controllers { "nodeless does not run (--no-controllers)" } else { "nodeless runs" };
     let kubeconfig = kubeconfig.display();
     format!(
         "Cluster {cluster_name}: no nodes yet, {work}{time}
@@ -141,7 +141,7 @@ fn welcome(arguments: &Arguments, (kubernetes, aws): &(String, String), kubeconf
   AWS APIs         {aws}
   kubeconfig       {kubeconfig}
 
-Point kubectl at it in another terminal, then for instance:
+To use it, run in another terminal, for example:
 
   export KUBECONFIG='{kubeconfig}'
   sed 's/CLUSTER/{cluster_name}/' infra/nodepools/default.yaml | kubectl apply -f -
@@ -150,7 +150,7 @@ Point kubectl at it in another terminal, then for instance:
   kubectl scale deployment inflate --replicas=5
   kubectl get nodepools,nodeclaims,nodes,pods
 
-Ctrl-C ends it.
+Press Ctrl-C to end it.
 "
     )
 }
@@ -158,16 +158,17 @@ Ctrl-C ends it.
 pub(crate) fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if (0.1..=1000.0).contains(&speed) => Ok(speed),
-        _ => Err("a number from 0.1 to 1000 is expected, such as 20".to_owned()),
+        _ => Err("give a number from 0.1 to 1000, such as 20".to_owned()),
     }
 }
 
-/// What EKS allows for a name. It also goes into tags and role names.
+/// The rule of EKS for names of clusters. The name is also used in tags and role names.
 fn cluster_name(text: &str) -> Result<String, String> {
-    let begins_well = text.starts_with(|first: char| first.is_ascii_alphanumeric());
-    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if begins_well && is_plain && text.len() <= 100 {
+    let valid_start = text.starts_with(|first: char| first.is_ascii_alphanumeric());
+    let valid_characters = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if valid_start && valid_characters && text.len() <= 100 {
         return Ok(text.to_owned());
     }
-    Err("a cluster's name has at most 100 letters, digits, - and _, and begins with a letter or digit".to_owned())
+    Err("the name of a cluster must have at most 100 letters, digits, - and _, and must begin with a letter or digit"
+        .to_owned())
 }

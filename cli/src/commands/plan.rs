@@ -1,8 +1,8 @@
-//! `nodeless plan`: where pods would go, without doing any of it.
+//! `nodeless plan`: what nodeless would do for the pods of a cluster, without doing it.
 
 use super::install::ClusterArguments;
 use crate::error::CliError;
-use crate::plan::{self, Deciding, Input, Output};
+use crate::plan::{self, DisruptionSettings, Input, Output};
 use crate::table;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
@@ -15,18 +15,18 @@ use std::process::ExitCode;
 
 #[derive(Debug, Args)]
 #[command(
-    about = "Say where the pods of a cluster would go, what would be launched for them and why, without doing any of it",
-    long_about = "Say where the pods of a cluster would go, what would be launched for them and why, without doing any of it.
+    about = "Show where the pending pods of a cluster would be scheduled and which nodes would be launched and why, without changing anything",
+    long_about = "Show where the pending pods of a cluster would be scheduled and which nodes would be launched and why, without changing anything.
 
-The cluster comes from files (--cluster), or live from a kubeconfig. Files hold what `kubectl get ... -o yaml` or `-o json` \
-prints, or manifests, in any mix: Node, Pod, NodePool, EC2NodeClass, NodeClaim, NodeOverlay, DaemonSet, PersistentVolume, \
+The cluster is read from files (--cluster) or from the API server (--kubeconfig). Files contain manifests or the output of \
+`kubectl get ... -o yaml` or `-o json`, in any mix: Node, Pod, NodePool, EC2NodeClass, NodeClaim, NodeOverlay, DaemonSet, PersistentVolume, \
 PersistentVolumeClaim, StorageClass, CSINode, Namespace, PodDisruptionBudget, PriorityClass, CapacityBuffer and Lists of \
-them. Other kinds are skipped. Pods without a node that have not ended count as pending, even where no scheduler has marked \
-them; a NodePool or EC2NodeClass without a status counts as ready.
+them. Other kinds are skipped. Pods that have no node and have not finished count as pending, even if no scheduler has marked \
+them as unschedulable; a NodePool or EC2NodeClass without a status counts as ready.
 
-The same input always gives the same plan. The plan goes to standard output, everything else to standard error.",
-    after_long_help = "Exit code: 0 when all pods fit, 2 when some do not, 1 for an error. An object that cannot be read is an \
-error, but hides nothing else: the plan for all others is printed.
+The same input always results in the same plan. The plan is printed to standard output, everything else to standard error.",
+    after_long_help = "Exit code: 0 if all pods can be scheduled, 2 if some are unschedulable, 1 for an error. An object that cannot \
+be read is an error; the plan for all other objects is still printed.
 
 Examples:
   kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets,pv,pvc,storageclasses,csinodes,namespaces,\\
@@ -38,61 +38,61 @@ priorityclasses -A -o yaml > cluster.yaml
   nodeless plan --snapshot items.json"
 )]
 pub(crate) struct Arguments {
-    /// Files with the cluster's objects, YAML or JSON, folders of such files, or - for standard input. Without it the
-    /// cluster of the kubeconfig is read
+    /// Files with the objects of the cluster (YAML or JSON), directories of such files, or - for standard input
+    /// [default: read the cluster of the kubeconfig]
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["kubeconfig", "context"])]
     cluster: Vec<PathBuf>,
-    /// A plan that the planner made, made again from what it kept (NODELESS_KEEP_SNAPSHOTS): the file itself, or what
-    /// `aws dynamodb query` prints of the items snapshot# of the claims table, or - for standard input
+    /// Replay a plan of the planner from its snapshot (NODELESS_KEEP_SNAPSHOTS): the snapshot file, or the output of
+    /// `aws dynamodb query` for the items snapshot# of the claims table, or - for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "kubeconfig", "context", "catalog", "explain", "disruption", "at", "zonal_shift", "preference_policy", "min_values_policy"])]
     snapshot: Option<PathBuf>,
     #[command(flatten)]
     live: ClusterArguments,
-    /// The catalog, JSON: region, zones, instanceTypes as DescribeInstanceTypes gives them, offerings with prices. Without
-    /// it that of us-east-1 which is built in, with zones a, b and c and synthetic spot prices
+    /// The catalog (JSON): region, zones, instanceTypes as returned by DescribeInstanceTypes, and offerings with prices
+    /// [default: the embedded catalog of us-east-1, with zones a, b and c and synthetic spot prices]
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// Text for people, JSON or YAML for programs
-    #[arg(long, short, value_enum, default_value_t = Form::Text)]
-    output: Form,
-    /// Say in full what becomes of this pod and why, NAMESPACE/NAME, or with --disruption of this node or NodeClaim; may
-    /// be given several times
+    /// The output format
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
+    output: Format,
+    /// Explain the outcome of this pod (NAMESPACE/NAME) in full, or with --disruption of this Node or NodeClaim; may be
+    /// repeated
     #[arg(long, value_name = "POD|NODE")]
     explain: Vec<String>,
-    /// Say also which nodes would go by choice, what would come in their place, and why each other node stays
+    /// Show also which nodes voluntary disruption would remove or replace, and why it would not disrupt each other node
     #[arg(long)]
     disruption: bool,
-    /// The moment to reckon ages, schedules and consolidateAfter by, such as 2026-01-31T18:00:00Z. Without it the latest
-    /// moment in the files; for a live cluster, now
+    /// The time from which ages, schedules and consolidateAfter are computed, such as 2026-01-31T18:00:00Z [default: the
+    /// latest time in the files; for a live cluster, now]
     #[arg(long, value_name = "TIME")]
     at: Option<Timestamp>,
-    /// Plan as while the cluster is shifted away from this zone (ARC zonal shift), by name or id; may be given several times.
-    /// Neither exports nor the cluster tell of shifts
+    /// Plan as if an ARC zonal shift of the cluster away from this zone (name or ID) were active; may be repeated. Neither
+    /// exports nor the Kubernetes API contain zonal shifts
     #[arg(long, value_name = "ZONE")]
     zonal_shift: Vec<String>,
-    /// Replace spot nodes by cheaper spot nodes too; short for --feature-gates SpotToSpotConsolidation=true
+    /// Also replace spot nodes with cheaper spot nodes; short for --feature-gates SpotToSpotConsolidation=true
     #[arg(long, requires = "disruption")]
     spot_to_spot: bool,
-    /// Feature gates as Karpenter takes them and the Terraform module sets them, such as NodeRepair=true
+    /// Feature gates in the format of Karpenter, such as NodeRepair=true
     #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true, requires = "disruption")]
     feature_gates: FeatureGates,
-    /// What was evicted by choice within the last hour, for the churn breaker: what `aws dynamodb query` prints of the items
-    /// churn# of the claims table, or - for standard input. Without it nobody knows, and the breaker counts from none
+    /// The evictions by voluntary disruption within the last hour, for the churn breaker: the output of `aws dynamodb query`
+    /// for the items churn# of the claims table, or - for standard input [default: the breaker counts from zero]
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "disruption")]
     churn: Vec<PathBuf>,
-    /// How many decisions are shown, one after another, each with the commands before it under way
+    /// The maximum number of decisions to show; each assumes that the commands of the decisions before it are in progress
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..), requires = "disruption")]
     decisions: u16,
-    /// Whether preferences (preferred affinity, ScheduleAnyway) are tried before they are given up
+    /// Whether to try preferences (preferred affinity, ScheduleAnyway) before relaxing them
     #[arg(long, value_enum, default_value_t = Preferences::Respect)]
     preference_policy: Preferences,
-    /// What happens when minValues of a NodePool cannot be reached
+    /// Whether to launch nodes if the minValues of a NodePool cannot be satisfied
     #[arg(long, value_enum, default_value_t = MinValues::Strict)]
     min_values_policy: MinValues,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum Format {
     Text,
     Json,
     Yaml,
@@ -110,12 +110,12 @@ enum MinValues {
     BestEffort,
 }
 
-/// Whether all pods fit is the exit code.
+/// Plans and prints. The exit code says whether all pods can be scheduled.
 pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let output = match arguments.output {
-        Form::Text => Output::Text,
-        Form::Json => Output::Json,
-        Form::Yaml => Output::Yaml,
+        Format::Text => Output::Text,
+        Format::Json => Output::Json,
+        Format::Yaml => Output::Yaml,
     };
     if let Some(snapshot) = &arguments.snapshot {
         return plan::replay::run(snapshot, output);
@@ -124,8 +124,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let reader = if live { arguments.live.read().await? } else { plan::files::read(&arguments.cluster)? };
     let snapshot = reader.finish();
     let input = Input {
-        at: arguments.at.unwrap_or_else(|| moment(&snapshot, live, arguments.disruption)),
-        disruption: if arguments.disruption { Some(deciding(arguments)?) } else { None },
+        at: arguments.at.unwrap_or_else(|| planned_at(&snapshot, live, arguments.disruption)),
+        disruption: if arguments.disruption { Some(disruption_settings(arguments)?) } else { None },
         snapshot,
         catalog: plan::catalog::read(arguments.catalog.as_deref())?,
         options: Options {
@@ -145,34 +145,34 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     plan::run(input, output)
 }
 
-fn deciding(arguments: &Arguments) -> Result<Deciding, CliError> {
+fn disruption_settings(arguments: &Arguments) -> Result<DisruptionSettings, CliError> {
     let gates = arguments.feature_gates;
     let gates = FeatureGates {
         spot_to_spot_consolidation: gates.spot_to_spot_consolidation || arguments.spot_to_spot,
         ..gates
     };
     let churn = if arguments.churn.is_empty() { None } else { Some(churn(&arguments.churn)?) };
-    Ok(Deciding { gates, churn, decisions: usize::from(arguments.decisions) })
+    Ok(DisruptionSettings { gates, churn, decisions: usize::from(arguments.decisions) })
 }
 
-/// What was evicted lately, from files.
+/// The recent evictions, from files.
 fn churn(paths: &[PathBuf]) -> Result<Vec<StoredRecord>, CliError> {
-    let mut known = Vec::new();
+    let mut records = Vec::new();
     for item in table::read(paths)? {
-        known.push(item.churn().ok_or_else(|| item.damaged("it is no item churn#NODEPOOL"))??);
+        records.push(item.churn().ok_or_else(|| item.damaged("it is not an item churn#NODEPOOL"))??);
     }
-    Ok(known)
+    Ok(records)
 }
 
-/// The moment to reckon by, where none is given: a plan from files must not depend on when it is made.
-fn moment(snapshot: &Snapshot, live: bool, disruption: bool) -> Timestamp {
+/// The time of the plan if `--at` does not set it. A plan from files does not depend on the clock.
+fn planned_at(snapshot: &Snapshot, live: bool, disruption: bool) -> Timestamp {
     if live {
-        // The clock of a `nodeless local` that runs fast is ahead of ours.
+        // The clock of `nodeless local --speed` is ahead of the system clock.
         return Timestamp::now().max(snapshot.latest);
     }
     if disruption && snapshot.latest == Timestamp::UNIX_EPOCH {
         let now = Timestamp::now();
-        eprintln!("warning: nothing in the input has a time, so {now} counts as the present; give one with --at");
+        eprintln!("warning: the input contains no timestamp; the plan assumes {now}; set the time with --at");
         return now;
     }
     snapshot.latest

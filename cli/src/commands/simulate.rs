@@ -1,4 +1,4 @@
-//! `nodeless simulate`: hours of a cluster in seconds, with all faults.
+//! `nodeless simulate`: simulates hours of a cluster in seconds, with faults.
 
 use crate::error::CliError;
 use crate::simulate::{html, text};
@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Simulate hours of a cluster in seconds: an EKS cluster and an EC2 account, with nodeless running as in AWS, \
-load that changes, spot instances that are interrupted, and calls, messages and processes that fail.
+    long_about = "Simulate hours of a cluster in seconds: an EKS cluster and an EC2 account with nodeless, changing load, spot \
+interruptions, and failures of calls, messages and processes.
 
-After every step the invariants are checked: at most one instance a claim, limits and disruption budgets, no instance \
-without a claim, no pod evicted against its PodDisruptionBudget, a claim or a reason for each pending pod, and in the end \
-a cluster that becomes quiescent. The same scenario, seed and hours always give the same run, to the byte.",
-    after_long_help = "Exit code: 0 when every invariant held, 1 otherwise; the output then ends with the command that repeats \
+Invariants are checked after every step: at most one instance for each NodeClaim, limits and disruption budgets, no instance \
+without a NodeClaim, no pod evicted against its PodDisruptionBudget, a NodeClaim or a reason for each pending pod, and at the end \
+a quiescent cluster. The same scenario, seed and hours always result in the same run, byte for byte.",
+    after_long_help = "Exit code: 0 if every invariant holds, 1 otherwise; the output then ends with the command that repeats \
 the run.
 
 Examples:
@@ -28,42 +28,43 @@ Examples:
   nodeless simulate --scenario my-cluster.yaml"
 )]
 pub(crate) struct Arguments {
-    /// The seed: everything that happens by chance follows from it
+    /// The seed of all random events
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Run many seeds, such as 0..200, and print those that broke an invariant
+    /// Run a range of seeds, such as 0..200, and print those that violate an invariant
     #[arg(long, value_name = "FROM..TO", value_parser = seeds, conflicts_with_all = ["seed", "html"])]
     seeds: Option<(u64, u64)>,
-    /// How many hours pass, besides the time at the end in which the cluster becomes quiescent; by default that of the scenario
+    /// The simulated hours, without the time at the end until the cluster is quiescent [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
     hours: Option<u32>,
     /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: day, faults, faults-all-features,
     /// schedules or stateful
     #[arg(long, value_name = "FILE", default_value = "day")]
     scenario: String,
-    /// Feature gates as Karpenter takes them, such as NodeRepair=true,SpotToSpotConsolidation=true; they come on top of the
-    /// scenario's own
+    /// Feature gates in the format of Karpenter, such as NodeRepair=true,SpotToSpotConsolidation=true; they are added to
+    /// those of the scenario
     #[arg(long, value_name = "GATES", value_parser = gates)]
     feature_gates: Option<String>,
-    /// Write a page with charts, which needs nothing else, into this file
+    /// Write a self-contained HTML page with charts to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Print what nodeless logs meanwhile to standard error
+    /// Print the log of nodeless to standard error
     #[arg(long)]
     verbose: bool,
 }
 
 /// Reads `0..200`.
 fn seeds(text: &str) -> Result<(u64, u64), String> {
-    let (from, to) = text.split_once("..").ok_or("write it like 0..200")?;
-    let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}; write it like 0..200"));
+    let (from, to) = text.split_once("..").ok_or("give a range such as 0..200")?;
+    let number =
+        |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}; give a range such as 0..200"));
     match (number(from)?, number(to)?) {
         (from, to) if from < to => Ok((from, to)),
         _ => Err("the second number must be greater than the first".to_owned()),
     }
 }
 
-/// Reads gates, and keeps them as they were written.
+/// Validates feature gates and returns them unchanged.
 fn gates(text: &str) -> Result<String, FeatureGatesError> {
     text.parse::<FeatureGates>().map(|_| text.to_owned())
 }
@@ -71,7 +72,7 @@ fn gates(text: &str) -> Result<String, FeatureGatesError> {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
     let mut scenario = scenario(&arguments.scenario)?;
     if let Some(gates) = &arguments.feature_gates {
-        // The last one counts of those with the same name.
+        // Of gates with the same name, the last one applies.
         scenario.feature_gates = format!("{},{gates}", scenario.feature_gates);
     }
     match arguments.seeds {
@@ -82,9 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
 
 fn scenario(name: &str) -> Result<Scenario, CliError> {
     if let Some(renamed) = Scenario::renamed(name) {
-        eprintln!(
-            "warning: the scenario {name} is now called {renamed}; a later version will not know the former name"
-        );
+        eprintln!("warning: the scenario {name} is deprecated; use its new name {renamed}");
         return Ok(Scenario::built_in(renamed)?);
     }
     if Scenario::built_in_names().any(|known| known == name) {
@@ -108,7 +107,7 @@ fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
         std::fs::write(path, html::page(&report, &replay))
             .map_err(|source| CliError::Write { path: path.clone(), source })?;
     }
-    if report.holds() { Ok(()) } else { Err(CliError::Told) }
+    if report.holds() { Ok(()) } else { Err(CliError::AlreadyReported) }
 }
 
 fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> Result<(), CliError> {
@@ -121,11 +120,11 @@ fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> R
             println!("  repeat: {}", replay(arguments, seed, report.hours));
         }
     }
-    println!("{} seeds of {}: everything held in {}", to - from, scenario.name, to - from - broken);
-    if broken == 0 { Ok(()) } else { Err(CliError::Told) }
+    println!("{} seeds of {}: every invariant holds in {}", to - from, scenario.name, to - from - broken);
+    if broken == 0 { Ok(()) } else { Err(CliError::AlreadyReported) }
 }
 
-/// The command that gives the same run again.
+/// The command that repeats the run.
 fn replay(arguments: &Arguments, seed: u64, hours: u32) -> String {
     let gates = arguments.feature_gates.as_ref().map(|gates| format!(" --feature-gates {gates}")).unwrap_or_default();
     format!("nodeless simulate --seed {seed} --hours {hours} --scenario {}{gates}", arguments.scenario)

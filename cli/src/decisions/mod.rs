@@ -1,4 +1,4 @@
-//! Decision records, as people and programs read them.
+//! Decision records of the planner, as text and JSON.
 
 pub(crate) mod text;
 
@@ -10,52 +10,52 @@ use nodeless_operations::plan::unpacked;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A decision with the whole of its story.
+/// A decision record.
 #[derive(Debug, Serialize)]
 pub(crate) struct Decision {
     pub(crate) at: Timestamp,
     pub(crate) kind: String,
-    /// The names of claims, mostly.
+    /// What the decision is about: usually the names of NodeClaims.
     pub(crate) subjects: Vec<String>,
     pub(crate) summary: String,
-    /// As it was written.
+    /// As it is stored.
     detail: Value,
-    /// What is known to be told of it.
+    /// The fields of `detail` that the text output uses.
     #[serde(skip)]
-    pub(crate) story: Story,
+    pub(crate) parsed: Detail,
 }
 
-/// What the records of all kinds hold: of each kind a part.
+/// The fields of the records of all kinds; each kind uses some of them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Story {
-    /// Nodes that go, or were to go.
+pub(crate) struct Detail {
+    /// Commands that disrupt nodes, executed or proposed.
     pub(crate) commands: Vec<Command>,
-    /// Why each other node stays.
+    /// Why each other node is not disrupted.
     pub(crate) kept: Vec<Kept>,
-    /// Why these are not there, if so.
+    /// Why `kept` is omitted, if it is.
     pub(crate) kept_left_out: Option<String>,
-    /// The nodes that there was no time for.
+    /// The nodes that were not evaluated for lack of time.
     pub(crate) not_looked_at: Vec<String>,
-    /// Nodes to launch for pods that wait.
+    /// Nodes to launch for pending pods.
     pub(crate) launches: Vec<Launch>,
-    /// Where other pods that wait fit.
+    /// The existing or in-flight nodes where other pending pods fit.
     pub(crate) placements: Vec<Placement>,
-    /// Why those are not there, if so.
+    /// Why `placements` is omitted, if it is.
     pub(crate) placements_left_out: Option<String>,
-    /// Pods that fit nowhere.
+    /// Pods that cannot be scheduled.
     pub(crate) unschedulable: Vec<Unschedulable>,
-    /// The claims that were written, or told to leave.
+    /// The NodeClaims that were created or terminated.
     pub(crate) claims: Vec<String>,
     /// Why a command was rolled back.
     pub(crate) failure: Option<String>,
-    /// Why a NodePool got fewer nodes than its replicas.
+    /// Why a static NodePool got fewer nodes than its replicas.
     pub(crate) short: Option<String>,
-    /// How many bytes there are of a story that was cut.
+    /// How many bytes of the detail are stored, if it was truncated.
     pub(crate) cut_after_bytes: Option<u64>,
 }
 
-/// Nodes that go together.
+/// Nodes that are disrupted together.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Command {
@@ -95,29 +95,29 @@ impl TypeName {
     }
 }
 
-/// A node that stays.
+/// A node that is not disrupted.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) node: String,
     pub(crate) reasons: Vec<String>,
 }
 
-/// A pod that fits nowhere.
+/// An unschedulable pod.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Unschedulable {
     pub(crate) pod: String,
     pub(crate) reasons: Vec<String>,
 }
 
-/// Which decisions are asked for.
+/// Which decisions to print.
 pub(crate) struct Selection<'a> {
-    /// Names of what they are about; all where none is given.
+    /// Names of Nodes, NodeClaims and pods that they concern; empty for all.
     pub(crate) about: &'a [String],
-    /// Their kinds; all where none is given.
+    /// Their kinds; empty for all.
     pub(crate) kinds: &'a [String],
 }
 
-/// The decisions among the items that are asked for, in the order of the items.
+/// The selected decisions among the items, in the order of the items.
 pub(crate) fn read(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Decision>, CliError> {
     let mut found = Vec::new();
     for item in items {
@@ -126,10 +126,10 @@ pub(crate) fn read(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Deci
         if !selection.kinds.is_empty() && !selection.kinds.contains(&record.kind) {
             continue;
         }
-        let detail = unpacked(&record.detail).map_err(|error| item.damaged(&format!("its detail: {error}")))?;
-        let story: Story = Story::deserialize(&detail).map_err(|error| {
+        let detail = unpacked(&record.detail).map_err(|error| item.damaged(&format!("attribute detail: {error}")))?;
+        let parsed = Detail::deserialize(&detail).map_err(|error| {
             item.damaged(&format!(
-                "its detail is not what this version writes ({error}); see it with -o json of the version that wrote it"
+                "this version cannot read its attribute detail ({error}); use the version of nodeless that wrote it"
             ))
         })?;
         let mut decision = Decision {
@@ -138,23 +138,23 @@ pub(crate) fn read(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Deci
             subjects: record.subjects,
             summary: record.summary,
             detail,
-            story,
+            parsed,
         };
-        if selection.about.is_empty() || decision.keep_about(selection.about) {
+        if selection.about.is_empty() || decision.retain_about(selection.about) {
             found.push(decision);
         }
     }
     Ok(found)
 }
 
-/// Why nothing was found.
-pub(crate) fn nothing(items: &[Item], selection: &Selection<'_>) -> String {
+/// Why no decision is selected.
+pub(crate) fn explain_empty(items: &[Item], selection: &Selection<'_>) -> String {
     let decisions = items.iter().filter(|item| item.decision().is_some()).count();
     match (items.len(), decisions) {
-        (0, _) => "there are no items: check the name of the table and of the cluster, and that it is not longer than a week ago",
-        (_, 0) => "none of the items is a decision#",
-        _ if !selection.about.is_empty() => "no decision here concerns what --about names",
-        _ => "no decision here is of a kind that --kind names",
+        (0, _) => "the input contains no items: check the names of the table and the cluster; the table stores decisions for a week",
+        (_, 0) => "the input contains no item decision#",
+        _ if !selection.about.is_empty() => "no decision in the input concerns a name given with --about",
+        _ => "no decision in the input has a kind given with --kind",
     }
     .to_owned()
 }
@@ -164,26 +164,26 @@ pub(crate) fn json(found: &[Decision]) -> Result<String, CliError> {
 }
 
 impl Decision {
-    /// Leaves of the story what concerns these names, and says whether that is anything.
-    fn keep_about(&mut self, names: &[String]) -> bool {
+    /// Removes what does not concern these names. Returns whether the decision concerns any of them.
+    fn retain_about(&mut self, names: &[String]) -> bool {
         let named = |name: &String| names.contains(name);
         let subject = self.subjects.iter().any(named);
-        let story = &mut self.story;
-        story.commands.retain(|command| {
+        let parsed = &mut self.parsed;
+        parsed.commands.retain(|command| {
             let pods = command.replacements.iter().flat_map(|launch| &launch.pods);
             let moved = command.placements.iter().flat_map(|placement| [&placement.pod, &placement.node]);
             command.nodes.iter().chain(pods).chain(moved).any(named) || (subject && self.kind != "disruption-proposed")
         });
-        story.kept.retain(|kept| named(&kept.node));
-        story.launches.retain(|launch| subject || launch.pods.iter().any(named));
-        story.placements.retain(|placement| named(&placement.pod) || named(&placement.node));
-        story.unschedulable.retain(|refused| named(&refused.pod));
-        let told = !(story.commands.is_empty()
-            && story.kept.is_empty()
-            && story.launches.is_empty()
-            && story.placements.is_empty()
-            && story.unschedulable.is_empty());
-        subject || told
+        parsed.kept.retain(|kept| named(&kept.node));
+        parsed.launches.retain(|launch| subject || launch.pods.iter().any(named));
+        parsed.placements.retain(|placement| named(&placement.pod) || named(&placement.node));
+        parsed.unschedulable.retain(|refused| named(&refused.pod));
+        let any = !(parsed.commands.is_empty()
+            && parsed.kept.is_empty()
+            && parsed.launches.is_empty()
+            && parsed.placements.is_empty()
+            && parsed.unschedulable.is_empty());
+        subject || any
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    /// An hour in which pods come and most go again, and one fits nowhere.
+    /// An hour in which a Deployment is scaled up and down, and one pod is unschedulable.
     const HOUR: &str = r#"
 name: hour
 instanceFamilies: [m6i, c6i]
@@ -232,7 +232,7 @@ objects:
 scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
 "#;
 
-    /// The records of that hour as the table would give them, the latest first.
+    /// The records of that hour as the table returns them, the latest first.
     async fn records() -> Vec<Item> {
         let run = Run::new(Scenario::parse(HOUR).unwrap(), 1, Some(1), Arc::new(Null)).unwrap();
         let claims = run.driver().claims().clone();
@@ -251,59 +251,64 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
     }
 
     #[tokio::test]
-    async fn what_the_planner_wrote_is_read_whole() {
+    async fn records_of_the_planner_are_read_completely() {
         let items = records().await;
         let found = read(&items, &all()).unwrap();
         assert_eq!(found.len(), items.len());
         let of = |kind: &str| found.iter().find(|one| one.kind == kind).unwrap_or_else(|| panic!("no {kind}"));
 
-        let bought = &found.iter().rfind(|one| one.kind == "provisioning" && !one.story.launches.is_empty()).unwrap();
-        let pods: usize = bought.story.launches.iter().map(|launch| launch.pods.len()).sum();
+        let launched =
+            &found.iter().rfind(|one| one.kind == "provisioning" && !one.parsed.launches.is_empty()).unwrap();
+        let pods: usize = launched.parsed.launches.iter().map(|launch| launch.pods.len()).sum();
         assert_eq!(pods, 9);
-        assert!(bought.story.launches[0].pods[0].starts_with("default/web-"), "{:?}", bought.story.launches);
-        assert_eq!(bought.story.claims, bought.subjects);
-        let refused = &bought.story.unschedulable[0];
+        assert!(launched.parsed.launches[0].pods[0].starts_with("default/web-"), "{:?}", launched.parsed.launches);
+        assert_eq!(launched.parsed.claims, launched.subjects);
+        let refused = &launched.parsed.unschedulable[0];
         assert!(refused.pod == "default/odd" && !refused.reasons.is_empty(), "{refused:?}");
 
         let proposed = of("disruption-proposed");
-        let command = &proposed.story.commands[0];
+        let command = &proposed.parsed.commands[0];
         assert!(!command.nodes.is_empty() && command.savings_per_hour > 0.0, "{command:?}");
-        let done = of("disruption");
-        assert_eq!(done.story.commands[0].nodes.len(), done.subjects.len());
+        let disrupted = of("disruption");
+        assert_eq!(disrupted.parsed.commands[0].nodes.len(), disrupted.subjects.len());
 
         let text = text::render(&found);
-        for part in
-            ["  disruption-proposed  ", " $/h saved", "     goes   ip-", "     for    ", "  default/odd fits nowhere: "]
-        {
+        for part in [
+            "  disruption-proposed  ",
+            " $/h saved",
+            "     disrupt  ip-",
+            "     for      ",
+            "  default/odd is unschedulable: ",
+        ] {
             assert!(text.contains(part), "no {part:?} in {text}");
         }
-        let programs: Value = serde_json::from_str(&json(&found).unwrap()).unwrap();
-        assert_eq!(programs.as_array().unwrap().len(), found.len());
-        assert!(programs[0]["detail"].get("gzip").is_none() && programs[0]["at"].is_string(), "{}", programs[0]);
+        let parsed: Value = serde_json::from_str(&json(&found).unwrap()).unwrap();
+        assert_eq!(parsed.as_array().unwrap().len(), found.len());
+        assert!(parsed[0]["detail"].get("gzip").is_none() && parsed[0]["at"].is_string(), "{}", parsed[0]);
     }
 
     #[tokio::test]
-    async fn what_concerns_one_name_is_picked_out() {
+    async fn decisions_are_selected_by_name_and_kind() {
         let items = records().await;
         let kinds = ["disruption-proposed".to_owned()];
         let proposed = read(&items, &Selection { about: &[], kinds: &kinds }).unwrap();
         assert!(!proposed.is_empty() && proposed.iter().all(|one| one.kind == kinds[0]));
-        let node = [proposed[0].story.commands[0].nodes[0].clone()];
+        let node = [proposed[0].parsed.commands[0].nodes[0].clone()];
         let about = read(&items, &Selection { about: &node, kinds: &kinds }).unwrap();
-        assert!(about[0].story.commands.iter().all(|command| command.nodes.contains(&node[0])));
-        assert!(about.iter().flat_map(|one| &one.story.kept).all(|kept| kept.node == node[0]));
+        assert!(about[0].parsed.commands.iter().all(|command| command.nodes.contains(&node[0])));
+        assert!(about.iter().flat_map(|one| &one.parsed.kept).all(|kept| kept.node == node[0]));
         let odd = ["default/odd".to_owned()];
         let about = read(&items, &Selection { about: &odd, kinds: &[] }).unwrap();
-        assert!(about.iter().all(|one| one.story.launches.is_empty() && one.story.unschedulable.len() == 1));
-        let other = ["nobody".to_owned()];
+        assert!(about.iter().all(|one| one.parsed.launches.is_empty() && one.parsed.unschedulable.len() == 1));
+        let other = ["unknown".to_owned()];
         let selection = Selection { about: &other, kinds: &[] };
         assert!(read(&items, &selection).unwrap().is_empty());
-        assert_eq!(nothing(&items, &selection), "no decision here concerns what --about names");
-        assert!(nothing(&[], &all()).starts_with("there are no items"));
+        assert_eq!(explain_empty(&items, &selection), "no decision in the input concerns a name given with --about");
+        assert!(explain_empty(&[], &all()).starts_with("the input contains no items"));
     }
 
     #[test]
-    fn a_damaged_record_is_named() {
+    fn an_error_names_the_damaged_record() {
         let item = |record: &str| {
             let items = json!([{ "sk": { "S": "decision#7" }, "record": { "S": record } }]);
             table::parse(&items.to_string(), Path::new("items.json")).unwrap()
@@ -313,15 +318,15 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
                 .to_string()
         };
         for (record, expected) in [
-            ("{}", "attribute record is no decision"),
-            (&decision("hello"), "its detail: it is no JSON"),
+            ("{}", "attribute record is not a decision"),
+            (&decision("hello"), "attribute detail: it is no JSON"),
             (&decision("{\"gzip\": \"!\"}"), "not as base64"),
             (&decision("{\"gzip\": \"aGVsbG8=\"}"), "cannot be unpacked"),
-            (&decision("{\"kept\": 7}"), "is not what this version writes"),
+            (&decision("{\"kept\": 7}"), "this version cannot read its attribute detail"),
         ] {
             let error = read(&item(record), &all()).unwrap_err().to_string();
             assert!(error.contains(expected) && error.contains("item decision#7"), "{error}");
         }
-        assert_eq!(nothing(&item("{}"), &all()), "no decision here is of a kind that --kind names");
+        assert_eq!(explain_empty(&item("{}"), &all()), "no decision in the input has a kind given with --kind");
     }
 }

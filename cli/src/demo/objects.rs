@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::sync::Arc;
 
 impl LocalWorld {
-    /// All objects of a kind; none while the API server does not know it.
+    /// All objects of a kind; none if its definition is not installed.
     pub(crate) fn objects(&self, resource: &Resource) -> Vec<Arc<Value>> {
         self.api.list(resource, &ListOptions::default()).map(|list| list.items).unwrap_or_default()
     }
 
-    /// All pods; the demo's are the only ones.
+    /// All pods.
     pub(crate) fn pods(&self) -> Vec<Arc<Value>> {
         self.objects(&PODS)
     }
@@ -23,7 +23,7 @@ impl LocalWorld {
     }
 }
 
-/// A text in an object; empty when there is none.
+/// A string in an object; empty if it is missing.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -33,7 +33,7 @@ pub(crate) fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }
 
-/// How many entries a list in an object has.
+/// The length of a list in an object.
 pub(crate) fn length(object: &Value, pointer: &str) -> usize {
     object.pointer(pointer).and_then(Value::as_array).map_or(0, Vec::len)
 }

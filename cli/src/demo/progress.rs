@@ -1,26 +1,26 @@
-//! What a person sees of the demo: a line a step, and what there is to know about it.
+//! The output of the demo: a line for each step, with details.
 
-use crate::local::spoken;
+use crate::local::human_duration;
 use console::{Style, measure_text_width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-/// Where the times of a step stand, in columns.
+/// The column of the times of a step.
 const TIMES_AT: usize = 56;
-/// How often the spinner turns.
+/// The time between two frames of the spinner.
 const FRAME: Duration = Duration::from_millis(80);
 
 /// How long a step took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Took {
-    /// On the world's clock.
+    /// In simulated time.
     pub(crate) world: Duration,
     /// On the wall clock.
     pub(crate) wall: Duration,
 }
 
-/// Shows steps: with a spinner at a terminal, in plain lines elsewhere.
+/// Prints steps: with a spinner on a terminal, otherwise in plain lines.
 #[derive(Debug)]
 pub(crate) struct Progress {
     spinner: Option<ProgressBar>,
@@ -31,16 +31,16 @@ impl Progress {
         Self { spinner: std::io::stdout().is_terminal().then(spinner) }
     }
 
-    /// Says what is waited for now. Only a terminal shows it.
+    /// Shows what the current step waits for, on a terminal only.
     pub(crate) fn waiting_for(&self, what: &str) {
         if let Some(spinner) = &self.spinner {
             spinner.set_message(format!("waiting for {what}"));
         }
     }
 
-    /// A step that is done, how long it took, and details.
+    /// Prints a completed step, its duration and details.
     pub(crate) fn done(&self, what: &str, took: Took, details: &[String]) {
-        let times = format!("{:>10} {:>8}", spoken(took.world), spoken(took.wall));
+        let times = format!("{:>10} {:>8}", human_duration(took.world), human_duration(took.wall));
         let mark = style().green().apply_to("✔");
         self.print(&format!("{mark} {} {}", pad(what, TIMES_AT), style().dim().apply_to(times)));
         for detail in details.iter().flat_map(|detail| detail.lines()) {
@@ -48,27 +48,27 @@ impl Progress {
         }
     }
 
-    /// A step that did not happen.
+    /// Prints a failed step.
     pub(crate) fn failed(&self, what: &str) {
         self.print(&format!("{} {what}", style().red().apply_to("✘")));
     }
 
-    /// The heads of the columns with times.
-    pub(crate) fn heads(&self) {
-        let heads = format!("  {} {:>10} {:>8}", pad("", TIMES_AT), "simulated", "wall");
-        self.print(&style().dim().apply_to(heads).to_string());
+    /// Prints the headings of the columns with times.
+    pub(crate) fn headings(&self) {
+        let headings = format!("  {} {:>10} {:>8}", pad("", TIMES_AT), "simulated", "wall");
+        self.print(&style().dim().apply_to(headings).to_string());
     }
 
-    /// A line as it is.
+    /// Prints a line.
     pub(crate) fn print(&self, line: &str) {
         match &self.spinner {
-            // A terminal that is gone is no reason to stop.
+            // The demo continues if the terminal is closed.
             Some(spinner) => spinner.suspend(|| println!("{line}")),
             None => println!("{line}"),
         }
     }
 
-    /// Takes the spinner away.
+    /// Removes the spinner.
     pub(crate) fn finish(&self) {
         if let Some(spinner) = &self.spinner {
             spinner.finish_and_clear();
@@ -76,7 +76,7 @@ impl Progress {
     }
 }
 
-/// Colours only where standard output takes them; `NO_COLOR` is heeded.
+/// Colours, if standard output supports them and `NO_COLOR` is not set.
 pub(crate) fn style() -> Style {
     Style::new().for_stdout()
 }

@@ -2,7 +2,7 @@
 
 use super::objects::{condition, is_true, length, name, text};
 use super::progress::{Progress, Took};
-use crate::local::{LocalWorld, counted, spoken};
+use crate::local::{LocalWorld, counted, human_duration};
 use jiff::Timestamp;
 use nodeless_fake_aws::{Instance, InstanceState};
 use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
@@ -16,32 +16,32 @@ use std::time::{Duration, Instant};
 
 const NODE_POOL: &str = include_str!("node_pool.yaml");
 const INFLATE: &str = include_str!("inflate.yaml");
-/// How many pods `inflate.yaml` asks for.
+/// The replicas of `inflate.yaml`.
 const REPLICAS: usize = 5;
-/// How long each step may take on the world's clock. Karpenter gives a machine this long to join.
+/// The time limit of each step in simulated time, equal to Karpenter's registration timeout.
 const LIMIT: Duration = Duration::from_mins(15);
-/// How often the world is looked at, on the wall clock.
+/// The polling interval, on the wall clock.
 const POLL: Duration = Duration::from_millis(5);
-/// How many instance types are named.
+/// The maximum number of instance types that are listed.
 const NAMED: usize = 3;
 
 /// Why the demo ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DemoError {
-    /// Something did not happen.
+    /// A step timed out.
     #[error(
-        "{what}: not within {} on the world's clock; what nodeless did last is above. This should not happen: please report it",
-        spoken(LIMIT)
+        "timed out after {} of simulated time: {what}; the last log lines of nodeless are above. This is a bug in nodeless; please report it",
+        human_duration(LIMIT)
     )]
     Late {
-        /// What did not happen.
+        /// The expected result of the step.
         what: String,
     },
-    /// The API server of the world refused something.
-    #[error("the demo's own manifests are refused: {0}; this is a bug in nodeless")]
+    /// The API server refused a manifest of the demo.
+    #[error("the API server refused the manifests of the demo: {0}; this is a bug in nodeless, please report it")]
     Refused(#[from] Status),
-    /// A manifest of the demo is no YAML.
-    #[error("the demo's own manifests cannot be read: {0}; this is a bug in nodeless")]
+    /// A manifest of the demo is not valid YAML.
+    #[error("the manifests of the demo are not valid YAML: {0}; this is a bug in nodeless, please report it")]
     Manifest(String),
     /// The claims could not be read.
     #[error(transparent)]
@@ -52,7 +52,7 @@ pub(crate) enum DemoError {
 pub(crate) struct Demo<'a> {
     world: &'a LocalWorld,
     progress: &'a Progress,
-    /// When the present step began, by both clocks.
+    /// When the current step began, in simulated time and on the wall clock.
     began: (Timestamp, Instant),
 }
 
@@ -70,16 +70,16 @@ impl<'a> Demo<'a> {
         self.apply_manifests().await?;
         self.deploy().await?;
         let deployed = self.now();
-        self.see_claims().await?;
-        self.see_instances().await?;
-        self.see_nodes().await?;
-        self.see_pods_run().await?;
+        self.await_claims().await?;
+        self.await_instances().await?;
+        self.await_nodes().await?;
+        self.await_running_pods().await?;
         let running = self.now();
         self.scale_down().await?;
         let scaled_down = self.now();
-        self.see_nodes_leave().await?;
-        self.see_drains().await?;
-        self.see_instances_go().await?;
+        self.await_disruption().await?;
+        self.await_drains().await?;
+        self.await_termination().await?;
         let gone = self.now();
         self.summarise(start, (deployed, running), (scaled_down, gone));
         Ok(())
@@ -93,7 +93,7 @@ impl<'a> Demo<'a> {
         let world = self.world;
         let what = "NodePool and EC2NodeClass are applied and ready";
         let class = self
-            .wait("nodeless to resolve the EC2NodeClass and judge the NodePool", what, || {
+            .wait("nodeless to resolve the EC2NodeClass and validate the NodePool", what, || {
                 let ready = |objects: Vec<Arc<Value>>| objects.into_iter().find(|object| is_true(object, "Ready"));
                 ready(world.objects(&NODE_POOLS)).and_then(|_| ready(world.objects(&NODE_CLASSES)))
             })
@@ -109,23 +109,23 @@ impl<'a> Demo<'a> {
             self.world.api.create(&DEPLOYMENTS, object, &CreateOptions::default())?;
         }
         let world = self.world;
-        let what = format!("Deployment inflate: {REPLICAS} pods of 1 CPU and 1 GiB wait");
+        let what = format!("Deployment inflate: {REPLICAS} pods of 1 CPU and 1 GiB are pending");
         let why = self
-            .wait("the scheduler to look at the pods", &what, || {
+            .wait("the scheduler to mark the pods as unschedulable", &what, || {
                 let pods = world.pods();
-                let waiting = pods.iter().filter_map(|pod| condition(pod, "PodScheduled"));
-                let mut waiting = waiting.filter(|condition| condition["reason"] == "Unschedulable");
-                let why = waiting.clone().next().map(|condition| text(condition, "/message").to_owned());
-                (waiting.by_ref().count() == REPLICAS).then_some(why).flatten()
+                let scheduled = pods.iter().filter_map(|pod| condition(pod, "PodScheduled"));
+                let mut unschedulable = scheduled.filter(|condition| condition["reason"] == "Unschedulable");
+                let why = unschedulable.clone().next().map(|condition| text(condition, "/message").to_owned());
+                (unschedulable.by_ref().count() == REPLICAS).then_some(why).flatten()
             })
             .await?;
         self.done(&what, &[format!("kube-scheduler: {why}")]);
         Ok(())
     }
 
-    async fn see_claims(&mut self) -> Result<(), DemoError> {
-        let what = "NodeClaims are made for the pods";
-        self.progress.waiting_for("nodeless to plan: it waits a second for further pods");
+    async fn await_claims(&mut self) -> Result<(), DemoError> {
+        let what = "NodeClaims are created for the pods";
+        self.progress.waiting_for("the plan of nodeless, which batches pods for one second");
         let deadline = self.deadline();
         let decision = loop {
             let decisions = self.world.claims.decisions(100).await?;
@@ -137,21 +137,21 @@ impl<'a> Demo<'a> {
                 _ => tokio::time::sleep(POLL).await,
             }
         };
-        let made = decision.subjects.as_slice();
-        let title = match made {
-            [only] => format!("NodeClaim {only} is made"),
-            many => format!("{} are made", counted(many.len(), "NodeClaim")),
+        let created = decision.subjects.as_slice();
+        let title = match created {
+            [only] => format!("NodeClaim {only} is created"),
+            many => format!("{} are created", counted(many.len(), "NodeClaim")),
         };
-        let mut details = if made.len() > 1 { vec![made.join(", ")] } else { Vec::new() };
+        let mut details = if created.len() > 1 { vec![created.join(", ")] } else { Vec::new() };
         details.extend(considered(&decision, self.world.instance_types));
         self.done(&title, &details);
         Ok(())
     }
 
-    async fn see_instances(&mut self) -> Result<(), DemoError> {
+    async fn await_instances(&mut self) -> Result<(), DemoError> {
         let world = self.world;
         let what = "Instances are launched";
-        self.wait("EC2 to answer CreateFleet", what, || {
+        self.wait("CreateFleet of EC2", what, || {
             let claims = world.objects(&NODE_CLAIMS);
             let launched =
                 !claims.is_empty() && claims.iter().all(|claim| !text(claim, "/status/providerID").is_empty());
@@ -167,19 +167,19 @@ impl<'a> Demo<'a> {
         let offered: Vec<usize> = calls.map(|call| overrides(&call.parameters)).collect();
         let mut details = grouped(instances.iter().map(describe));
         details.push(format!(
-            "EC2 could choose from {} in {}",
+            "CreateFleet listed {} in {}",
             counted(offered.iter().sum(), "offering"),
-            counted(offered.len(), "CreateFleet call")
+            counted(offered.len(), "call")
         ));
         self.done(&title, &details);
         Ok(())
     }
 
-    async fn see_nodes(&mut self) -> Result<(), DemoError> {
+    async fn await_nodes(&mut self) -> Result<(), DemoError> {
         let world = self.world;
-        let what = "Nodes join the cluster and are ready";
+        let what = "Nodes are registered and ready";
         let nodes = self
-            .wait("the machines to boot and their kubelets to register", what, || {
+            .wait("the instances to boot and their kubelets to register", what, || {
                 let (claims, nodes) = (world.objects(&NODE_CLAIMS), world.nodes());
                 let all_ready = nodes.len() == claims.len()
                     && nodes.iter().all(|node| is_true(node, "Ready"))
@@ -188,15 +188,15 @@ impl<'a> Demo<'a> {
             })
             .await?;
         let title = match nodes.as_slice() {
-            [only] => format!("Node {} has joined and is ready", name(only)),
-            many => format!("{} have joined and are ready", counted(many.len(), "node")),
+            [only] => format!("Node {} is registered and ready", name(only)),
+            many => format!("{} are registered and ready", counted(many.len(), "node")),
         };
         let details = grouped(nodes.iter().map(|node| allocatable(node)));
         self.done(&title, &details);
         Ok(())
     }
 
-    async fn see_pods_run(&mut self) -> Result<(), DemoError> {
+    async fn await_running_pods(&mut self) -> Result<(), DemoError> {
         let world = self.world;
         let what = format!("All {REPLICAS} pods run");
         self.wait("the kubelets to start the pods", &what, || {
@@ -204,7 +204,7 @@ impl<'a> Demo<'a> {
             (running == REPLICAS).then_some(())
         })
         .await?;
-        self.done(&what, &[format!("the cluster costs ${:.4} an hour now", world.ec2.hourly_price())]);
+        self.done(&what, &[format!("the cluster costs ${:.4} per hour", world.ec2.hourly_price())]);
         Ok(())
     }
 
@@ -212,20 +212,20 @@ impl<'a> Demo<'a> {
         let (world, patch) = (self.world, json!({"spec": {"replicas": 0}}));
         let options = PatchOptions::default();
         world.api.patch(&DEPLOYMENTS, "default", "inflate", Some("scale"), PatchType::Merge, &patch, &options)?;
-        let what = "Deployment inflate: scaled to 0, its pods are gone";
-        self.wait("the pods to end", what, || world.pods().is_empty().then_some(())).await?;
+        let what = "Deployment inflate: scaled to 0, its pods are deleted";
+        self.wait("the pods to be deleted", what, || world.pods().is_empty().then_some(())).await?;
         self.done(what, &[]);
         Ok(())
     }
 
-    async fn see_nodes_leave(&mut self) -> Result<(), DemoError> {
+    async fn await_disruption(&mut self) -> Result<(), DemoError> {
         let world = self.world;
-        let what = "The empty nodes are to go";
+        let what = "The empty nodes are disrupted";
         self.wait("consolidateAfter (30 s) and the next plan", what, || {
             let claims = world.objects(&NODE_CLAIMS);
             claims
                 .iter()
-                .all(|claim| !text(claim, "/metadata/deletionTimestamp").is_empty() || has_begun_to_leave(claim))
+                .all(|claim| !text(claim, "/metadata/deletionTimestamp").is_empty() || is_terminating(claim))
                 .then_some(())
         })
         .await?;
@@ -234,9 +234,9 @@ impl<'a> Demo<'a> {
         Ok(())
     }
 
-    async fn see_drains(&mut self) -> Result<(), DemoError> {
+    async fn await_drains(&mut self) -> Result<(), DemoError> {
         let world = self.world;
-        let what = "They are tainted and drained";
+        let what = "The nodes are tainted and drained";
         self.wait("the drain, which takes at least 5 s", what, || {
             let claims = world.objects(&NODE_CLAIMS);
             claims.iter().all(|claim| is_true(claim, "Drained")).then_some(())
@@ -246,9 +246,9 @@ impl<'a> Demo<'a> {
         Ok(())
     }
 
-    async fn see_instances_go(&mut self) -> Result<(), DemoError> {
+    async fn await_termination(&mut self) -> Result<(), DemoError> {
         let world = self.world;
-        let what = "Instances are terminated, Nodes and NodeClaims are gone";
+        let what = "Instances are terminated, Nodes and NodeClaims are deleted";
         self.wait("EC2 to terminate the instances", what, || {
             let gone = world.ec2.instances().iter().all(|instance| instance.state == InstanceState::Terminated);
             (gone && world.nodes().is_empty() && world.objects(&NODE_CLAIMS).is_empty()).then_some(())
@@ -269,17 +269,17 @@ impl<'a> Demo<'a> {
             .map(|(api, count)| format!("{count} {}", api.rsplit(':').next().unwrap_or(&api)))
             .collect();
         let lines = [
-            ("From pods that wait to pods that run", spoken(between(up.0, up.1))),
-            ("From scaling to 0 to nothing left", spoken(between(down.0, down.1))),
+            ("From pending to running pods", human_duration(between(up.0, up.1))),
+            ("From scaling to 0 to no instances", human_duration(between(down.0, down.1))),
             (
-                "All of it",
+                "Total time",
                 format!(
-                    "{}, in {} on the wall clock",
-                    spoken(between(start, self.now())),
-                    spoken(self.world.pace.elapsed())
+                    "{} simulated, {} on the wall clock",
+                    human_duration(between(start, self.now())),
+                    human_duration(self.world.pace.elapsed())
                 ),
             ),
-            ("Spent on EC2", format!("${:.4}, and ${:.4} an hour from now on", ec2.spent(), ec2.hourly_price())),
+            ("Cost of EC2", format!("${:.4}, and ${:.4} per hour from now on", ec2.spent(), ec2.hourly_price())),
             ("Calls to EC2", calls.join(", ")),
         ];
         self.progress.print("");
@@ -288,7 +288,7 @@ impl<'a> Demo<'a> {
         }
     }
 
-    /// Looks until something is there.
+    /// Polls until `look` returns a value.
     async fn wait<T>(
         &self,
         waiting_for: &str,
@@ -336,11 +336,11 @@ fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
-fn has_begun_to_leave(claim: &Value) -> bool {
+fn is_terminating(claim: &Value) -> bool {
     ["Drained", "InstanceTerminating"].iter().any(|kind| condition(claim, kind).is_some())
 }
 
-/// What a provisioning decision considered and chose, for each node.
+/// The chosen and the allowed instance types of a provisioning decision, for each node.
 fn considered(decision: &Decision, all_types: usize) -> Vec<String> {
     let detail = nodeless_operations::plan::unpacked(&decision.detail).unwrap_or_default();
     let launches = detail["launches"].as_array().cloned().unwrap_or_default();
@@ -354,7 +354,7 @@ fn considered_for_launch(launch: &Value, all_types: usize) -> String {
         types.iter().take(NAMED).map(|kind| format!("{} ${:.4}", text(kind, "/name"), price(kind))).collect();
     let offering = &launch["offering"];
     format!(
-        "for {}: {} {} in {} at ${:.4} an hour\n  {} of {all_types} instance types may be launched, the cheapest: {}",
+        "for {}: {} {} in {} at ${:.4} per hour\n  {} of {all_types} instance types may be launched, the cheapest: {}",
         counted(length(launch, "/pods"), "pod"),
         text(offering, "/instanceType"),
         text(offering, "/capacityType"),
@@ -365,7 +365,7 @@ fn considered_for_launch(launch: &Value, all_types: usize) -> String {
     )
 }
 
-/// How many offerings a CreateFleet call let EC2 choose from.
+/// The number of offerings that a CreateFleet call lists.
 fn overrides(parameters: &Value) -> usize {
     match parameters {
         Value::Object(members) => members
@@ -380,7 +380,7 @@ fn overrides(parameters: &Value) -> usize {
     }
 }
 
-/// Lines with equal ones together, in the order of their first.
+/// Merges equal lines and counts them, in the order of their first occurrence.
 fn grouped(lines: impl Iterator<Item = String>) -> Vec<String> {
     let mut counted: Vec<(usize, String)> = Vec::new();
     for line in lines {
@@ -395,7 +395,7 @@ fn grouped(lines: impl Iterator<Item = String>) -> Vec<String> {
 fn describe(instance: &Instance) -> String {
     let offering = &instance.offering;
     format!(
-        "{} {} in {} at ${:.4} an hour",
+        "{} {} in {} at ${:.4} per hour",
         offering.instance_type,
         offering.capacity_type.as_str(),
         offering.zone,
@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overrides_are_counted_wherever_they_are() {
+    fn overrides_are_counted_at_any_depth() {
         let parameters = json!({"LaunchTemplateConfigs": [
             {"Overrides": [{"InstanceType": "m7g.large"}, {"InstanceType": "m6g.large"}]},
             {"Overrides": [{"InstanceType": "m7a.large"}]}], "Type": "instant"});
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifests_are_whole() {
+    fn the_manifests_are_complete() {
         let kinds: Vec<Value> = manifests(NODE_POOL).unwrap().iter().map(|object| object["kind"].clone()).collect();
         assert_eq!(kinds, ["EC2NodeClass", "NodePool"]);
         assert_eq!(manifests(INFLATE).unwrap()[0]["spec"]["replicas"], REPLICAS);
@@ -448,7 +448,7 @@ mod tests {
             summary: String::new(),
             detail: detail.to_string(),
         };
-        let expected = "for 2 pods: m7g.xlarge spot in us-east-1b at $0.0600 an hour\n  2 of 9 instance types may be \
+        let expected = "for 2 pods: m7g.xlarge spot in us-east-1b at $0.0600 per hour\n  2 of 9 instance types may be \
             launched, the cheapest: m7g.xlarge $0.0600, m6g.xlarge $0.0700";
         assert_eq!(considered(&decision, 9), [expected]);
     }

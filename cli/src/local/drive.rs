@@ -86,7 +86,7 @@ pub(crate) fn start(mut worker: Worker, pace: Pace, sink: Arc<dyn Sink>) -> Resu
         let mut faults = Faults::default();
         loop {
             if let Err(error) = worker.advance_to(pace.time()) {
-                // Time continues: a person can fix or delete the object that causes the failure.
+                // Time continues, so that the user can fix or delete the object that causes the failure.
                 let why = error.to_string();
                 if why != reported {
                     reported.clone_from(&why);

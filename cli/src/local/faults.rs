@@ -1,4 +1,4 @@
-//! Faults of machines that a person asks for, by an annotation on the Node.
+//! Faults of instances, injected through an annotation on the Node.
 
 use nodeless_fake_aws::requests::TerminateInstances;
 use nodeless_fake_kubernetes::resource::NODES;
@@ -6,7 +6,7 @@ use nodeless_fake_kubernetes::{ListOptions, PatchOptions, PatchType};
 use nodeless_world::World;
 use serde_json::{Value, json};
 
-/// The annotation that names the fault of the Node's machine. It is removed once the fault is injected.
+/// The annotation that names the fault of the Node's instance. It is removed when the fault is injected.
 pub(crate) const FAULT: &str = "local.nodeless.sh/fault";
 /// The former name of the annotation, which still works.
 const FORMER: &str = "local.nodeless.sh/mishap";
@@ -30,7 +30,7 @@ const FAULTS: [(&str, Fault); 5] = [
     ("impairment", Fault::Impairment),
 ];
 
-/// Injects the faults that annotations ask for.
+/// Injects the faults that annotations request.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     /// The revision of the cluster that was read last.
@@ -38,7 +38,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Injects the faults that Nodes ask for since the last call. Returns a line about each, or why it cannot be injected.
+    /// Injects the faults requested since the last call. Returns a line for each, or why it cannot be injected.
     pub(crate) fn inject(&mut self, world: &mut World) -> Vec<Result<String, String>> {
         let revision = world.api().revision();
         if revision == self.seen {
@@ -64,7 +64,7 @@ fn one(world: &mut World, node: &str, provider: &str, what: &str) -> Result<Stri
     let known = || FAULTS.map(|(name, _)| name).join(", ");
     let fault = FAULTS.iter().find(|(name, _)| *name == what).map(|(_, fault)| *fault);
     let fault = fault.ok_or_else(|| {
-        format!("Node {node}: there is no fault {what:?}; set the annotation {FAULT} to one of {}", known())
+        format!("Node {node}: unknown fault {what:?}; set the annotation {FAULT} to one of {}", known())
     })?;
     let id = provider.rsplit('/').next().unwrap_or_default();
     let ec2 = world.ec2().clone();
@@ -77,7 +77,7 @@ fn one(world: &mut World, node: &str, provider: &str, what: &str) -> Result<Stri
         }
         Fault::Silence if world.silence(id) => Ok(()),
         Fault::Impairment if ec2.impair(id) => Ok(()),
-        Fault::Silence | Fault::Impairment => Err("it is in effect already, or the machine does not run".to_owned()),
+        Fault::Silence | Fault::Impairment => Err("it is already in effect, or the instance does not run".to_owned()),
     };
     injected
         .map(|()| format!("{what} of instance {id}, Node {node}"))
@@ -105,10 +105,10 @@ mod tests {
             (
                 FAULT,
                 "flood",
-                "Node flood: there is no fault \"flood\"; set the annotation local.nodeless.sh/fault to one of spot-interruption, ",
+                "Node flood: unknown fault \"flood\"; set the annotation local.nodeless.sh/fault to one of spot-interruption, ",
             ),
             (FORMER, "spot-interruption", "Node spot-interruption: spot-interruption: "),
-            (FAULT, "silence", "Node silence: silence: it is in effect already"),
+            (FAULT, "silence", "Node silence: silence: it is already in effect"),
         ] {
             world.api().create(&NODES, node(annotation, what), &CreateOptions::default()).unwrap();
             let reported = faults.inject(&mut world);

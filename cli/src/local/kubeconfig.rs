@@ -1,4 +1,4 @@
-//! The kubeconfig of a local world: a file of its own, written once the world answers, and removed with it.
+//! The kubeconfig of a local simulated cluster: written when the cluster is ready, and removed at its end.
 
 use crate::error::CliError;
 use serde_json::Value;
@@ -8,10 +8,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The first line of each file that we write. A file without it was not written by nodeless.
-const MARK: &str = "# Written by nodeless for a local world, and removed when that world ends.";
+/// The first line of each file that nodeless writes.
+const MARK: &str = "# Written by nodeless for a local cluster, and removed when that cluster ends.";
 
-/// How long another world may take to accept a connection. It is on this machine.
+/// How every such line begins, also in files of earlier versions. A file without it was not written by nodeless.
+const MARK_START: &str = "# Written by nodeless for a local ";
+
+/// The timeout for a connection to the API server of another local cluster.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A kubeconfig that was written.
@@ -22,7 +25,7 @@ pub(crate) struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// Writes the file, whole or not at all. A file that is in the way is replaced only if an earlier world left it.
+    /// Writes the file atomically. An existing file is replaced only if it is left over from a local cluster that has ended.
     ///
     /// # Errors
     /// When the file was not written by nodeless, belongs to a cluster that still runs, or cannot be written.
@@ -44,7 +47,7 @@ impl Kubeconfig {
         Ok(Self { path, content })
     }
 
-    /// Where it is, from the root.
+    /// The absolute path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -58,7 +61,7 @@ impl Kubeconfig {
     }
 }
 
-/// Nobody else needs to read it, and some clients complain if they can.
+/// Only the owner can read the file, because some clients warn otherwise.
 fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -74,7 +77,7 @@ fn may_replace(path: &Path) -> Result<(), CliError> {
         Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
         Err(source) => return Err(CliError::Write { path: path.to_owned(), source }),
     };
-    if !present.starts_with(MARK) {
+    if !present.starts_with(MARK_START) {
         return Err(CliError::ForeignFile { path: path.to_owned() });
     }
     match server_of(&present) {
@@ -85,13 +88,13 @@ fn may_replace(path: &Path) -> Result<(), CliError> {
     }
 }
 
-/// The address of the API server in a kubeconfig of ours.
+/// The address of the API server in a kubeconfig that nodeless wrote.
 fn server_of(content: &str) -> Option<SocketAddr> {
     let kubeconfig: Value = serde_saphyr::from_str(content).ok()?;
     kubeconfig.pointer("/clusters/0/cluster/server")?.as_str()?.strip_prefix("http://")?.parse().ok()
 }
 
-/// Clients that find no credentials may ask for some, so there is a token; the world takes any.
+/// The file contains a token, because clients without credentials may prompt for them; the API server accepts any token.
 fn content(cluster: &str, url: &str) -> String {
     format!(
         "{MARK}
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_in_new_folders_and_removed_with_its_world() {
+    fn it_is_written_to_new_directories_and_removed_at_the_end() {
         let folder = Folder::new("new");
         let path = folder.0.join("a/b/kubeconfig");
         let kubeconfig = Kubeconfig::write(&path, "local", "http://127.0.0.1:8001").unwrap();
@@ -158,17 +161,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_an_ended_world_is_replaced() {
+    fn a_file_of_an_ended_cluster_is_replaced() {
         let folder = Folder::new("ended");
         let path = folder.0.join("kubeconfig");
         let first = Kubeconfig::write(&path, "one", &no_process()).unwrap();
         let second = Kubeconfig::write(&path, "two", &no_process()).unwrap();
-        assert!(!first.remove(), "the file is the second world's now");
+        assert!(!first.remove(), "the file belongs to the second cluster");
         assert!(second.remove());
     }
 
     #[test]
-    fn a_file_of_a_running_world_stays() {
+    fn a_file_of_a_running_cluster_is_kept() {
         let folder = Folder::new("running");
         let path = folder.0.join("kubeconfig");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_file_stays() {
+    fn a_foreign_file_is_kept() {
         let folder = Folder::new("foreign");
         let path = folder.0.join("config");
         for foreign in [b"apiVersion: v1\nkind: Config\n".as_slice(), b"", b"\xff\xfe"] {
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_named() {
+    fn an_error_names_a_path_that_cannot_be_written() {
         let folder = Folder::new("unwritable");
         let file = folder.0.join("file");
         fs::write(&file, "").unwrap();

@@ -1,11 +1,11 @@
-//! The ports of a local world.
+//! The ports of a local simulated cluster.
 
 use crate::error::CliError;
 use axum::Router;
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::net::TcpListener;
 
-/// A port on loopback that was bound and is not served yet.
+/// A port on the loopback interface that is bound and not served yet.
 #[derive(Debug)]
 pub(crate) struct Port {
     listener: TcpListener,
@@ -13,10 +13,10 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Binds a port on loopback; 0 means any that is free. `flag` is what a person would change.
+    /// Binds a port on the loopback interface; 0 for any free port. The error names `flag`.
     ///
     /// # Errors
-    /// When the port is taken or not ours to take.
+    /// When the port cannot be bound.
     pub(crate) async fn bind(flag: &'static str, port: u16) -> Result<Self, CliError> {
         let failed = |source| CliError::Listen { flag, port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(failed)?;
@@ -29,7 +29,7 @@ impl Port {
         format!("http://{}", self.address)
     }
 
-    /// Answers requests until the process ends. Open watches never end by themselves, so there is nothing to wait for.
+    /// Serves requests until the process ends. It does not wait for open watches, because they never end.
     pub(crate) fn serve(self, router: Router) {
         tokio::spawn(async move { axum::serve(self.listener, router).await });
     }

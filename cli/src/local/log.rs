@@ -1,4 +1,4 @@
-//! What nodeless logs in a local world, for people.
+//! The log of nodeless in a local simulated cluster.
 
 use nodeless_telemetry::{Level, Line, Metrics, Sink};
 use serde::Serialize;
@@ -22,7 +22,7 @@ impl Line for LocalFailure {
     const LEVEL: Level = Level::Warn;
 }
 
-/// A fault of a machine was injected because a person asked for it.
+/// A fault of an instance was injected at the request of the user.
 #[derive(Debug, Serialize)]
 pub(crate) struct LocalFault {
     /// The fault, the instance and the Node.
@@ -64,7 +64,7 @@ fn parts(text: &str) -> (&str, &str) {
     (event, text_without_time)
 }
 
-/// Keeps the last lines, for when something goes wrong.
+/// Keeps the last lines, to print them after a failure.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     lines: Mutex<VecDeque<String>>,

@@ -1,4 +1,4 @@
-//! A world in this process whose time passes by itself: what `nodeless local` serves and `nodeless demo` shows.
+//! A simulated cluster in this process whose time follows the wall clock, for `nodeless local` and `nodeless demo`.
 
 pub(crate) mod drive;
 pub(crate) mod faults;
@@ -21,7 +21,7 @@ use nodeless_world::{World, WorldClock, WorldOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A running world.
+/// A running simulated cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalWorld {
     pub(crate) api: ApiServer,
@@ -31,15 +31,15 @@ pub(crate) struct LocalWorld {
     pub(crate) pace: Pace,
     /// The claims table.
     pub(crate) claims: MemoryClaims,
-    /// How many instance types EC2 has here.
+    /// The number of instance types that the simulated EC2 offers.
     pub(crate) instance_types: usize,
 }
 
-/// Whether nodeless works in a world, and where it logs; with the feature gates that it goes by.
+/// Whether nodeless runs in the simulated cluster, with its log and feature gates.
 pub(crate) enum Controllers {
-    /// It does.
+    /// nodeless runs.
     Work(Arc<dyn Sink>, FeatureGates),
-    /// It does not; functions elsewhere do.
+    /// nodeless does not run; its functions may run elsewhere.
     LeftOut(Arc<dyn Sink>),
 }
 
@@ -47,7 +47,7 @@ impl LocalWorld {
     /// Starts an empty cluster and an EC2 account.
     ///
     /// # Errors
-    /// When what is compiled in is damaged.
+    /// When the embedded data is damaged.
     pub(crate) fn start(cluster_name: &str, speed: f64, controllers: &Controllers) -> Result<Self, CliError> {
         let options =
             WorldOptions { start: Timestamp::now(), cluster_name: cluster_name.to_owned(), ..WorldOptions::default() };
@@ -70,7 +70,7 @@ impl LocalWorld {
         Ok(Self { api, ec2, clock, options, pace, claims, instance_types })
     }
 
-    /// Answers over HTTP: the Kubernetes API on one port, the AWS APIs on another. EKS returns the address of the former.
+    /// Serves the Kubernetes API and the AWS APIs over HTTP, each on its own port. DescribeCluster of EKS returns the endpoint.
     pub(crate) fn serve(&self, kubernetes: Port, aws: Port) {
         let WorldOptions { cluster_name, version, start, .. } = &self.options;
         let url = kubernetes.url();
@@ -80,18 +80,18 @@ impl LocalWorld {
         aws.serve(aws_router_with_clock(self.ec2.clone(), move || clock.time()));
     }
 
-    /// How much of the world's time has passed.
+    /// The simulated time since the start.
     pub(crate) fn age(&self) -> SignedDuration {
         self.clock.time().duration_since(self.options.start)
     }
 
-    /// What there is now, in words.
+    /// The current nodes, pods, instances and cost, as text.
     pub(crate) fn summary(&self) -> String {
         let instances =
             self.ec2.instances().iter().filter(|instance| instance.state != InstanceState::Terminated).count();
         let spent = self.ec2.spent();
         format!(
-            "{}, {} and {}; ${spent:.4} spent",
+            "{}, {} and {}; cost ${spent:.4}",
             counted(self.count(&NODES), "node"),
             counted(self.count(&PODS), "pod"),
             counted(instances, "instance"),
@@ -109,7 +109,7 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 }
 
 /// A duration in words: `0.4 s`, `41 s`, `3 min 5 s`, `2 h 4 min`.
-pub(crate) fn spoken(duration: Duration) -> String {
+pub(crate) fn human_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..10 => format!("{:.1} s", duration.as_secs_f64()),
@@ -124,9 +124,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_spoken() {
-        let spoken: Vec<String> =
-            [0.04, 9.9, 10.2, 59.9, 185.0, 7_480.0].map(|s| spoken(Duration::from_secs_f64(s))).to_vec();
-        assert_eq!(spoken, ["0.0 s", "9.9 s", "10 s", "59 s", "3 min 5 s", "2 h 4 min"]);
+    fn durations_have_readable_units() {
+        let durations: Vec<String> =
+            [0.04, 9.9, 10.2, 59.9, 185.0, 7_480.0].map(|s| human_duration(Duration::from_secs_f64(s))).to_vec();
+        assert_eq!(durations, ["0.0 s", "9.9 s", "10 s", "59 s", "3 min 5 s", "2 h 4 min"]);
     }
 }

@@ -1,34 +1,34 @@
-//! What there is to launch.
+//! The catalog that a plan uses.
 
 use crate::catalog::load::load;
 use crate::error::CliError;
 use nodeless_catalog::Catalog;
 use std::path::Path;
 
-/// A catalog, and what to tell of it.
-pub(crate) struct Given {
+/// A catalog, with messages about it.
+pub(crate) struct LoadedCatalog {
     pub(crate) catalog: Catalog,
-    /// What could not be read of it, or had to be assumed.
+    /// Warnings: what could not be read, and what is assumed.
     pub(crate) notes: Vec<String>,
-    /// Where prices come from, for people.
+    /// The sources of the prices, for the text output.
     pub(crate) described: String,
 }
 
-/// Reads a catalog file, or takes the catalog that is built in.
-pub(crate) fn read(path: Option<&Path>) -> Result<Given, CliError> {
-    let given = load(path, None)?;
-    let region = given.catalog.region.clone();
+/// Reads a catalog file, or the embedded catalog.
+pub(crate) fn read(path: Option<&Path>) -> Result<LoadedCatalog, CliError> {
+    let loaded = load(path, None)?;
+    let region = loaded.catalog.region.clone();
     let Some(shown) = path.map(|path| path.display().to_string()) else {
         let described = format!(
-            "Prices: {region}, on-demand as listed when this was built, spot synthetic; give your own with --catalog."
+            "Prices: {region}, on-demand prices of the time of the build, spot prices synthetic; set others with --catalog."
         );
-        return Ok(Given { catalog: given.catalog, notes: Vec::new(), described });
+        return Ok(LoadedCatalog { catalog: loaded.catalog, notes: Vec::new(), described });
     };
-    let mut notes: Vec<String> = given.notes.iter().map(|note| format!("{shown}: {note}")).collect();
-    if !given.left_out.is_empty() {
-        let names = given.left_out.iter().cloned().collect::<Vec<_>>().join(", ");
-        notes.push(format!("{shown}: no node can be {names}; left out"));
+    let mut notes: Vec<String> = loaded.notes.iter().map(|note| format!("{shown}: {note}")).collect();
+    if !loaded.left_out.is_empty() {
+        let names = loaded.left_out.iter().cloned().collect::<Vec<_>>().join(", ");
+        notes.push(format!("{shown}: ignored, because they cannot be nodes: {names}"));
     }
     let described = format!("Prices: {region}, {shown}.");
-    Ok(Given { catalog: given.catalog, notes, described })
+    Ok(LoadedCatalog { catalog: loaded.catalog, notes, described })
 }

@@ -1,4 +1,4 @@
-//! Which nodes would go and why each other one stays, as programs read it. `docs/plan.md` describes it.
+//! The JSON and YAML output of `--disruption`. `docs/plan.md` describes its schema.
 
 use super::report::{Launch, Placement};
 use jiff::Timestamp;
@@ -11,79 +11,79 @@ use nodeless_operations::{Disruption, PoolChurn};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Which nodes go and why each other one stays.
+/// Which nodes are disrupted, and why each other node is not.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DisruptionReport {
-    /// The moment that ages, schedules and durations are reckoned by.
+    /// The time from which ages, schedules and durations are computed.
     pub(crate) at: Timestamp,
-    /// What is done, in the order in which it is decided.
+    /// The commands, in the order of the decisions.
     pub(crate) commands: Vec<CommandReport>,
-    /// Every other node, by name, and why it stays.
+    /// Every other node, by name, and why it is not disrupted.
     pub(crate) kept: Vec<Kept>,
-    /// What NodePools with `replicas` launch whatever pods need.
+    /// What static NodePools launch to reach their `replicas`.
     pub(crate) static_launches: Vec<StaticReport>,
-    /// The nodes that are not healthy, by name.
+    /// The unhealthy nodes, by name.
     pub(crate) repairs: Vec<RepairReport>,
-    /// What the churn breaker judges each NodePool by, before anything of this is done.
+    /// The input of the churn breaker for each NodePool, before these commands.
     pub(crate) churn: Vec<ChurnReport>,
-    /// What is said on the objects concerned.
+    /// The events on the objects concerned.
     pub(crate) events: Vec<Event>,
-    /// Dollars per hour: the sum over commands.
+    /// The sum over commands, in dollars per hour.
     pub(crate) savings_per_hour: f64,
 }
 
-/// What a NodePool with `replicas` lacks.
+/// What a static NodePool launches to reach its `replicas`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StaticReport {
     pub(crate) node_pool: String,
     pub(crate) launches: Vec<Launch>,
-    /// Why fewer are launched than are missing; null where they are not fewer.
+    /// Why fewer nodes are launched than are missing; null if all are launched.
     pub(crate) short: Option<String>,
 }
 
-/// A node that is not healthy.
+/// An unhealthy node.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RepairReport {
     pub(crate) node: String,
     pub(crate) node_claim: String,
     pub(crate) node_pool: String,
-    /// What is wrong with it.
+    /// The condition that makes it unhealthy.
     pub(crate) why: String,
-    /// When that has been so for too long.
+    /// When the toleration duration of that condition ends.
     pub(crate) due: Timestamp,
     pub(crate) action: RepairAction,
-    /// Why it is not repaired although it is due.
+    /// Why it is not repaired although that duration has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) blocked: Option<String>,
 }
 
-/// What is done about a node that is not healthy.
+/// The action for an unhealthy node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum RepairAction {
-    /// It is terminated by force.
+    /// It is forcefully terminated.
     Repair,
-    /// It may recover until it is due.
+    /// It has until `due` to recover.
     Wait,
-    /// Something keeps it from being repaired.
+    /// Its repair is blocked.
     Blocked,
-    /// Node repair is switched off.
+    /// The feature gate NodeRepair is off.
     Off,
 }
 
-/// What the churn breaker judges a NodePool by.
+/// The input of the churn breaker for a NodePool.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ChurnReport {
     pub(crate) node_pool: String,
-    /// How many pods were evicted by choice within the last hour; null where nobody knows.
+    /// The number of pods that voluntary disruption evicted within the last hour; null if unknown.
     pub(crate) evictions: Option<u32>,
-    /// How many may be without a falling price; null where the breaker is switched off.
+    /// The number of evictions that are allowed without a lower price; null if the breaker is off.
     pub(crate) most: Option<u32>,
-    /// Dollars per hour for each unit of load before the first of these evictions; null where there is none.
+    /// Dollars per hour for each unit of load before the first of these evictions; null if there are none.
     pub(crate) price_before: Option<f64>,
     /// The same now.
     pub(crate) price_now: f64,
@@ -91,43 +91,43 @@ pub(crate) struct ChurnReport {
     pub(crate) stopped: Option<String>,
 }
 
-/// Nodes that go together, with what takes their place.
+/// Nodes that are disrupted together, with their replacements.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CommandReport {
-    /// By which reasons name it.
+    /// The ID by which reasons refer to the command.
     pub(crate) id: String,
     pub(crate) method: Method,
     pub(crate) reason: DisruptionReason,
-    /// The nodes that go, by name.
+    /// The disrupted nodes, by name.
     pub(crate) nodes: Vec<String>,
-    /// What is launched first.
+    /// The nodes that are launched before the disrupted nodes are drained.
     pub(crate) replacements: Vec<Launch>,
     /// Dollars per hour.
     pub(crate) savings_per_hour: f64,
-    /// How many pods have to move.
+    /// The number of pods to evict.
     pub(crate) evictions: usize,
-    /// Only consolidation has one.
+    /// The score of consolidation; null for other methods.
     pub(crate) score: Option<f64>,
-    /// Where consolidation expects those pods that go to no replacement, by name.
+    /// The existing or in-flight nodes on which the other evicted pods are expected, by pod.
     pub(crate) placements: Vec<Placement>,
-    /// Whether what its pods need is launched only once it is gone, since its NodePool is at its limit.
+    /// Whether the replacement is launched only after the node is terminated, because its NodePool is at its limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) drains_first: bool,
-    /// What the nodes that go are; for people.
+    /// The instances of the disrupted nodes, for the text output.
     #[serde(skip)]
-    pub(crate) machines: Vec<Option<Machine>>,
+    pub(crate) instances: Vec<Option<Instance>>,
 }
 
-/// What a node is.
+/// The instance of a node.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Machine {
+pub(crate) struct Instance {
     pub(crate) instance_type: String,
     pub(crate) capacity_type: CapacityType,
     pub(crate) zone: String,
 }
 
-/// Something that is said on an object.
+/// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Event {
     pub(crate) object: Object,
@@ -146,21 +146,21 @@ pub(crate) struct Object {
     pub(crate) name: String,
 }
 
-/// Everything about one node.
+/// The explanation of one node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeExplanation {
     pub(crate) outcome: NodeOutcome,
-    /// The command that concerns it.
+    /// The ID of the command that disrupts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<String>,
-    /// Why it stays.
+    /// Why it is not disrupted.
     pub(crate) reasons: Vec<KeptReason>,
     #[serde(flatten)]
     pub(crate) details: NodeDetails,
-    /// What is wrong with its health, and what is done about it; null where nothing is.
+    /// Its repair, if it is unhealthy; otherwise null.
     pub(crate) repair: Option<RepairReport>,
-    /// What is said on it, its NodePool, its pods and their budgets.
+    /// The events on the node, its NodePool, its pods and their PodDisruptionBudgets.
     pub(crate) events: Vec<Event>,
 }
 
@@ -188,7 +188,7 @@ impl DisruptionReport {
         }
     }
 
-    /// Everything about one node, given what is known of it.
+    /// Explains one node, given its details.
     pub(crate) fn explain(&self, details: NodeDetails) -> NodeExplanation {
         let command = self.commands.iter().find(|command| command.nodes.contains(&details.node));
         let kept = self.kept.iter().find(|kept| kept.node == details.node);
@@ -224,12 +224,12 @@ fn concerns(event: &Event, details: &NodeDetails) -> bool {
 
 impl CommandReport {
     fn new(command: Command, instances: &BTreeMap<String, LaunchedInstance>) -> Self {
-        let machine = |node: &str| {
-            let instance = instances.get(node)?;
-            Some(Machine {
-                instance_type: instance.instance_type.clone(),
-                capacity_type: instance.capacity_type,
-                zone: instance.zone.clone(),
+        let instance = |node: &str| {
+            let launched = instances.get(node)?;
+            Some(Instance {
+                instance_type: launched.instance_type.clone(),
+                capacity_type: launched.capacity_type,
+                zone: launched.zone.clone(),
             })
         };
         let nodes: Vec<String> = command.candidates.into_iter().map(|candidate| candidate.node).collect();
@@ -238,7 +238,7 @@ impl CommandReport {
             id: command.id,
             method: command.method,
             reason: command.reason,
-            machines: nodes.iter().map(|node| machine(node)).collect(),
+            instances: nodes.iter().map(|node| instance(node)).collect(),
             nodes,
             replacements: command.replacements.iter().map(|one| Launch::new(&one.launch, one.pods.clone())).collect(),
             savings_per_hour: rounded(command.savings_per_hour),
@@ -291,13 +291,13 @@ impl From<PoolChurn> for ChurnReport {
 }
 
 impl ChurnReport {
-    /// Says that nobody knows what was evicted.
-    pub(crate) fn forget(&mut self) {
+    /// Marks the evictions as unknown.
+    pub(crate) fn clear_evictions(&mut self) {
         (self.evictions, self.price_before) = (None, None);
     }
 }
 
-/// Prices have six digits behind the point; a sum shows more only by rounding. No saving is no minus zero.
+/// Prices have six decimal places, so further digits are rounding errors. Minus zero becomes zero.
 fn rounded(dollars: f64) -> f64 {
     (dollars * 1e9).round() / 1e9 + 0.0
 }

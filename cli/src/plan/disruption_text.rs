@@ -1,7 +1,7 @@
-//! Which nodes would go and why each other one stays, as people read it.
+//! The text output of `--disruption`.
 
 use super::disruption::{
-    ChurnReport, CommandReport, DisruptionReport, Event, Machine, NodeExplanation, RepairAction, RepairReport,
+    ChurnReport, CommandReport, DisruptionReport, Event, Instance, NodeExplanation, RepairAction, RepairReport,
     StaticReport,
 };
 use super::report::{Launch, Offering, Placement, Report};
@@ -10,27 +10,27 @@ use nodeless_disruption::{Kept, KeptReason, NodeDetails, PodDetails};
 use std::collections::BTreeMap;
 use std::fmt::{Result, Write as _};
 
-/// How many nodes with reasons of their own are told of each group.
-const TOLD: usize = 10;
+/// The maximum number of lines of each group.
+const MAX_LINES: usize = 10;
 
-/// How many commands are told one by one.
-const COMMANDS: usize = 30;
+/// The maximum number of commands that are printed.
+const MAX_COMMANDS: usize = 30;
 
-/// What goes, what comes, and why the others stay.
+/// Writes the commands, and why the other nodes are not disrupted.
 pub(super) fn write(out: &mut String, report: &Report, disruption: &DisruptionReport) -> Result {
     headline(out, report, disruption)?;
-    for (index, command) in disruption.commands.iter().take(COMMANDS).enumerate() {
+    for (index, command) in disruption.commands.iter().take(MAX_COMMANDS).enumerate() {
         write_command(out, index + 1, command)?;
     }
-    let untold = disruption.commands.get(COMMANDS..).unwrap_or_default();
-    if !untold.is_empty() {
-        let nodes: usize = untold.iter().map(|command| command.nodes.len()).sum();
-        let savings: f64 = untold.iter().map(|command| command.savings_per_hour).sum();
-        let (commands, nodes) = (counted(untold.len(), "command"), counted(nodes, "node"));
-        writeln!(out, "  and {commands} more, for {nodes}: {}; -o json tells of each\n", saving(savings))?;
+    let omitted = disruption.commands.get(MAX_COMMANDS..).unwrap_or_default();
+    if !omitted.is_empty() {
+        let nodes: usize = omitted.iter().map(|command| command.nodes.len()).sum();
+        let savings: f64 = omitted.iter().map(|command| command.savings_per_hour).sum();
+        let (commands, nodes) = (counted(omitted.len(), "command"), counted(nodes, "node"));
+        writeln!(out, "  and {commands} more, for {nodes}: {}; -o json lists all\n", saving(savings))?;
     }
-    for fixed in &disruption.static_launches {
-        write_fixed(out, fixed)?;
+    for pool in &disruption.static_launches {
+        write_static(out, pool)?;
     }
     repairs(out, &disruption.repairs)?;
     if !disruption.kept.is_empty() {
@@ -38,9 +38,9 @@ pub(super) fn write(out: &mut String, report: &Report, disruption: &DisruptionRe
     }
     churn(out, &disruption.churn)?;
     if !disruption.events.is_empty() {
-        writeln!(out, "Said on objects\n")?;
+        writeln!(out, "Events\n")?;
         for event in &disruption.events {
-            said(out, event)?;
+            write_event(out, event)?;
         }
         writeln!(out)?;
     }
@@ -49,21 +49,19 @@ pub(super) fn write(out: &mut String, report: &Report, disruption: &DisruptionRe
 
 fn headline(out: &mut String, report: &Report, disruption: &DisruptionReport) -> Result {
     let commands = &disruption.commands;
-    let goes: usize = commands.iter().map(|command| command.nodes.len()).sum();
-    if goes == 0 {
-        return writeln!(out, "No node goes, as of {:.0}\n", disruption.at);
+    let disrupted: usize = commands.iter().map(|command| command.nodes.len()).sum();
+    if disrupted == 0 {
+        return writeln!(out, "No nodes to disrupt, as of {:.0}\n", disruption.at);
     }
-    let comes: usize = commands.iter().map(|command| command.replacements.len()).sum();
-    let moves: usize = commands.iter().map(|command| command.evictions).sum();
+    let launched: usize = commands.iter().map(|command| command.replacements.len()).sum();
+    let evicted: usize = commands.iter().map(|command| command.evictions).sum();
     writeln!(
         out,
-        "{goes} of {} {}, {comes} {}, {}, {} {}; as of {:.0}\n",
+        "{disrupted} of {} to disrupt, {} to launch, {}, {} to evict; as of {:.0}\n",
         counted(report.statistics.nodes, "node"),
-        if goes == 1 { "goes" } else { "go" },
-        if comes == 1 { "comes" } else { "come" },
+        counted(launched, "replacement"),
         saving(disruption.savings_per_hour),
-        counted(moves, "pod"),
-        if moves == 1 { "moves" } else { "move" },
+        counted(evicted, "pod"),
         disruption.at
     )
 }
@@ -85,97 +83,108 @@ fn write_command(out: &mut String, number: usize, command: &CommandReport) -> Re
         command.reason,
         saving(command.savings_per_hour)
     )?;
-    for (kind, nodes) in machines(command) {
-        let kind = kind.map_or("instance not known".to_owned(), machine);
+    for (instance, nodes) in instances(command) {
+        let instance = instance.map_or("instance unknown".to_owned(), described);
         let count = if nodes.len() == 1 { String::new() } else { format!("{} x ", nodes.len()) };
-        writeln!(out, "     goes   {count}{kind}: {}", shortened(&nodes))?;
+        writeln!(out, "     disrupt  {count}{instance}: {}", shortened(&nodes))?;
     }
     for (launch, count) in alike(&command.replacements) {
         let times = if count == 1 { String::new() } else { format!("{count} x ") };
-        writeln!(out, "     comes  {times}{} of NodePool {}", offered(&launch.offering), launch.node_pool)?;
-        writeln!(out, "            or {}", alternatives(&launch.instance_types))?;
+        writeln!(out, "     launch   {times}{} of NodePool {}", offered(&launch.offering), launch.node_pool)?;
+        writeln!(out, "              or {}", alternatives(&launch.instance_types))?;
     }
     if command.drains_first {
-        writeln!(out, "     comes  what its pods need, once it is gone: its NodePool is at its limit")?;
+        writeln!(
+            out,
+            "     launch   the replacement after the node is terminated, because its NodePool is at its limit"
+        )?;
     } else if command.replacements.is_empty() {
-        writeln!(out, "     comes  nothing")?;
+        writeln!(out, "     launch   nothing")?;
     }
-    writeln!(out, "     moves  {}\n", moves(command))
+    writeln!(out, "     evict    {}\n", evictions(command))
 }
 
-/// What a NodePool with a fixed number of nodes launches.
-fn write_fixed(out: &mut String, fixed: &StaticReport) -> Result {
-    let count = counted(fixed.launches.len(), "node");
-    writeln!(out, "  NodePool {} launches {count} to have its replicas, whatever pods need", fixed.node_pool)?;
-    for (launch, count) in alike(&fixed.launches) {
-        writeln!(out, "     comes  {count} x {}", offered(&launch.offering))?;
+/// Writes what a static NodePool launches.
+fn write_static(out: &mut String, pool: &StaticReport) -> Result {
+    let count = counted(pool.launches.len(), "node");
+    writeln!(out, "  NodePool {} launches {count} to reach its replicas", pool.node_pool)?;
+    for (launch, count) in alike(&pool.launches) {
+        writeln!(out, "     launch   {count} x {}", offered(&launch.offering))?;
     }
-    match &fixed.short {
-        Some(why) => writeln!(out, "     no more, because {why}\n"),
+    match &pool.short {
+        Some(why) => writeln!(out, "     fewer than its replicas, because {why}\n"),
         None => writeln!(out),
     }
 }
 
-/// The nodes that are not healthy.
+/// Writes the unhealthy nodes.
 fn repairs(out: &mut String, repairs: &[RepairReport]) -> Result {
     if repairs.is_empty() {
         return Ok(());
     }
     let (count, is) = (counted(repairs.len(), "node"), if repairs.len() == 1 { "is" } else { "are" });
-    writeln!(out, "{count} {is} not healthy\n")?;
-    for repair in repairs.iter().take(TOLD * SHOWN) {
-        writeln!(out, "  {}: {}; {}", repair.node, repair.why, done(repair))?;
+    writeln!(out, "{count} {is} unhealthy\n")?;
+    for repair in repairs.iter().take(MAX_LINES * SHOWN) {
+        writeln!(out, "  {}: {}; {}", repair.node, repair.why, action(repair))?;
     }
-    let more = repairs.len().saturating_sub(TOLD * SHOWN);
+    let more = repairs.len().saturating_sub(MAX_LINES * SHOWN);
     if more > 0 {
-        writeln!(out, "  and {}; -o json tells of each", counted(more, "other node"))?;
+        writeln!(out, "  and {}; -o json lists all", counted(more, "other node"))?;
     }
     writeln!(out)
 }
 
-/// What is done about a node that is not healthy.
-fn done(repair: &RepairReport) -> String {
+/// The action for an unhealthy node.
+fn action(repair: &RepairReport) -> String {
     match (repair.action, &repair.blocked) {
-        (RepairAction::Repair, _) => "it is repaired: terminated by force, its pods deleted and not evicted".to_owned(),
-        (RepairAction::Wait, _) => format!("it is repaired if that lasts until {:.0}", repair.due),
+        (RepairAction::Repair, _) => {
+            "it is repaired: it is forcefully terminated, and its pods are deleted instead of evicted".to_owned()
+        }
+        (RepairAction::Wait, _) => format!("it is repaired if it is still unhealthy at {:.0}", repair.due),
         (RepairAction::Blocked, why) => format!("it is not repaired: {}", why.as_deref().unwrap_or_default()),
-        (RepairAction::Off, _) => "nothing is done, as node repair is switched off (see --feature-gates)".to_owned(),
+        (RepairAction::Off, _) => {
+            "it is not repaired, because the feature gate NodeRepair is off (see --feature-gates)".to_owned()
+        }
     }
 }
 
-/// What the churn breaker judges by, of NodePools where it may matter.
+/// Writes the input of the churn breaker for NodePools with evictions.
 fn churn(out: &mut String, churn: &[ChurnReport]) -> Result {
-    let told: Vec<_> =
+    let shown: Vec<_> =
         churn.iter().filter(|one| one.stopped.is_some() || one.evictions.is_some_and(|many| many > 0)).collect();
-    if told.is_empty() {
+    if shown.is_empty() {
         return Ok(());
     }
-    writeln!(out, "Evicted by choice within the last hour\n")?;
-    for one in told {
+    writeln!(out, "Pods evicted by voluntary disruption within the last hour\n")?;
+    for one in shown {
         write!(out, "  NodePool {}: {}", one.node_pool, counted(one.evictions.unwrap_or_default() as usize, "pod"))?;
         match one.most {
-            Some(most) => write!(out, " of {most} that need no falling price")?,
-            None => write!(out, "; its churn breaker is switched off")?,
+            Some(most) => write!(out, ", {most} allowed without a lower price")?,
+            None => write!(out, "; its churn breaker is off")?,
         }
         if let Some(before) = one.price_before.filter(|before| *before > 0.0) {
-            write!(out, "; for its load it costs {:+.1}% since", (one.price_now / before - 1.0) * 100.0)?;
+            write!(
+                out,
+                "; its price per unit of load has changed by {:+.1}% since",
+                (one.price_now / before - 1.0) * 100.0
+            )?;
         }
-        writeln!(out, "{}", if one.stopped.is_some() { "; disruption has stopped" } else { "" })?;
+        writeln!(out, "{}", if one.stopped.is_some() { "; disruption is stopped" } else { "" })?;
     }
     writeln!(out)
 }
 
-/// The nodes that go, those alike together.
-fn machines(command: &CommandReport) -> Vec<(Option<&Machine>, Vec<&str>)> {
-    let mut groups: BTreeMap<Option<&Machine>, Vec<&str>> = BTreeMap::new();
-    for (node, machine) in command.nodes.iter().zip(&command.machines) {
-        groups.entry(machine.as_ref()).or_default().push(node);
+/// The disrupted nodes, grouped by instance.
+fn instances(command: &CommandReport) -> Vec<(Option<&Instance>, Vec<&str>)> {
+    let mut groups: BTreeMap<Option<&Instance>, Vec<&str>> = BTreeMap::new();
+    for (node, instance) in command.nodes.iter().zip(&command.instances) {
+        groups.entry(instance.as_ref()).or_default().push(node);
     }
     groups.into_iter().collect()
 }
 
-fn machine(machine: &Machine) -> String {
-    format!("{} {} {}", machine.instance_type, machine.capacity_type, machine.zone)
+fn described(instance: &Instance) -> String {
+    format!("{} {} {}", instance.instance_type, instance.capacity_type, instance.zone)
 }
 
 pub(crate) fn offered(offering: &Offering) -> String {
@@ -199,22 +208,22 @@ fn alike(launches: &[Launch]) -> Vec<(&Launch, usize)> {
     groups
 }
 
-fn moves(command: &CommandReport) -> String {
+fn evictions(command: &CommandReport) -> String {
     let to_new: usize = command.replacements.iter().map(|launch| launch.pods.len()).sum();
     moved(command.evictions, command.replacements.len(), to_new, &command.placements)
 }
 
-/// Where the pods of a command go: so many to new nodes, the others to those that are there.
+/// Where the evicted pods of a command are expected: on new nodes, and on existing or in-flight ones.
 pub(crate) fn moved(evictions: usize, replacements: usize, to_new: usize, placements: &[Placement]) -> String {
     if evictions == 0 {
-        return "no pod".to_owned();
+        return "no pods".to_owned();
     }
     let mut nodes: Vec<&str> = placements.iter().map(|placement| placement.node.as_str()).collect();
     nodes.sort_unstable();
     nodes.dedup();
     let new = if replacements == 1 { "the new node" } else { "the new nodes" };
     let rest = match (to_new, nodes.is_empty()) {
-        (0, true) => " wherever they fit".to_owned(),
+        (0, true) => " to any node with enough capacity".to_owned(),
         (0, false) => format!(" to {}", shortened(&nodes)),
         (_, true) => format!(" to {new}"),
         (_, false) => format!(": {to_new} to {new}, {} to {}", placements.len(), shortened(&nodes)),
@@ -222,12 +231,16 @@ pub(crate) fn moved(evictions: usize, replacements: usize, to_new: usize, placem
     format!("{}{rest}", counted(evictions, "pod"))
 }
 
-/// The nodes that stay, by kind of reason, the largest group first.
+/// Writes the nodes that are not disrupted, grouped by kind of reason, the largest group first.
 fn kept(out: &mut String, kept: &[Kept]) -> Result {
     writeln!(
         out,
         "{}\n",
-        if kept.len() == 1 { "1 node stays".to_owned() } else { format!("{} nodes stay", kept.len()) }
+        if kept.len() == 1 {
+            "1 node is not disrupted".to_owned()
+        } else {
+            format!("{} nodes are not disrupted", kept.len())
+        }
     )?;
     let mut groups: BTreeMap<Vec<&str>, Vec<&Kept>> = BTreeMap::new();
     for one in kept {
@@ -256,12 +269,12 @@ fn kept(out: &mut String, kept: &[Kept]) -> Result {
             continue;
         }
         writeln!(out, "  {}: {}", counted(count, "node"), headings.join("; "))?;
-        for (text, names) in by_text.iter().take(TOLD) {
+        for (text, names) in by_text.iter().take(MAX_LINES) {
             writeln!(out, "    {}: {text}", shortened(names))?;
         }
-        let untold: usize = by_text.iter().skip(TOLD).map(|(_, names)| names.len()).sum();
-        if untold > 0 {
-            writeln!(out, "    and {}; -o json tells of each", counted(untold, "other node"))?;
+        let omitted: usize = by_text.iter().skip(MAX_LINES).map(|(_, names)| names.len()).sum();
+        if omitted > 0 {
+            writeln!(out, "    and {}; -o json lists all", counted(omitted, "other node"))?;
         }
         writeln!(out)?;
     }
@@ -272,13 +285,13 @@ fn text(reasons: &[KeptReason]) -> String {
     reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-fn said(out: &mut String, event: &Event) -> Result {
+fn write_event(out: &mut String, event: &Event) -> Result {
     let object = &event.object;
     let slash = if object.namespace.is_empty() { "" } else { "/" };
     writeln!(out, "  {} {}{slash}{}: {}: {}", object.kind, object.namespace, object.name, event.reason, event.message)
 }
 
-/// Everything about one node.
+/// Writes the explanation of one node.
 pub(super) fn explained(
     out: &mut String,
     explanation: &NodeExplanation,
@@ -289,10 +302,10 @@ pub(super) fn explained(
     let own = commands.clone().find(|(_, command)| Some(&command.id) == explanation.command.as_ref());
     match own {
         Some((index, command)) => {
-            writeln!(out, "Node {} goes, by command {}\n", details.node, index + 1)?;
+            writeln!(out, "Node {} is disrupted by command {}\n", details.node, index + 1)?;
             write_command(out, index + 1, command)?;
         }
-        None => writeln!(out, "Node {} stays", details.node)?,
+        None => writeln!(out, "Node {} is not disrupted", details.node)?,
     }
     explanation.reasons.iter().try_for_each(|reason| writeln!(out, "  because {reason}"))?;
     let mut fact = |name: &str, value: Option<String>| match value {
@@ -303,46 +316,49 @@ pub(super) fn explained(
     fact("NodeClaim", details.node_claim.clone())?;
     fact("instance", instance(details))?;
     fact("ready since", details.initialized.map(|time| time.to_string()))?;
-    fact("pods changed", details.last_pod_event.map(|time| time.to_string()))?;
+    fact("last pod event", details.last_pod_event.map(|time| time.to_string()))?;
     fact("consolidatable", details.consolidatable.map(|time| format!("from {time}")))?;
     fact("drift", details.drift.clone())?;
-    fact("health", explanation.repair.as_ref().map(|repair| format!("{}; {}", repair.why, done(repair))))?;
+    fact("health", explanation.repair.as_ref().map(|repair| format!("{}; {}", repair.why, action(repair))))?;
     for budget in &details.budgets {
-        let allowed = budget.allowed.map_or("any number".to_owned(), |allowed| allowed.to_string());
+        let allowed = budget.allowed.map_or("unlimited".to_owned(), |allowed| allowed.to_string());
         fact(
             "budget",
-            Some(format!("{:?}: {allowed} at once, {} disrupted or not ready", budget.reason, budget.disrupting)),
+            Some(format!(
+                "{:?}: {allowed} allowed at once, {} disrupted or not ready",
+                budget.reason, budget.disrupting
+            )),
         )?;
     }
     pods(out, &details.pods, own.map(|(_, command)| command))?;
     if let Some(elsewhere) = &details.elsewhere {
         writeln!(out, "  pod {} fits on no other node", elsewhere.pod)?;
-        for other in elsewhere.nodes.iter().take(TOLD * SHOWN) {
+        for other in elsewhere.nodes.iter().take(MAX_LINES * SHOWN) {
             writeln!(out, "    {}: {}", other.node, other.why)?;
         }
-        let more = elsewhere.nodes.len().saturating_sub(TOLD * SHOWN);
+        let more = elsewhere.nodes.len().saturating_sub(MAX_LINES * SHOWN);
         if more > 0 {
-            writeln!(out, "    and {}; -o json tells of each", counted(more, "other node"))?;
+            writeln!(out, "    and {}; -o json lists all", counted(more, "other node"))?;
         }
     }
     if !explanation.events.is_empty() {
-        writeln!(out, "  said")?;
+        writeln!(out, "  events")?;
     }
     for event in &explanation.events {
         write!(out, "  ")?;
-        said(out, event)?;
+        write_event(out, event)?;
     }
     writeln!(out)
 }
 
 fn instance(details: &NodeDetails) -> Option<String> {
-    let price = details.price_per_hour.map_or("price not known".to_owned(), dollars);
+    let price = details.price_per_hour.map_or("price unknown".to_owned(), dollars);
     let capacity_type = details.capacity_type.map(|kind| kind.to_string()).unwrap_or_default();
     let zone = details.zone.as_deref().unwrap_or_default();
     details.instance_type.as_ref().map(|kind| format!("{kind} {capacity_type} {zone} {price}"))
 }
 
-/// Where a command sends a pod, if it says.
+/// Where a pod of a command is expected, if that is known.
 fn destination<'c>(command: &'c CommandReport, pod: &str) -> Option<&'c str> {
     let placed =
         command.placements.iter().find(|placement| placement.pod == pod).map(|placement| placement.node.as_str());
@@ -352,12 +368,12 @@ fn destination<'c>(command: &'c CommandReport, pod: &str) -> Option<&'c str> {
 
 fn pods(out: &mut String, pods: &[PodDetails], command: Option<&CommandReport>) -> Result {
     if pods.is_empty() {
-        return writeln!(out, "  no pod runs there");
+        return writeln!(out, "  it runs no pods");
     }
     let moving = pods.iter().filter(|pod| pod.moves).count();
-    writeln!(out, "  {}, of which {moving} would have to move", counted(pods.len(), "pod"))?;
+    writeln!(out, "  {}, of which {moving} would be evicted", counted(pods.len(), "pod"))?;
     for pod in pods {
-        let stays = if pod.moves { "" } else { "; stays with its node" };
+        let stays = if pod.moves { "" } else { "; not evicted" };
         let blocked = text(&pod.blocked_by);
         let blocked = if blocked.is_empty() { blocked } else { format!("; {blocked}") };
         let to = command.and_then(|command| destination(command, &pod.pod));

@@ -1,4 +1,4 @@
-//! What becomes of one pod, and why.
+//! Explains the outcome of a plan for one pod.
 
 use super::report::{Offering, PricedType, remedies};
 use crate::error::CliError;
@@ -9,7 +9,7 @@ use nodeless_snapshot::Held;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What becomes of a pod.
+/// The outcome for a pod.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Explanation {
@@ -22,90 +22,90 @@ pub(crate) struct Explanation {
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Outcome {
-    /// A node is launched for it.
+    /// A node is launched for the pod.
     Launch {
-        /// The place in `launches`, from 0.
+        /// The index in `launches`, from 0.
         launch: usize,
         node_pool: String,
         offering: Offering,
-        /// What else could be launched.
+        /// The instance types that may be launched.
         instance_types: Vec<PricedType>,
-        /// What would be cheaper, and why it cannot be launched.
+        /// The cheaper instance types, and what rules them out.
         ruled_out: Vec<RuledOut>,
-        /// The pods that it shares the node with.
+        /// The other pods on the node.
         with: Vec<String>,
     },
-    /// It fits on a node that exists or is on its way.
+    /// The pod fits on an existing or in-flight node.
     Placement { node: String },
-    /// It fits nowhere.
+    /// The pod cannot be scheduled.
     Unschedulable {
         reasons: Vec<String>,
-        /// What would make it fit.
+        /// Changes that would make it schedulable.
         remedies: Vec<String>,
     },
-    /// No place was looked for.
+    /// The plan does not schedule the pod.
     NotPending { why: String },
 }
 
-/// What was asked about.
+/// What `--explain` names.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Asked {
+pub(crate) enum Target {
     /// `namespace/name`.
     Pod(String),
-    /// The Node's name, or the NodeClaim's while it has no Node.
+    /// The name of the Node, or of the NodeClaim if it has no Node yet.
     Node(String),
 }
 
-/// What was asked about, by its full name. `nodes` are the names of nodes and their claims, each with the one that counts;
-/// none where nodes are not explained.
+/// Resolves the names given with `--explain`. `nodes` maps the names of Nodes and NodeClaims to the name of each node; it is
+/// empty if nodes are not explained.
 pub(crate) fn resolve(
-    asked: &[String],
+    names: &[String],
     view: &ClusterView,
     held: &BTreeMap<String, Held>,
     nodes: &BTreeMap<String, String>,
-) -> Result<Vec<Asked>, CliError> {
-    if asked.is_empty() {
+) -> Result<Vec<Target>, CliError> {
+    if names.is_empty() {
         return Ok(Vec::new());
     }
     let known: Vec<String> = view.pods.iter().map(Pod::key).chain(held.keys().cloned()).collect();
     let one = |name: &String| match nodes.get(name) {
-        Some(node) => Ok(Asked::Node(node.clone())),
+        Some(node) => Ok(Target::Node(node.clone())),
         None if nodes.is_empty() && view.nodes.iter().any(|node| node.name == *name) => {
             Err(CliError::ExplainNode { node: name.clone() })
         }
-        None => resolve_one(name, &known).map(Asked::Pod),
+        None => resolve_one(name, &known).map(Target::Pod),
     };
-    asked.iter().map(one).collect()
+    names.iter().map(one).collect()
 }
 
-fn resolve_one(asked: &str, known: &[String]) -> Result<String, CliError> {
-    let in_default = format!("default/{asked}");
-    if let Some(exact) = known.iter().find(|key| *key == asked || **key == in_default) {
+fn resolve_one(given: &str, known: &[String]) -> Result<String, CliError> {
+    let in_default = format!("default/{given}");
+    if let Some(exact) = known.iter().find(|key| *key == given || **key == in_default) {
         return Ok(exact.clone());
     }
-    let named = |key: &&String| key.split_once('/').is_some_and(|(_, name)| name == asked);
+    let named = |key: &&String| key.split_once('/').is_some_and(|(_, name)| name == given);
     let mut candidates: Vec<&str> = known.iter().filter(named).map(String::as_str).collect();
     candidates.sort_unstable();
     candidates.dedup();
     match candidates.as_slice() {
-        [] => Err(CliError::UnknownPod { pod: asked.to_owned() }),
+        [] => Err(CliError::UnknownPod { pod: given.to_owned() }),
         [one] => Ok((*one).to_owned()),
-        several => Err(CliError::AmbiguousPod { pod: asked.to_owned(), candidates: several.join(", ") }),
+        several => Err(CliError::AmbiguousPod { pod: given.to_owned(), candidates: several.join(", ") }),
     }
 }
 
-/// Everything that says what becomes of pods.
-pub(crate) struct About<'p> {
+/// The input and result of a plan, from which pods are explained.
+pub(crate) struct Explainer<'p> {
     pub(crate) problem: &'p Problem<'p>,
     pub(crate) solution: &'p Solution,
     pub(crate) view: &'p ClusterView,
-    /// Pods that mount what cannot be used, and why.
+    /// Pods that cannot be scheduled because of their volumes, and why.
     pub(crate) faulty: &'p [(&'p Pod, &'p str)],
     pub(crate) held: &'p BTreeMap<String, Held>,
 }
 
-impl About<'_> {
-    /// What becomes of a pod that is there.
+impl Explainer<'_> {
+    /// Explains a pod of the cluster.
     pub(crate) fn explain(&self, pod: &str) -> Explanation {
         let outcome = if let Some(index) = self.problem.pods.iter().position(|one| one.key() == pod) {
             pending(index, self.problem, self.solution)
@@ -129,7 +129,9 @@ fn pending(index: usize, problem: &Problem<'_>, solution: &Solution) -> Outcome 
     }
     let found = solution.launches.iter().enumerate().find(|(_, launch)| launch.pods.contains(&index));
     let Some((place, launch)) = found else {
-        return Outcome::NotPending { why: "the plan says nothing about it; please report this".to_owned() };
+        return Outcome::NotPending {
+            why: "the plan has no result for this pod; this is a bug in nodeless, please report it".to_owned(),
+        };
     };
     let others = launch.pods.iter().filter(|other| **other != index);
     let mut with: Vec<String> = others.filter_map(|other| problem.pods.get(*other)).map(|pod| pod.key()).collect();
@@ -144,7 +146,7 @@ fn pending(index: usize, problem: &Problem<'_>, solution: &Solution) -> Outcome 
     }
 }
 
-/// Why nothing cheaper is launched, in one line.
+/// Why no cheaper instance type is launched, in one line.
 pub(crate) fn why(problem: &Problem<'_>, launch: &Launch) -> Option<String> {
     let ruled_out = explain_launch(problem, launch)?.ruled_out;
     if ruled_out.is_empty() {
@@ -157,7 +159,7 @@ pub(crate) fn why(problem: &Problem<'_>, launch: &Launch) -> Option<String> {
             None => causes.push((cause, 1)),
         }
     }
-    // The sort is stable: among equals, what rules out the cheapest comes first.
+    // The sort is stable: among equal counts, the cause that rules out the cheapest type comes first.
     causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let each: Vec<String> = causes.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
     let types = if ruled_out.len() == 1 { "type is" } else { "types are" };
@@ -167,14 +169,14 @@ pub(crate) fn why(problem: &Problem<'_>, launch: &Launch) -> Option<String> {
 fn in_short(cause: &RuledOutCause) -> String {
     match cause {
         RuledOutCause::NodePool { key, .. } => format!("by the NodePool's {key}"),
-        RuledOutCause::Pod { .. } => "by what a pod requires".to_owned(),
-        RuledOutCause::Plan { key, .. } => format!("by {key}, as the pods together need it"),
-        RuledOutCause::NotOffered { .. } => "not sold there".to_owned(),
-        RuledOutCause::Unavailable { .. } => "not to be had now".to_owned(),
+        RuledOutCause::Pod { .. } => "by a requirement of a pod".to_owned(),
+        RuledOutCause::Plan { key, .. } => format!("by {key}, which the pods together require"),
+        RuledOutCause::NotOffered { .. } => "not offered in the required zone or capacity type".to_owned(),
+        RuledOutCause::Unavailable { .. } => "temporarily unavailable".to_owned(),
         RuledOutCause::TooSmall { resource, .. } => format!("with too little {resource}"),
         RuledOutCause::HostPort { port } => format!("where host port {port} is taken"),
         RuledOutCause::Limit { limit } => format!("by limit {limit}"),
-        RuledOutCause::Unused => "needed elsewhere in the plan".to_owned(),
+        RuledOutCause::Unused => "used elsewhere in the plan".to_owned(),
     }
 }
 
@@ -185,8 +187,8 @@ fn not_pending(pod: &str, view: &ClusterView, held: &BTreeMap<String, Held>) -> 
     let node = view.pods.iter().find(|one| one.key() == pod).and_then(|pod| pod.node_name.as_deref());
     match node {
         Some(node) if view.nodes.iter().any(|one| one.name == node) => format!("it is bound to node {node}"),
-        Some(node) => format!("it is bound to node {node}, which is not among the nodes"),
-        None => "it waits for no node".to_owned(),
+        Some(node) => format!("it is bound to node {node}, which does not exist"),
+        None => "it is not pending".to_owned(),
     }
 }
 
@@ -195,10 +197,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_found_by_its_full_name_or_by_a_name_that_only_it_has() {
+    fn a_pod_is_found_by_namespace_and_name_or_by_a_unique_name() {
         let known = ["default/web", "shop/web", "shop/cart", "a/db", "b/db"].map(str::to_owned);
-        for (asked, found) in [("shop/web", "shop/web"), ("web", "default/web"), ("cart", "shop/cart")] {
-            assert_eq!(resolve_one(asked, &known).unwrap(), found);
+        for (given, found) in [("shop/web", "shop/web"), ("web", "default/web"), ("cart", "shop/cart")] {
+            assert_eq!(resolve_one(given, &known).unwrap(), found);
         }
         assert!(matches!(resolve_one("none", &known), Err(CliError::UnknownPod { .. })));
         let CliError::AmbiguousPod { candidates, .. } = resolve_one("db", &known).unwrap_err() else { panic!() };

@@ -1,4 +1,4 @@
-//! A cluster from files.
+//! Reads a cluster from files.
 
 use crate::error::CliError;
 use nodeless_snapshot::Reader;
@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Reads files, folders of files and standard input (`-`), in this order.
+/// Reads files, directories of files and standard input (`-`), in the given order.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Reader, CliError> {
     let mut reader = Reader::default();
     for path in paths {
@@ -36,7 +36,7 @@ fn read_file(reader: &mut Reader, path: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The files of a folder that could be exports, by name.
+/// The YAML and JSON files of a directory, sorted by name.
 fn exports(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -1,11 +1,11 @@
-//! A cluster as it is now.
+//! Reads a cluster from the API server.
 
 use crate::error::CliError;
 use nodeless_kubernetes::{Connection, export};
 use nodeless_ports::ErrorKind;
 use nodeless_snapshot::Reader;
 
-/// What is read of a cluster, and whether a plan makes sense without it.
+/// The kinds that are read, and whether a plan needs them.
 const KINDS: [(&str, &str, &str, bool); 15] = [
     ("v1", "Node", "/api/v1/nodes", true),
     ("v1", "Pod", "/api/v1/pods", true),
@@ -24,7 +24,7 @@ const KINDS: [(&str, &str, &str, bool); 15] = [
     ("autoscaling.x-k8s.io/v1beta1", BUFFER, "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers", false),
 ];
 const BUFFER: &str = "CapacityBuffer";
-/// What buffers can be about; read only where there are any.
+/// The kinds that a CapacityBuffer can refer to; read only if the cluster has one.
 const SOURCES: [(&str, &str, &str, bool); 4] = [
     ("v1", "PodTemplate", "/api/v1/podtemplates", false),
     ("apps/v1", "Deployment", "/apis/apps/v1/deployments", false),
@@ -32,7 +32,7 @@ const SOURCES: [(&str, &str, &str, bool); 4] = [
     ("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", false),
 ];
 
-/// Reads what a plan is made from. Kinds that are not essential and may not be read are told and left out.
+/// Reads the objects that a plan needs. Optional kinds that the user may not list are skipped with a warning.
 pub(crate) async fn read(connection: &Connection) -> Result<Reader, CliError> {
     let mut reader = Reader::default();
     let mut buffers = 0;
@@ -48,7 +48,7 @@ pub(crate) async fn read(connection: &Connection) -> Result<Reader, CliError> {
     Ok(reader)
 }
 
-/// Reads one kind, and returns how many objects it has.
+/// Reads the objects of one kind, and returns their number.
 async fn read_kind(
     connection: &Connection,
     (api_version, kind, path, essential): (&str, &str, &str, bool),
@@ -56,10 +56,10 @@ async fn read_kind(
 ) -> Result<usize, CliError> {
     let objects = match export::list(connection, kind, path).await {
         Ok(objects) => objects,
-        // Clusters without overlays and buffers need not know them.
+        // The definitions of NodeOverlay and CapacityBuffer may not be installed.
         Err(error) if !essential && error.kind == ErrorKind::NotFound => return Ok(0),
         Err(error) if !essential && error.kind == ErrorKind::Denied => {
-            reader.warn(format!("planning goes on without any {kind}: {error}"));
+            reader.warn(format!("the plan ignores objects of kind {kind}: {error}"));
             return Ok(0);
         }
         Err(error) => return Err(error.into()),

@@ -1,8 +1,8 @@
-//! How much memory this process took.
+//! The peak memory of this process.
 
-/// The most bytes of memory that this process had at once, where the system tells: Linux does.
+/// The peak resident memory of this process in bytes; known on Linux only.
 ///
-/// `getrusage` tells more systems' but counts what the process was before it became this one.
+/// `getrusage` works on more systems, but its figure includes the process image before `exec`.
 pub(crate) fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     peak_of(&status)
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_the_kernel_writes() {
+    fn the_status_file_of_the_kernel_is_read() {
         assert_eq!(peak_of("Name:\tnodeless\nVmHWM:\t   10240 kB\nVmRSS:\t 9 kB\n"), Some(10_485_760));
         assert_eq!(peak_of("Name:\tnodeless\n"), None);
     }

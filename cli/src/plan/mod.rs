@@ -1,4 +1,4 @@
-//! The plan for a cluster from files or live: read, solve, tell.
+//! Plans for a cluster, read from files or from the API server, and prints the plan.
 
 pub(crate) mod catalog;
 mod disruption;
@@ -13,9 +13,9 @@ pub(crate) mod report;
 pub(crate) mod text;
 
 use crate::error::CliError;
-use catalog::Given;
+use catalog::LoadedCatalog;
 use disruption::{ChurnReport, DisruptionReport, RepairAction};
-use explain::Asked;
+use explain::Target;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::Command;
@@ -25,53 +25,53 @@ use nodeless_operations::{DryRun, DryRunInput};
 use nodeless_ports::{ShiftedZone, StoredRecord};
 use nodeless_scheduling::{Options, Solution};
 use nodeless_snapshot::Snapshot;
-use report::{DisruptionStatistics, Report, Told};
+use report::{DisruptionStatistics, Explained, Report};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How many faults of the input are told one by one.
-const FAULTS_TOLD: usize = 50;
-/// The exit code when pods fit nowhere.
-const SOME_DO_NOT_FIT: u8 = 2;
+/// The maximum number of errors of the input that are printed.
+const MAX_INPUT_ERRORS: usize = 50;
+/// The exit code if pods are unschedulable.
+const SOME_UNSCHEDULABLE: u8 = 2;
 
-/// What a plan is made from.
+/// The input of a plan.
 pub(crate) struct Input {
     pub(crate) snapshot: Snapshot,
-    pub(crate) catalog: Given,
+    pub(crate) catalog: LoadedCatalog,
     pub(crate) options: Options,
-    /// Pods and nodes of which all is to be said.
+    /// The names given with `--explain`.
     pub(crate) explain: Vec<String>,
-    /// Zones that the cluster is shifted away from, by name or id.
+    /// Zones with a zonal shift, by name or ID.
     pub(crate) shifted: Vec<String>,
-    /// The moment to reckon by.
+    /// The time of the plan.
     pub(crate) at: Timestamp,
     /// With `--disruption`.
-    pub(crate) disruption: Option<Deciding>,
+    pub(crate) disruption: Option<DisruptionSettings>,
 }
 
-/// How it is decided which nodes go.
-pub(crate) struct Deciding {
-    /// What is switched on.
+/// The settings of `--disruption`.
+pub(crate) struct DisruptionSettings {
+    /// The feature gates.
     pub(crate) gates: FeatureGates,
-    /// What the claims table holds of evictions, where that is known.
+    /// The records of evictions in the claims table, if given.
     pub(crate) churn: Option<Vec<StoredRecord>>,
-    /// How many decisions are made at most.
+    /// The maximum number of decisions.
     pub(crate) decisions: usize,
 }
 
-/// What is told of decisions, beside them.
+/// How decisions are reported.
 #[derive(Clone, Copy)]
-struct Telling {
+struct Reporting {
     decisions: usize,
-    /// Whether it is known how many pods were evicted within the last hour.
+    /// Whether the number of evictions within the last hour is known.
     churn_known: bool,
     node_repair: bool,
 }
 
-/// In which form the plan is printed.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Text,
@@ -79,21 +79,21 @@ pub(crate) enum Output {
     Yaml,
 }
 
-/// Plans, prints the plan, and says whether all pods fit.
+/// Plans and prints the plan. The exit code says whether all pods can be scheduled.
 pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     let Input { mut snapshot, catalog, options, explain, shifted, at, disruption } = input;
     let shifted = shifted_zones(&shifted, &catalog.catalog)?;
-    let faulty = tell_input(&snapshot);
+    let faulty = report_input(&snapshot);
     if faulty && snapshot.objects == 0 {
-        return Err(CliError::Told);
+        return Err(CliError::AlreadyReported);
     }
     catalog.notes.iter().for_each(|note| eprintln!("warning: {note}"));
     let view = std::mem::take(&mut snapshot.view);
     let claims = std::mem::take(&mut snapshot.claims);
-    let gates = disruption.as_ref().map(|deciding| deciding.gates).unwrap_or_default();
-    let telling = disruption.as_ref().map(|deciding| Telling {
-        decisions: deciding.decisions,
-        churn_known: deciding.churn.is_some(),
+    let gates = disruption.as_ref().map(|settings| settings.gates).unwrap_or_default();
+    let reporting = disruption.as_ref().map(|settings| Reporting {
+        decisions: settings.decisions,
+        churn_known: settings.churn.is_some(),
         node_repair: gates.node_repair,
     });
     let dry_run = DryRun::new(DryRunInput {
@@ -103,9 +103,9 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
         now: at,
         shifted,
         settings: PlanSettings { scheduling: options, gates, ..PlanSettings::default() },
-        disruption: disruption.map(|deciding| deciding.churn.unwrap_or_default()),
+        disruption: disruption.map(|settings| settings.churn.unwrap_or_default()),
     });
-    // The process ends with the plan, and to give a large cluster back object by object takes as long as to sort it.
+    // The process ends after the plan, and freeing the objects of a large cluster one by one is slow.
     let dry_run = ManuallyDrop::new(dry_run);
     dry_run.assumptions().iter().for_each(|assumption| eprintln!("warning: {assumption}"));
     for (pool, why) in dry_run.unusable() {
@@ -115,10 +115,10 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     let started = Instant::now();
     let (problem, solution) = dry_run.place();
     let elapsed = started.elapsed();
-    let nodes = if telling.is_some() { dry_run.node_names() } else { BTreeMap::new() };
-    let asked = explain::resolve(&explain, dry_run.view(), &snapshot.held, &nodes)?;
+    let nodes = if reporting.is_some() { dry_run.node_names() } else { BTreeMap::new() };
+    let targets = explain::resolve(&explain, dry_run.view(), &snapshot.held, &nodes)?;
     let faulty_pods = dry_run.faulty();
-    let about = explain::About {
+    let explainer = explain::Explainer {
         problem: &problem,
         solution: &solution,
         view: dry_run.view(),
@@ -129,81 +129,87 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     report.statistics.nodes = dry_run.node_count();
     report.statistics.instance_types = catalog.catalog.types.len();
     report.statistics.elapsed_milliseconds = milliseconds(elapsed);
-    let decided = telling.map(|telling| decide(&dry_run, &solution, telling, &snapshot.counted, &mut report));
-    for asked in asked {
-        let told = match (asked, &decided, &report.disruption) {
-            (Asked::Pod(pod), _, _) => Some(Told::Pod(about.explain(&pod))),
-            (Asked::Node(node), Some(commands), Some(disruption)) => dry_run
+    let decided = reporting.map(|reporting| decide(&dry_run, &solution, reporting, &snapshot.counted, &mut report));
+    for target in targets {
+        let explained = match (target, &decided, &report.disruption) {
+            (Target::Pod(pod), _, _) => Some(Explained::Pod(explainer.explain(&pod))),
+            (Target::Node(node), Some(commands), Some(disruption)) => dry_run
                 .node_details(&node, commands, &solution)
-                .map(|details| Told::Node(Box::new(disruption.explain(details)))),
-            (Asked::Node(_), _, _) => None,
+                .map(|details| Explained::Node(Box::new(disruption.explain(details)))),
+            (Target::Node(_), _, _) => None,
         };
-        report.explanations.extend(told);
+        report.explanations.extend(explained);
     }
     report.statistics.peak_memory_bytes = memory::peak();
     let why = |place: usize| explain::why(&problem, solution.launches.get(place)?);
     print(&match output {
         Output::Text => text::render(&report, &why, &catalog.described),
-        Output::Json => form(serde_json::to_string_pretty(&report).map(|json| json + "\n"))?,
-        Output::Yaml => form(serde_saphyr::to_string(&report))?,
+        Output::Json => serialized(serde_json::to_string_pretty(&report).map(|json| json + "\n"))?,
+        Output::Yaml => serialized(serde_saphyr::to_string(&report))?,
     })?;
     Ok(match (faulty, report.unschedulable.is_empty()) {
         (true, _) => ExitCode::FAILURE,
-        (false, false) => ExitCode::from(SOME_DO_NOT_FIT),
+        (false, false) => ExitCode::from(SOME_UNSCHEDULABLE),
         (false, true) => ExitCode::SUCCESS,
     })
 }
 
-/// The zones of these names or ids. Nobody says when their shifts end.
-fn shifted_zones(asked: &[String], catalog: &Catalog) -> Result<Vec<ShiftedZone>, CliError> {
-    let find = |asked: &String| {
-        let zone = catalog.zones.iter().find(|zone| zone.name == *asked || zone.id == *asked);
+/// The zones with these names or IDs. The end of their shifts is unknown.
+fn shifted_zones(names: &[String], catalog: &Catalog) -> Result<Vec<ShiftedZone>, CliError> {
+    let find = |name: &String| {
+        let zone = catalog.zones.iter().find(|zone| zone.name == *name || zone.id == *name);
         let known = || catalog.zones.iter().map(|zone| zone.name.clone()).collect::<Vec<_>>().join(", ");
-        let zone = zone.ok_or_else(|| CliError::UnknownZone { zone: asked.clone(), known: known() })?;
+        let zone = zone.ok_or_else(|| CliError::UnknownZone { zone: name.clone(), known: known() })?;
         Ok(ShiftedZone { zone_id: zone.id.clone(), zone: zone.name.clone(), until: Timestamp::MAX })
     };
-    asked.iter().map(find).collect()
+    names.iter().map(find).collect()
 }
 
-/// Decides which nodes go, writes that into the report, and gives the commands.
+/// Decides which nodes to disrupt, adds the result to the report, and returns the commands.
 fn decide(
     dry_run: &DryRun,
     solution: &Solution,
-    telling: Telling,
+    reporting: Reporting,
     counted: &BTreeMap<String, i32>,
     report: &mut Report,
 ) -> Vec<Command> {
     for (budget, allowed) in counted {
         eprintln!(
-            "warning: PodDisruptionBudget {budget} has no status; counted from its pods, it allows {allowed} now"
+            "warning: PodDisruptionBudget {budget} has no status; computed from its pods, it allows {allowed} disruptions"
         );
     }
     let started = Instant::now();
-    let found = dry_run.disruption(solution, telling.decisions);
+    let found = dry_run.disruption(solution, reporting.decisions);
     report.statistics.disruption = Some(DisruptionStatistics {
         decisions: found.decisions,
         elapsed_milliseconds: milliseconds(started.elapsed()),
     });
     if let Some(why) = &found.doubt {
-        eprintln!("warning: in the cluster no node would be disrupted by choice before this is mended: {why}");
+        eprintln!("warning: in the cluster, voluntary disruption stops until this object is fixed: {why}");
     }
     if found.cut_off {
-        eprintln!("note: the last decision still found something to do; --decisions sets how many are made");
+        eprintln!(
+            "note: the last decision still disrupted nodes, so more may follow; increase --decisions to show them"
+        );
     }
     if let Some(why) = &found.repair_doubt {
         eprintln!("warning: {why}");
     }
-    if !telling.churn_known && found.commands.iter().any(|command| !command.evictions.is_empty()) {
+    if !reporting.churn_known && found.commands.iter().any(|command| !command.evictions.is_empty()) {
         eprintln!(
-            "note: how many pods were evicted by choice within the last hour only the claims table knows, so the churn breaker \
-             counts from none; give --churn"
+            "note: the churn breaker counts from zero, because only the claims table stores the evictions of the last hour; give its \
+             items with --churn"
         );
     }
     let commands = found.commands.clone();
-    let mut told = DisruptionReport::new(found, &dry_run.instances(), dry_run.now());
-    told.repairs.iter_mut().filter(|_| !telling.node_repair).for_each(|repair| repair.action = RepairAction::Off);
-    told.churn.iter_mut().filter(|_| !telling.churn_known).for_each(ChurnReport::forget);
-    report.disruption = Some(told);
+    let mut disruption = DisruptionReport::new(found, &dry_run.instances(), dry_run.now());
+    disruption
+        .repairs
+        .iter_mut()
+        .filter(|_| !reporting.node_repair)
+        .for_each(|repair| repair.action = RepairAction::Off);
+    disruption.churn.iter_mut().filter(|_| !reporting.churn_known).for_each(ChurnReport::clear_evictions);
+    report.disruption = Some(disruption);
     commands
 }
 
@@ -211,11 +217,11 @@ fn milliseconds(elapsed: Duration) -> f64 {
     (elapsed.as_secs_f64() * 1e6).round() / 1e3
 }
 
-fn form<E: std::fmt::Display>(written: Result<String, E>) -> Result<String, CliError> {
+fn serialized<E: std::fmt::Display>(written: Result<String, E>) -> Result<String, CliError> {
     written.map_err(|error| CliError::Form(error.to_string()))
 }
 
-/// Prints to whoever reads; one who has read enough is no error.
+/// Prints to standard output. A closed pipe is no error.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -224,24 +230,24 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Tells what of the input could not be used, and whether anything of it is an error.
-fn tell_input(snapshot: &Snapshot) -> bool {
-    for fault in snapshot.faults.iter().take(FAULTS_TOLD) {
+/// Prints the errors, warnings and notes about the input. Returns whether there is an error.
+fn report_input(snapshot: &Snapshot) -> bool {
+    for fault in snapshot.faults.iter().take(MAX_INPUT_ERRORS) {
         eprintln!("error: {fault}");
     }
-    if let Some(more) = snapshot.faults.len().checked_sub(FAULTS_TOLD + 1) {
-        eprintln!("error: and {} more objects that cannot be read", more + 1);
+    if let Some(more) = snapshot.faults.len().checked_sub(MAX_INPUT_ERRORS + 1) {
+        eprintln!("error: {} more objects cannot be read", more + 1);
     }
     snapshot.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     if !snapshot.skipped.is_empty() {
         let kinds = snapshot.skipped.iter().map(|(kind, count)| format!("{count} {kind}"));
-        eprintln!("note: skipped what planning has no use for: {}", kinds.collect::<Vec<_>>().join(", "));
+        eprintln!("note: skipped kinds that planning does not use: {}", kinds.collect::<Vec<_>>().join(", "));
     }
     if !snapshot.held.is_empty() {
         let (mut held, more) = (snapshot.held.iter(), snapshot.held.len().saturating_sub(3));
         let first = held.by_ref().take(3).map(|(pod, why)| format!("{pod} ({why})")).collect::<Vec<_>>().join(", ");
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        eprintln!("note: pods without a node that wait for none: {first}{more}");
+        eprintln!("note: pods without a node that are not pending: {first}{more}");
     }
     !snapshot.faults.is_empty()
 }

@@ -1,6 +1,6 @@
-//! A plan that the planner made, made again from what it kept.
+//! Replays a plan of the planner from its snapshot.
 
-use super::{Output, form, print};
+use super::{Output, print, serialized};
 use crate::error::CliError;
 use crate::table::{self, Item};
 use base64::Engine as _;
@@ -11,46 +11,46 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Plans again, prints what came of it, and says whether all pods fit.
+/// Replays the plan and prints its outcome. The exit code says whether all pods can be scheduled.
 pub(crate) fn run(path: &Path, output: Output) -> Result<ExitCode, CliError> {
     let (snapshot, answers) = read(path)?;
     let replay = snapshot.replay_with(answers);
     print(&match output {
         Output::Text => text(&snapshot, &replay),
-        Output::Json => form(serde_json::to_string_pretty(&replay).map(|json| json + "\n"))?,
-        Output::Yaml => form(serde_saphyr::to_string(&replay))?,
+        Output::Json => serialized(serde_json::to_string_pretty(&replay).map(|json| json + "\n"))?,
+        Output::Yaml => serialized(serde_saphyr::to_string(&replay))?,
     })?;
-    let fits = replay.outcome.report.unschedulable.is_empty();
-    Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(super::SOME_DO_NOT_FIT) })
+    let all_scheduled = replay.outcome.report.unschedulable.is_empty();
+    Ok(if all_scheduled { ExitCode::SUCCESS } else { ExitCode::from(super::SOME_UNSCHEDULABLE) })
 }
 
-/// A snapshot, and what came of the plan's writes, where that is known.
+/// Reads a snapshot, and the results of the plan's writes if they are stored.
 fn read(path: &Path) -> Result<(Snapshot, Answers), CliError> {
     let bytes = bytes_of(path).map_err(|source| CliError::Read { path: path.to_owned(), source })?;
     let damaged = |source| CliError::Snapshot { path: path.to_owned(), source };
     let Some(items) = std::str::from_utf8(&bytes).ok().and_then(|text| table::parse(text, path).ok()) else {
         return Ok((Snapshot::read(&bytes).map_err(damaged)?, Answers::default()));
     };
-    let mut kept = kept(&items)?;
-    let ids: Vec<String> = kept.keys().filter(|id| !id.ends_with(ANSWERS)).cloned().collect();
+    let mut stored = assemble(&items)?;
+    let ids: Vec<String> = stored.keys().filter(|id| !id.ends_with(ANSWERS)).cloned().collect();
     let Some(latest) = ids.last() else {
-        let why = "none of the items is a snapshot#".to_owned();
+        let why = "the input contains no item snapshot#".to_owned();
         return Err(CliError::Items { path: path.to_owned(), why });
     };
     if ids.len() > 1 {
-        eprintln!("note: of {} snapshots this is the latest, {latest}", ids.len());
+        eprintln!("note: the input contains {} snapshots; replaying the latest, {latest}", ids.len());
     }
-    let answers = kept.remove(&format!("{latest}{ANSWERS}"));
+    let answers = stored.remove(&format!("{latest}{ANSWERS}"));
     if answers.is_none() {
-        eprintln!("note: what came of this plan's writes was not kept, so they are taken for done");
+        eprintln!("note: the results of the writes of this plan are not stored; the replay assumes that all succeeded");
     }
-    let answers = answers.map_or_else(|| Ok(Answers::default()), |kept| Answers::read(&kept)).map_err(damaged)?;
-    let snapshot = kept.remove(latest).unwrap_or_default();
+    let answers = answers.map_or_else(|| Ok(Answers::default()), |stored| Answers::read(&stored)).map_err(damaged)?;
+    let snapshot = stored.remove(latest).unwrap_or_default();
     Ok((Snapshot::read(&snapshot).map_err(damaged)?, answers))
 }
 
-/// What is kept in items, by its id, whole.
-fn kept(items: &[Item]) -> Result<BTreeMap<String, Vec<u8>>, CliError> {
+/// Assembles snapshots and answers from their chunks, by ID.
+fn assemble(items: &[Item]) -> Result<BTreeMap<String, Vec<u8>>, CliError> {
     let mut chunks = Vec::new();
     for item in items {
         let Some((id, number, encoded)) = item.chunk() else { continue };
@@ -58,11 +58,11 @@ fn kept(items: &[Item]) -> Result<BTreeMap<String, Vec<u8>>, CliError> {
         chunks.push((id, number, chunk));
     }
     chunks.sort();
-    let mut kept: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let mut assembled: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for (id, _, chunk) in chunks {
-        kept.entry(id.to_owned()).or_default().extend(chunk);
+        assembled.entry(id.to_owned()).or_default().extend(chunk);
     }
-    Ok(kept)
+    Ok(assembled)
 }
 
 fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -85,8 +85,7 @@ fn text(snapshot: &Snapshot, replay: &Replay) -> String {
         snapshot.view.pods.len()
     )];
     lines.push(format!(
-        "{pods} pods wait for a node: {placed} fit on nodes that exist or are on their way, {} nodes are launched, {} pods fit \
-         nowhere",
+        "{pods} pending pods: {placed} fit on existing or in-flight nodes, {} nodes to launch, {} unschedulable pods",
         created.len(),
         unschedulable.len()
     ));
@@ -97,23 +96,26 @@ fn text(snapshot: &Snapshot, replay: &Replay) -> String {
         }
     };
     list("Problems", problems.clone());
-    list("Pods and the nodes where they fit", placements.iter().map(|(pod, node)| format!("{pod}  {node}")).collect());
-    list("NodeClaims written", launched(replay));
-    list("Pods that fit nowhere", unschedulable.iter().map(|(pod, why)| format!("{pod}  {why}")).collect());
-    list("NodeClaims that begin to leave", leaving.clone());
-    list("NodeClaims that leave if the next plan still finds it right", proposed.clone());
+    list(
+        "Pods that fit on existing or in-flight nodes",
+        placements.iter().map(|(pod, node)| format!("{pod}  {node}")).collect(),
+    );
+    list("NodeClaims to create", launched(replay));
+    list("Unschedulable pods", unschedulable.iter().map(|(pod, why)| format!("{pod}  {why}")).collect());
+    list("NodeClaims to terminate", leaving.clone());
+    list("NodeClaims to terminate if the next plan confirms it", proposed.clone());
     let reasons = |kept: &nodeless_disruption::Kept| {
         let reasons: Vec<String> = kept.reasons.iter().map(ToString::to_string).collect();
         format!("{}  {}", kept.node, reasons.join("; "))
     };
-    list("Nodes that stay", kept.iter().map(reasons).collect());
+    list("Nodes that are not disrupted", kept.iter().map(reasons).collect());
     if let Some(next) = next {
-        lines.push(format!("\nThe next plan is due in {} s at the latest.", next.as_secs()));
+        lines.push(format!("\nThe next plan runs within {} s.", next.as_secs()));
     }
     lines.join("\n") + "\n"
 }
 
-/// The claims that are written, with what may be launched for each.
+/// The NodeClaims to create, with the instance types that may be launched for each.
 fn launched(replay: &Replay) -> Vec<String> {
     let actions = replay.batches.iter().flat_map(|batch| &batch.actions);
     let claims = actions.flat_map(|action| match action {
@@ -124,7 +126,11 @@ fn launched(replay: &Replay) -> Vec<String> {
     let line = |claim: &nodeless_model::NodeClaim| {
         let (first, more) = (claim.spec.instance_types.first(), claim.spec.instance_types.len().saturating_sub(1));
         let first = first.map_or("", String::as_str);
-        format!("{}  {first} or one of {more} others, for {} pods", claim.name, claim.spec.nominated_pods.len())
+        format!(
+            "{}  {first} or one of {more} other instance types, for {} pods",
+            claim.name,
+            claim.spec.nominated_pods.len()
+        )
     };
     claims.map(line).collect()
 }

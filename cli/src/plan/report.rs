@@ -1,4 +1,4 @@
-//! The plan as programs read it. `docs/plan.md` describes it; change both together.
+//! The JSON and YAML output of a plan. `docs/plan.md` describes its schema; change both together.
 
 use super::disruption::{DisruptionReport, NodeExplanation};
 use super::explain::Explanation;
@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Report {
     /// Nodes to launch.
     pub(crate) launches: Vec<Launch>,
-    /// Pods that fit on nodes that exist or are on their way, by name.
+    /// Pods that fit on existing or in-flight nodes, by name.
     pub(crate) placements: Vec<Placement>,
-    /// Pods that fit nowhere, by name.
+    /// Unschedulable pods, by name.
     pub(crate) unschedulable: Vec<Unschedulable>,
-    /// Dollars per hour of the offerings chosen for all launches.
+    /// The price per hour of the offerings chosen for all launches, in dollars.
     pub(crate) price_per_hour: f64,
     /// With `--disruption`.
     #[serde(flatten)]
     pub(crate) disruption: Option<DisruptionReport>,
     pub(crate) statistics: Statistics,
-    /// What was asked for with `--explain`.
+    /// The explanations that `--explain` asks for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) explanations: Vec<Told>,
+    pub(crate) explanations: Vec<Explained>,
 }
 
-/// What was asked for with `--explain`.
+/// The explanations that `--explain` asks for.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Told {
+pub(crate) enum Explained {
     Pod(Explanation),
     Node(Box<NodeExplanation>),
 }
@@ -42,13 +42,13 @@ pub(crate) struct Launch {
     pub(crate) node_pool: String,
     /// `namespace/name`, sorted.
     pub(crate) pods: Vec<String>,
-    /// What they and DaemonSets need.
+    /// The requests of these pods and of DaemonSets.
     pub(crate) requests: ResourceList,
-    /// What may be launched, the cheapest first.
+    /// The instance types that may be launched, the cheapest first.
     pub(crate) instance_types: Vec<PricedType>,
-    /// The cheapest of it.
+    /// The cheapest offering.
     pub(crate) offering: Offering,
-    /// What the node's labels may be.
+    /// The requirements on the labels of the node.
     pub(crate) requirements: Requirements,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Placement {
 pub(crate) struct Unschedulable {
     pub(crate) pod: String,
     pub(crate) reasons: Vec<String>,
-    /// What would help, for people and `--explain`.
+    /// Changes that would make the pod schedulable, for the text output and `--explain`.
     #[serde(skip)]
     pub(crate) remedies: Vec<String>,
 }
@@ -86,15 +86,15 @@ pub(crate) struct Unschedulable {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Statistics {
-    /// How many pods a place was looked for.
+    /// The number of pods to schedule.
     pub(crate) pods: usize,
-    /// How many nodes there are and are on their way.
+    /// The number of existing and in-flight nodes.
     pub(crate) nodes: usize,
-    /// How many instance types the catalog has.
+    /// The number of instance types in the catalog.
     pub(crate) instance_types: usize,
-    /// How long it took to solve, without reading and writing.
+    /// The time of the scheduling simulation, without input and output.
     pub(crate) elapsed_milliseconds: f64,
-    /// The most memory that the process had; absent where the system does not tell.
+    /// The peak memory of the process; null if the system does not report it.
     pub(crate) peak_memory_bytes: Option<u64>,
     /// With `--disruption`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,14 +104,14 @@ pub(crate) struct Statistics {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DisruptionStatistics {
-    /// How many decisions were made, one after another.
+    /// The number of consecutive decisions.
     pub(crate) decisions: usize,
-    /// How long they took together.
+    /// The total time of these decisions.
     pub(crate) elapsed_milliseconds: f64,
 }
 
 impl Launch {
-    /// A launch that is for these pods.
+    /// A launch for these pods.
     pub(crate) fn new(launch: &nodeless_scheduling::Launch, pods: Vec<String>) -> Self {
         Self {
             node_pool: launch.node_pool.clone(),
@@ -133,7 +133,7 @@ impl PricedType {
 }
 
 impl Offering {
-    /// The one that was chosen.
+    /// The chosen offering of a launch.
     pub(crate) fn of(launch: &nodeless_scheduling::Launch) -> Self {
         let chosen = &launch.offering;
         Self {
@@ -146,9 +146,9 @@ impl Offering {
 }
 
 impl Report {
-    /// The plan by names, with the statistics that the problem knows.
+    /// The plan with names instead of indexes, and the statistics of the problem.
     ///
-    /// `faulty` are the pods that no place was looked for because of what they mount.
+    /// `faulty` are the pods that cannot be scheduled because of their volumes.
     pub(crate) fn new(problem: &Problem<'_>, solution: &Solution, faulty: &[(&Pod, &str)]) -> Self {
         let pod = |index: usize| problem.pods.get(index).map(|pod| pod.key()).unwrap_or_default();
         let node = |index: usize| problem.nodes.get(index).map(|node| node.name.clone()).unwrap_or_default();
@@ -171,7 +171,7 @@ impl Report {
             launches: solution.launches.iter().map(launch).collect(),
             placements: sorted(placements),
             unschedulable: sorted(refused.chain(faulty_pods)),
-            // Prices have six digits behind the point; a sum shows more only by rounding. The sum of nothing is minus zero.
+            // Prices have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
             price_per_hour: (solution.price_per_hour() * 1e9).round() / 1e9 + 0.0,
             statistics: Statistics { pods: problem.pods.len() + faulty.len(), ..Statistics::default() },
             disruption: None,
@@ -180,7 +180,7 @@ impl Report {
     }
 }
 
-/// What would make a pod fit, each thing once.
+/// The changes that would make a pod schedulable, without duplicates.
 pub(crate) fn remedies(refused: &nodeless_scheduling::Unschedulable) -> Vec<String> {
     let mut remedies: Vec<String> = Vec::new();
     for remedy in refused.reasons.iter().filter_map(nodeless_scheduling::Reason::remedy) {

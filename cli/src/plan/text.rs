@@ -1,21 +1,21 @@
-//! The plan as people read it.
+//! The text output of a plan.
 
 use super::disruption_text;
 use super::explain::{Explanation, Outcome};
-use super::report::{Launch, PricedType, Report, Told, Unschedulable};
+use super::report::{Explained, Launch, PricedType, Report, Unschedulable};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// How many names are shown before the rest is counted.
+/// The maximum number of names in a list; further names are counted.
 pub(crate) const SHOWN: usize = 4;
 
-/// How many kinds of nodes are told why they are what they are.
-const REASONED: usize = 50;
+/// The maximum number of groups of launches whose price is explained.
+const MAX_EXPLAINED: usize = 50;
 
-/// Why the launch of this place, from 0, is what it is.
+/// Explains why the launch with this index uses no cheaper instance type.
 pub(crate) type Why<'a> = dyn Fn(usize) -> Option<String> + 'a;
 
-/// The plan, with where its prices come from.
+/// The plan, with the sources of its prices.
 pub(crate) fn render(report: &Report, why: &Why<'_>, prices: &str) -> String {
     let mut text = String::new();
     // Writing into a String does not fail.
@@ -36,10 +36,10 @@ fn write(out: &mut String, report: &Report, why: &Why<'_>, prices: &str) -> std:
     if let Some(disruption) = &report.disruption {
         disruption_text::write(out, report, disruption)?;
     }
-    for told in &report.explanations {
-        match told {
-            Told::Pod(explanation) => explained(out, explanation)?,
-            Told::Node(explanation) => disruption_text::explained(out, explanation, report.disruption.as_ref())?,
+    for explanation in &report.explanations {
+        match explanation {
+            Explained::Pod(explanation) => explained(out, explanation)?,
+            Explained::Node(explanation) => disruption_text::explained(out, explanation, report.disruption.as_ref())?,
         }
     }
     total(out, report, prices)
@@ -47,7 +47,7 @@ fn write(out: &mut String, report: &Report, why: &Why<'_>, prices: &str) -> std:
 
 fn launches(out: &mut String, launches: &[Launch], why: &Why<'_>) -> std::fmt::Result {
     writeln!(out, "{} to launch", counted(launches.len(), "node"))?;
-    for (told, group) in alike(launches).into_iter().enumerate() {
+    for (number, group) in alike(launches).into_iter().enumerate() {
         let (first, count) = (&launches[group[0]], group.len());
         let offering = &first.offering;
         let times = if count == 1 { String::new() } else { format!("{count} x ") };
@@ -63,16 +63,16 @@ fn launches(out: &mut String, launches: &[Launch], why: &Why<'_>) -> std::fmt::R
         writeln!(out, "    NodePool  {}", first.node_pool)?;
         let pods: Vec<&str> = group.iter().flat_map(|place| launches[*place].pods.iter().map(String::as_str)).collect();
         writeln!(out, "    for       {}: {}", counted(pods.len(), "pod"), shortened(&pods))?;
-        writeln!(out, "    requests  {}{}", first.requests, if count == 1 { "" } else { ", on each at most" })?;
+        writeln!(out, "    requests  {}{}", first.requests, if count == 1 { "" } else { ", at most, on each" })?;
         writeln!(out, "    or        {}", alternatives(&first.instance_types))?;
-        if let Some(why) = why(group[0]).filter(|_| told < REASONED) {
+        if let Some(why) = why(group[0]).filter(|_| number < MAX_EXPLAINED) {
             writeln!(out, "    why       {why}")?;
         }
     }
     writeln!(out)
 }
 
-/// The places of launches that differ in nothing but their pods, in the order in which they come.
+/// The indexes of launches that differ only in their pods, in groups, in the order of the plan.
 fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (place, launch) in launches.iter().enumerate() {
@@ -90,10 +90,10 @@ fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// What else may be launched.
+/// The other instance types that may be launched.
 pub(super) fn alternatives(kinds: &[PricedType]) -> String {
     let others = kinds.get(1..).unwrap_or_default();
-    let Some(dearest) = others.last() else { return "nothing else: no other instance type will do".to_owned() };
+    let Some(dearest) = others.last() else { return "no other instance type is compatible".to_owned() };
     let shown = others.iter().take(SHOWN).map(|kind| format!("{} {}", kind.name, dollars(kind.price_per_hour)));
     let shown = shown.collect::<Vec<_>>().join(", ");
     match others.len().saturating_sub(SHOWN) {
@@ -107,8 +107,8 @@ fn placements(out: &mut String, report: &Report) -> std::fmt::Result {
     for placement in &report.placements {
         by_node.entry(&placement.node).or_default().push(&placement.pod);
     }
-    let (pods, nodes) = (counted(report.placements.len(), "pod"), counted(by_node.len(), "node"));
-    writeln!(out, "{pods} to place on {nodes} that exist or are on their way\n")?;
+    let (pods, nodes) = (counted(report.placements.len(), "pod"), counted(by_node.len(), "existing or in-flight node"));
+    writeln!(out, "{pods} to schedule on {nodes}\n")?;
     let width = by_node.keys().map(|name| name.len()).max().unwrap_or(0);
     for (node, pods) in &by_node {
         writeln!(out, "  {node:width$}  {}: {}", pods.len(), shortened(pods))?;
@@ -117,7 +117,7 @@ fn placements(out: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 fn unschedulable(out: &mut String, refused: &[Unschedulable]) -> std::fmt::Result {
-    writeln!(out, "{} that fit{} nowhere", counted(refused.len(), "pod"), if refused.len() == 1 { "s" } else { "" })?;
+    writeln!(out, "{}", counted(refused.len(), "unschedulable pod"))?;
     let mut groups: Vec<(&Unschedulable, Vec<&str>)> = Vec::new();
     for one in refused {
         match groups.iter_mut().find(|(first, _)| first.reasons == one.reasons) {
@@ -135,7 +135,7 @@ fn unschedulable(out: &mut String, refused: &[Unschedulable]) -> std::fmt::Resul
 fn reasons(out: &mut String, reasons: &[String], remedies: &[String]) -> std::fmt::Result {
     reasons.iter().try_for_each(|reason| writeln!(out, "    {reason}"))?;
     for (index, remedy) in remedies.iter().enumerate() {
-        writeln!(out, "    {} {remedy}", if index == 0 { "to fit:" } else { "or:" })?;
+        writeln!(out, "    {} {remedy}", if index == 0 { "to schedule:" } else { "or:" })?;
     }
     Ok(())
 }
@@ -144,14 +144,14 @@ fn explained(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
     write!(out, "Pod {} ", explanation.pod)?;
     match &explanation.outcome {
         Outcome::Launch { node_pool, offering, instance_types, ruled_out, with, .. } => {
-            let beside = match with.len() {
+            let with = match with.len() {
                 0 => String::new(),
-                others => format!(", beside {}", counted(others, "other pod")),
+                others => format!(", with {}", counted(others, "other pod")),
             };
-            writeln!(out, "goes to a new node of NodePool {node_pool}{beside}")?;
+            writeln!(out, "is scheduled to a new node of NodePool {node_pool}{with}")?;
             writeln!(
                 out,
-                "  {} {} in {}, {}: the cheapest of what may be launched",
+                "  {} {} in {}, {}: the cheapest offering of the instance types that may be launched",
                 offering.instance_type,
                 offering.capacity_type,
                 offering.zone,
@@ -169,10 +169,10 @@ fn explained(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
         }
         Outcome::Placement { node } => writeln!(out, "fits on node {node}")?,
         Outcome::Unschedulable { reasons: why, remedies } => {
-            writeln!(out, "fits nowhere")?;
+            writeln!(out, "is unschedulable")?;
             reasons(out, why, remedies)?;
         }
-        Outcome::NotPending { why } => writeln!(out, "needs no place: {why}")?,
+        Outcome::NotPending { why } => writeln!(out, "is not pending: {why}")?,
     }
     writeln!(out)
 }
@@ -180,12 +180,12 @@ fn explained(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
 fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
     let statistics = &report.statistics;
     if statistics.pods == 0 {
-        writeln!(out, "No pod waits for a node. {} looked at.", counted(statistics.nodes, "node"))?;
+        writeln!(out, "No pending pods. {} evaluated.", counted(statistics.nodes, "node"))?;
     } else {
         let launched: usize = report.launches.iter().map(|launch| launch.pods.len()).sum();
         writeln!(
             out,
-            "Total: {} for {}. Of {}: {launched} on new nodes, {} on others, {} nowhere.",
+            "Total: {} for {}. Of {}: {launched} on new nodes, {} on existing or in-flight nodes, {} unschedulable.",
             dollars(report.price_per_hour),
             counted(report.launches.len(), "new node"),
             counted(statistics.pods, "pod"),
@@ -194,7 +194,7 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
         )?;
     }
     let memory =
-        statistics.peak_memory_bytes.map_or(String::new(), |bytes| format!(", {} MiB of memory at most", bytes >> 20));
+        statistics.peak_memory_bytes.map_or(String::new(), |bytes| format!(", peak memory {} MiB", bytes >> 20));
     writeln!(
         out,
         "Solved in {} ms with {} and {}{memory}.",
@@ -204,7 +204,7 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
     )?;
     if let Some(decided) = &statistics.disruption {
         let decisions = counted(decided.decisions, "decision");
-        writeln!(out, "Decided which nodes go in {} ms, in {decisions}.", decided.elapsed_milliseconds)?;
+        writeln!(out, "Evaluated disruption in {} ms, in {decisions}.", decided.elapsed_milliseconds)?;
     }
     writeln!(out, "{prices}")
 }

@@ -1,4 +1,4 @@
-//! As a page that needs nothing else: tables, and charts as inline SVG.
+//! The report of a simulation as a self-contained HTML page with tables and inline SVG charts.
 
 use super::text::summary;
 use jiff::Timestamp;
@@ -6,12 +6,12 @@ use nodeless_driver::simulation::{Report, Sample};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("page.css");
-/// Size of a chart in its own units; the page stretches it.
+/// The size of a chart in its own units; the page scales it.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
-/// The greatest number of notes that are shown.
+/// The maximum number of external events that are shown.
 const NOTES: usize = 300;
-/// What may lie between two times below a chart, in minutes.
+/// The possible intervals of the time axis, in minutes.
 const MINUTES: [i64; 13] = [1, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 7 * 1440, 28 * 1440];
 
 /// One line of a chart.
@@ -38,7 +38,7 @@ const CHARTS: [(&str, &[Line]); 4] = [
         ],
     ),
     ("Dollars per hour", &[Line { name: "EC2", class: "a", value: |it| it.dollars_per_hour }]),
-    ("Evictions since the beginning", &[Line { name: "evictions", class: "a", value: |it| it.evictions as f64 }]),
+    ("Evictions since the start", &[Line { name: "evictions", class: "a", value: |it| it.evictions as f64 }]),
 ];
 
 /// The page.
@@ -52,9 +52,9 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
         escaped(replay)
     );
     if report.holds() {
-        out.push_str("<p class=\"good\">Every invariant held.</p>\n");
+        out.push_str("<p class=\"good\">Every invariant holds.</p>\n");
     } else {
-        out.push_str("<h2 class=\"bad\">Broken</h2>\n<table class=\"log\">\n");
+        out.push_str("<h2 class=\"bad\">Violations</h2>\n<table class=\"log\">\n");
         for it in &report.violations {
             row(&mut out, &[&moment(it.at), it.invariant, &it.detail]);
         }
@@ -67,13 +67,13 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
     for (name, lines) in CHARTS {
         chart(&mut out, name, lines, &report.samples);
     }
-    out.push_str("<h2>Calls to AWS</h2>\n<table class=\"numbers\">\n");
+    out.push_str("<h2>AWS API calls</h2>\n<table class=\"numbers\">\n");
     report.calls.iter().for_each(|(api, count)| row(&mut out, &[api, &count.to_string()]));
-    out.push_str("</table>\n<h2>What happened from outside</h2>\n<table class=\"log\">\n");
+    out.push_str("</table>\n<h2>External events</h2>\n<table class=\"log\">\n");
     report.notes.iter().take(NOTES).for_each(|note| row(&mut out, &[&moment(note.at), &note.what]));
     out.push_str("</table>\n");
     if let Some(more) = report.notes.len().checked_sub(NOTES).filter(|more| *more > 0) {
-        out.push_str(&format!("<p>And {more} more.</p>\n"));
+        out.push_str(&format!("<p>{more} more are not shown.</p>\n"));
     }
     out.push_str("</body></html>\n");
     out
@@ -90,7 +90,7 @@ fn row(out: &mut String, cells: &[&str]) {
     out.push_str("</tr>\n");
 }
 
-/// Text as HTML shows it.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -127,7 +127,7 @@ fn chart(out: &mut String, name: &str, lines: &[Line], samples: &[Sample]) {
         let _cannot_fail = writeln!(out, "<span class=\"y\" style=\"bottom:{:.0}%\">{value}</span>", part * 100.0);
     }
     for (index, at) in ticks(first.at, last.at).into_iter().enumerate() {
-        // Where there is little room every other one is left out.
+        // On narrow screens every other label is hidden.
         let class = if index % 2 == 0 { "x" } else { "x odd" };
         let _cannot_fail =
             writeln!(out, "<span class=\"{class}\" style=\"left:{:.2}%\">{}</span>", 100.0 * place(at), time(at));
@@ -135,7 +135,7 @@ fn chart(out: &mut String, name: &str, lines: &[Line], samples: &[Sample]) {
     out.push_str("</div>\n");
 }
 
-/// Round times from one to another: at most nine, as near to each other as that allows.
+/// At most nine round times between two times, with the smallest possible interval.
 fn ticks(first: Timestamp, last: Timestamp) -> Vec<Timestamp> {
     let length = last.as_second() - first.as_second();
     let mut steps = MINUTES.iter().map(|minutes| minutes * 60);
@@ -145,13 +145,13 @@ fn ticks(first: Timestamp, last: Timestamp) -> Vec<Timestamp> {
     times.filter_map(|second| Timestamp::from_second(second).ok()).collect()
 }
 
-/// The time of day; at midnight the day.
+/// The time of day, or the date at midnight.
 fn time(at: Timestamp) -> String {
     let midnight = at.as_second().rem_euclid(24 * 3600) == 0;
     at.strftime(if midnight { "%b %-d" } else { "%H:%M" }).to_string()
 }
 
-/// The next number that is round, and half of which is not too odd.
+/// The next round number whose half is round too.
 fn round_up(value: f64) -> f64 {
     let mut step = if value > 0.0 { 0.01 } else { 1.0 };
     loop {
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_needs_nothing_else_and_escapes_what_it_shows() {
+    fn a_page_is_self_contained_and_escapes_text() {
         let mut report = Report { scenario: "a <b>".to_owned(), hours: 1, ..Report::default() };
         let at: jiff::Timestamp = "2026-03-02T00:00:00Z".parse().unwrap();
         for (minutes, nodes) in [(0, 0), (5, 3)] {
@@ -197,16 +197,16 @@ mod tests {
     }
 
     #[test]
-    fn times_below_a_chart_are_round_and_few() {
+    fn the_time_axis_has_few_and_round_times() {
         let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
-        let told = |first: &str, last: &str| ticks(at(first), at(last)).into_iter().map(time).collect::<Vec<_>>();
+        let labels = |first: &str, last: &str| ticks(at(first), at(last)).into_iter().map(time).collect::<Vec<_>>();
         assert_eq!(
-            told("2026-03-02T00:00:00Z", "2026-03-02T01:00:00Z").join(" "),
+            labels("2026-03-02T00:00:00Z", "2026-03-02T01:00:00Z").join(" "),
             "Mar 2 00:10 00:20 00:30 00:40 00:50 01:00"
         );
         let day = "Mar 2 03:00 06:00 09:00 12:00 15:00 18:00 21:00 Mar 3";
-        assert_eq!(told("2026-03-02T00:00:00Z", "2026-03-03T00:00:00Z").join(" "), day);
-        assert_eq!(told("2026-03-02T07:31:00Z", "2026-03-02T07:33:00Z"), ["07:31", "07:32", "07:33"]);
-        assert!(told("2026-03-02T07:31:00Z", "2027-03-02T07:31:00Z").len() <= 14);
+        assert_eq!(labels("2026-03-02T00:00:00Z", "2026-03-03T00:00:00Z").join(" "), day);
+        assert_eq!(labels("2026-03-02T07:31:00Z", "2026-03-02T07:33:00Z"), ["07:31", "07:32", "07:33"]);
+        assert!(labels("2026-03-02T07:31:00Z", "2027-03-02T07:31:00Z").len() <= 14);
     }
 }

@@ -1,4 +1,4 @@
-//! What came of a simulated run, for people.
+//! The report of a simulation, as text and HTML.
 
 pub(crate) mod html;
 pub(crate) mod text;

@@ -1,4 +1,4 @@
-//! The built command as a child process.
+//! Runs the command as a child process.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 pub(crate) mod objects;
@@ -11,8 +11,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long to wait for a condition; long, because test machines may be busy.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The built command.
 pub(crate) fn nodeless() -> Command {
@@ -21,7 +21,7 @@ pub(crate) fn nodeless() -> Command {
     command
 }
 
-/// What a command printed, after it ended.
+/// The exit code and output of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -41,16 +41,16 @@ pub(crate) fn run(command: &mut Command) -> Ended {
     command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}")).into()
 }
 
-/// Waits for something to become so.
-pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for {what}");
+/// Waits until a condition is true.
+pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + TIMEOUT;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited {TIMEOUT:?} for {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
 
-/// A folder that is removed at the end of a test.
+/// A temporary directory that is removed at the end of a test.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -83,7 +83,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Starts one and waits until it says that it answers.
+    /// Starts `nodeless local` and waits until it serves requests.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let folder = Folder::new();
         let mut command = nodeless();
@@ -103,12 +103,12 @@ impl World {
         Self { kubeconfig: text("kubeconfig").into(), kubernetes, aws, folder, child }
     }
 
-    /// What it logged so far.
+    /// Its log so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Sends a signal and waits for the end. Gives the exit code and what was printed after the announcement.
+    /// Sends a signal and waits for the end. Returns the exit code and the output after the first line.
     #[cfg(unix)]
     pub(crate) fn end_by(&mut self, signal: &str) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
@@ -125,19 +125,19 @@ impl Drop for World {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("--- what `nodeless local` logged\n{}", self.log());
+            eprintln!("--- the log of `nodeless local`\n{}", self.log());
         }
     }
 }
 
-/// The real kubectl, pointed at a world.
+/// kubectl with the kubeconfig of a local cluster.
 pub(crate) struct Kubectl<'a> {
     program: PathBuf,
     world: &'a World,
 }
 
 impl<'a> Kubectl<'a> {
-    /// `None` when it is not installed, which is said loudly.
+    /// `None` if kubectl is not installed.
     pub(crate) fn of(world: &'a World) -> Option<Self> {
         Some(Self { program: nodeless_tests::tool("kubectl")?, world })
     }
@@ -150,19 +150,19 @@ impl<'a> Kubectl<'a> {
         command
     }
 
-    /// What it prints, whether it succeeds or not.
+    /// Runs kubectl, which may fail.
     pub(crate) fn attempt(&self, arguments: &[&str]) -> Ended {
         run(&mut self.command(arguments))
     }
 
-    /// What it prints; it has to succeed.
+    /// Runs kubectl, which must succeed, and returns its output.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let ended = self.attempt(arguments);
         assert_eq!(ended.code, Some(0), "kubectl {}: {}{}", arguments.join(" "), ended.stdout, ended.stderr);
         ended.stdout
     }
 
-    /// Applies manifests, and gives what it prints.
+    /// Applies manifests, and returns the output.
     pub(crate) fn apply(&self, manifests: &str, flags: &[&str]) -> String {
         let path = self.world.folder.path().join("manifests.yaml");
         fs::write(&path, manifests).unwrap();
@@ -176,7 +176,7 @@ impl<'a> Kubectl<'a> {
         names.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// How many pods run.
+    /// The number of running pods.
     pub(crate) fn running_pods(&self) -> usize {
         let phases = self.run(&["get", "pods", "--output", "jsonpath={.items[*].status.phase}"]);
         phases.split_whitespace().filter(|phase| *phase == "Running").count()

@@ -1,19 +1,19 @@
-//! A cluster to plan for, object by object.
+//! The objects of a cluster to plan for.
 
 use super::{Ended, nodeless};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::Stdio;
 
-/// The latest moment of every cluster here.
+/// The latest time in every cluster.
 pub(crate) const LATEST: &str = "2026-01-10T12:00:00Z";
 
-/// A cluster to be.
+/// The objects of a cluster.
 #[derive(Default)]
 pub(crate) struct Objects(pub(crate) Vec<Value>);
 
 impl Objects {
-    /// A NodePool of on-demand nodes without budgets in the way, and its EC2NodeClass.
+    /// A NodePool without restrictive disruption budgets, and its EC2NodeClass.
     pub(crate) fn new() -> Self {
         let mut objects = Self::default();
         let requirements = json!([
@@ -44,7 +44,7 @@ impl Objects {
         objects
     }
 
-    /// A Node as the kubelet and the cloud controller label it, with its last heartbeat at the latest moment.
+    /// A Node as the kubelet and the cloud controller label it, with its last heartbeat at the latest time.
     pub(crate) fn node(&mut self, name: &str, instance_type: &str, capacity_type: &str) -> &mut Value {
         self.0.push(json!({
             "apiVersion": "v1", "kind": "Node",
@@ -64,7 +64,7 @@ impl Objects {
         self.0.last_mut().unwrap()
     }
 
-    /// A pod on a node, or one that waits.
+    /// A pod on a node, or a pending pod.
     pub(crate) fn pod(&mut self, name: &str, node: Option<&str>, cpu: &str) -> &mut Value {
         self.0.push(json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -97,7 +97,7 @@ impl Objects {
         child.wait_with_output().unwrap().into()
     }
 
-    /// Plans, expects this exit code, and gives the plan.
+    /// Plans, expects this exit code, and returns the plan.
     pub(crate) fn plan(&self, code: i32, arguments: &[&str]) -> Value {
         let ended = self.run(&[&["-o", "json"], arguments].concat());
         assert_eq!(ended.code, Some(code), "{}{}", ended.stdout, ended.stderr);
@@ -105,7 +105,7 @@ impl Objects {
     }
 }
 
-/// The reasons why a node stays, in one text; empty if it is not among those kept.
+/// The reasons why a node is not disrupted, in one string; empty if it is not listed.
 pub(crate) fn kept(plan: &Value, node: &str) -> String {
     let all = plan["kept"].as_array().unwrap();
     let reasons = all.iter().find(|kept| kept["node"] == node).map(|kept| kept["reasons"].as_array().unwrap().clone());
@@ -113,8 +113,8 @@ pub(crate) fn kept(plan: &Value, node: &str) -> String {
     reasons.iter().map(|reason| reason.as_str().unwrap()).collect::<Vec<_>>().join("; ")
 }
 
-/// The messages on an object.
-pub(crate) fn said(plan: &Value, kind: &str, name: &str) -> String {
+/// The events on an object, one per line.
+pub(crate) fn events(plan: &Value, kind: &str, name: &str) -> String {
     let events = plan["events"].as_array().unwrap().iter();
     let own = events.filter(|event| event["object"]["kind"] == kind && event["object"]["name"] == name);
     own.map(|event| format!("{}: {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap()))
