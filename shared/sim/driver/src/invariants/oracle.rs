@@ -41,6 +41,8 @@ struct Pending {
     refused: bool,
     /// When a plan last reported that: until then there was no node to wait for.
     last_refused: Option<Timestamp>,
+    /// The last message of kube-scheduler about the pod.
+    message: String,
 }
 
 /// What EC2 runs for a NodePool.
@@ -172,9 +174,13 @@ impl Oracle {
             plans: 0,
             refused: false,
             last_refused: None,
+            message: String::new(),
         });
         if unschedulable {
             entry.marked.get_or_insert(now);
+        }
+        if let Some(scheduled) = condition_of(pod, "PodScheduled") {
+            entry.message = scheduled["message"].as_str().unwrap_or_default().to_owned();
         }
     }
 
@@ -200,8 +206,8 @@ impl Oracle {
                 let waited = waited(pod).as_mins();
                 format!(
                     "pod {} has waited for {waited} minutes and {dead} instances that never joined, although no plan \
-                     reports it unschedulable",
-                    pod.key
+                     reports it unschedulable; kube-scheduler: {}",
+                    pod.key, pod.message
                 )
             })
             .collect();
