@@ -112,7 +112,7 @@ fn every_other_node_has_the_exact_reason() {
     }
     let tight = kept(&plan, "tight");
     assert!(
-        tight.contains("pod default/tight fits on no other node: labels or taints on 5, insufficient cpu on 1"),
+        tight.contains("pod default/tight fits on no other node: insufficient cpu on 1, labels or taints on 5"),
         "{tight}"
     );
     assert!(tight.contains("it costs $0.0960 an hour"), "{tight}");
@@ -267,7 +267,7 @@ fn conditions_of_karpenters_node_claims_are_used() {
         kept(&plan, "busy")
     );
     let plan = objects.plan(0, &["--explain", "default-drifted"]);
-    assert_eq!(plan["explanations"][0]["drift"], "its NodeClaim says that it drifted (SubnetDrift)");
+    assert_eq!(plan["explanations"][0]["drift"], "the condition Drifted of its NodeClaim is true (SubnetDrift)");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn spot_to_spot_consolidation_needs_its_feature_gate() {
     objects.pod("web", Some("spot"), "1");
     let off = objects.plan(0, &[]);
     assert_eq!(off["commands"], json!([]));
-    assert!(kept(&off, "spot").contains("spot nodes are not replaced by spot nodes"), "{}", kept(&off, "spot"));
+    assert!(kept(&off, "spot").contains("spot-to-spot consolidation is disabled"), "{}", kept(&off, "spot"));
     let on = objects.plan(0, &["--spot-to-spot"]);
     assert_eq!(on["commands"][0]["nodes"], json!(["spot"]), "{on:#}");
     assert!(on["commands"][0]["replacements"][0]["instanceTypes"].as_array().unwrap().len() >= 15);

@@ -130,7 +130,7 @@ fn the_churn_breaker_stops_evictions_that_do_not_lower_the_price() {
     assert!(why.starts_with("disruption of NodePool default evicted 121 pods within an hour, more than 120"), "{why}");
     assert!(events(&plan, "NodePool", "default").starts_with("DisruptionStopped: "));
     let text = objects.run(&["--churn", &stops]).stdout;
-    let line = "NodePool default: 121 pods, 120 allowed without a lower price; its price per unit of load has changed by +0.0%; \
+    let line = "NodePool default: 121 pods, 120 allowed without a lower price; its price per unit of load has changed by +0.0% since; \
                 disruption is stopped";
     assert!(text.contains(line), "{text}");
 

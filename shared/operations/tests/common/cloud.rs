@@ -220,7 +220,7 @@ impl Cloud for TestCloud {
             message: "You cannot specify tags for Spot instances requests if there are no Spot instances requests"
                 .into(),
         });
-        Ok(of_spot.clone().or_else(|| self.inner().refusal.clone()))
+        Ok(of_spot.or_else(|| self.inner().refusal.clone()))
     }
 
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
