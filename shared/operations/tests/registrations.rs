@@ -94,7 +94,7 @@ async fn machines_that_ec2_refuses_to_launch_are_failures_with_what_ec2_said() {
     let failed = condition(&town);
     assert_eq!(failed.status, ConditionStatus::False, "{failed:?}");
     assert_eq!(failed.reason, "LaunchFailed");
-    assert!(failed.message.contains("CreateFleet"), "{failed:?}");
+    assert!(failed.message.contains("cloud launch was denied"), "{failed:?}");
 }
 
 #[tokio::test]
