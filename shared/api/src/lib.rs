@@ -3,7 +3,7 @@
 //! - [`NodePool`] and [`NodeClaim`] (`karpenter.sh/v1`) and [`EC2NodeClass`] (`karpenter.k8s.aws/v1`), with the limits,
 //!   defaults and CEL rules of Karpenter 1.14, so that manifests written for it apply unchanged.
 //! - [`NodeOverlay`] (`karpenter.sh/v1alpha1`) and [`CapacityBuffer`] (`autoscaling.x-k8s.io/v1beta1`).
-//! - [`crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
+//! - [`mod@crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
 //! - [`view`]: a cluster at one moment, decoded, as a plan reads it.
