@@ -30,7 +30,7 @@ class World:
     def __enter__(self) -> World:
         self._process.__enter__()
         try:
-            self.aws_url = wait_for("the world to say where it is", self._announcement, 60)["aws"]
+            self.aws_url = wait_for("the world to state where it is", self._announcement, 60)["aws"]
             self._process.wait_until_answers(self.aws_url)
             wait_for("the world's API server", lambda: self.kubectl("get", "--raw", "/version", check=False), 30)
         except BaseException:

@@ -1,6 +1,5 @@
 //! What the function is asked to do.
 
-use aws_lambda_events::event::sqs::SqsEvent;
 use nodeless_ports::queue::CatalogMessage;
 use nodeless_runtime::batch;
 use nodeless_runtime::terraform::{Invocation, Operation, OtherCluster, same_cluster};

@@ -83,7 +83,7 @@ async fn after_a_lost_answer_and_other_prices_each_member_finds_an_instance() {
             all_look(&mut town, &names).await;
             let found = instances(&town).await;
             assert_eq!(found.len(), known.len() + 1, "{order:?}");
-            assert!(known.iter().all(|(claim, id)| found.get(claim) == Some(id)), "none changed hands");
+            assert!(known.iter().all(|(claim, id)| found.get(claim) == Some(id)), "no instance changed its owner");
             known = found;
         }
         one_each(&town).await;

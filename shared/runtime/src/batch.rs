@@ -120,7 +120,7 @@ fn conclude(message: &SqsMessage, result: Result<(), Failure>, response: &mut Sq
     }
 }
 
-/// How often SQS has handed the message out; once where it does not say.
+/// How often SQS has handed the message out; once where it does not state.
 fn received(message: &SqsMessage) -> u32 {
     message.attributes.get("ApproximateReceiveCount").and_then(|count| count.parse().ok()).unwrap_or(1)
 }

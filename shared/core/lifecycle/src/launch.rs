@@ -278,10 +278,10 @@ fn nothing_launched(
             step
         }
         None => {
-            let told = failures.first().map_or_else(String::new, |failure| {
+            let reported = failures.first().map_or_else(String::new, |failure| {
                 format!("{} {} in {}: {}", failure.instance_type, failure.capacity_type, failure.zone, failure.message)
             });
-            let mut step = no_capacity(claim, &told, now);
+            let mut step = no_capacity(claim, &reported, now);
             step.claim.status.launch_denied = is_denied(failures, others_launched);
             step
         }

@@ -145,7 +145,7 @@ impl TestCluster {
 }
 
 impl ClusterState {
-    /// Takes a pod away, and says whether it was there. Its controller may make another.
+    /// Takes a pod away, and returns whether it was there. Its controller may make another.
     fn remove(&mut self, key: &str) -> bool {
         let Some(removed) = self.pods.remove(key) else { return false };
         if self.respawn {

@@ -37,7 +37,7 @@ async fn a_view_has_everything_and_reports_what_cannot_be_read() {
     let pool = |name: &str| view.node_pools.iter().find(|pool| pool.name == name).unwrap();
     assert_eq!((view.node_pools.len(), view.invalid.len()), (2, 0));
     assert_eq!(pool("good").ready, Ok(()));
-    // Its nodes go on belonging to it, and it says in its conditions what is wrong.
+    // Its nodes go on belonging to it, and it states in its conditions what is wrong.
     let why = pool("faulty").ready.clone().unwrap_err();
     assert!(why.contains("dollars-per-hour") && why.contains("cheap"), "{why}");
     assert!(view.node_pool_statuses.contains_key("faulty") && view.node_classes.contains_key("default"));
@@ -64,7 +64,7 @@ fn node_reads(world: &World) -> (usize, usize) {
     (lists.len(), watches.len())
 }
 
-/// Takes a cluster through changes, and says how nodes were read for the first, second and third view.
+/// Takes a cluster through changes, and specifies how nodes were read for the first, second and third view.
 async fn follows_changes(world: &World, cluster: &KubeCluster) -> [(usize, usize); 3] {
     let names = |view: nodeless_ports::cluster::ClusterView| {
         view.nodes.into_iter().map(|node| (node.name, node.unschedulable)).collect::<Vec<_>>()
@@ -81,7 +81,7 @@ async fn follows_changes(world: &World, cluster: &KubeCluster) -> [(usize, usize
     assert_eq!(names(cluster.view().await.unwrap()), [("a".into(), true), ("c".into(), false)]);
     let second = node_reads(world);
     world.server.delete(&NODES, "", "a", &now_deleted()).unwrap();
-    // What the watch would have told is forgotten: 410.
+    // The events of the watch are compacted: 410.
     world.server.compact();
     world.create(&NODES, node("d"));
     world.server.compact();

@@ -1,7 +1,7 @@
 //! Runs the operations of the Lambda functions in a world, in one thread.
 //!
 //! [`Driver`] does what EventBridge, SQS and the webhook do in AWS: it wakes the planner by the minute, on
-//! FailedScheduling events and when EC2NodeClasses change, hands out claims when their messages are due, and starts sweeps and refreshes on schedule.
+//! FailedScheduling events and when EC2NodeClasses change, delivers claims when their messages are due, and starts sweeps and refreshes on schedule.
 //!
 //! Time is the world's. [`Driver::advance_to`] runs everything that is due until then, at its own time and in a fixed order:
 //! when every operation waits, the clock jumps to the next due time. So hours pass in milliseconds, and the same calls give

@@ -109,7 +109,7 @@ impl Table {
         !claims.is_empty() && claims.iter().all(has)
     }
 
-    /// Whether nobody wrote the claim since this was read.
+    /// Whether the claim was not written since this was read.
     fn is_as_read(&self, claim: &NodeClaim) -> bool {
         self.claims.get(&claim.name).is_some_and(|present| present.version == claim.version)
     }
@@ -444,7 +444,7 @@ impl Capacity for MemoryClaims {
         Ok(self.lock().launch_checks.get(node_class).cloned())
     }
 
-    /// Never forgets: nobody waits for days here.
+    /// Never deletes them: a simulation is shorter than their time to live.
     async fn put_launch_check(&self, check: &LaunchCheck, _keep: Duration) -> Result<(), PortError> {
         self.lock().launch_checks.insert(check.node_class.clone(), check.clone());
         Ok(())
