@@ -16,7 +16,7 @@ use nodeless_model::node_pool::ConsolidationPolicy;
 use nodeless_model::{NillableDuration, NodeClaim, Quantity, ResourceList};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
-use nodeless_ports::{Claims, Plans, Queue};
+use nodeless_ports::{Claims, Plans};
 use std::collections::BTreeSet;
 
 /// Runs a scenario once without a crash, which must write at least so often, and then once for each crash point. A crash may
@@ -262,7 +262,7 @@ async fn think_again(town: &mut Town, when: &str) {
                 let now = town.clock.time();
                 nodeless_lifecycle::begin_termination(&mut claim, TerminationReason::Deleted, "by hand", now);
                 town.claims.update(&claim, None).await.unwrap();
-                town.queue.wake_claims(&[(claim.name, std::time::Duration::ZERO)]).await.unwrap();
+                town.wake_claim(&claim.name).await;
             }
         }
         if reported && is_quiescent(town, 0, 0).await {

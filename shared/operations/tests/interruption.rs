@@ -96,7 +96,7 @@ async fn what_is_urgent_is_done_before_anything_else_is_looked_at() {
     assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
     assert_eq!(phase(&town, &claims[1]).await, Phase::Draining);
     assert_eq!(town.claims.unavailable(town.clock.now()).await.unwrap().len(), 1);
-    assert_eq!(town.queue.take_claims(), [claims[1].name.clone()]);
+    assert_eq!(town.take_claims().await, [claims[1].name.clone()]);
     assert!(town.queue.take_plan().is_some());
 }
 
@@ -108,7 +108,7 @@ async fn a_mark_that_cannot_be_written_holds_no_drain_up_and_comes_again() {
     town.faults.fail("claims mark unavailable", ErrorKind::Throttled);
     let results = town.interrupter().run_all(&batch).await;
     assert!(results.iter().all(|result| matches!(result, Err(InterruptError::Port(_)))), "{results:?}");
-    assert_eq!(town.queue.take_claims().len(), 2);
+    assert_eq!(town.take_claims().await.len(), 2);
     town.faults.end_outages();
     let results = town.interrupter().run_all(&batch).await;
     assert!(results.iter().all(Result::is_ok));
@@ -188,7 +188,7 @@ async fn instances_that_fail_or_have_something_planned_leave() {
     assert_eq!(phase(&town, &claims[2]).await, Phase::Initialized);
     let drained = end(town.claims.get(&claims[3].name).await.unwrap());
     assert_eq!((drained.reason, drained.deadline), (TerminationReason::Interrupted, None));
-    assert!(town.queue.take_claims().contains(&claims[3].name));
+    assert!(town.take_claims().await.contains(&claims[3].name));
     let state = town.cluster.lock();
     for kind in ["Node", "NodeClaim"] {
         let reported =

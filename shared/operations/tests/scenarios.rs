@@ -45,7 +45,7 @@ async fn alike_nodes_are_launched_by_one_call_and_a_doubled_wake_launches_nothin
     assert_eq!((first.pods, first.created.len()), (5, 5), "{first:?}");
     let again = town.planner().run().await.unwrap();
     assert_eq!((again.placed, again.created.len()), (5, 0), "claims on their way count as the nodes that they will be");
-    let leaders = town.queue.take_claims();
+    let leaders = town.take_claims().await;
     assert_eq!(leaders, [first.created[0].clone()]);
     let done = town.reconciler().run(&leaders[0]).await.unwrap();
     assert_eq!(done.phase, Some(Phase::Launched));

@@ -200,7 +200,7 @@ async fn act(town: &mut Town, plan: bool) {
     if plan {
         town.planner().run().await.unwrap();
     } else {
-        for name in town.queue.take_claims() {
+        for name in town.take_claims().await {
             town.reconciler().run(&name).await.unwrap();
         }
         town.cloud.boot();
