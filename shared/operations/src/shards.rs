@@ -131,7 +131,17 @@ pub(crate) async fn enqueue(
         by_shard.entry(shard_of(name, shards)).or_default().insert(name.clone(), after(now, *delay));
     }
     for (shard, claims) in by_shard {
-        enqueue_in(table, queue, now, shard, &claims).await?;
+        // A shard that others have filled, as when many instances are interrupted at once, takes a part of them.
+        let there = table.shard(shard).await?.map_or(0, |stored| stored.due.len());
+        let needed = shards_for(there + claims.len());
+        let mut spread: BTreeMap<u32, BTreeMap<String, Timestamp>> = BTreeMap::new();
+        for (name, at) in claims {
+            let number = if needed > shards { shard_of(&name, needed) } else { shard };
+            spread.entry(number).or_default().insert(name, at);
+        }
+        for (number, claims) in spread {
+            enqueue_in(table, queue, now, number, &claims).await?;
+        }
     }
     Ok(())
 }
