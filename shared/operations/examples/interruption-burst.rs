@@ -11,7 +11,7 @@
 //! and comes on top: once for all, as if one core did everything.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a program for measuring")]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/operations/common/mod.rs"]
 mod common;
 
 use common::{Town, pod};

@@ -1,10 +1,7 @@
 //! What makes nodes drift, and what does not: clusters that are taken over from Karpenter, and classes that select other things.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::Town;
-use common::watched::{drift, running_town};
+use crate::common::Town;
+use crate::common::watched::{drift, running_town};
 use nodeless_api::hash::VERSION;
 use nodeless_api::nodeclass::SecurityGroup;
 use nodeless_model::claim::condition;

@@ -1,11 +1,8 @@
 //! Launch groups whose answer is lost, empty or repeated, while EC2 lists their instances late and one after another: each
 //! member gets one instance, and none that may be a member's is terminated.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common::{Answering, TestCloud, Town, pod};
 use async_trait::async_trait;
-use common::{Answering, TestCloud, Town, pod};
 use jiff::Timestamp;
 use nodeless_lifecycle::{Settings, begin_termination};
 use nodeless_model::claim::TerminationReason;
@@ -214,7 +211,7 @@ async fn two_functions_that_were_shown_different_lists_agree() {
         cluster: town.ports.cluster.clone(),
         cloud: Arc::new(Slow { inner: town.cloud.clone(), asked: asked.clone(), gate: gate.clone() }),
         catalog: CatalogCache::default(),
-        settings: Settings::new(common::CLUSTER),
+        settings: Settings::new(crate::common::CLUSTER),
         zonal_shift: false,
         min_values_strict: true,
     };

@@ -1,9 +1,6 @@
 //! Instances that leave the capacity reservation that they were launched into.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, running_town};
+use crate::common::{Town, running_town};
 use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, NodeClaim, labels};
 use nodeless_ports::{Claims, ErrorKind};

@@ -1,9 +1,6 @@
 //! Plans that are ended by their timeout, and the plans after them.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, drift, pod, running_town};
+use crate::common::{Town, drift, pod, running_town};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::{Decisions, Plans};
 use nodeless_telemetry::Metric;

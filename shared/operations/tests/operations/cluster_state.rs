@@ -1,9 +1,6 @@
 //! What a plan makes of NodeOverlays, CapacityBuffers and volumes, and what it states about them.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, pod};
+use crate::common::{Town, pod};
 use nodeless_api::{CapacityBufferStatus, ConditionStatus, NodeOverlayStatus};
 use nodeless_model::pod::VolumeClaim;
 use nodeless_model::{

@@ -1,9 +1,6 @@
 //! Two planners that work at the same time: SQS delivers a message again while the first planner is still at work.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, check_quiescent, drift, pod, running_town};
+use crate::common::{Town, check_quiescent, drift, pod, running_town};
 use nodeless_model::node_pool::{Budget, BudgetNodes};
 use nodeless_operations::plan::PlanReport;
 use nodeless_ports::{Claims, Plans};

@@ -1,7 +1,4 @@
 //! The nodes that a decision had no time for.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use nodeless_ports::{ErrorKind, Plans};
 use std::collections::BTreeSet;
@@ -9,7 +6,7 @@ use std::time::Duration;
 
 #[tokio::test]
 async fn which_nodes_were_not_looked_at_is_read_and_written_as_soon_as_that_can_be_done() {
-    let town = common::running_town(1).await;
+    let town = crate::common::running_town(1).await;
     let stored = async || town.claims.not_yet_evaluated().await.unwrap();
     let waiting = BTreeSet::from(["ip-i-0001.ec2.internal".to_owned()]);
     let until = town.clock.time().checked_add(Duration::from_secs(3600)).unwrap();

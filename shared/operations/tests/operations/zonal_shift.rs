@@ -1,9 +1,6 @@
 //! Zonal shifts: nothing is launched in the zone, its nodes stay, and its instances are left alone until that is over.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, pod};
+use crate::common::{Town, pod};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_lifecycle::Collection;
 use nodeless_model::instance::{FaultKind, InstanceFault};
@@ -217,7 +214,7 @@ async fn commands_under_way_launch_nothing_into_a_zone_that_is_shifted_away_from
         let mut town = running_town(1).await;
         in_two_zones(&town);
         town.cluster.lock().respawn = true;
-        common::drift(&town);
+        crate::common::drift(&town);
         for number in 0..acts {
             act(&mut town, number % 2 == 0).await;
         }

@@ -1,9 +1,6 @@
 //! NodePools whose machines do not join report it.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, pod};
+use crate::common::{Town, pod};
 use nodeless_api::{Condition, ConditionStatus};
 use nodeless_lifecycle::RegistrationHealth;
 use nodeless_ports::{ErrorKind, RecordKind, Records, StoredRecord};
@@ -76,7 +73,7 @@ async fn two_machines_that_never_join_make_a_nodepool_unhealthy_and_three_that_d
 
 #[tokio::test]
 async fn a_machine_that_joins_makes_a_nodepool_healthy() {
-    let mut town = common::running_town(1).await;
+    let mut town = crate::common::running_town(1).await;
     town.minutes(2).await;
     assert_eq!(health(&town), ConditionStatus::True);
     let writes = town.cluster.lock().status_writes;

@@ -1,9 +1,6 @@
 //! What operations do in the cases that people care about.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, pod};
+use crate::common::{Town, pod};
 use nodeless_api::{ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
 use nodeless_lifecycle::Collection;
@@ -131,7 +128,7 @@ async fn a_pool_without_its_class_harms_no_other() {
     let town = Town::new().await;
     {
         let mut state = town.cluster.lock();
-        let mut orphan = common::node_pool("orphan");
+        let mut orphan = crate::common::node_pool("orphan");
         orphan.template.node_class = "missing".into();
         orphan.weight = 100;
         state.pools.push(orphan);
@@ -198,9 +195,9 @@ async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
     let town = Town::new().await;
     {
         let mut state = town.cluster.lock();
-        let mut impossible = common::node_pool("impossible");
+        let mut impossible = crate::common::node_pool("impossible");
         impossible.template.requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(["x9.huge"]));
-        let mut choosy = common::node_pool("choosy");
+        let mut choosy = crate::common::node_pool("choosy");
         let families = RequirementTerm {
             key: labels::INSTANCE_FAMILY.into(),
             operator: Operator::Exists,
@@ -564,7 +561,7 @@ impl CatalogSource for TestSource {
         if *self.fails.lock().unwrap() {
             return Err(PortError::new(ErrorKind::Throttled, "EC2 DescribeInstanceTypes", "slow down"));
         }
-        Ok(common::small_catalog())
+        Ok(crate::common::small_catalog())
     }
 
     async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {

@@ -2,11 +2,8 @@
 //!
 //! Each scenario runs once to count its writes, and then twice for each write: with the process killed right before it, and
 //! right after it, so that the answer is lost.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, check_drifted_away, check_quiescent, drift, pod, running_town, watched};
+use crate::common::{Town, check_drifted_away, check_quiescent, drift, pod, running_town, watched};
 use jiff::SignedDuration;
 use nodeless_disruption::schedules;
 use nodeless_model::claim::TerminationReason;

@@ -1,9 +1,6 @@
 //! Whether EC2 would launch from an EC2NodeClass: asked with the permissions of who launches, reported in the status of the class.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::Town;
+use crate::common::Town;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nodeless_api::nodeclass::{Ami, SecurityGroup};
@@ -21,7 +18,7 @@ struct Source(Timestamp);
 #[async_trait::async_trait]
 impl CatalogSource for Source {
     async fn catalog(&self, _previous: Option<&Catalog>) -> Result<Catalog, PortError> {
-        Ok(common::small_catalog())
+        Ok(crate::common::small_catalog())
     }
 
     async fn resolve(&self, class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
@@ -221,7 +218,7 @@ async fn what_changes_about_a_class_is_told_as_events() {
 #[tokio::test]
 async fn a_class_that_goes_says_which_claims_it_waits_for() {
     let mut town = Town::new().await;
-    town.cluster.add_pods([common::pod("web", 1000)]);
+    town.cluster.add_pods([crate::common::pod("web", 1000)]);
     town.queue_wake().await;
     town.until("the pod runs", |town| town.cluster.bound() == 1).await;
     let functions = functions(&town);

@@ -1,10 +1,7 @@
 //! Limits of NodePools: what is reported about one that cannot be read, what spot takes of a limit in dollars, and what happens to nodes
 //! of a NodePool that is at its limit.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, pod, running_town};
+use crate::common::{Town, pod, running_town};
 use nodeless_api::ConditionStatus;
 use nodeless_model::{NodePool, Quantity, ResourceList};
 use nodeless_ports::Claims;

@@ -1,9 +1,6 @@
 //! Claims one at a time, where one thing fails and the rest has to go on.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, pod, running_town};
+use crate::common::{Town, pod, running_town};
 use nodeless_lifecycle::{LaunchResult, Settings, absorb, begin_termination, prepare};
 use nodeless_model::claim::{Condition, LaunchGroup, TerminationReason, condition};
 use nodeless_model::object::MirroredClaim;
@@ -159,7 +156,7 @@ async fn lost_group(town: &Town) -> Vec<String> {
             status: NodeClaimStatus::default(),
         };
         prepare(&mut claim);
-        let claim = absorb(&claim, &lost, town.clock.now(), &Settings::new(common::CLUSTER)).claim;
+        let claim = absorb(&claim, &lost, town.clock.now(), &Settings::new(crate::common::CLUSTER)).claim;
         town.claims.create(&claim, None).await.unwrap();
         names.push(claim.name);
     }

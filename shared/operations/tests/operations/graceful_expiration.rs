@@ -1,9 +1,6 @@
 //! Nodes that are replaced before they have to go, and switches that hold everything.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, drift, pod, running_town, watched};
+use crate::common::{Town, drift, pod, running_town, watched};
 use nodeless_disruption::{expiration, pause, rebalance};
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::condition;

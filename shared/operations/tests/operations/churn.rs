@@ -1,9 +1,6 @@
 //! The churn breaker: what evicts and evicts, and saves nothing, stops.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, pod};
+use crate::common::{Town, pod};
 use nodeless_disruption::churn;
 use nodeless_model::{ConsolidationPolicy, Quantity, labels};
 use nodeless_ports::{ErrorKind, Plans, RecordKind, Records, StoredRecord};

@@ -1,9 +1,6 @@
 //! Batches of interruption messages.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, pod};
+use crate::common::{Town, pod};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_ports::{Capacity, Claims, Clock, ErrorKind};

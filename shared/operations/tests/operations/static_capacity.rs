@@ -1,9 +1,6 @@
 //! Fixed numbers of nodes, times of sleep and repair: what is done about nodes whatever their pods need.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, node_pool, pod};
+use crate::common::{Town, node_pool, pod};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::{pause, schedules};
 use nodeless_model::claim::TerminationReason;

@@ -1,9 +1,6 @@
 //! What `kubectl describe` shows of nodes that stay and nodes that go: conditions and events, as Karpenter's users know them.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, drift, pod, running_town};
+use crate::common::{Town, drift, pod, running_town};
 use nodeless_model::node_pool::{BudgetNodes, ConsolidationPolicy};
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{Budget, NillableDuration, Pod, Quantity};
@@ -104,7 +101,7 @@ async fn conditions_of_the_nodeclaim_say_how_it_stands_with_disruption() {
     assert_eq!(town.records().await[0].condition("Drifted").unwrap().last_transition_time, since);
 
     // The NodePool is as it was.
-    town.cluster.lock().pools[0].hash = common::node_pool("default").hash;
+    town.cluster.lock().pools[0].hash = crate::common::node_pool("default").hash;
     town.minutes(3).await;
     assert_eq!(shown(&town, "Drifted"), None);
 }

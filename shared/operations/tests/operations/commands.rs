@@ -1,10 +1,9 @@
 //! Disruption commands, from the proposal to the end. What becomes of them when a process ends in the middle is in
 //! `crash_points.rs`.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, check_drifted_away, check_order, check_quiescent, drift, phases, pod, running_town, watched};
+use crate::common::{
+    Town, check_drifted_away, check_order, check_quiescent, drift, phases, pod, running_town, watched,
+};
 use nodeless_model::claim::condition;
 use nodeless_model::{Phase, Quantity, ResourceList, Taint};
 use nodeless_ports::cluster::InvalidObject;

@@ -1,9 +1,6 @@
 //! What a plan was made from, kept and planned for again.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Town, drift, pod, running_town};
+use crate::common::{Town, drift, pod, running_town};
 use flate2::read::ZlibDecoder;
 use nodeless_model::node_pool::ConsolidationPolicy;
 use nodeless_operations::plan::{ANSWERS, Answers, PlanSettings, Snapshot};

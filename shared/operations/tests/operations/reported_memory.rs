@@ -1,9 +1,6 @@
 //! What the claims table keeps of the memory that nodes reported.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{pod, running_town};
+use crate::common::{pod, running_town};
 use nodeless_catalog::ReportedMemory;
 use nodeless_model::Quantity;
 use nodeless_model::claim::condition;
@@ -37,7 +34,7 @@ async fn what_nodes_report_is_written_once_until_it_changes() {
 
 #[tokio::test]
 async fn a_node_teaches_as_soon_as_it_has_reported_and_has_a_claim() {
-    let mut town = common::Town::new().await;
+    let mut town = crate::common::Town::new().await;
     town.cluster.add_pods([pod("web", 3000)]);
     town.queue_wake().await;
     town.until("a node is there", |town| !town.cluster.lock().nodes.is_empty()).await;
