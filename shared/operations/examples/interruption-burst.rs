@@ -19,13 +19,13 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use nodeless_api::nodeclass::Subnet;
 use nodeless_catalog::{Catalog, Facts};
+use nodeless_fake_aws::{self as fake_aws, Offering};
 use nodeless_lifecycle::Settings;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::pod::PodPhase;
 use nodeless_model::{
-    CapacityType, ConditionStatus, Instance, InstanceState, Node, NodeClaim, Phase, Pod, Quantity, Requirements,
-    ResourceList, StringMap, labels,
+    CapacityType, ConditionStatus, Node, NodeClaim, Phase, Pod, Quantity, Requirements, ResourceList, StringMap, labels,
 };
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, Interrupter, PlanReport, Planner, Reconciler};
@@ -53,19 +53,19 @@ async fn widen(town: &Town) {
     pool.limits = ResourceList::new();
     pool.template.requirements = Requirements::new();
     let status = state.classes.get_mut("default").unwrap().status.as_mut().unwrap();
-    let subnets = ZONES.iter().zip(1..).map(|(zone, number)| Subnet {
-        id: format!("subnet-{number}"),
-        zone: (*zone).into(),
-        zone_id: Some(format!("use1-az{number}")),
-    });
-    status.subnets = subnets.collect();
+    let subnets = ZONES.map(|zone| Subnet { id: town.cloud.subnet(zone), zone: zone.into(), zone_id: None });
+    status.subnets = subnets.into();
 }
 
-async fn seed(town: &Town, count: usize) {
+/// So many nodes on spot instances, each with a pod. Returns the ids of the instances.
+async fn seed(town: &Town, count: usize) -> Vec<String> {
     widen(town).await;
     let at = Timestamp::from_second(1_799_990_000).unwrap();
     for number in 0..count {
-        let (id, zone) = (format!("i-{number:017}"), ZONES[number % ZONES.len()]);
+        let zone = ZONES[number % ZONES.len()];
+        let tags = [(labels::NODE_POOL, "default"), (labels::EC2_NODE_CLASS, "default")];
+        let id = town.cloud.launch(&Offering::new("m6i.xlarge", zone, fake_aws::CapacityType::Spot), &tags);
+        town.cloud.ec2.change_instance(&id, |instance| instance.launched = at);
         let name = format!("default-{number:05}");
         let node = format!("ip-{number}.ec2.internal");
         let mut claim = NodeClaim {
@@ -99,20 +99,6 @@ async fn seed(town: &Town, count: usize) {
             claim.set_condition(kind, ConditionStatus::True, kind, "", at);
         }
         town.claims.create(&claim, None).await.unwrap();
-        town.cloud.put(Instance {
-            id: id.clone(),
-            state: InstanceState::Running,
-            instance_type: "m6i.xlarge".into(),
-            zone: zone.into(),
-            capacity_type: CapacityType::Spot,
-            image_id: "ami-1".into(),
-            subnet_id: None,
-            security_group_ids: Vec::new(),
-            private_dns_name: Some(node.clone()),
-            reservation_id: None,
-            launched: at,
-            tags: StringMap::from([(labels::NODE_POOL.into(), "default".into())]),
-        });
         let room = ResourceList::from([
             ("cpu", Quantity::from_milli(3900)),
             ("memory", Quantity::from_mebibytes(15_000)),
@@ -147,6 +133,7 @@ async fn seed(town: &Town, count: usize) {
         state.pods.insert(web.key(), web);
     }
     town.faults.take_writes();
+    town.cloud.ids()
 }
 
 /// Messages in one invocation, and invocations of the interruption and the lifecycle function at once: the defaults of the
@@ -178,7 +165,7 @@ async fn main() {
     let (count, latency) = (arguments.next().unwrap_or(1000), arguments.next().unwrap_or(60));
     let count = usize::try_from(count).unwrap();
     let town = Town::new().await;
-    seed(&town, count).await;
+    let ids = seed(&town, count).await;
     let rates = Rates { slow: 1.0, slowest: Duration::from_millis(2 * latency), ..Rates::default() };
     let fault_injection = FaultInjection::new(town.clock.clone(), 1, rates);
     let claims: Arc<dyn State> =
@@ -187,17 +174,18 @@ async fn main() {
         Arc::new(FaultyQueue { inner: Arc::new(town.queue.clone()), fault_injection: fault_injection.clone() });
     let cluster: Arc<dyn Cluster> =
         Arc::new(FaultyCluster::new(Arc::new(town.cluster.clone()), fault_injection.clone()));
-    let cloud: Arc<dyn Cloud> = Arc::new(FaultyCloud::new(Arc::new(town.cloud.clone()), fault_injection));
+    let cloud: Arc<dyn Cloud> = Arc::new(FaultyCloud::new(Arc::new(town.cloud.port.clone()), fault_injection));
     println!(
         "{count} warnings, {latency} ms a call on average, {INTERRUPTIONS} and {LIFECYCLES} invocations at once, {BATCH} messages each"
     );
 
     let interrupter =
         Interrupter { context: town.context(), claims: claims.clone(), queue: queue.clone(), cluster: cluster.clone() };
-    let warnings: Vec<String> = (0..count)
-        .map(|number| {
+    let warnings: Vec<String> = ids
+        .iter()
+        .map(|id| {
             format!(
-                r#"{{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{{"instance-id":"i-{number:017}"}}}}"#
+                r#"{{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{{"instance-id":"{id}"}}}}"#
             )
         })
         .collect();

@@ -3,7 +3,7 @@
 //! Each scenario runs once to count its writes, and then twice for each write: with the process killed right before it, and
 //! right after it, so that the answer is lost.
 
-use crate::common::{Town, check_drifted_away, check_quiescent, drift, pod, running_town, watched};
+use crate::common::{Town, check_drifted_away, check_quiescent, drift, is_quiescent, pod, running_town, watched};
 use jiff::SignedDuration;
 use nodeless_disruption::schedules;
 use nodeless_model::claim::TerminationReason;
@@ -13,7 +13,7 @@ use nodeless_model::node_pool::ConsolidationPolicy;
 use nodeless_model::{NillableDuration, NodeClaim, Quantity, ResourceList};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
-use nodeless_ports::{Claims, Plans, Queue};
+use nodeless_ports::{Claims, Queue};
 use std::collections::BTreeSet;
 
 /// Runs a scenario once without a crash, which must write at least so often, and then once for each crash point. A crash may
@@ -48,14 +48,6 @@ async fn until_quiescent(town: &mut Town, done: impl AsyncFn(&Town) -> bool) {
         }
     }
     watched(town, 4).await;
-}
-
-/// Whether there are so many nodes and pods on them, and no claim or command in between.
-async fn is_quiescent(town: &Town, nodes: usize, pods: usize) -> bool {
-    town.records().await.len() == nodes
-        && town.cloud.alive().len() == nodes
-        && town.cluster.bound() == pods
-        && town.claims.commands().await.unwrap().is_empty()
 }
 
 /// An empty town, into which pods come.
@@ -324,7 +316,7 @@ async fn fail_a_check(town: &mut Town, when: &str) {
     let id = town.cloud.alive()[0].id.clone();
     let since = town.clock.time() - SignedDuration::from_mins(3);
     let kind = FaultKind::CheckFailed { check: "instance", since: Some(since) };
-    town.cloud.set_against(vec![InstanceFault { id: id.clone(), kind }]);
+    town.faults.set_instance_faults(vec![InstanceFault { id: id.clone(), kind }]);
     let gone = |town: &Town| town.cloud.alive().iter().all(|instance| instance.id != id);
     until_quiescent(town, async |town| gone(town) && is_quiescent(town, 2, 2).await).await;
     check_quiescent(town, 2, 2, when).await;

@@ -74,26 +74,23 @@ async fn an_adopted_node_that_had_drifted_is_replaced() {
 #[tokio::test]
 async fn a_node_drifts_when_its_class_selects_other_subnets_or_security_groups() {
     let mut town = running_town(1).await;
-    let mut instance = town.cloud.running()[0].clone();
-    (instance.subnet_id, instance.security_group_ids) = (Some("subnet-1".into()), vec!["sg-1".into()]);
-    town.cloud.put(instance);
+    let instance = town.cloud.running()[0].clone();
+    assert_eq!(instance.security_group_ids.len(), 1);
     {
         let mut state = town.cluster.lock();
         let class = state.classes.get_mut("default").unwrap();
         let annotations = class.metadata.annotations.get_or_insert_default();
         annotations.insert(labels::EC2_NODE_CLASS_HASH.into(), "1".into());
         annotations.insert(labels::EC2_NODE_CLASS_HASH_VERSION.into(), VERSION.into());
-        let groups = ["sg-1"].map(|id| SecurityGroup { id: id.into(), name: None });
-        class.status.get_or_insert_default().security_groups = groups.into();
     }
     town.minutes(3).await;
     let launched = town.records().await[0].status.instance.clone().unwrap();
     assert_eq!(
-        (launched.subnet_id.as_deref(), &launched.security_group_ids[..]),
-        (Some("subnet-1"), &["sg-1".into()][..])
+        (&launched.subnet_id, &launched.security_group_ids),
+        (&Some(town.cloud.subnet("us-east-1a")), &instance.security_group_ids)
     );
     assert_eq!(town.cloud.launched(), 1, "it is where its class states");
-    let group = SecurityGroup { id: "sg-2".into(), name: None };
+    let group = SecurityGroup { id: town.cloud.add_security_group("more"), name: None };
     town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().security_groups.push(group);
     town.planner().run().await.unwrap();
     let drifted = town.records().await[0].condition(condition::DRIFTED).unwrap().clone();

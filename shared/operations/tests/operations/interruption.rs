@@ -5,6 +5,7 @@ use nodeless_model::{NodeClaim, Phase};
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_ports::{Capacity, Claims, Clock, ErrorKind};
 use nodeless_telemetry::Metric;
+use std::sync::Arc;
 
 async fn running_town(pods: usize) -> (Town, Vec<NodeClaim>) {
     let mut town = Town::new().await;
@@ -119,9 +120,11 @@ async fn a_node_in_a_capacity_block_leaves_forty_minutes_before_the_end() {
     reserved.status.instance.as_mut().unwrap().reservation_id = Some("cr-1".into());
     town.claims.update(&reserved, None).await.unwrap();
     let id = reserved.status.instance.unwrap().id;
-    let mut instance = town.cloud.running().into_iter().find(|instance| instance.id == id).unwrap();
-    instance.reservation_id = Some("cr-1".into());
-    town.cloud.put(instance);
+    town.cloud.ec2.change_instance(&id, |instance| {
+        instance.capacity_reservation_id = Some("cr-1".into());
+        let only = serde_json::json!({ "CapacityReservationPreference": "capacity-reservations-only" });
+        Arc::make_mut(&mut instance.data).other.insert("CapacityReservationSpecification".into(), only);
+    });
     let end_in = |minutes: i64| {
         let end = town.clock.now() + jiff::SignedDuration::from_mins(minutes);
         let mut state = town.cluster.lock();
@@ -162,7 +165,7 @@ async fn instances_that_fail_or_have_something_planned_leave() {
         id,
         kind: FaultKind::Planned { code: "instance-retirement".into(), not_before: None },
     };
-    town.cloud.set_against(vec![
+    town.faults.set_instance_faults(vec![
         failed("i-of-somebody-else".into(), since(600)),
         planned(id(&claims[0])),
         failed(id(&claims[0]), since(121)),

@@ -1,7 +1,7 @@
 //! Launch groups whose answer is lost, empty or repeated, while EC2 lists their instances late and one after another: each
 //! member gets one instance, and none that may be a member's is terminated.
 
-use crate::common::{Answering, TestCloud, Town, pod};
+use crate::common::{Town, pod};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_lifecycle::{Settings, begin_termination};
@@ -51,7 +51,13 @@ async fn pass(town: &mut Town, seconds: u64) {
     town.clock.advance_to(town.clock.time().checked_add(Duration::from_secs(seconds)).unwrap());
 }
 
-/// Everybody looks once.
+/// A CreateFleet call that is repeated has other parameters from now on, as after a change of prices.
+fn change_the_request(town: &Town) {
+    let mut state = town.cluster.lock();
+    state.classes.get_mut("default").unwrap().spec.tags.insert("changed".into(), "yes".into());
+}
+
+/// Every claim is reconciled once, then a sweep runs.
 async fn all_look(town: &mut Town, names: &[String]) {
     for name in names {
         town.reconciler().run(name).await.unwrap();
@@ -70,12 +76,12 @@ async fn after_a_lost_answer_and_other_prices_each_member_finds_an_instance() {
         assert_eq!((town.cloud.launched(), instances(&town).await.len()), (4, 0), "the answer was lost");
         town.faults.take_writes();
         town.cloud.hide_all();
-        town.cloud.answer(Answering::TokenUsed);
+        change_the_request(&town);
         pass(&mut town, 40).await;
         let mut known = BTreeMap::new();
         for number in order {
             all_look(&mut town, &names).await;
-            town.cloud.show(&format!("i-{number:04}"));
+            town.cloud.show(&town.cloud.ids()[number - 1]);
             pass(&mut town, 20).await;
             all_look(&mut town, &names).await;
             let found = instances(&town).await;
@@ -96,7 +102,7 @@ async fn after_a_lost_answer_and_other_prices_each_member_finds_an_instance() {
 #[tokio::test]
 async fn an_empty_answer_is_no_lack_of_capacity() {
     let (mut town, names) = group_of_four().await;
-    town.cloud.answer(Answering::Empty);
+    town.faults.empty_launch_responses();
     town.reconciler().run(&names[0]).await.unwrap();
     assert_eq!(town.cloud.launched(), 4);
     let claims = town.records().await;
@@ -110,7 +116,7 @@ async fn an_empty_answer_is_no_lack_of_capacity() {
 async fn where_nothing_was_launched_the_claims_end_once_ec2_would_list_something() {
     let (mut town, names) = group_of_four().await;
     town.cloud.set_capacity(Some(0));
-    town.cloud.answer(Answering::Empty);
+    town.faults.empty_launch_responses();
     town.reconciler().run(&names[0]).await.unwrap();
     pass(&mut town, 100).await;
     all_look(&mut town, &names).await;
@@ -126,30 +132,31 @@ async fn where_nothing_was_launched_the_claims_end_once_ec2_would_list_something
 #[tokio::test]
 async fn a_member_that_leaves_takes_only_what_no_other_member_waits_for() {
     let (mut town, names) = group_of_four().await;
-    town.cloud.answer(Answering::Empty);
+    town.faults.empty_launch_responses();
     town.reconciler().run(&names[1]).await.unwrap();
     town.cloud.hide_all();
     let mut leaves = town.claims.get(&names[0]).await.unwrap().unwrap();
     begin_termination(&mut leaves, TerminationReason::Deleted, "", town.clock.time());
     town.claims.update(&leaves, None).await.unwrap();
-    for number in 1..=3 {
-        town.cloud.show(&format!("i-{number:04}"));
+    let ids = town.cloud.ids();
+    for id in &ids[..3] {
+        town.cloud.show(id);
         all_look(&mut town, &names).await;
         pass(&mut town, 5).await;
     }
     let found = instances(&town).await;
     assert_eq!(found.keys().collect::<BTreeSet<_>>(), names[1..].iter().collect(), "{found:?}");
     assert_eq!(town.cloud.alive().len(), 4);
-    town.cloud.show("i-0004");
+    town.cloud.show(&ids[3]);
     all_look(&mut town, &names).await;
     all_look(&mut town, &names).await;
     let alive: Vec<String> = town.cloud.alive().into_iter().map(|instance| instance.id).collect();
-    assert_eq!(alive, ["i-0001", "i-0002", "i-0003"], "the fourth ends with the member that left");
+    assert_eq!(alive, ids[..3], "the fourth ends with the member that left");
 }
 
 /// EC2 whose list of a group is what it was when it was asked, and comes once the gate opens.
 struct Slow {
-    inner: TestCloud,
+    inner: Arc<dyn Cloud>,
     asked: Arc<Semaphore>,
     gate: Arc<Semaphore>,
 }
@@ -199,17 +206,18 @@ impl Cloud for Slow {
 #[tokio::test]
 async fn two_functions_that_were_shown_different_lists_agree() {
     let (mut town, names) = group_of_four().await;
-    town.cloud.answer(Answering::Empty);
+    town.faults.empty_launch_responses();
     town.reconciler().run(&names[0]).await.unwrap();
     town.cloud.hide_all();
-    town.cloud.show("i-0003");
+    let ids = town.cloud.ids();
+    town.cloud.show(&ids[2]);
     let (asked, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let slow = Reconciler {
         context: town.context(),
         claims: town.ports.claims.clone(),
         queue: town.ports.queue.clone(),
         cluster: town.ports.cluster.clone(),
-        cloud: Arc::new(Slow { inner: town.cloud.clone(), asked: asked.clone(), gate: gate.clone() }),
+        cloud: Arc::new(Slow { inner: town.ports.cloud.clone(), asked: asked.clone(), gate: gate.clone() }),
         catalog: CatalogCache::default(),
         settings: Settings::new(crate::common::CLUSTER),
         zonal_shift: false,
@@ -219,7 +227,7 @@ async fn two_functions_that_were_shown_different_lists_agree() {
     let first = tokio::spawn(async move { slow.run(&first).await });
     asked.acquire().await.unwrap().forget();
     // Meanwhile another function is shown more, gives it out, and EC2 lists the rest.
-    for id in ["i-0001", "i-0002", "i-0004"] {
+    for id in [&ids[0], &ids[1], &ids[3]] {
         town.cloud.show(id);
     }
     town.reconciler().run(&names[1]).await.unwrap();
@@ -245,7 +253,7 @@ async fn the_answer_is_shared_out_once_although_the_process_ends_at_any_write() 
         town.process(async |town| drop(town.reconciler().run(&names[0]).await)).await;
         let before = instances(&town).await;
         // Prices have changed, so the call cannot be repeated. Another member looks first.
-        town.cloud.answer(Answering::TokenUsed);
+        change_the_request(&town);
         for name in names.iter().rev() {
             let _retried = town.reconciler().run(name).await;
         }

@@ -1,12 +1,11 @@
 //! Claims one at a time, where one thing fails and the rest has to go on.
 
 use crate::common::{Town, pod, running_town};
+use nodeless_fake_aws::{CapacityType, Offering};
 use nodeless_lifecycle::{LaunchResult, Settings, absorb, begin_termination, prepare};
 use nodeless_model::claim::{Condition, LaunchGroup, TerminationReason, condition};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{
-    CapacityType, Instance, InstanceState, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Pod, labels,
-};
+use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Pod, labels};
 use nodeless_ports::{Claims, Clock, ErrorKind};
 use std::time::Duration;
 
@@ -28,10 +27,10 @@ async fn what_the_nodeclaim_object_missed_is_made_up_for() {
     let mut town = Town::new().await;
     town.cluster.add_pods([pod("web", 3000)]);
     town.queue_wake().await;
-    town.cluster.lock().mute.insert("i-0001".into());
+    town.cloud.spoil_joins(1);
     town.until("it is launched", |town| !town.cluster.lock().mirrors.is_empty()).await;
     town.faults.fail("cluster mirror claim", ErrorKind::Unavailable);
-    town.cluster.lock().mute.clear();
+    town.cloud.repair_joins();
     town.minutes(2).await;
     let (claim, equal) = only(&town).await;
     assert_eq!((claim.phase, equal), (Phase::Initialized, false));
@@ -163,43 +162,31 @@ async fn lost_group(town: &Town) -> Vec<String> {
     names
 }
 
-fn of_group(town: &Town, id: &str, state: InstanceState) -> Instance {
+/// An instance of the launch group `group`, by its id.
+fn of_group(town: &Town) -> String {
     let tags =
         [(labels::NODE_POOL, "default"), (labels::EC2_NODE_CLASS, "default"), (labels::LAUNCH_GROUP_TAG, "group")];
-    Instance {
-        id: id.into(),
-        state,
-        instance_type: "m6i.large".into(),
-        zone: "us-east-1a".into(),
-        capacity_type: CapacityType::OnDemand,
-        image_id: "ami-1".into(),
-        subnet_id: None,
-        security_group_ids: Vec::new(),
-        private_dns_name: None,
-        reservation_id: None,
-        launched: town.clock.now(),
-        tags: tags.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
-    }
+    town.cloud.launch(&Offering::new("m6i.large", "us-east-1a", CapacityType::OnDemand), &tags)
 }
 
 #[tokio::test]
 async fn instances_of_a_lost_answer_are_found_although_some_ended_and_some_are_listed_late() {
     let town = Town::new().await;
     let names = lost_group(&town).await;
-    town.cloud.put(of_group(&town, "i-a", InstanceState::Terminated));
-    town.cloud.put(of_group(&town, "i-b", InstanceState::Running));
+    town.cloud.end(&of_group(&town));
+    let second = of_group(&town);
     let instance_of = async |name: &String| {
         let claim = town.claims.get(name).await.unwrap().unwrap();
         claim.status.instance.map(|instance| instance.id)
     };
     town.reconciler().run(&names[2]).await.unwrap();
-    assert_eq!(instance_of(&names[0]).await.as_deref(), Some("i-b"), "whoever looks, the first that waits gets it");
+    assert_eq!(instance_of(&names[0]).await.as_ref(), Some(&second), "whoever looks, the first that waits gets it");
     let done = town.reconciler().run(&names[1]).await.unwrap();
     assert_eq!((done.phase, done.requeued.is_some()), (Some(Phase::Reserved), true), "EC2 may list another later");
-    town.cloud.put(of_group(&town, "i-c", InstanceState::Running));
+    let third = of_group(&town);
     town.reconciler().run(&names[2]).await.unwrap();
-    assert_eq!(instance_of(&names[1]).await.as_deref(), Some("i-c"));
-    assert_eq!(instance_of(&names[0]).await.as_deref(), Some("i-b"));
+    assert_eq!(instance_of(&names[1]).await.as_ref(), Some(&third));
+    assert_eq!(instance_of(&names[0]).await.as_ref(), Some(&second));
     town.clock.advance_to(town.clock.time().checked_add(Duration::from_mins(2)).unwrap());
     let done = town.reconciler().run(&names[2]).await.unwrap();
     assert_eq!(done.phase, None, "there is none for it");

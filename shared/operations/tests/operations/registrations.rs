@@ -22,14 +22,10 @@ fn health(town: &Town) -> ConditionStatus {
     condition(town).status
 }
 
-fn mute(town: &Town, instances: std::ops::Range<u32>) {
-    town.cluster.lock().mute.extend(instances.map(|number| format!("i-{number:04}")));
-}
-
 /// A town in which so many pods want a node each, and no machine joins.
 async fn silent_town(pods: usize) -> Town {
     let mut town = Town::new().await;
-    mute(&town, 0..100);
+    town.cloud.spoil_joins(100);
     town.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
     town.queue_wake().await;
     town
@@ -57,7 +53,7 @@ async fn two_machines_that_never_join_make_a_nodepool_unhealthy_and_three_that_d
     assert!(matches!(&reported(&town)[..], [one] if one.ends_with(text)), "{:?}", reported(&town));
     // What is known is informational: the NodePool launches on.
     assert_eq!(town.cloud.launched(), 3);
-    town.cluster.lock().mute.clear();
+    town.cloud.repair_joins();
     for (pods, expected) in [(1, ConditionStatus::False), (2, ConditionStatus::False), (3, ConditionStatus::True)] {
         if pods > 1 {
             town.cluster.add_pods([pod(&format!("more-{pods}"), 3000)]);

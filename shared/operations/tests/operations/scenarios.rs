@@ -8,8 +8,7 @@ use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::requirement::{Operator, RequirementTerm};
 use nodeless_model::{
-    Instance, InstanceState, LabelSelector, Node, Phase, Pod, PodDisruptionBudget, Quantity, Requirement, ResourceList,
-    StringMap, labels,
+    Instance, LabelSelector, Node, Phase, Pod, PodDisruptionBudget, Quantity, Requirement, ResourceList, labels,
 };
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::{CapacitySettings, CatalogCache, PlanError, Refresher};
@@ -258,14 +257,14 @@ async fn a_node_pool_says_why_its_class_is_not_ready() {
 #[tokio::test]
 async fn a_claim_names_the_instance_profile_and_says_that_its_instance_is_tagged() {
     let mut town = Town::new().await;
-    town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().instance_profile =
-        Some("profile-1".into());
+    let profile = town.cluster.lock().classes["default"].status.as_ref().unwrap().instance_profile.clone();
     town.cluster.add_pods([pod("web", 1000)]);
     town.queue_wake().await;
     town.until("the pod runs", |town| town.cluster.bound() == 1).await;
     town.minutes(2).await;
     let claim = town.records().await.pop().unwrap();
-    assert_eq!(claim.spec.annotations[labels::INSTANCE_PROFILE_NAME], "profile-1");
+    assert_eq!(claim.spec.annotations.get(labels::INSTANCE_PROFILE_NAME), profile.as_ref());
+    assert!(profile.is_some());
     assert_eq!(claim.spec.annotations[labels::TAGGED], "true");
     assert_eq!(claim.node_labels()[labels::INSTANCE_TENANCY], "default");
 }
@@ -389,7 +388,7 @@ async fn a_spot_warning_moves_the_pods_and_avoids_the_offering() {
 async fn an_instance_that_ends_by_itself_is_replaced() {
     let mut town = running_town(1).await;
     let first = town.cloud.running()[0].id.clone();
-    town.cloud.set_state(&first, InstanceState::Terminated);
+    town.cloud.end(&first);
     town.cluster.remove_all_pods();
     town.cluster.add_pods([pod("web-1", 3000)]);
     town.until("it is replaced", |town| town.cluster.bound() == 1 && town.cloud.alive().len() == 1).await;
@@ -401,7 +400,7 @@ async fn an_instance_that_ends_by_itself_is_replaced() {
 #[tokio::test]
 async fn a_node_that_never_joins_is_given_up() {
     let mut town = Town::new().await;
-    town.cluster.lock().mute.insert("i-0001".into());
+    town.cloud.spoil_joins(1);
     town.cluster.add_pods([pod("web", 3000)]);
     town.queue_wake().await;
     town.minutes(14).await;
@@ -461,13 +460,7 @@ async fn karpenters_nodes_are_adopted_unharmed() {
 #[tokio::test]
 async fn an_orphan_is_collected_and_nothing_while_anything_cannot_be_read() {
     let town = running_town(1).await;
-    let mut orphan: Instance = town.cloud.running()[0].clone();
-    orphan.id = "i-orphan".into();
-    orphan.tags = StringMap::from([
-        (labels::NODE_POOL.into(), "default".into()),
-        (labels::EC2_NODE_CLASS.into(), "default".into()),
-    ]);
-    town.cloud.put(orphan);
+    let orphan = town.cloud.launch_orphan();
     for operation in ["cloud", "cluster our nodes", "cluster mirrored claims", "claims list", "claims usage"] {
         town.faults.fail(operation, ErrorKind::Unavailable);
         town.sweeper().run().await.unwrap_err();
@@ -475,10 +468,7 @@ async fn an_orphan_is_collected_and_nothing_while_anything_cannot_be_read() {
         assert_eq!(town.cloud.alive().len(), 2, "{operation}");
     }
     let report = town.sweeper().run().await.unwrap();
-    assert!(
-        matches!(&report.collected[..], [Collection::TerminateInstance { id, .. }] if id == "i-orphan"),
-        "{report:?}"
-    );
+    assert!(matches!(&report.collected[..], [Collection::TerminateInstance { id, .. }] if *id == orphan), "{report:?}");
     assert_eq!(town.cloud.alive().len(), 1);
 }
 

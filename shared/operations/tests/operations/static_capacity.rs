@@ -1,16 +1,16 @@
 //! Fixed numbers of nodes, times of sleep and repair: what is done about nodes whatever their pods need.
 
-use crate::common::{Town, node_pool, pod};
+use crate::common::{Town, check_nodes, node_pool, pod};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::{pause, schedules};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::node::NodeCondition;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{NodeClaim, NodePool, Phase, Quantity, ResourceList, Taint, labels};
+use nodeless_model::{NodeClaim, NodePool, Phase, Quantity, ResourceList, labels};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::{Decisions, Plans};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A town whose only NodePool keeps so many nodes.
 async fn fixed_town(replicas: i64) -> Town {
@@ -35,8 +35,8 @@ fn events(town: &Town, reason: &str) -> Vec<ObjectEvent> {
     town.cluster.lock().events.iter().filter(|event| event.reason == reason).cloned().collect()
 }
 
-/// Goes on until there are so many nodes at rest, or twenty minutes have passed.
-async fn settle(town: &mut Town, nodes: usize) {
+/// Ticks until there are so many initialized nodes, or twenty minutes have passed.
+async fn converge(town: &mut Town, nodes: usize) {
     for _ in 0..20 {
         town.minutes(1).await;
         let records = town.records().await;
@@ -48,27 +48,11 @@ async fn settle(town: &mut Town, nodes: usize) {
     town.minutes(1).await;
 }
 
-/// What holds in a quiescent cluster: so many claims and instances, one of the other, and no claim ever had two.
-async fn check(town: &Town, nodes: usize, when: &str) {
-    let records = town.records().await;
-    assert_eq!((records.len(), town.cloud.alive().len()), (nodes, nodes), "{when}: {records:#?}");
-    assert!(records.iter().all(|claim| claim.phase == Phase::Initialized), "{when}: {records:#?}");
-    assert!(town.claims.commands().await.unwrap().is_empty(), "{when}: a command never ended");
-    let mut instances: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (claim, instance) in &town.history {
-        instances.entry(claim).or_default().insert(instance);
-    }
-    assert!(instances.values().all(|ids| ids.len() == 1), "{when}: a claim had two instances: {instances:?}");
-    let state = town.cluster.lock();
-    assert_eq!((state.nodes.len(), state.mirrors.len()), (nodes, nodes), "{when}");
-    assert!(state.nodes.values().all(|node| !node.has_taint(&Taint::disrupted())), "{when}: a taint is left");
-}
-
 #[tokio::test]
 async fn a_static_pool_has_just_as_many_nodes_as_it_should() {
     let mut town = fixed_town(3).await;
-    settle(&mut town, 3).await;
-    check(&town, 3, "without any pod").await;
+    converge(&mut town, 3).await;
+    check_nodes(&town, 3, "without any pod").await;
     assert_eq!(town.cloud.launched(), 3);
     assert_eq!(town.cluster.lock().pool_statuses["default"].nodes, 3);
     let decisions = town.claims.decisions(10).await.unwrap();
@@ -84,22 +68,22 @@ async fn a_static_pool_has_just_as_many_nodes_as_it_should() {
 
     // More replicas: the pod that waits gets the room. Fewer: the empty node goes first.
     change(&town, |pool| pool.replicas = Some(5));
-    settle(&mut town, 5).await;
-    check(&town, 5, "after growing").await;
+    converge(&mut town, 5).await;
+    check_nodes(&town, 5, "after growing").await;
     assert_eq!(town.cluster.bound(), 4);
     let busy: BTreeSet<String> = town.cluster.lock().pods.values().filter_map(|pod| pod.node_name.clone()).collect();
     change(&town, |pool| pool.replicas = Some(4));
-    settle(&mut town, 4).await;
-    check(&town, 4, "after shrinking").await;
+    converge(&mut town, 4).await;
+    check_nodes(&town, 4, "after shrinking").await;
     assert_eq!(town.cluster.lock().nodes.keys().cloned().collect::<BTreeSet<_>>(), busy);
     let reported = events(&town, "DisruptionTerminating");
     assert!(reported.iter().any(|event| event.message.contains("has more nodes than its replicas")), "{reported:#?}");
 
     // An instance that goes is replaced.
     let lost = town.cloud.alive()[0].id.clone();
-    town.cloud.set_state(&lost, nodeless_model::InstanceState::Terminated);
-    settle(&mut town, 4).await;
-    check(&town, 4, "after losing an instance").await;
+    town.cloud.end(&lost);
+    converge(&mut town, 4).await;
+    check_nodes(&town, 4, "after losing an instance").await;
     assert_eq!((town.cluster.bound(), town.cloud.launched()), (4, 6));
 }
 
@@ -117,8 +101,8 @@ async fn a_pod_that_waits_goes_to_a_static_node_that_is_made_in_the_same_plan() 
 async fn the_limit_on_nodes_holds_for_a_static_pool_and_is_told() {
     let mut town = fixed_town(4).await;
     change(&town, |pool| pool.limits = ResourceList::from([("nodes", Quantity::from_units(2))]));
-    settle(&mut town, 2).await;
-    check(&town, 2, "at the limit").await;
+    converge(&mut town, 2).await;
+    check_nodes(&town, 2, "at the limit").await;
     let reported = events(&town, "ReplicasNotReached");
     assert!(
         reported.iter().any(|event| event.object.kind == "NodePool" && event.message.contains("nodes")),
@@ -127,21 +111,21 @@ async fn the_limit_on_nodes_holds_for_a_static_pool_and_is_told() {
     // What drifts at the limit cannot be replaced first: it leaves, one node at a time, before its replacement comes.
     change(&town, |pool| pool.hash = "changed".into());
     town.minutes(20).await;
-    check(&town, 2, "after drift at the limit").await;
+    check_nodes(&town, 2, "after drift at the limit").await;
     assert_eq!(town.cloud.launched(), 4);
 }
 
 #[tokio::test]
 async fn drifted_static_nodes_are_replaced_one_for_one_and_none_beside_them() {
     let mut town = fixed_town(2).await;
-    settle(&mut town, 2).await;
+    converge(&mut town, 2).await;
     change(&town, |pool| pool.hash = "changed".into());
     let mut most = 0;
     for _ in 0..20 * 12 {
         town.tick().await;
         most = most.max(town.cloud.alive().len());
     }
-    check(&town, 2, "at the end").await;
+    check_nodes(&town, 2, "at the end").await;
     assert_eq!((town.cloud.launched(), most), (4, 4), "each node has one replacement");
     for claim in town.records().await {
         assert_eq!(claim.spec.annotations[labels::NODE_POOL_HASH], "changed");
@@ -152,21 +136,21 @@ async fn drifted_static_nodes_are_replaced_one_for_one_and_none_beside_them() {
 async fn a_paused_static_pool_grows_and_does_not_shrink() {
     let mut town = fixed_town(1).await;
     annotate(&town, pause::PAUSE, "true");
-    settle(&mut town, 1).await;
+    converge(&mut town, 1).await;
     change(&town, |pool| pool.replicas = Some(2));
-    settle(&mut town, 2).await;
+    converge(&mut town, 2).await;
     change(&town, |pool| pool.replicas = Some(0));
     town.minutes(3).await;
-    check(&town, 2, "while it is paused").await;
+    check_nodes(&town, 2, "while it is paused").await;
     annotate(&town, pause::PAUSE, "false");
-    settle(&mut town, 0).await;
-    check(&town, 0, "afterwards").await;
+    converge(&mut town, 0).await;
+    check_nodes(&town, 0, "afterwards").await;
 }
 
 #[tokio::test]
 async fn a_pod_that_cannot_be_understood_holds_back_fewer_nodes_and_not_more() {
     let mut town = fixed_town(1).await;
-    settle(&mut town, 1).await;
+    converge(&mut town, 1).await;
     let odd = |kind: &str| nodeless_ports::cluster::InvalidObject {
         kind: kind.into(),
         name: "odd".into(),
@@ -174,33 +158,33 @@ async fn a_pod_that_cannot_be_understood_holds_back_fewer_nodes_and_not_more() {
     };
     town.cluster.lock().invalid = vec![odd("Pod")];
     change(&town, |pool| pool.replicas = Some(2));
-    settle(&mut town, 2).await;
-    check(&town, 2, "more").await;
+    converge(&mut town, 2).await;
+    check_nodes(&town, 2, "more").await;
     change(&town, |pool| pool.replicas = Some(0));
     town.minutes(3).await;
-    check(&town, 2, "fewer").await;
+    check_nodes(&town, 2, "fewer").await;
 }
 
 /// A static NodePool grows, drifts and shrinks, with a pod on it.
 async fn static_life(town: &mut Town, when: &str) {
     town.queue_wake().await;
-    settle(town, 2).await;
-    check(town, 2, &format!("{when}: after growing")).await;
+    converge(town, 2).await;
+    check_nodes(town, 2, &format!("{when}: after growing")).await;
     town.cluster.add_pods([pod("web", 1000)]);
     change(town, |pool| pool.hash = "changed".into());
     let old: BTreeSet<String> = town.records().await.into_iter().map(|claim| claim.name).collect();
     for _ in 0..40 {
-        settle(town, 2).await;
+        converge(town, 2).await;
         let replaced = town.records().await.iter().all(|claim| !old.contains(&claim.name));
         if replaced && town.claims.commands().await.unwrap().is_empty() {
             break;
         }
     }
-    settle(town, 2).await;
-    check(town, 2, &format!("{when}: after drifting")).await;
+    converge(town, 2).await;
+    check_nodes(town, 2, &format!("{when}: after drifting")).await;
     change(town, |pool| pool.replicas = Some(1));
-    settle(town, 1).await;
-    check(town, 1, &format!("{when}: after shrinking")).await;
+    converge(town, 1).await;
+    check_nodes(town, 1, &format!("{when}: after shrinking")).await;
     assert_eq!(town.cluster.bound(), 1, "{when}: the pod does not run");
 }
 
@@ -273,8 +257,8 @@ async fn a_node_that_is_unhealthy_for_too_long_is_replaced_by_force() {
     let end = claim.status.termination.as_ref().unwrap();
     assert!(end.message.contains("KernelReady has been False since"), "{}", end.message);
     assert_eq!(end.deadline, Some(end.requested), "its pods are not waited for");
-    settle(&mut town, 2).await;
-    check(&town, 2, "after the repair").await;
+    converge(&mut town, 2).await;
+    check_nodes(&town, 2, "after the repair").await;
     assert!(!town.cluster.lock().nodes.contains_key(&sick));
     let decisions = town.claims.decisions(50).await.unwrap();
     assert!(decisions.iter().any(|one| one.subjects == [claim.name.clone()]), "{decisions:#?}");
@@ -330,7 +314,7 @@ async fn a_sleeping_pool_has_no_nodes_and_comes_back() {
     let (schedule, end) = nap_in(&town, 3);
     annotate(&town, schedules::SLEEP, &schedule);
     town.minutes(2).await;
-    check(&town, 2, "before").await;
+    check_nodes(&town, 2, "before").await;
     let launched = town.cloud.launched();
     town.minutes(8).await;
     // The PodDisruptionBudget holds one drain up; the other node goes, and its pod has to wait.
@@ -358,11 +342,11 @@ async fn a_sleeping_pool_has_no_nodes_and_comes_back() {
 #[tokio::test]
 async fn a_static_pool_sleeps_too() {
     let mut town = fixed_town(2).await;
-    settle(&mut town, 2).await;
+    converge(&mut town, 2).await;
     let (schedule, _) = nap_in(&town, 2);
     annotate(&town, schedules::SLEEP, &schedule);
     town.minutes(12).await;
-    check(&town, 0, "scheduled off").await;
+    check_nodes(&town, 0, "scheduled off").await;
     town.minutes(60).await;
-    check(&town, 2, "awake").await;
+    check_nodes(&town, 2, "awake").await;
 }

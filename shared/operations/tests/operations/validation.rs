@@ -1,41 +1,14 @@
 //! Whether EC2 would launch from an EC2NodeClass: asked with the permissions of who launches, reported in the status of the class.
 
 use crate::common::Town;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use nodeless_api::nodeclass::{Ami, SecurityGroup};
-use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
-use nodeless_catalog::Catalog;
-use nodeless_launch::node_class::conditions;
+use nodeless_api::{Condition, ConditionStatus};
+use nodeless_fake_aws::Ec2Error;
 use nodeless_model::{Requirement, labels};
 use nodeless_operations::{CapacitySettings, CatalogCache, Refresher, Validator};
-use nodeless_ports::{CatalogSource, ErrorKind, PortError, Refusal};
+use nodeless_ports::ErrorKind;
 use std::sync::Arc;
-
-/// An account in which everything that a class names is found.
-struct Source(Timestamp);
-
-#[async_trait::async_trait]
-impl CatalogSource for Source {
-    async fn catalog(&self, _previous: Option<&Catalog>) -> Result<Catalog, PortError> {
-        Ok(crate::common::small_catalog())
-    }
-
-    async fn resolve(&self, class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
-        let before = class.status.clone().unwrap_or_default();
-        Ok(EC2NodeClassStatus {
-            security_groups: vec![SecurityGroup { id: "sg-1".into(), name: None }],
-            amis: vec![Ami { id: "ami-1".into(), ..Ami::default() }],
-            instance_profile: Some("nodes".into()),
-            conditions: conditions(class, &[("SubnetsReady", None)], None, self.0),
-            ..before
-        })
-    }
-
-    async fn release(&self, _class: &EC2NodeClass) -> Result<(), PortError> {
-        Ok(())
-    }
-}
 
 struct Functions {
     refresher: Refresher,
@@ -54,7 +27,7 @@ fn functions_that(town: &Town, dry_runs: bool) -> Functions {
             claims: town.ports.claims.clone(),
             queue: town.ports.queue.clone(),
             cluster: town.ports.cluster.clone(),
-            source: Arc::new(Source(town.clock.time())),
+            source: Arc::new(town.cloud.source()),
             catalog: CatalogCache::default(),
             capacity: CapacitySettings::default(),
             dry_runs,
@@ -71,6 +44,11 @@ fn functions_that(town: &Town, dry_runs: bool) -> Functions {
     }
 }
 
+/// EC2 refuses RunInstances because of a user data script, for example.
+fn refuse_run_instances(town: &Town) {
+    town.cloud.ec2.fail_next("RunInstances", &Ec2Error::new("InvalidUserData.Malformed", "no"), 100);
+}
+
 fn condition(town: &Town, kind: &str) -> Condition {
     let status = town.cluster.lock().classes["default"].status.clone().unwrap();
     status.conditions.into_iter().find(|condition| condition.type_ == kind).unwrap()
@@ -83,6 +61,7 @@ fn reported(town: &Town) -> (ConditionStatus, String) {
 
 fn minutes(town: &Town, minutes: i64) {
     town.clock.advance_to(town.clock.time() + SignedDuration::from_mins(minutes));
+    town.cloud.boot();
 }
 
 #[tokio::test]
@@ -104,21 +83,20 @@ async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_an
     functions.refresher.run().await.unwrap();
     assert!(town.queue.take_node_classes().is_empty());
     minutes(&town, 1);
-    let refusal =
-        Refusal { reason: "CreateFleetAuthCheckFailed".into(), message: "cloud launch was denied: no".into() };
-    town.cloud.refuse_dry_runs(Some(refusal));
+    town.cloud.ec2.deny("CreateFleet");
     functions.refresher.run().await.unwrap();
     assert_eq!(town.queue.take_node_classes(), ["default"]);
     assert_eq!(reported(&town).0, ConditionStatus::True);
     assert!(functions.validator.run("default").await.unwrap());
     assert_eq!(reported(&town), (ConditionStatus::False, "CreateFleetAuthCheckFailed".to_owned()));
-    assert_eq!(condition(&town, "ValidationSucceeded").message, "cloud launch was denied: no");
+    let message = condition(&town, "ValidationSucceeded").message;
+    assert!(message.contains("EC2 CreateFleet was denied") && message.contains("ec2:CreateFleet"), "{message}");
 
     // A doubled message asks nothing; after five minutes the next refresh does, and what was granted is found.
     assert!(!functions.validator.run("default").await.unwrap());
     functions.refresher.run().await.unwrap();
     assert!(town.queue.take_node_classes().is_empty());
-    town.cloud.refuse_dry_runs(None);
+    town.cloud.ec2.allow("CreateFleet");
     minutes(&town, 5);
     functions.refresher.run().await.unwrap();
     assert_eq!(town.queue.take_node_classes(), ["default"]);
@@ -130,7 +108,7 @@ async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_an
 async fn without_dry_runs_a_class_is_ready_and_ec2_is_not_asked() {
     let town = Town::new().await;
     let functions = functions_that(&town, false);
-    town.cloud.refuse_dry_runs(Some(Refusal { reason: "RequestRefused".into(), message: "no".into() }));
+    refuse_run_instances(&town);
     town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
     functions.refresher.run().await.unwrap();
     assert_eq!(reported(&town), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
@@ -168,8 +146,7 @@ async fn while_ec2_cannot_be_asked_what_was_known_stands() {
     minutes(&town, 1);
     assert_eq!(town.queue.take_node_classes(), ["default"], "but again");
     town.faults.end_outages();
-    let refusal = Refusal { reason: "RequestRefused".into(), message: "no".into() };
-    town.cloud.refuse_dry_runs(Some(refusal));
+    refuse_run_instances(&town);
     functions.validator.run("default").await.unwrap();
     assert_eq!(reported(&town), (ConditionStatus::False, "RequestRefused".to_owned()));
 }
@@ -204,7 +181,16 @@ async fn what_changes_about_a_class_is_told_as_events() {
         (kind.to_owned(), format!("Status condition transitioned, Type: {kind}, Status: {text}"))
     };
     functions.refresher.run().await.unwrap();
-    assert_eq!(reported(), [transition("SubnetsReady", "Unknown -> True, Reason: SubnetsReady")]);
+    let resolved = [
+        "SubnetsReady",
+        "SecurityGroupsReady",
+        "CapacityReservationsReady",
+        "AMIsReady",
+        "InstanceProfileReady",
+        "PlacementGroupReady",
+    ];
+    let expected = resolved.map(|kind| transition(kind, &format!("Unknown -> True, Reason: {kind}")));
+    assert_eq!(reported(), expected);
     functions.refresher.run().await.unwrap();
     assert_eq!(reported(), []);
     functions.validator.run("default").await.unwrap();

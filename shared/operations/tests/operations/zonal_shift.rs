@@ -3,8 +3,8 @@
 use crate::common::{Town, pod};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_lifecycle::Collection;
+use nodeless_model::Phase;
 use nodeless_model::instance::{FaultKind, InstanceFault};
-use nodeless_model::{Phase, StringMap, labels};
 use nodeless_operations::plan::decode_command;
 use nodeless_ports::{Claims, Clock, ErrorKind, Plans};
 use std::collections::BTreeSet;
@@ -40,11 +40,11 @@ fn names(town: &Town) -> Vec<String> {
 
 /// Lets the EC2NodeClass launch in us-east-1a and us-east-1b.
 fn in_two_zones(town: &Town) {
-    let subnets =
-        serde_json::json!([{ "id": "subnet-1", "zone": "us-east-1a" }, { "id": "subnet-2", "zone": "us-east-1b" }]);
+    let zones = ["us-east-1a", "us-east-1b"];
+    let subnets = zones.map(|zone| serde_json::json!({ "id": town.cloud.subnet(zone), "zone": zone }));
     let class = town.cluster.lock().classes["default"].clone();
     let mut class = serde_json::to_value(class).unwrap();
-    class["status"]["subnets"] = subnets;
+    class["status"]["subnets"] = subnets.into_iter().collect();
     town.cluster.lock().classes.insert("default".into(), serde_json::from_value(class).unwrap());
 }
 
@@ -169,12 +169,9 @@ async fn a_zone_that_nobody_knows_is_told_and_stops_nothing() {
 #[tokio::test]
 async fn neither_orphans_nor_failing_instances_go_before_the_shift_is_over() {
     let town = running_town(1).await;
-    let mut orphan = town.cloud.running()[0].clone();
-    orphan.id = "i-orphan".into();
-    orphan.tags = StringMap::from([(labels::NODE_POOL.into(), "default".into())]);
-    town.cloud.put(orphan);
+    let orphan = town.cloud.launch_orphan();
     let claim = town.records().await.remove(0);
-    town.cloud.set_against(vec![InstanceFault {
+    town.faults.set_instance_faults(vec![InstanceFault {
         id: claim.status.instance.unwrap().id,
         kind: FaultKind::CheckFailed { check: "system", since: Some(after(&town, -10)) },
     }]);
@@ -185,10 +182,7 @@ async fn neither_orphans_nor_failing_instances_go_before_the_shift_is_over() {
 
     town.zonal_shifts.cancel(ZONE);
     let report = town.sweeper().run().await.unwrap();
-    assert!(
-        matches!(&report.collected[..], [Collection::TerminateInstance { id, .. }] if id == "i-orphan"),
-        "{report:?}"
-    );
+    assert!(matches!(&report.collected[..], [Collection::TerminateInstance { id, .. }] if *id == orphan), "{report:?}");
     assert!(town.claims.get(&claim.name).await.unwrap().unwrap().phase.is_leaving());
 }
 
@@ -201,7 +195,7 @@ async fn act(town: &mut Town, plan: bool) {
             town.reconciler().run(&name).await.unwrap();
         }
         town.cloud.boot();
-        town.cluster.join(&town.cloud.running());
+        town.cluster.join(&town.cloud.joining());
     }
     town.clock.advance_to(town.clock.now().checked_add(SignedDuration::from_secs(5)).unwrap());
 }

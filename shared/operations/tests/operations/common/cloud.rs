@@ -1,274 +1,204 @@
-//! EC2, small: client tokens, capacity, states.
+//! EC2 of the simulated world, with what tests do to it and read of it.
 
-use async_trait::async_trait;
-use jiff::Timestamp;
-use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
-use nodeless_model::{CapacityType, StringMap, labels};
-use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
+use super::{CLUSTER, START, small_catalog};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_catalog::Facts;
+use nodeless_fake_aws::requests::{
+    CreateLaunchTemplate, Describe, InstanceMarketOptions, LaunchTemplateData, RunInstances, Tag, TagSpecification,
+    TerminateInstances,
+};
+use nodeless_fake_aws::{
+    Account, CapacityType, Ec2, LaunchFault, Offering, OfferingPattern, RegionFacts, SecurityGroup,
+};
+use nodeless_model::instance::{Instance, InstanceState};
+use nodeless_model::labels;
 use nodeless_world::WorldClock;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud};
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
+/// The Kubernetes version of the cluster.
+const VERSION: &str = "1.33";
+
+/// The account of a test. Instances start and end when [`TestCloud::boot`] is called.
 #[derive(Clone)]
 pub struct TestCloud {
-    state: Arc<Mutex<State>>,
+    pub ec2: Ec2,
+    /// The Cloud port on this account.
+    pub port: MemoryCloud,
     clock: WorldClock,
 }
 
-#[derive(Default)]
-struct State {
-    /// What EC2 reports about unhealthy instances.
-    against: Vec<InstanceFault>,
-    instances: BTreeMap<String, Instance>,
-    answers: BTreeMap<String, LaunchOutcome>,
-    capacity: Option<usize>,
-    /// Instances that EC2 does not list yet.
-    unlisted: BTreeSet<String>,
-    /// Launch templates, and when each was last used.
-    templates: BTreeMap<String, Timestamp>,
-    how: Answering,
-    /// What dry runs are answered.
-    refusal: Option<Refusal>,
-    /// How many instances were ever launched.
-    launched: usize,
-    calls: usize,
-}
-
-/// How CreateFleet is answered.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub enum Answering {
-    /// As EC2 does.
-    #[default]
-    Well,
-    /// The answer to a launch has neither instances nor errors.
-    Empty,
-    /// A client token that was used before comes with other parameters, as when prices have changed.
-    TokenUsed,
+/// An account ready for the cluster, made once for all tests.
+fn account() -> Account {
+    static ACCOUNT: OnceLock<Account> = OnceLock::new();
+    let make = || {
+        let facts = RegionFacts::from_catalog(Facts::embedded().unwrap());
+        let mut account = Account::for_cluster("123456789012", facts, CLUSTER, VERSION, START);
+        (account.timing.start_up, account.timing.shut_down) = (SignedDuration::ZERO, SignedDuration::ZERO);
+        account
+    };
+    ACCOUNT.get_or_init(make).clone()
 }
 
 impl TestCloud {
     pub fn new(clock: WorldClock) -> Self {
-        Self { state: Arc::default(), clock }
+        let ec2 = Ec2::new(account(), clock.time());
+        Self { port: MemoryCloud::new(ec2.clone(), CLUSTER), ec2, clock }
     }
 
-    fn inner(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+    /// The CatalogSource port on this account.
+    pub fn source(&self) -> MemoryCatalogSource {
+        MemoryCatalogSource::new(self.ec2.clone(), Arc::new(small_catalog()), CLUSTER, VERSION)
+    }
+
+    /// EC2 reaches the time of the clock: pending instances run, and those that shut down are terminated.
+    pub fn boot(&self) {
+        self.ec2.advance_to(self.clock.time());
     }
 
     /// EC2 has only so many instances left.
-    pub fn set_capacity(&self, left: Option<usize>) {
-        self.inner().capacity = left;
-    }
-
-    /// Dry runs are refused like this, or not any more.
-    pub fn refuse_dry_runs(&self, refusal: Option<Refusal>) {
-        self.inner().refusal = refusal;
-    }
-
-    /// What EC2 reports about unhealthy instances from now on.
-    pub fn set_against(&self, faults: Vec<InstanceFault>) {
-        self.inner().against = faults;
-    }
-
-    /// CreateFleet is answered so from now on.
-    pub fn answer(&self, how: Answering) {
-        self.inner().how = how;
+    pub fn set_capacity(&self, left: Option<u64>) {
+        self.ec2.restore(OfferingPattern::default());
+        if let Some(left) = left {
+            self.ec2.run_short(OfferingPattern::default(), left);
+        }
     }
 
     /// EC2 lists none of its instances any more, as if all had just been launched.
     pub fn hide_all(&self) {
-        let mut state = self.inner();
-        state.unlisted = state.instances.keys().cloned().collect();
+        for id in self.ids() {
+            self.list_from(&id, Timestamp::MAX);
+        }
     }
 
     /// EC2 lists this instance from now on.
     pub fn show(&self, id: &str) {
-        self.inner().unlisted.remove(id);
+        self.list_from(id, Timestamp::MIN);
     }
 
-    /// Adds a launch template that was last used at a time.
+    fn list_from(&self, id: &str, from: Timestamp) {
+        let change = |it: &mut nodeless_fake_aws::Instance| (it.visible_from, it.tags_visible_from) = (from, from);
+        assert!(self.ec2.change_instance(id, change), "{id}");
+    }
+
+    /// The machines of the next launches, so many, never join.
+    pub fn spoil_joins(&self, times: u32) {
+        self.ec2.spoil_launches(OfferingPattern::default(), LaunchFault::NeverJoins, times);
+    }
+
+    /// Machines that never joined do so now, and later machines, too.
+    pub fn repair_joins(&self) {
+        self.ec2.end_launch_faults();
+        for id in self.ids() {
+            self.ec2.change_instance(&id, |instance| instance.joins = true);
+        }
+    }
+
+    /// The id of the subnet in a zone.
+    pub fn subnet(&self, zone: &str) -> String {
+        self.ec2.account().subnets.into_iter().find(|subnet| subnet.zone == zone).unwrap().id
+    }
+
+    /// Adds a security group to the VPC of the nodes, and returns its id.
+    pub fn add_security_group(&self, name: &str) -> String {
+        let id = format!("sg-0b{:015x}", self.ec2.account().security_groups.len());
+        self.ec2.change_account(|account| {
+            let vpc_id = account.vpcs[0].id.clone();
+            let (id, name, description) = (id.clone(), name.to_owned(), "Of a test".to_owned());
+            account.security_groups.push(SecurityGroup { id, name, vpc_id, description });
+        });
+        id
+    }
+
+    /// An instance that another program launches, in the first subnet of its zone, with these tags besides that of the cluster. It
+    /// runs. Returns its id.
+    pub fn launch(&self, offering: &Offering, tags: &[(&str, &str)]) -> String {
+        let all = [(labels::CLUSTER_NAME_TAG, CLUSTER)].into_iter().chain(tags.iter().copied());
+        let tags = all.map(|(key, value)| Tag::new(key, value)).collect();
+        let spot = InstanceMarketOptions { market_type: Some("spot".into()), ..InstanceMarketOptions::default() };
+        let request = RunInstances {
+            min_count: Some(1),
+            max_count: Some(1),
+            instance_type: Some(offering.instance_type.clone()),
+            image_id: Some(self.ec2.account().images[0].id.clone()),
+            subnet_id: Some(self.subnet(&offering.zone)),
+            instance_market_options: (offering.capacity_type == CapacityType::Spot).then_some(spot),
+            tag_specifications: vec![TagSpecification { resource_type: Some("instance".into()), tags }],
+            ..RunInstances::default()
+        };
+        let launched = self.ec2.run_instances(&request).unwrap().remove(0);
+        self.boot();
+        launched.id
+    }
+
+    /// An instance of a NodePool that no claim owns. It has been running for an hour.
+    pub fn launch_orphan(&self) -> String {
+        let tags = [(labels::NODE_POOL, "default"), (labels::EC2_NODE_CLASS, "default")];
+        let id = self.launch(&Offering::new("m6i.xlarge", "us-east-1a", CapacityType::OnDemand), &tags);
+        let launched = self.clock.time() - SignedDuration::from_hours(1);
+        self.ec2.change_instance(&id, |instance| instance.launched = launched);
+        id
+    }
+
+    /// Another program terminates an instance.
+    pub fn end(&self, id: &str) {
+        let request = TerminateInstances { instance_ids: vec![id.to_owned()], dry_run: false };
+        self.ec2.terminate_instances(&request).unwrap();
+        self.boot();
+    }
+
+    /// Adds a launch template of the cluster that was last used at a time.
     pub fn put_template(&self, name: &str, used: Timestamp) {
-        self.inner().templates.insert(name.to_owned(), used);
+        let used = used.strftime("%Y-%m-%d").to_string();
+        let tags = vec![Tag::new(labels::CLUSTER_NAME_TAG, CLUSTER), Tag::new("nodeless.sh/last-used", &used)];
+        let request = CreateLaunchTemplate {
+            launch_template_name: Some(name.to_owned()),
+            launch_template_data: Some(LaunchTemplateData {
+                instance_type: Some("m6i.large".into()),
+                ..LaunchTemplateData::default()
+            }),
+            tag_specifications: vec![TagSpecification { resource_type: Some("launch-template".into()), tags }],
+            ..CreateLaunchTemplate::default()
+        };
+        self.ec2.create_launch_template(&request).unwrap();
     }
 
     pub fn templates(&self) -> Vec<String> {
-        self.inner().templates.keys().cloned().collect()
+        let (found, _) = self.ec2.describe_launch_templates(&Describe::default()).unwrap();
+        let mut names: Vec<String> = found.into_iter().map(|template| template.name).collect();
+        names.sort();
+        names
     }
 
+    /// How many instances were ever launched.
     pub fn launched(&self) -> usize {
-        self.inner().launched
+        self.ec2.launched()
     }
 
     /// How often CreateFleet was called.
-    pub fn launch_calls(&self) -> usize {
-        self.inner().calls
+    pub fn launch_calls(&self) -> u64 {
+        self.ec2.call_counts().get("ec2:CreateFleet").copied().unwrap_or(0)
+    }
+
+    /// The ids of all instances, in the order of their launches.
+    pub fn ids(&self) -> Vec<String> {
+        self.ec2.instances().into_iter().map(|instance| instance.id).collect()
     }
 
     pub fn alive(&self) -> Vec<Instance> {
-        self.inner().instances.values().filter(|instance| instance.is_alive()).cloned().collect()
+        self.port.every_instance().into_iter().filter(Instance::is_alive).collect()
     }
 
     pub fn running(&self) -> Vec<Instance> {
-        self.inner().instances.values().filter(|instance| instance.state == InstanceState::Running).cloned().collect()
+        let all = self.port.every_instance().into_iter();
+        all.filter(|instance| instance.state == InstanceState::Running).collect()
     }
 
-    /// Adds an instance, as if another program had launched it.
-    pub fn put(&self, instance: Instance) {
-        self.inner().instances.insert(instance.id.clone(), instance);
-    }
-
-    pub fn set_state(&self, id: &str, state: InstanceState) {
-        self.inner().instances.get_mut(id).unwrap().state = state;
-    }
-
-    /// What is pending runs, and what is shutting down ends.
-    pub fn boot(&self) {
-        for instance in self.inner().instances.values_mut() {
-            instance.state = match instance.state {
-                InstanceState::Pending => InstanceState::Running,
-                InstanceState::ShuttingDown => InstanceState::Terminated,
-                other => other,
-            };
-        }
-    }
-}
-
-impl State {
-    fn launch(&mut self, request: &LaunchRequest<'_>, now: Timestamp) -> LaunchOutcome {
-        self.calls += 1;
-        let token = request.claim.client_token().unwrap();
-        if let Some(answer) = self.answers.get(&token) {
-            return answer.clone();
-        }
-        let group = request.claim.spec.launch_group.clone().unwrap();
-        let wanted = usize::try_from(group.size).unwrap();
-        let granted = self.capacity.map_or(wanted, |left| left.min(wanted));
-        if let Some(left) = &mut self.capacity {
-            *left -= granted;
-        }
-        let first = &request.candidates[0];
-        let mut outcome = LaunchOutcome::default();
-        for _ in 0..granted {
-            self.launched += 1;
-            let id = format!("i-{:04}", self.launched);
-            let instance = Instance {
-                id: id.clone(),
-                state: InstanceState::Pending,
-                instance_type: first.instance_type.clone(),
-                zone: first.zone.clone(),
-                capacity_type: first.capacity_type,
-                image_id: "ami-1".into(),
-                subnet_id: None,
-                security_group_ids: Vec::new(),
-                private_dns_name: Some(format!("ip-{id}.ec2.internal")),
-                reservation_id: first.reservation_id.clone(),
-                launched: now,
-                tags: StringMap::from([
-                    (labels::NODE_POOL.into(), request.claim.node_pool.clone()),
-                    (labels::EC2_NODE_CLASS.into(), request.claim.node_class.clone()),
-                    (labels::LAUNCH_GROUP_TAG.into(), group.id.clone()),
-                ]),
-            };
-            self.instances.insert(id, instance.clone());
-            outcome.instances.push(instance);
-        }
-        if granted < wanted {
-            outcome.failures = request
-                .candidates
-                .iter()
-                .map(|candidate| OfferingFailure {
-                    instance_type: candidate.instance_type.clone(),
-                    zone: candidate.zone.clone(),
-                    capacity_type: candidate.capacity_type,
-                    code: "InsufficientInstanceCapacity".into(),
-                    message: "no capacity".into(),
-                    lacks_capacity: true,
-                })
-                .collect();
-        }
-        self.answers.insert(token, outcome.clone());
-        outcome
-    }
-}
-
-#[async_trait]
-impl Cloud for TestCloud {
-    async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
-        const OPERATION: &str = "EC2 CreateFleet";
-        let now = self.clock.time();
-        let mut state = self.inner();
-        let used = state.answers.contains_key(&request.claim.client_token().unwrap());
-        match state.how {
-            Answering::TokenUsed if used => {
-                let error = PortError::new(ErrorKind::Invalid, OPERATION, "the parameters differ");
-                Err(error.with_code("IdempotentParameterMismatch"))
-            }
-            Answering::Empty => {
-                state.launch(&request, now);
-                Ok(LaunchOutcome::default())
-            }
-            _ => Ok(state.launch(&request, now)),
-        }
-    }
-
-    async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
-        // EC2's own words: RunInstances without market options asks for no spot instance.
-        let spot = request.candidates.iter().any(|candidate| candidate.capacity_type == CapacityType::Spot);
-        let of_spot = spot.then(|| Refusal {
-            reason: "RequestRefused".into(),
-            message: "You cannot specify tags for Spot instances requests if there are no Spot instances requests"
-                .into(),
-        });
-        Ok(of_spot.or_else(|| self.inner().refusal.clone()))
-    }
-
-    async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
-        let state = self.inner();
-        let listed = ids.iter().filter(|id| !state.unlisted.contains(*id));
-        Ok(listed.filter_map(|id| state.instances.get(id)).cloned().collect())
-    }
-
-    async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
-        let state = self.inner();
-        let listed = |instance: &&Instance| {
-            instance.state != InstanceState::Terminated && !state.unlisted.contains(&instance.id)
-        };
-        Ok(state.instances.values().filter(listed).cloned().collect())
-    }
-
-    async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
-        let mut instances = self.all_instances().await?;
-        instances.retain(|it| it.tags.get(labels::LAUNCH_GROUP_TAG).is_some_and(|theirs| theirs == group));
-        Ok(instances)
-    }
-
-    async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
-        Ok(self.inner().against.clone())
-    }
-
-    async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {
-        let mut state = self.inner();
-        for id in ids {
-            if let Some(instance) = state.instances.get_mut(id).filter(|instance| instance.is_alive()) {
-                instance.state = InstanceState::ShuttingDown;
-            }
-        }
-        Ok(())
-    }
-
-    async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
-        if let Some(instance) = self.inner().instances.get_mut(id) {
-            instance.tags.extend(tags.clone());
-        }
-        Ok(())
-    }
-
-    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
-        let mut state = self.inner();
-        let unused = state.templates.iter().filter(|(_, used)| **used < since).map(|(name, _)| name.clone());
-        let unused: Vec<String> = unused.take(most).collect();
-        state.templates.retain(|name, _| !unused.contains(name));
-        Ok(unused)
+    /// The instances that run and whose kubelets work.
+    pub fn joining(&self) -> Vec<Instance> {
+        let all = self.ec2.instances().into_iter();
+        let silent: BTreeSet<String> = all.filter(|instance| !instance.joins).map(|instance| instance.id).collect();
+        self.running().into_iter().filter(|instance| !silent.contains(&instance.id)).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! A Kubernetes cluster, small: finalizers, evictions, a scheduler that binds pods.
 
+use super::{CLUSTER, TestCloud};
 use async_trait::async_trait;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::claim::Condition;
@@ -11,7 +12,9 @@ use nodeless_model::{
     Taint, labels,
 };
 use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject};
-use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError};
+use nodeless_ports::{
+    CatalogSource as _, ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError,
+};
 use nodeless_world::WorldClock;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,24 +54,27 @@ pub struct ClusterState {
     pub held: BTreeSet<String>,
     /// Whether a controller makes a new pod for each one that is evicted.
     pub respawn: bool,
-    /// Instances that never join.
-    pub mute: BTreeSet<String>,
     /// Each read of the cluster waits here, until as many reads wait as the barrier needs.
     pub readers: Option<Arc<Barrier>>,
 }
 
 impl TestCluster {
     pub fn new(clock: WorldClock) -> Self {
-        let state = ClusterState {
-            pools: vec![node_pool("default")],
-            classes: BTreeMap::from([("default".to_owned(), node_class("default"))]),
-            ..ClusterState::default()
-        };
+        let state = ClusterState { pools: vec![node_pool("default")], ..ClusterState::default() };
         Self { state: Arc::new(Mutex::new(state)), clock }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, ClusterState> {
         self.state.lock().unwrap()
+    }
+
+    /// What the EC2NodeClass `default` resolves to in the account is written to its status.
+    pub async fn resolve_node_class(&self, cloud: &TestCloud) {
+        let mut class = node_class("default", &cloud.subnet("us-east-1a"));
+        let ready = class.status.take().unwrap();
+        let resolved = cloud.source().resolve(&class).await.unwrap();
+        class.status = Some(EC2NodeClassStatus { conditions: ready.conditions, ..resolved });
+        self.lock().classes.insert("default".into(), class);
     }
 
     pub fn add_pods(&self, pods: impl IntoIterator<Item = Pod>) {
@@ -90,9 +96,8 @@ impl TestCluster {
         let now = self.clock.time();
         let mut state = self.lock();
         for instance in running {
-            let name = format!("ip-{}.ec2.internal", instance.id);
-            let known = state.nodes.values().any(|node| node.instance_id() == Some(instance.id.as_str()));
-            if known || state.mute.contains(&instance.id) {
+            let name = instance.private_dns_name.clone().unwrap();
+            if state.nodes.values().any(|node| node.instance_id() == Some(instance.id.as_str())) {
                 continue;
             }
             let node = Node {
@@ -192,16 +197,17 @@ pub fn node_pool(name: &str) -> NodePool {
     NodePool::from(&object)
 }
 
-pub fn node_class(name: &str) -> EC2NodeClass {
+/// An EC2NodeClass that is ready and launches into this subnet.
+fn node_class(name: &str, subnet: &str) -> EC2NodeClass {
+    let discovery = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
     serde_json::from_value(json!({
         "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
         "metadata": { "name": name, "generation": 1 },
         "spec": {
-            "role": "node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-            "subnetSelectorTerms": [{ "tags": { "a": "b" } }], "securityGroupSelectorTerms": [{ "tags": { "a": "b" } }],
+            "role": format!("{CLUSTER}-node"), "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+            "subnetSelectorTerms": [{ "id": subnet }], "securityGroupSelectorTerms": discovery,
         },
         "status": {
-            "subnets": [{ "id": "subnet-1", "zone": "us-east-1a", "zoneID": "use1-az1" }],
             "conditions": [{ "type": "Ready", "status": "True", "reason": "Ready", "message": "",
                 "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1 }],
         },

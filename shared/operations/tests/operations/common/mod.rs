@@ -1,5 +1,5 @@
-//! Test doubles of a cluster, an EC2 account and a clock, small enough to set every value directly. Faults are injected as in the
-//! simulation.
+//! A cluster, small enough to set every value directly, in the account and on the clock of the simulated world. Faults are
+//! injected as in the simulation.
 #![allow(dead_code, unused_imports, reason = "each test uses its part")]
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "a test may fail by panic, and only tests use this")]
 
@@ -7,9 +7,11 @@ mod cloud;
 mod cluster;
 pub mod watched;
 
-pub use cloud::{Answering, TestCloud};
+pub use cloud::TestCloud;
 pub use cluster::{TestCluster, node_pool};
-pub use watched::{check_drifted_away, check_order, check_quiescent, drift, phases, running_town, watched};
+pub use watched::{
+    check_drifted_away, check_nodes, check_order, check_quiescent, drift, is_quiescent, phases, running_town, watched,
+};
 
 use jiff::Timestamp;
 use nodeless_catalog::{Catalog, Facts};
@@ -26,10 +28,12 @@ use nodeless_world::fault_injection::{
 };
 use nodeless_world::memory::{MemoryClaims, MemoryQueue, MemoryZonalShifts};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub const CLUSTER: &str = "town";
+pub const CLUSTER: &str = "test";
+/// When each test begins.
+const START: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
 /// The ports of the operations.
 #[derive(Clone)]
@@ -64,20 +68,21 @@ pub struct Town {
 impl Town {
     /// A town with the NodePool and EC2NodeClass `default`, and a catalog of three types.
     pub async fn new() -> Self {
-        let clock = WorldClock::new(Timestamp::from_second(1_800_000_000).unwrap());
+        let clock = WorldClock::new(START);
         let faults = FaultInjection::scripted(clock.clone());
         let claims = MemoryClaims::default();
-        claims.put_catalog("1", &small_catalog().encode().unwrap()).await.unwrap();
+        claims.put_catalog("1", stored_catalog()).await.unwrap();
         let queue = MemoryQueue::new(Arc::new(clock.clone()));
         let cluster = TestCluster::new(clock.clone());
         let cloud = TestCloud::new(clock.clone());
+        cluster.resolve_node_class(&cloud).await;
         let sink = Arc::new(Captured::default());
         let settings = PlanSettings { zonal_shift: true, ..PlanSettings::default() };
         let ports = Ports {
             claims: Arc::new(FaultyClaims { inner: Arc::new(claims.clone()), fault_injection: faults.clone() }),
             queue: Arc::new(FaultyQueue { inner: Arc::new(queue.clone()), fault_injection: faults.clone() }),
             cluster: Arc::new(FaultyCluster::new(Arc::new(cluster.clone()), faults.clone())),
-            cloud: Arc::new(FaultyCloud::new(Arc::new(cloud.clone()), faults.clone())),
+            cloud: Arc::new(FaultyCloud::new(Arc::new(cloud.port.clone()), faults.clone())),
         };
         let context = Context { cluster_name: CLUSTER.into(), clock: Arc::new(clock.clone()), sink: sink.clone() };
         let planner = planner(&context, &ports, &settings);
@@ -180,6 +185,7 @@ impl Town {
     /// whatever happens. Returns whether a process was killed.
     pub async fn tick(&mut self) -> bool {
         self.ticks += 1;
+        self.cloud.boot();
         let killed = self.killed;
         let minute = self.ticks.is_multiple_of(12);
         if self.queue.take_plan().is_some() || minute {
@@ -192,7 +198,7 @@ impl Town {
             self.process(async |town| drop(town.sweeper().run().await)).await;
         }
         self.cloud.boot();
-        self.cluster.join(&self.cloud.running());
+        self.cluster.join(&self.cloud.joining());
         self.cluster.bind();
         for claim in self.claims.list().await.unwrap() {
             self.history.extend(claim.status.instance.map(|instance| (claim.name, instance.id)));
@@ -240,10 +246,21 @@ fn reconciler(context: &Context, ports: &Ports) -> Reconciler {
     }
 }
 
+/// A catalog of three instance types, made once for all tests.
 pub fn small_catalog() -> Catalog {
-    let mut catalog = Catalog::synthetic(1, Facts::embedded().unwrap());
-    catalog.types.retain(|entry| ["m6i.large", "m6i.xlarge", "c6i.xlarge"].contains(&entry.facts.name.as_str()));
-    catalog
+    static CATALOG: OnceLock<Catalog> = OnceLock::new();
+    let make = || {
+        let mut catalog = Catalog::synthetic(1, Facts::embedded().unwrap());
+        catalog.types.retain(|entry| ["m6i.large", "m6i.xlarge", "c6i.xlarge"].contains(&entry.facts.name.as_str()));
+        catalog
+    };
+    CATALOG.get_or_init(make).clone()
+}
+
+/// The same as it is stored.
+fn stored_catalog() -> &'static [u8] {
+    static STORED: OnceLock<Vec<u8>> = OnceLock::new();
+    STORED.get_or_init(|| small_catalog().encode().unwrap())
 }
 
 pub fn pod(name: &str, milli_cpu: i64) -> Pod {
