@@ -6,6 +6,7 @@ use nodeless_disruption::*;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::{BudgetNodes, BudgetWindow, PoolUsage};
+use nodeless_model::test_support::budget;
 use nodeless_model::*;
 use nodeless_scheduling::PoolOffer;
 use std::collections::BTreeMap;
@@ -108,25 +109,8 @@ impl World {
     }
 }
 
-fn budget(nodes: BudgetNodes) -> Budget {
-    Budget { reasons: Vec::new(), nodes, window: None }
-}
-
 fn node_pool() -> NodePool {
-    NodePool {
-        name: "default".into(),
-        uid: "pool".into(),
-        generation: 1,
-        template: NodeTemplate { node_class: "default".into(), ..NodeTemplate::default() },
-        disruption: Disruption::default(),
-        limits: ResourceList::new(),
-        limit_dollars_per_hour: None,
-        weight: 0,
-        replicas: None,
-        ready: Ok(()),
-        deleting: false,
-        hash: "hash-1".into(),
-    }
+    NodePool { uid: "pool".into(), hash: "hash-1".into(), ..test_support::node_pool("default") }
 }
 
 fn resources(cpu: i64) -> ResourceList {

@@ -9,6 +9,7 @@ use nodeless_disruption::*;
 use nodeless_model::claim::{Charge, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::{BudgetNodes, PoolUsage};
+pub use nodeless_model::test_support::budget;
 use nodeless_model::*;
 use nodeless_scheduling::{ClusterFacts, PoolOffer};
 use std::collections::BTreeMap;
@@ -80,43 +81,21 @@ pub fn instance_type(family: &str, size: &str, cpu: i64, memory: i64, price: f64
     }
 }
 
-/// A NodePool of on-demand nodes that lets all of them go at once.
+/// A NodePool of on-demand nodes whose budget allows to disrupt all of them at once.
 pub fn node_pool(name: &str) -> NodePool {
-    let on_demand = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand"]))]);
-    let disruption = Disruption { budgets: vec![budget(BudgetNodes::Percent(100))], ..Disruption::default() };
-    NodePool {
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        generation: 1,
-        template: NodeTemplate { node_class: "default".into(), requirements: on_demand, ..NodeTemplate::default() },
-        disruption,
-        limits: ResourceList::new(),
-        limit_dollars_per_hour: None,
-        weight: 0,
-        replicas: None,
-        ready: Ok(()),
-        deleting: false,
-        hash: "hash-1".into(),
-    }
+    let mut pool = test_support::on_demand_node_pool(name);
+    pool.disruption.budgets = vec![budget(BudgetNodes::Percent(100))];
+    pool.hash = "hash-1".into();
+    pool
 }
 
-pub fn budget(nodes: BudgetNodes) -> Budget {
-    Budget { reasons: Vec::new(), nodes, window: None }
-}
-
+/// A running pod of a ReplicaSet.
 pub fn pod(name: &str, cpu_milli: i64, memory_mib: i64) -> Pod {
     Pod {
-        namespace: "default".into(),
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        requests: ResourceList::new()
-            .with("cpu", Quantity::from_milli(cpu_milli))
-            .with("memory", Quantity::from_mebibytes(memory_mib))
-            .with("pods", Quantity::from_units(1)),
         owner_kind: Some("ReplicaSet".into()),
         phase: pod::PodPhase::Running,
         start_time: Some(at(3700)),
-        ..Pod::default()
+        ..test_support::pod(name, cpu_milli, memory_mib)
     }
 }
 
