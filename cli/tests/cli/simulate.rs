@@ -1,9 +1,6 @@
 //! `nodeless simulate`.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::{Folder, nodeless, run};
+use crate::support::{Folder, nodeless, run};
 
 #[test]
 fn an_hour_of_faults_violates_no_invariant() {

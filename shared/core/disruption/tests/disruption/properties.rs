@@ -1,8 +1,6 @@
 //! What holds for every cluster, stated by something much simpler than what decides.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use jiff::SignedDuration;
 use nodeless_disruption::*;
 use nodeless_model::node_pool::BudgetNodes;
@@ -12,7 +10,6 @@ use nodeless_scheduling::{BoundPods, Problem, existing_node, solve};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::{BTreeMap, BTreeSet};
-use support::*;
 
 const POLICIES: [ConsolidationPolicy; 3] =
     [ConsolidationPolicy::WhenEmptyOrUnderutilized, ConsolidationPolicy::Balanced, ConsolidationPolicy::WhenEmpty];

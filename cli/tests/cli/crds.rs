@@ -1,10 +1,7 @@
 //! `nodeless crds`.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{Folder, nodeless, run};
 use std::fs;
-use support::{Folder, nodeless, run};
 
 /// The files in `infra/crds`, by name.
 fn generated() -> Vec<(String, String)> {

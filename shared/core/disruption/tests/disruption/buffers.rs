@@ -1,8 +1,6 @@
 //! The room of CapacityBuffers: it moves with its node, and is never lost.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use nodeless_disruption::*;
 use nodeless_model::buffer::{ACTIVE_CAPACITY, is_virtual};
 use nodeless_model::node_pool::BudgetNodes;
@@ -10,7 +8,6 @@ use nodeless_model::*;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::BTreeSet;
-use support::*;
 
 /// The virtual pods of a buffer of so many chunks.
 fn chunks(count: u32, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {

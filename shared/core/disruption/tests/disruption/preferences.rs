@@ -1,15 +1,12 @@
 //! Preferences are kept by plans, by the second look at them, and by consolidation.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use nodeless_disruption::*;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::*;
 use nodeless_scheduling::{PreferencePolicy, Problem, Solution};
 use std::collections::BTreeSet;
-use support::*;
 
 fn term(key: &str, app: &str) -> PodAffinityTerm {
     PodAffinityTerm {

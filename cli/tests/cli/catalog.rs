@@ -1,11 +1,8 @@
 //! `nodeless catalog`.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{Folder, nodeless, run};
 use serde_json::{Value, json};
 use std::fs;
-use support::{Folder, nodeless, run};
 
 fn bare(name: &str, memory_mib: u64) -> Value {
     json!({

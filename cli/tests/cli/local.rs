@@ -1,14 +1,10 @@
 //! `nodeless local`, used with kubectl.
-#![allow(clippy::unwrap_used)]
-#![cfg(unix)]
 
-mod support;
-
+use crate::support::{Folder, Kubectl, World, example_node_pool, nodeless, run, wait_for};
 use std::fs;
 use std::net::TcpListener;
-use support::{Folder, Kubectl, World, example_node_pool, nodeless, run, wait_for};
 
-const INFLATE: &str = include_str!("../src/demo/inflate.yaml");
+const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
 
 const BUDGET: &str = "
 apiVersion: policy/v1

@@ -1,11 +1,8 @@
 //! `nodeless plan --disruption`: its output and explanations.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::nodeless;
+use crate::support::objects::{LATEST, Objects, events, kept};
 use serde_json::{Value, json};
-use support::nodeless;
-use support::objects::{LATEST, Objects, events, kept};
 
 fn keys(value: &Value) -> Vec<String> {
     value.as_object().unwrap().keys().cloned().collect()
@@ -531,7 +528,7 @@ fn flags_that_require_disruption_are_refused_without_it() {
         &["--feature-gates", "NodeRepair=true"],
         &["--churn", "churn.json"],
     ] {
-        let ended = support::run(nodeless().args(["plan", "--cluster", "-"]).args(flag));
+        let ended = crate::support::run(nodeless().args(["plan", "--cluster", "-"]).args(flag));
         assert!(ended.code == Some(1) && ended.stderr.contains("--disruption"), "{flag:?}: {}", ended.stderr);
     }
 }

@@ -1,11 +1,8 @@
 //! `nodeless plan --disruption`: node repair and the churn breaker.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::objects::{Objects, events, kept};
 use serde_json::{Value, json};
 use std::fs;
-use support::objects::{Objects, events, kept};
 
 /// More than half an hour before the latest time of the cluster, and less than that.
 const LONG_AGO: &str = "2026-01-10T11:20:00Z";

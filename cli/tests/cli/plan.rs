@@ -1,13 +1,10 @@
 //! `nodeless plan`: its output, exit codes and errors.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{Ended, Folder, nodeless, run};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use support::{Ended, Folder, nodeless, run};
 
 const POOL: &str = "
 apiVersion: karpenter.sh/v1
@@ -421,12 +418,12 @@ fn a_closed_pipe_is_not_an_error() {
 #[cfg(unix)]
 #[test]
 fn a_live_cluster_and_its_export_have_the_same_plan() {
-    use support::{Kubectl, World};
+    use crate::support::{Kubectl, World};
     // Without controllers nothing is launched, and the pods stay pending.
     let world = World::start(&["--no-controllers"]);
     let Some(kubectl) = Kubectl::of(&world) else { return };
-    kubectl.apply(&documents(&[POOL, CLASS, include_str!("../src/demo/inflate.yaml")]), &[]);
-    support::wait_for("five pending pods", || kubectl.names("pods").len() == 5);
+    kubectl.apply(&documents(&[POOL, CLASS, include_str!("../../src/demo/inflate.yaml")]), &[]);
+    crate::support::wait_for("five pending pods", || kubectl.names("pods").len() == 5);
     let mut live = nodeless();
     live.args(["plan", "-o", "json", "--kubeconfig"]).arg(&world.kubeconfig);
     let live = run(&mut live);
@@ -495,7 +492,7 @@ apiVersion: autoscaling.x-k8s.io/v1beta1
 kind: CapacityBuffer
 metadata: {name: spare, namespace: default}
 spec: {provisioningStrategy: buffer.x-k8s.io/active-capacity, scalableRef: {apiGroup: apps, kind: Deployment, name: inflate}, replicas: 2}";
-    let plan = planned(0, &[POOL, CLASS, buffer, include_str!("../src/demo/inflate.yaml")]);
+    let plan = planned(0, &[POOL, CLASS, buffer, include_str!("../../src/demo/inflate.yaml")]);
     let pods: Vec<&Value> =
         plan["launches"].as_array().unwrap().iter().flat_map(|launch| launch["pods"].as_array().unwrap()).collect();
     assert_eq!(pods, ["default/capacity-buffer-spare-0", "default/capacity-buffer-spare-1"]);

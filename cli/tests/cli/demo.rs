@@ -1,11 +1,8 @@
 //! `nodeless demo`.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{Folder, nodeless, run};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
-use support::{Folder, nodeless, run};
 
 #[test]
 fn runs_all_steps_and_ends() {

@@ -1,8 +1,6 @@
 //! What provisioning has just built, consolidation leaves alone.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use nodeless_disruption::*;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
@@ -10,7 +8,6 @@ use nodeless_model::*;
 use nodeless_scheduling::{BoundPods, Problem, Solution, existing_node, solve};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use support::*;
 
 const POLICIES: [ConsolidationPolicy; 3] =
     [ConsolidationPolicy::WhenEmptyOrUnderutilized, ConsolidationPolicy::Balanced, ConsolidationPolicy::WhenEmpty];

@@ -1,14 +1,11 @@
 //! Zones that the cluster is shifted away from: their nodes stay, and nothing is sent there.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::repair::{Verdict, unhealthy};
 use nodeless_disruption::*;
 use nodeless_model::node::NodeCondition;
 use nodeless_model::*;
-use support::*;
 
 /// A world with a node in each of two zones.
 fn world(first: Vec<Pod>, second: Vec<Pod>) -> World {

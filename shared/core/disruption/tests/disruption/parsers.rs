@@ -1,5 +1,4 @@
 //! What holds for every text that is read as a schedule. The fuzz target in `fuzz/` asserts the same.
-#![allow(clippy::unwrap_used)]
 
 use jiff::{Timestamp, ToSpan};
 use nodeless_disruption::cron::Cron;

@@ -1,5 +1,4 @@
 //! Which nodes go, and the words for those that stay.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::*;

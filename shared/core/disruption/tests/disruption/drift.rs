@@ -1,14 +1,11 @@
 //! Drifted nodes are replaced at the pace that their budgets allow, and never count on room that others need.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use jiff::SignedDuration;
 use nodeless_disruption::*;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 use std::time::Duration;
-use support::*;
 
 /// So many drifted nodes that their pods fill, and a budget.
 fn full(nodes: usize, budgeted: u32) -> World {

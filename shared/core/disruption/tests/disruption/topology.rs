@@ -1,14 +1,11 @@
 //! What consolidation respects of topology spread, pod affinity and anti-affinity: each node here would go, or be replaced by
 //! something cheaper, were it not for one constraint. `docs/scheduling-constraints.md` lists them.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::first_node::*;
+use crate::support::*;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::selector::{LabelExpression, LabelOperator};
 use nodeless_model::*;
-use support::first_node::*;
-use support::*;
 
 fn selector(key: &str, value: &str) -> LabelSelector {
     LabelSelector::from_labels(StringMap::from([(key.into(), value.into())]))

@@ -1,8 +1,6 @@
 //! `nodeless plan --snapshot`: replay of a plan of the planner.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{Folder, nodeless, run};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -11,7 +9,6 @@ use nodeless_model::Pod;
 use nodeless_operations::plan::{Answers, Snapshot};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use support::{Folder, nodeless, run};
 
 /// The snapshot of a cluster without NodePools and with a pending pod of this name.
 fn saved(name: &str) -> Vec<u8> {

@@ -1,15 +1,12 @@
 //! Consolidation: which nodes go for which others, and the words for those that stay.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use jiff::SignedDuration;
 use nodeless_disruption::*;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::*;
 use std::time::Duration;
-use support::*;
 
 fn world() -> World {
     World::new(vec![node_pool("default")])

@@ -1,16 +1,13 @@
 //! What consolidation respects, constraint by constraint: each node here would go, or be replaced by something cheaper, were
 //! it not for one constraint. `docs/scheduling-constraints.md` lists them; those of topology are in `topology.rs`.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::first_node::*;
+use crate::support::*;
 use nodeless_model::pod::{HostPort, VolumeClaim};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::*;
 use nodeless_scheduling::MinValuesPolicy;
 use std::collections::BTreeSet;
-use support::first_node::*;
-use support::*;
 
 #[test]
 fn labels_decide_where_pods_move() {

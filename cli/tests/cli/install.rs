@@ -1,9 +1,6 @@
 //! `nodeless install` and `uninstall`, into a cluster that `nodeless local` serves.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::{Ended, Kubectl, World, nodeless, run};
+use crate::support::{Ended, Kubectl, World, nodeless, run};
 
 fn installed(world: &World, arguments: &[&str]) -> Ended {
     let mut command = nodeless();

@@ -1,8 +1,6 @@
 //! Static NodePools, repair, gentle expiry, and what is reported about bad input.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use jiff::SignedDuration;
 use nodeless_disruption::repair::{Verdict, unhealthy};
 use nodeless_disruption::*;
@@ -10,7 +8,6 @@ use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 use std::time::Duration;
-use support::*;
 
 fn fixed(replicas: i64, nodes: usize) -> World {
     let mut world = World::new(vec![NodePool { replicas: Some(replicas), ..node_pool("fixed") }]);

@@ -1,10 +1,7 @@
 //! `nodeless decisions`.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{Folder, nodeless, run};
 use serde_json::{Value, json};
-use support::{Folder, nodeless, run};
 
 /// An item of a decision as the table returns it.
 fn item(id: &str, kind: &str, detail: &Value) -> Value {
