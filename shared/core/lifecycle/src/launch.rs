@@ -241,6 +241,9 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     next.status.capacity.clone_from(&learned.capacity);
     next.status.allocatable.clone_from(&learned.allocatable);
     next.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", now);
+    // Its node is looked for from now on; written now, it is not written again until the node joins.
+    let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
+    next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", since);
     if next.phase == Phase::Reserved {
         next.phase = Phase::Launched;
         next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", now);

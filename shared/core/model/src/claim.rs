@@ -247,9 +247,6 @@ pub struct NodeClaimStatus {
     pub terminate_requested: Option<Timestamp>,
     /// When draining began.
     pub drain_started: Option<Timestamp>,
-    /// When lifecycle last handled it while it was launching or terminating; noted now and then, so that a claim whose
-    /// message was lost is detected.
-    pub looked_after: Option<Timestamp>,
 }
 
 /// An EC2 instance as launched for a claim.

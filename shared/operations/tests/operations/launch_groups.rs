@@ -1,13 +1,13 @@
 //! Launch groups whose answer is lost, empty or repeated, while EC2 lists their instances late and one after another: each
 //! member gets one instance, and none that may be a member's is terminated.
 
-use crate::common::{Town, pod};
+use crate::common::{Harness, pod};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_lifecycle::{Settings, begin_termination};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{Instance, NodeClaim, Phase, Requirement, StringMap, labels};
-use nodeless_operations::{CatalogCache, Reconciler};
+use nodeless_operations::{CatalogCache, EventRate, Reconciler};
 use nodeless_ports::cloud::{InstanceFault, LaunchOutcome, LaunchRequest};
 use nodeless_ports::{Capacity, Claims, Cloud, PortError, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,142 +15,142 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// A town in which the planner has just written a launch group of four.
-async fn group_of_four() -> (Town, Vec<String>) {
-    let mut town = Town::new().await;
+/// A cluster in which the planner has just written a launch group of four.
+async fn group_of_four() -> (Harness, Vec<String>) {
+    let mut harness = Harness::new().await;
     let one_type = Requirement::one_of(["m6i.large"]);
-    town.cluster.lock().pools[0].template.requirements.add(labels::INSTANCE_TYPE, one_type);
-    town.cluster.add_pods((0..4).map(|number| pod(&format!("web-{number}"), 1500)));
-    town.queue_wake().await;
-    assert!(town.queue.take_plan().is_some());
-    town.planner().run().await.unwrap();
-    let claims = town.records().await;
+    harness.cluster.lock().pools[0].template.requirements.add(labels::INSTANCE_TYPE, one_type);
+    harness.cluster.add_pods((0..4).map(|number| pod(&format!("web-{number}"), 1500)));
+    harness.queue_wake().await;
+    assert!(harness.queue.take_plan().is_some());
+    harness.planner().run().await.unwrap();
+    let claims = harness.records().await;
     let group = claims[0].spec.launch_group.clone().unwrap();
     assert_eq!((claims.len(), group.size), (4, 4), "{claims:?}");
     assert!(claims.iter().all(|claim| claim.spec.launch_group.as_ref().unwrap().id == group.id));
     let mut names: Vec<(u32, String)> =
         claims.into_iter().map(|claim| (claim.spec.launch_group.unwrap().index, claim.name)).collect();
     names.sort();
-    (town, names.into_iter().map(|(_, name)| name).collect())
+    (harness, names.into_iter().map(|(_, name)| name).collect())
 }
 
 /// The instance of each claim that has one.
-async fn instances(town: &Town) -> BTreeMap<String, String> {
-    let claims = town.records().await.into_iter();
+async fn instances(harness: &Harness) -> BTreeMap<String, String> {
+    let claims = harness.records().await.into_iter();
     claims.filter_map(|claim| Some((claim.name, claim.status.instance?.id))).collect()
 }
 
-async fn one_each(town: &Town) {
-    let instances = instances(town).await;
+async fn one_each(harness: &Harness) {
+    let instances = instances(harness).await;
     let distinct: BTreeSet<&String> = instances.values().collect();
     assert_eq!((instances.len(), distinct.len()), (4, 4), "{instances:?}");
-    assert_eq!((town.cloud.launched(), town.cloud.alive().len()), (4, 4), "none was terminated");
+    assert_eq!((harness.cloud.launched(), harness.cloud.alive().len()), (4, 4), "none was terminated");
 }
 
-async fn pass(town: &mut Town, seconds: u64) {
-    town.clock.advance_to(town.clock.time().checked_add(Duration::from_secs(seconds)).unwrap());
+async fn pass(harness: &mut Harness, seconds: u64) {
+    harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_secs(seconds)).unwrap());
 }
 
 /// A CreateFleet call that is repeated has other parameters from now on, as after a change of prices.
-fn change_the_request(town: &Town) {
-    let mut state = town.cluster.lock();
+fn change_the_request(harness: &Harness) {
+    let mut state = harness.cluster.lock();
     state.classes.get_mut("default").unwrap().spec.tags.insert("changed".into(), "yes".into());
 }
 
 /// Every claim is reconciled once, then a sweep runs.
-async fn all_look(town: &mut Town, names: &[String]) {
+async fn all_look(harness: &mut Harness, names: &[String]) {
     for name in names {
-        town.reconciler().run(name).await.unwrap();
+        harness.reconciler().run(name).await.unwrap();
     }
-    town.sweeper().run().await.unwrap();
+    harness.sweeper().run().await.unwrap();
 }
 
 #[tokio::test]
 async fn after_a_lost_answer_and_other_prices_each_member_finds_an_instance() {
     for order in [[1, 2, 3, 4], [4, 3, 2, 1], [3, 1, 4, 2]] {
-        let (mut town, names) = group_of_four().await;
-        town.faults.take_writes();
+        let (mut harness, names) = group_of_four().await;
+        harness.faults.take_writes();
         // The claim's own write comes first.
-        town.faults.lose_answer_at(1);
-        town.reconciler().run(&names[2]).await.unwrap();
-        assert_eq!((town.cloud.launched(), instances(&town).await.len()), (4, 0), "the answer was lost");
-        town.faults.take_writes();
-        town.cloud.hide_all();
-        change_the_request(&town);
-        pass(&mut town, 40).await;
+        harness.faults.lose_answer_at(1);
+        harness.reconciler().run(&names[2]).await.unwrap();
+        assert_eq!((harness.cloud.launched(), instances(&harness).await.len()), (4, 0), "the answer was lost");
+        harness.faults.take_writes();
+        harness.cloud.hide_all();
+        change_the_request(&harness);
+        pass(&mut harness, 40).await;
         let mut known = BTreeMap::new();
         for number in order {
-            all_look(&mut town, &names).await;
-            town.cloud.show(&town.cloud.ids()[number - 1]);
-            pass(&mut town, 20).await;
-            all_look(&mut town, &names).await;
-            let found = instances(&town).await;
+            all_look(&mut harness, &names).await;
+            harness.cloud.show(&harness.cloud.ids()[number - 1]);
+            pass(&mut harness, 20).await;
+            all_look(&mut harness, &names).await;
+            let found = instances(&harness).await;
             assert_eq!(found.len(), known.len() + 1, "{order:?}");
             assert!(known.iter().all(|(claim, id)| found.get(claim) == Some(id)), "no instance changed its owner");
             known = found;
         }
-        one_each(&town).await;
+        one_each(&harness).await;
         for _ in 0..3 {
-            pass(&mut town, 60).await;
-            all_look(&mut town, &names).await;
+            pass(&mut harness, 60).await;
+            all_look(&mut harness, &names).await;
         }
-        one_each(&town).await;
-        assert!(town.records().await.iter().all(|claim| claim.phase == Phase::Launched));
+        one_each(&harness).await;
+        assert!(harness.records().await.iter().all(|claim| claim.phase == Phase::Launched));
     }
 }
 
 #[tokio::test]
 async fn an_empty_answer_is_no_lack_of_capacity() {
-    let (mut town, names) = group_of_four().await;
-    town.faults.empty_launch_responses();
-    town.reconciler().run(&names[0]).await.unwrap();
-    assert_eq!(town.cloud.launched(), 4);
-    let claims = town.records().await;
+    let (mut harness, names) = group_of_four().await;
+    harness.faults.empty_launch_responses();
+    harness.reconciler().run(&names[0]).await.unwrap();
+    assert_eq!(harness.cloud.launched(), 4);
+    let claims = harness.records().await;
     assert!(claims.iter().all(|claim| claim.phase == Phase::Reserved && claim.status.answer_lost.is_some()));
-    assert!(town.claims.unavailable(town.clock.time()).await.unwrap().is_empty());
-    all_look(&mut town, &names).await;
-    one_each(&town).await;
+    assert!(harness.claims.unavailable(harness.clock.time()).await.unwrap().is_empty());
+    all_look(&mut harness, &names).await;
+    one_each(&harness).await;
 }
 
 #[tokio::test]
 async fn where_nothing_was_launched_the_claims_end_once_ec2_would_list_something() {
-    let (mut town, names) = group_of_four().await;
-    town.cloud.set_capacity(Some(0));
-    town.faults.empty_launch_responses();
-    town.reconciler().run(&names[0]).await.unwrap();
-    pass(&mut town, 100).await;
-    all_look(&mut town, &names).await;
-    assert!(town.records().await.iter().all(|claim| claim.phase == Phase::Reserved), "EC2 may list some yet");
-    pass(&mut town, 30).await;
-    all_look(&mut town, &names).await;
+    let (mut harness, names) = group_of_four().await;
+    harness.cloud.set_capacity(Some(0));
+    harness.faults.empty_launch_responses();
+    harness.reconciler().run(&names[0]).await.unwrap();
+    pass(&mut harness, 100).await;
+    all_look(&mut harness, &names).await;
+    assert!(harness.records().await.iter().all(|claim| claim.phase == Phase::Reserved), "EC2 may list some yet");
+    pass(&mut harness, 30).await;
+    all_look(&mut harness, &names).await;
     let ended = |claim: &NodeClaim| {
         claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::InsufficientCapacity)
     };
-    assert!(town.records().await.iter().all(ended));
+    assert!(harness.records().await.iter().all(ended));
 }
 
 #[tokio::test]
 async fn a_member_that_leaves_takes_only_what_no_other_member_waits_for() {
-    let (mut town, names) = group_of_four().await;
-    town.faults.empty_launch_responses();
-    town.reconciler().run(&names[1]).await.unwrap();
-    town.cloud.hide_all();
-    let mut leaves = town.claims.get(&names[0]).await.unwrap().unwrap();
-    begin_termination(&mut leaves, TerminationReason::Deleted, "", town.clock.time());
-    town.claims.update(&leaves, None).await.unwrap();
-    let ids = town.cloud.ids();
+    let (mut harness, names) = group_of_four().await;
+    harness.faults.empty_launch_responses();
+    harness.reconciler().run(&names[1]).await.unwrap();
+    harness.cloud.hide_all();
+    let mut leaves = harness.claims.get(&names[0]).await.unwrap().unwrap();
+    begin_termination(&mut leaves, TerminationReason::Deleted, "", harness.clock.time());
+    harness.claims.update(&leaves, None).await.unwrap();
+    let ids = harness.cloud.ids();
     for id in &ids[..3] {
-        town.cloud.show(id);
-        all_look(&mut town, &names).await;
-        pass(&mut town, 5).await;
+        harness.cloud.show(id);
+        all_look(&mut harness, &names).await;
+        pass(&mut harness, 5).await;
     }
-    let found = instances(&town).await;
+    let found = instances(&harness).await;
     assert_eq!(found.keys().collect::<BTreeSet<_>>(), names[1..].iter().collect(), "{found:?}");
-    assert_eq!(town.cloud.alive().len(), 4);
-    town.cloud.show(&ids[3]);
-    all_look(&mut town, &names).await;
-    all_look(&mut town, &names).await;
-    let alive: Vec<String> = town.cloud.alive().into_iter().map(|instance| instance.id).collect();
+    assert_eq!(harness.cloud.alive().len(), 4);
+    harness.cloud.show(&ids[3]);
+    all_look(&mut harness, &names).await;
+    all_look(&mut harness, &names).await;
+    let alive: Vec<String> = harness.cloud.alive().into_iter().map(|instance| instance.id).collect();
     assert_eq!(alive, ids[..3], "the fourth ends with the member that left");
 }
 
@@ -205,20 +205,21 @@ impl Cloud for Slow {
 
 #[tokio::test]
 async fn two_functions_that_were_shown_different_lists_agree() {
-    let (mut town, names) = group_of_four().await;
-    town.faults.empty_launch_responses();
-    town.reconciler().run(&names[0]).await.unwrap();
-    town.cloud.hide_all();
-    let ids = town.cloud.ids();
-    town.cloud.show(&ids[2]);
+    let (mut harness, names) = group_of_four().await;
+    harness.faults.empty_launch_responses();
+    harness.reconciler().run(&names[0]).await.unwrap();
+    harness.cloud.hide_all();
+    let ids = harness.cloud.ids();
+    harness.cloud.show(&ids[2]);
     let (asked, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let slow = Reconciler {
-        context: town.context(),
-        claims: town.ports.claims.clone(),
-        queue: town.ports.queue.clone(),
-        cluster: town.ports.cluster.clone(),
-        cloud: Arc::new(Slow { inner: town.ports.cloud.clone(), asked: asked.clone(), gate: gate.clone() }),
+        context: harness.context(),
+        claims: harness.ports.claims.clone(),
+        queue: harness.ports.queue.clone(),
+        cluster: harness.ports.cluster.clone(),
+        cloud: Arc::new(Slow { inner: harness.ports.cloud.clone(), asked: asked.clone(), gate: gate.clone() }),
         catalog: CatalogCache::default(),
+        events: EventRate::default(),
         settings: Settings::new(crate::common::CLUSTER),
         zonal_shift: false,
         min_values_strict: true,
@@ -228,39 +229,39 @@ async fn two_functions_that_were_shown_different_lists_agree() {
     asked.acquire().await.unwrap().forget();
     // Meanwhile another function is shown more, gives it out, and EC2 lists the rest.
     for id in [&ids[0], &ids[1], &ids[3]] {
-        town.cloud.show(id);
+        harness.cloud.show(id);
     }
-    town.reconciler().run(&names[1]).await.unwrap();
-    let found = instances(&town).await;
+    harness.reconciler().run(&names[1]).await.unwrap();
+    let found = instances(&harness).await;
     gate.add_permits(100);
     first.await.unwrap().unwrap();
-    assert_eq!(instances(&town).await, found, "what was given out stays where it is");
-    all_look(&mut town, &names).await;
-    one_each(&town).await;
+    assert_eq!(instances(&harness).await, found, "what was given out stays where it is");
+    all_look(&mut harness, &names).await;
+    one_each(&harness).await;
 }
 
 #[tokio::test]
 async fn the_answer_is_shared_out_once_although_the_process_ends_at_any_write() {
-    let (town, names) = group_of_four().await;
-    town.faults.take_writes();
-    town.reconciler().run(&names[0]).await.unwrap();
-    let writes = town.faults.take_writes();
+    let (harness, names) = group_of_four().await;
+    harness.faults.take_writes();
+    harness.reconciler().run(&names[0]).await.unwrap();
+    let writes = harness.faults.take_writes();
     assert!(writes > 5, "{writes}");
     for (write, done) in (0..writes).flat_map(|write| [(write, false), (write, true)]) {
-        let (mut town, names) = group_of_four().await;
-        town.faults.take_writes();
-        town.faults.kill_at(write, done);
-        town.process(async |town| drop(town.reconciler().run(&names[0]).await)).await;
-        let before = instances(&town).await;
+        let (mut harness, names) = group_of_four().await;
+        harness.faults.take_writes();
+        harness.faults.kill_at(write, done);
+        harness.process(async |harness| drop(harness.reconciler().run(&names[0]).await)).await;
+        let before = instances(&harness).await;
         // Prices have changed, so the call cannot be repeated. Another member looks first.
-        change_the_request(&town);
+        change_the_request(&harness);
         for name in names.iter().rev() {
-            let _retried = town.reconciler().run(name).await;
+            let _retried = harness.reconciler().run(name).await;
         }
-        pass(&mut town, 20).await;
-        all_look(&mut town, &names).await;
-        let after = instances(&town).await;
+        pass(&mut harness, 20).await;
+        all_look(&mut harness, &names).await;
+        let after = instances(&harness).await;
         assert!(before.iter().all(|(claim, id)| after.get(claim) == Some(id)), "at write {write}");
-        one_each(&town).await;
+        one_each(&harness).await;
     }
 }

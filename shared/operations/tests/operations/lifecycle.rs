@@ -1,6 +1,6 @@
 //! Claims one at a time, where one thing fails and the rest has to go on.
 
-use crate::common::{Town, pod, running_town};
+use crate::common::{Harness, pod, running_cluster};
 use nodeless_fake_aws::{CapacityType, Offering};
 use nodeless_lifecycle::{LaunchResult, Settings, absorb, begin_termination, prepare};
 use nodeless_model::claim::{Condition, LaunchGroup, TerminationReason, condition};
@@ -10,9 +10,9 @@ use nodeless_ports::{Claims, Clock, ErrorKind};
 use std::time::Duration;
 
 /// The only claim, and whether its NodeClaim object shows all its conditions.
-async fn only(town: &Town) -> (NodeClaim, bool) {
-    let claim = town.records().await.remove(0);
-    let state = town.cluster.lock();
+async fn only(harness: &Harness) -> (NodeClaim, bool) {
+    let claim = harness.records().await.remove(0);
+    let state = harness.cluster.lock();
     let shown = |one: &Condition| {
         let found = state.mirrors.get(&claim.name).and_then(|mirror| mirror.conditions.get(&one.kind));
         found.is_some_and(|(status, reason)| status == one.status.as_str() && *reason == one.reason)
@@ -24,76 +24,76 @@ async fn only(town: &Town) -> (NodeClaim, bool) {
 
 #[tokio::test]
 async fn what_the_nodeclaim_object_missed_is_made_up_for() {
-    let mut town = Town::new().await;
-    town.cluster.add_pods([pod("web", 3000)]);
-    town.queue_wake().await;
-    town.cloud.spoil_joins(1);
-    town.until("it is launched", |town| !town.cluster.lock().mirrors.is_empty()).await;
-    town.faults.fail("cluster mirror claim", ErrorKind::Unavailable);
-    town.cloud.repair_joins();
-    town.minutes(2).await;
-    let (claim, equal) = only(&town).await;
+    let mut harness = Harness::new().await;
+    harness.cluster.add_pods([pod("web", 3000)]);
+    harness.queue_wake().await;
+    harness.cloud.spoil_joins(1);
+    harness.until("it is launched", |harness| !harness.cluster.lock().mirrors.is_empty()).await;
+    harness.faults.fail("cluster mirror claim", ErrorKind::Unavailable);
+    harness.cloud.repair_joins();
+    harness.minutes(2).await;
+    let (claim, equal) = only(&harness).await;
     assert_eq!((claim.phase, equal), (Phase::Initialized, false));
-    town.faults.end_outages();
-    town.minutes(2).await;
-    assert!(only(&town).await.1);
+    harness.faults.end_outages();
+    harness.minutes(2).await;
+    assert!(only(&harness).await.1);
 }
 
 #[tokio::test]
 async fn a_write_of_ours_that_looks_like_anothers_is_mirrored_all_the_same() {
-    let mut town = running_town(1).await;
-    let (mut claim, _) = only(&town).await;
+    let mut harness = running_cluster(1).await;
+    let (mut claim, _) = only(&harness).await;
     // The record is written, the answer lost, and the repeated call refused: no effect of that step was run.
     claim.set_condition(
         condition::DRIFTED,
         nodeless_model::ConditionStatus::True,
         "NodePoolDrifted",
         "",
-        town.clock.now(),
+        harness.clock.now(),
     );
-    town.claims.update(&claim, None).await.unwrap();
-    assert!(!only(&town).await.1);
-    town.minutes(2).await;
-    assert!(only(&town).await.1);
+    harness.claims.update(&claim, None).await.unwrap();
+    assert!(!only(&harness).await.1);
+    harness.minutes(2).await;
+    assert!(only(&harness).await.1);
 }
 
 #[tokio::test]
 async fn a_recommendation_shows_on_the_nodeclaim_object() {
-    let mut town = running_town(1).await;
-    let (claim, _) = only(&town).await;
+    let mut harness = running_cluster(1).await;
+    let (claim, _) = only(&harness).await;
     let instance = claim.status.instance.unwrap().id;
     let event = format!(
         r#"{{"source":"aws.ec2","detail-type":"EC2 Instance Rebalance Recommendation","detail":{{"instance-id":"{instance}"}}}}"#
     );
-    town.interrupter().run(&event).await.unwrap();
-    assert!(!only(&town).await.1);
-    town.minutes(2).await;
-    let (claim, equal) = only(&town).await;
+    harness.interrupter().run(&event).await.unwrap();
+    assert!(!only(&harness).await.1);
+    harness.minutes(2).await;
+    let (claim, equal) = only(&harness).await;
     assert!(claim.has_condition(condition::REBALANCE_RECOMMENDED) && equal);
 }
 
 #[tokio::test]
 async fn a_node_works_although_its_instance_may_not_be_tagged() {
-    let mut town = Town::new().await;
-    town.faults.fail("cloud tag", ErrorKind::Denied);
-    town.cluster.add_pods([pod("web", 3000)]);
-    town.queue_wake().await;
-    town.minutes(3).await;
-    let (claim, equal) = only(&town).await;
+    let mut harness = Harness::new().await;
+    harness.faults.fail("cloud tag", ErrorKind::Denied);
+    harness.cluster.add_pods([pod("web", 3000)]);
+    harness.queue_wake().await;
+    harness.minutes(3).await;
+    let (claim, equal) = only(&harness).await;
     assert_eq!((claim.phase, equal), (Phase::Initialized, true));
-    assert!(town.cluster.lock().nodes.values().all(|node| node.is_initialized()));
-    let done = town.reconciler().run(&claim.name).await.unwrap();
+    assert!(harness.cluster.lock().nodes.values().all(|node| node.is_initialized()));
+    let done = harness.reconciler().run(&claim.name).await.unwrap();
     assert_eq!(done.requeued, None, "not in a loop: the sweep tries again");
-    assert!(town.sink.take().iter().any(|line| line.to_string().contains("tag the instance")));
-    town.faults.end_outages();
-    town.minutes(2).await;
-    assert!(town.cloud.running()[0].tags.contains_key(labels::NODE_CLAIM_TAG));
+    assert!(harness.sink.take().iter().any(|line| line.to_string().contains("tag the instance")));
+    harness.faults.end_outages();
+    harness.minutes(2).await;
+    assert!(harness.cloud.running()[0].tags.contains_key(labels::NODE_CLAIM_TAG));
 }
 
 #[tokio::test]
 async fn a_pod_whose_deletion_is_refused_holds_up_no_other() {
-    let town = running_town(1).await;
-    let (mut claim, _) = only(&town).await;
+    let harness = running_cluster(1).await;
+    let (mut claim, _) = only(&harness).await;
     let node = claim.status.node_name.clone();
     let bound = |name: &str, grace| Pod {
         node_name: node.clone(),
@@ -101,32 +101,32 @@ async fn a_pod_whose_deletion_is_refused_holds_up_no_other() {
         termination_grace_period_seconds: Some(grace),
         ..pod(name, 10)
     };
-    town.cluster.lock().respawn = false;
-    town.cluster.remove_all_pods();
-    town.cluster.add_pods([bound("held", 7200), bound("late", 7200), bound("plain", 1)]);
-    town.cluster.lock().held.insert("default/held".into());
+    harness.cluster.lock().respawn = false;
+    harness.cluster.remove_all_pods();
+    harness.cluster.add_pods([bound("held", 7200), bound("late", 7200), bound("plain", 1)]);
+    harness.cluster.lock().held.insert("default/held".into());
     claim.spec.termination_grace_period = Some(Duration::from_mins(60));
-    assert!(begin_termination(&mut claim, TerminationReason::Drifted, "drift", town.clock.now()));
-    town.claims.update(&claim, None).await.unwrap();
-    let done = town.reconciler().run(&claim.name).await.unwrap();
+    assert!(begin_termination(&mut claim, TerminationReason::Drifted, "drift", harness.clock.now()));
+    harness.claims.update(&claim, None).await.unwrap();
+    let done = harness.reconciler().run(&claim.name).await.unwrap();
     assert!(done.waits_for.iter().any(|why| why.contains("a webhook forbids it")), "{done:?}");
     assert!(done.requeued.is_some());
-    let left: Vec<String> = town.cluster.lock().pods.keys().cloned().collect();
+    let left: Vec<String> = harness.cluster.lock().pods.keys().cloned().collect();
     assert_eq!(left, ["default/held"]);
 }
 
 #[tokio::test]
 async fn a_nodeclaim_without_a_nodepool_is_told_that_nothing_is_launched_for_it() {
-    let mut town = running_town(1).await;
+    let mut harness = running_cluster(1).await;
     let mine = MirroredClaim {
         name: "mine".into(),
         uid: "mine-uid".into(),
-        created: Some(town.clock.now()),
+        created: Some(harness.clock.now()),
         ..MirroredClaim::default()
     };
-    town.cluster.lock().mirrors.insert("mine".into(), mine);
-    town.minutes(10).await;
-    let state = town.cluster.lock();
+    harness.cluster.lock().mirrors.insert("mine".into(), mine);
+    harness.minutes(10).await;
+    let state = harness.cluster.lock();
     let reported: Vec<_> = state.events.iter().filter(|event| event.reason == "NotSupported").collect();
     let [event] = &reported[..] else { panic!("once, and not of claims of ours: {reported:?}") };
     assert_eq!((event.object.name.as_str(), event.object.uid.as_str()), ("mine", "mine-uid"));
@@ -135,7 +135,7 @@ async fn a_nodeclaim_without_a_nodepool_is_told_that_nothing_is_launched_for_it(
 }
 
 /// The members of a launch group whose answer was lost: EC2 has stated that it knows their client token.
-async fn lost_group(town: &Town) -> Vec<String> {
+async fn lost_group(harness: &Harness) -> Vec<String> {
     let lost =
         LaunchResult::Failed { code: "IdempotentParameterMismatch".into(), message: String::new(), retryable: false };
     let mut names = Vec::new();
@@ -145,7 +145,7 @@ async fn lost_group(town: &Town) -> Vec<String> {
             uid: format!("uid-{index}"),
             node_pool: "default".into(),
             node_class: "default".into(),
-            created: town.clock.now(),
+            created: harness.clock.now(),
             version: 0,
             spec: NodeClaimSpec {
                 launch_group: Some(LaunchGroup { id: "group".into(), index, size: 3 }),
@@ -155,62 +155,62 @@ async fn lost_group(town: &Town) -> Vec<String> {
             status: NodeClaimStatus::default(),
         };
         prepare(&mut claim);
-        let claim = absorb(&claim, &lost, town.clock.now(), &Settings::new(crate::common::CLUSTER)).claim;
-        town.claims.create(&claim, None).await.unwrap();
+        let claim = absorb(&claim, &lost, harness.clock.now(), &Settings::new(crate::common::CLUSTER)).claim;
+        harness.claims.create(&claim, None).await.unwrap();
         names.push(claim.name);
     }
     names
 }
 
 /// An instance of the launch group `group`, by its id.
-fn of_group(town: &Town) -> String {
+fn of_group(harness: &Harness) -> String {
     let tags =
         [(labels::NODE_POOL, "default"), (labels::EC2_NODE_CLASS, "default"), (labels::LAUNCH_GROUP_TAG, "group")];
-    town.cloud.launch(&Offering::new("m6i.large", "us-east-1a", CapacityType::OnDemand), &tags)
+    harness.cloud.launch(&Offering::new("m6i.large", "us-east-1a", CapacityType::OnDemand), &tags)
 }
 
 #[tokio::test]
 async fn instances_of_a_lost_answer_are_found_although_some_ended_and_some_are_listed_late() {
-    let town = Town::new().await;
-    let names = lost_group(&town).await;
-    town.cloud.end(&of_group(&town));
-    let second = of_group(&town);
+    let harness = Harness::new().await;
+    let names = lost_group(&harness).await;
+    harness.cloud.end(&of_group(&harness));
+    let second = of_group(&harness);
     let instance_of = async |name: &String| {
-        let claim = town.claims.get(name).await.unwrap().unwrap();
+        let claim = harness.claims.get(name).await.unwrap().unwrap();
         claim.status.instance.map(|instance| instance.id)
     };
-    town.reconciler().run(&names[2]).await.unwrap();
+    harness.reconciler().run(&names[2]).await.unwrap();
     assert_eq!(instance_of(&names[0]).await.as_ref(), Some(&second), "whoever looks, the first that waits gets it");
-    let done = town.reconciler().run(&names[1]).await.unwrap();
+    let done = harness.reconciler().run(&names[1]).await.unwrap();
     assert_eq!((done.phase, done.requeued.is_some()), (Some(Phase::Reserved), true), "EC2 may list another later");
-    let third = of_group(&town);
-    town.reconciler().run(&names[2]).await.unwrap();
+    let third = of_group(&harness);
+    harness.reconciler().run(&names[2]).await.unwrap();
     assert_eq!(instance_of(&names[1]).await.as_ref(), Some(&third));
     assert_eq!(instance_of(&names[0]).await.as_ref(), Some(&second));
-    town.clock.advance_to(town.clock.time().checked_add(Duration::from_mins(2)).unwrap());
-    let done = town.reconciler().run(&names[2]).await.unwrap();
+    harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_mins(2)).unwrap());
+    let done = harness.reconciler().run(&names[2]).await.unwrap();
     assert_eq!(done.phase, None, "there is none for it");
 }
 
 #[tokio::test]
 async fn launch_templates_that_no_launch_uses_go_a_few_at_a_time() {
-    let mut town = Town::new().await;
-    let days = |days: u64| town.clock.time().checked_sub(Duration::from_hours(24 * days)).unwrap();
+    let mut harness = Harness::new().await;
+    let days = |days: u64| harness.clock.time().checked_sub(Duration::from_hours(24 * days)).unwrap();
     for (name, used) in [("nodeless/now", days(0)), ("nodeless/lately", days(2))] {
-        town.cloud.put_template(name, used);
+        harness.cloud.put_template(name, used);
     }
     for number in 0..30 {
-        town.cloud.put_template(&format!("nodeless/old-{number:02}"), days(5));
+        harness.cloud.put_template(&format!("nodeless/old-{number:02}"), days(5));
     }
-    town.minutes(30).await;
-    assert_eq!(town.cloud.templates().len(), 7, "an hourly sweep deletes 25: {:?}", town.cloud.templates());
-    town.minutes(60).await;
-    assert_eq!(town.cloud.templates(), ["nodeless/lately", "nodeless/now"]);
-    town.faults.fail("cloud delete launch templates", ErrorKind::Denied);
+    harness.minutes(30).await;
+    assert_eq!(harness.cloud.templates().len(), 7, "an hourly sweep deletes 25: {:?}", harness.cloud.templates());
+    harness.minutes(60).await;
+    assert_eq!(harness.cloud.templates(), ["nodeless/lately", "nodeless/now"]);
+    harness.faults.fail("cloud delete launch templates", ErrorKind::Denied);
     let mut problems = Vec::new();
     for _ in 0..60 {
-        problems.extend(town.sweeper().run().await.unwrap().problems);
-        town.clock.advance_to(town.clock.time().checked_add(Duration::from_mins(1)).unwrap());
+        problems.extend(harness.sweeper().run().await.unwrap().problems);
+        harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_mins(1)).unwrap());
     }
     assert!(problems.len() == 1 && problems[0].contains("launch templates"), "{problems:?}");
 }

@@ -1,7 +1,7 @@
 //! Limits of NodePools: what is reported about one that cannot be read, what spot takes of a limit in dollars, and what happens to nodes
 //! of a NodePool that is at its limit.
 
-use crate::common::{Town, pod, running_town};
+use crate::common::{Harness, pod, running_cluster};
 use nodeless_api::ConditionStatus;
 use nodeless_model::{NodePool, Quantity, ResourceList};
 use nodeless_ports::Claims;
@@ -26,12 +26,12 @@ fn limited(limits: &serde_json::Value) -> NodePool {
 
 #[tokio::test]
 async fn a_limit_that_cannot_be_read_is_said_in_the_condition_and_an_event() {
-    let town = Town::new().await;
-    town.cluster.lock().pools = vec![limited(&json!({ "nodeless.sh/dollars-per-hour": "-1" }))];
-    town.cluster.add_pods([pod("web", 1000)]);
-    let report = town.planner().run().await.unwrap();
+    let harness = Harness::new().await;
+    harness.cluster.lock().pools = vec![limited(&json!({ "nodeless.sh/dollars-per-hour": "-1" }))];
+    harness.cluster.add_pods([pod("web", 1000)]);
+    let report = harness.planner().run().await.unwrap();
     assert!(report.created.is_empty());
-    let state = town.cluster.lock();
+    let state = harness.cluster.lock();
     let condition = |kind: &str| {
         let conditions = &state.pool_statuses["default"].conditions;
         conditions.iter().find(|condition| condition.type_ == kind).unwrap()
@@ -50,16 +50,16 @@ async fn a_limit_that_cannot_be_read_is_said_in_the_condition_and_an_event() {
 
 #[tokio::test]
 async fn spot_nodes_fill_a_limit_in_dollars_by_what_they_cost() {
-    let mut town = Town::new().await;
+    let mut harness = Harness::new().await;
     // What three on-demand nodes of the cheapest kind cost, about.
-    town.cluster.lock().pools = vec![limited(&json!({ "nodeless.sh/dollars-per-hour": "0.30" }))];
-    town.cluster.add_pods((0..12).map(|number| pod(&format!("web-{number}"), 1500)));
-    town.queue_wake().await;
+    harness.cluster.lock().pools = vec![limited(&json!({ "nodeless.sh/dollars-per-hour": "0.30" }))];
+    harness.cluster.add_pods((0..12).map(|number| pod(&format!("web-{number}"), 1500)));
+    harness.queue_wake().await;
     for _ in 0..60 {
-        town.tick().await;
-        let usage = town.claims.usage().await.unwrap();
+        harness.tick().await;
+        let usage = harness.claims.usage().await.unwrap();
         let used = usage.get("default").map_or(0.0, |usage| usage.dollars_per_hour);
-        let runs: f64 = town
+        let runs: f64 = harness
             .records()
             .await
             .iter()
@@ -68,7 +68,7 @@ async fn spot_nodes_fill_a_limit_in_dollars_by_what_they_cost() {
             .sum();
         assert!(runs <= used + 1e-6 && used <= 0.3 + 1e-6, "{runs} run, {used} are charged");
     }
-    let records = town.records().await;
+    let records = harness.records().await;
     let instances: Vec<_> = records.iter().filter_map(|claim| claim.status.instance.as_ref()).collect();
     assert!(instances.iter().all(|instance| instance.capacity_type.as_str() == "spot"), "{instances:?}");
     // The charge came down to what each costs, so that the limit is used up.
@@ -83,19 +83,19 @@ async fn spot_nodes_fill_a_limit_in_dollars_by_what_they_cost() {
 
 #[tokio::test]
 async fn at_a_full_limit_an_interrupted_node_has_its_replacement_at_once() {
-    let town = running_town(2).await;
-    town.cluster.lock().pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(2))]);
-    let claim = town.records().await.remove(0);
+    let harness = running_cluster(2).await;
+    harness.cluster.lock().pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(2))]);
+    let claim = harness.records().await.remove(0);
     let id = claim.status.instance.as_ref().unwrap().id.clone();
     let kind = "EC2 Spot Instance Interruption Warning";
     let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
-    town.interrupter().run(&event).await.unwrap();
-    town.reconciler().run(&claim.name).await.unwrap();
-    assert_eq!(town.claims.usage().await.unwrap()["default"].resources.get("nodes"), Quantity::from_units(1));
-    let report = town.planner().run().await.unwrap();
+    harness.interrupter().run(&event).await.unwrap();
+    harness.reconciler().run(&claim.name).await.unwrap();
+    assert_eq!(harness.claims.usage().await.unwrap()["default"].resources.get("nodes"), Quantity::from_units(1));
+    let report = harness.planner().run().await.unwrap();
     assert_eq!(report.created.len(), 1, "{report:?}");
-    assert!(town.records().await.iter().any(|one| one.name == claim.name), "it is still there");
-    let state = town.cluster.lock();
+    assert!(harness.records().await.iter().any(|one| one.name == claim.name), "it is still there");
+    let state = harness.cluster.lock();
     let reported = state.events.iter().find(|event| event.reason == "LimitPassedWhileNodesLeave").unwrap();
     assert_eq!((reported.object.kind.as_str(), reported.is_warning()), ("NodePool", false));
     assert!(

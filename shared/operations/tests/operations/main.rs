@@ -18,6 +18,7 @@ mod registrations;
 mod reported_memory;
 mod reservations;
 mod scenarios;
+mod shards;
 mod snapshots;
 mod static_capacity;
 mod two_planners;

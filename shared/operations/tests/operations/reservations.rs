@@ -1,6 +1,6 @@
 //! Instances that leave the capacity reservation that they were launched into.
 
-use crate::common::{Town, running_town};
+use crate::common::{Harness, running_cluster};
 use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, NodeClaim, labels};
 use nodeless_ports::{Claims, ErrorKind};
@@ -12,32 +12,32 @@ const OF_RESERVATION: [(&str, &str); 4] = [
     (labels::CAPACITY_RESERVATION_INTERRUPTIBLE, "false"),
 ];
 
-async fn only(town: &Town) -> NodeClaim {
-    town.records().await.remove(0)
+async fn only(harness: &Harness) -> NodeClaim {
+    harness.records().await.remove(0)
 }
 
-/// A town with one node, which looks as if it had been launched into a reservation. EC2 reports that it is in none.
-async fn town_after_the_reservation() -> Town {
-    let mut town = running_town(1).await;
-    town.minutes(2).await;
-    let mut claim = only(&town).await;
+/// A cluster with one node, which looks as if it had been launched into a reservation. EC2 reports that it is in none.
+async fn cluster_after_the_reservation() -> Harness {
+    let mut harness = running_cluster(1).await;
+    harness.minutes(2).await;
+    let mut claim = only(&harness).await;
     let launched = claim.status.instance.as_mut().unwrap();
     (launched.capacity_type, launched.price) = (CapacityType::Reserved, 0.0);
     launched.reservation_id = Some("cr-1".into());
     let labels = || OF_RESERVATION.map(|(key, value)| (key.to_owned(), value.to_owned()));
     claim.status.labels.extend(labels());
     let charge = Charge { dollars_per_hour: 0.0, ..claim.spec.charge.clone() };
-    town.claims.update(&claim, Some(&charge)).await.unwrap();
-    let mut state = town.cluster.lock();
+    harness.claims.update(&claim, Some(&charge)).await.unwrap();
+    let mut state = harness.cluster.lock();
     state.nodes.values_mut().for_each(|node| node.labels.extend(labels()));
     state.mirrors.values_mut().for_each(|mirror| mirror.capacity_type = Some(CapacityType::Reserved));
     drop(state);
-    town
+    harness
 }
 
 /// Whether node and NodeClaim object state that it is on demand, and nothing of a reservation.
-fn shown(town: &Town) -> bool {
-    let state = town.cluster.lock();
+fn shown(harness: &Harness) -> bool {
+    let state = harness.cluster.lock();
     let node = state.nodes.values().next().unwrap();
     node.labels[labels::CAPACITY_TYPE] == "on-demand"
         && labels::OF_A_RESERVATION.iter().all(|key| !node.labels.contains_key(*key))
@@ -46,36 +46,36 @@ fn shown(town: &Town) -> bool {
 
 #[tokio::test]
 async fn an_instance_that_left_its_reservation_is_paid_for_and_labelled_on_demand() {
-    let mut town = Box::pin(town_after_the_reservation()).await;
-    assert!(!shown(&town));
-    town.minutes(2).await;
-    let claim = only(&town).await;
+    let mut harness = Box::pin(cluster_after_the_reservation()).await;
+    assert!(!shown(&harness));
+    harness.minutes(2).await;
+    let claim = only(&harness).await;
     let launched = claim.status.instance.as_ref().unwrap();
     assert_eq!((launched.capacity_type, launched.reservation_id.as_deref()), (CapacityType::OnDemand, None));
     assert!(launched.price > 0.05, "{}", launched.price);
     assert!((claim.spec.charge.dollars_per_hour - launched.price).abs() < 1e-9);
-    let usage = town.claims.usage().await.unwrap();
+    let usage = harness.claims.usage().await.unwrap();
     assert!((usage["default"].dollars_per_hour - launched.price).abs() < 1e-6, "{usage:?}");
-    assert!(shown(&town));
+    assert!(shown(&harness));
     let version = claim.version;
-    town.minutes(3).await;
-    assert_eq!((only(&town).await.version, town.cloud.launched()), (version, 1), "and then all is at rest");
+    harness.minutes(3).await;
+    assert_eq!((only(&harness).await.version, harness.cloud.launched()), (version, 1), "and then all is at rest");
 }
 
 #[tokio::test]
 async fn without_a_price_it_waits_and_what_cannot_be_shown_is_shown_later() {
-    let mut town = Box::pin(town_after_the_reservation()).await;
-    town.faults.fail("cluster node class", ErrorKind::Unavailable);
-    let report = town.sweeper().run().await.unwrap();
+    let mut harness = Box::pin(cluster_after_the_reservation()).await;
+    harness.faults.fail("cluster node class", ErrorKind::Unavailable);
+    let report = harness.sweeper().run().await.unwrap();
     assert!(report.problems.iter().any(|why| why.contains("what it costs on demand")), "{:?}", report.problems);
-    assert_eq!(only(&town).await.status.instance.unwrap().capacity_type, CapacityType::Reserved);
-    town.faults.end_outages();
+    assert_eq!(only(&harness).await.status.instance.unwrap().capacity_type, CapacityType::Reserved);
+    harness.faults.end_outages();
     for broken in ["cluster patch node", "cluster mirror claim"] {
-        town.faults.fail(broken, ErrorKind::Unavailable);
-        town.minutes(2).await;
-        assert_eq!(only(&town).await.status.instance.unwrap().capacity_type, CapacityType::OnDemand);
-        town.faults.end_outages();
+        harness.faults.fail(broken, ErrorKind::Unavailable);
+        harness.minutes(2).await;
+        assert_eq!(only(&harness).await.status.instance.unwrap().capacity_type, CapacityType::OnDemand);
+        harness.faults.end_outages();
     }
-    town.minutes(2).await;
-    assert!(shown(&town));
+    harness.minutes(2).await;
+    assert!(shown(&harness));
 }

@@ -1,6 +1,6 @@
 //! What a plan was made from, kept and planned for again.
 
-use crate::common::{Town, drift, pod, running_town};
+use crate::common::{Harness, drift, pod, running_cluster};
 use flate2::read::ZlibDecoder;
 use nodeless_model::node_pool::ConsolidationPolicy;
 use nodeless_operations::plan::{ANSWERS, Answers, PlanSettings, Snapshot};
@@ -15,8 +15,8 @@ fn settings() -> PlanSettings {
 }
 
 /// The snapshot that was kept last, and what came of the plan's writes.
-fn latest(town: &Town) -> (Vec<u8>, Vec<u8>) {
-    let mut kept = town.claims.snapshots().into_iter();
+fn latest(harness: &Harness) -> (Vec<u8>, Vec<u8>) {
+    let mut kept = harness.claims.snapshots().into_iter();
     let (of, answers) = kept.next_back().unwrap();
     let (id, snapshot) = kept.next_back().unwrap();
     assert_eq!(of, id + ANSWERS);
@@ -24,9 +24,9 @@ fn latest(town: &Town) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Plans, and plans again for what was kept of it.
-async fn plan_twice(town: &Town) -> String {
-    let done = town.planner().run_recorded().await.unwrap();
-    let (snapshot, answers) = latest(town);
+async fn plan_twice(harness: &Harness) -> String {
+    let done = harness.planner().run_recorded().await.unwrap();
+    let (snapshot, answers) = latest(harness);
     let (snapshot, answers) = (Snapshot::read(&snapshot).unwrap(), Answers::read(&answers).unwrap());
     let again = || serde_json::to_string(&snapshot.replay_with(answers.clone())).unwrap();
     let done = serde_json::to_string(&done).unwrap();
@@ -37,27 +37,27 @@ async fn plan_twice(town: &Town) -> String {
 
 #[tokio::test]
 async fn a_plan_made_again_from_what_was_kept_is_the_same_to_the_byte() {
-    let mut town = running_town(2).await;
-    town.set(settings());
-    town.cluster.lock().pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
-    town.cluster.lock().respawn = true;
-    drift(&town);
-    town.cluster.add_pods([pod("late", 3000), pod("huge", 3_000_000)]);
+    let mut harness = running_cluster(2).await;
+    harness.set(settings());
+    harness.cluster.lock().pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
+    harness.cluster.lock().respawn = true;
+    drift(&harness);
+    harness.cluster.add_pods([pod("late", 3000), pod("huge", 3_000_000)]);
     for round in 0..120 {
-        let done = plan_twice(&town).await;
-        let (snapshot, _) = latest(&town);
+        let done = plan_twice(&harness).await;
+        let (snapshot, _) = latest(&harness);
         let taken_for_done = Snapshot::read(&snapshot).unwrap().replay();
         assert_eq!(done, serde_json::to_string(&taken_for_done).unwrap(), "no write was refused");
         if round == 60 {
-            town.cluster.remove_all_pods();
+            harness.cluster.remove_all_pods();
         }
-        // Most plans are made by the town, so let some of them be made here.
-        while town.queue.take_plan().is_some() {}
-        town.tick().await;
+        // Most plans are made by the cluster, so let some of them be made here.
+        while harness.queue.take_plan().is_some() {}
+        harness.tick().await;
     }
     let mut done = BTreeSet::new();
     let kinds = ["createGroup", "updateClaim", "putCommand", "createReplacement", "changeClaim", "deleteCommand"];
-    for (_, kept) in town.claims.snapshots().into_iter().filter(|(id, _)| !id.ends_with(ANSWERS)) {
+    for (_, kept) in harness.claims.snapshots().into_iter().filter(|(id, _)| !id.ends_with(ANSWERS)) {
         let text = serde_json::to_string(&Snapshot::read(&kept).unwrap().replay()).unwrap();
         done.extend(kinds.into_iter().filter(|kind| text.contains(&format!("\"{kind}\""))));
     }
@@ -66,9 +66,9 @@ async fn a_plan_made_again_from_what_was_kept_is_the_same_to_the_byte() {
 
 #[tokio::test]
 async fn a_plan_that_met_refusals_is_the_same_too() {
-    let mut town = running_town(2).await;
-    town.set(settings());
-    drift(&town);
+    let mut harness = running_cluster(2).await;
+    harness.set(settings());
+    drift(&harness);
     for (number, broken) in [
         "claims create",
         "claims put command",
@@ -82,13 +82,13 @@ async fn a_plan_that_met_refusals_is_the_same_too() {
     .take(24)
     .enumerate()
     {
-        town.cluster.add_pods([pod(&format!("late-{number}"), 3000)]);
-        town.faults.fail(broken, ErrorKind::Unavailable);
-        let done = plan_twice(&town).await;
-        town.faults.end_outages();
+        harness.cluster.add_pods([pod(&format!("late-{number}"), 3000)]);
+        harness.faults.fail(broken, ErrorKind::Unavailable);
+        let done = plan_twice(&harness).await;
+        harness.faults.end_outages();
         assert!(!done.is_empty());
         for _ in 0..4 {
-            town.tick().await;
+            harness.tick().await;
         }
     }
 }
@@ -96,13 +96,13 @@ async fn a_plan_that_met_refusals_is_the_same_too() {
 /// The same cluster, and next to no work allowed.
 #[tokio::test]
 async fn nothing_is_disrupted_while_pods_are_left_for_the_next_plan() {
-    let mut town = running_town(2).await;
-    town.set(settings());
-    drift(&town);
-    town.cluster.add_pods([pod("late", 3000), pod("later", 1000)]);
-    let done = serde_json::to_string(&town.planner().run_recorded().await.unwrap()).unwrap();
+    let mut harness = running_cluster(2).await;
+    harness.set(settings());
+    drift(&harness);
+    harness.cluster.add_pods([pod("late", 3000), pod("later", 1000)]);
+    let done = serde_json::to_string(&harness.planner().run_recorded().await.unwrap()).unwrap();
     assert!(done.contains("\"putCommand\""), "a node that drifted would go");
-    let mut snapshot = Snapshot::read(&latest(&town).0).unwrap();
+    let mut snapshot = Snapshot::read(&latest(&harness).0).unwrap();
     snapshot.work.provisioning = Some(1);
     let replay = snapshot.replay();
     let (report, text) = (&replay.outcome.report, serde_json::to_string(&replay).unwrap());
@@ -117,10 +117,10 @@ async fn nothing_is_disrupted_while_pods_are_left_for_the_next_plan() {
 #[tokio::test]
 async fn what_is_kept_holds_nothing_that_may_be_secret() {
     const SECRET: &str = "s3cr3t";
-    let mut town = running_town(1).await;
-    town.set(settings());
+    let mut harness = running_cluster(1).await;
+    harness.set(settings());
     {
-        let mut state = town.cluster.lock();
+        let mut state = harness.cluster.lock();
         for class in state.classes.values_mut() {
             class.spec.user_data = Some(SECRET.to_owned());
             let annotations = class.metadata.annotations.get_or_insert_default();
@@ -130,9 +130,9 @@ async fn what_is_kept_holds_nothing_that_may_be_secret() {
         state.pods.values_mut().for_each(|pod| pod.annotations.extend([applied()]));
         state.nodes.values_mut().for_each(|node| node.annotations.extend([applied()]));
     }
-    plan_twice(&town).await;
+    plan_twice(&harness).await;
     let mut text = String::new();
-    ZlibDecoder::new(latest(&town).0.as_slice()).read_to_string(&mut text).unwrap();
+    ZlibDecoder::new(latest(&harness).0.as_slice()).read_to_string(&mut text).unwrap();
     assert!(text.starts_with("{\"format\":2,") && !text.contains(SECRET));
     // Inflated by somebody, it is read too.
     assert!(Snapshot::read(text.as_bytes()).is_ok());

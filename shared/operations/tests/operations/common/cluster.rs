@@ -11,7 +11,7 @@ use nodeless_model::{
     CapacityType, Instance, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, Quantity, ResourceList,
     Taint, labels,
 };
-use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject};
+use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject, SoughtNode};
 use nodeless_ports::{
     CatalogSource as _, ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError,
 };
@@ -215,17 +215,6 @@ fn node_class(name: &str, subnet: &str) -> EC2NodeClass {
     .unwrap()
 }
 
-fn apply(node: &mut Node, patch: &NodePatch) {
-    node.labels.extend(patch.labels.clone());
-    node.labels.retain(|key, _| !patch.remove_labels.contains(key));
-    node.annotations.extend(patch.annotations.clone());
-    node.taints.retain(|taint| !patch.remove_taints.iter().any(|removed| removed.matches(taint)));
-    node.taints.extend(patch.add_taints.clone());
-    node.finalizers.extend(patch.add_finalizer.clone());
-    node.finalizers.dedup();
-    node.finalizers.retain(|finalizer| patch.remove_finalizer.as_ref() != Some(finalizer));
-}
-
 #[async_trait]
 impl PlanningView for TestCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
@@ -265,6 +254,12 @@ impl NodesAndPods for TestCluster {
         Ok(state.nodes.values().filter(of).cloned().collect())
     }
 
+    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
+        let state = self.lock();
+        let of = |node: &&Node| sought.iter().any(|one| node.provider_id.as_ref() == Some(&one.provider_id));
+        Ok((state.nodes.values().filter(of).cloned().collect(), Vec::new()))
+    }
+
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
         let state = self.lock();
         let ours = |node: &&Node| node.node_pool().is_some();
@@ -286,7 +281,7 @@ impl NodesAndPods for TestCluster {
         let Some(node) = state.nodes.get_mut(name).filter(|node| node.uid == uid) else {
             return Err(PortError::new(ErrorKind::NotFound, "Kubernetes patch Node", name));
         };
-        apply(node, patch);
+        patch.apply(node);
         if node.deletion_timestamp.is_some() && node.finalizers.is_empty() {
             state.nodes.remove(name);
         }
@@ -406,6 +401,11 @@ impl ClaimMirror for TestCluster {
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
         let state = self.lock();
         Ok(state.mirrors.get(name).cloned())
+    }
+
+    async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
+        let state = self.lock();
+        Ok((names.iter().filter_map(|name| state.mirrors.get(name).cloned()).collect(), Vec::new()))
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {

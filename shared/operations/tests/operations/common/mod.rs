@@ -10,7 +10,8 @@ pub mod watched;
 pub use cloud::TestCloud;
 pub use cluster::{TestCluster, node_pool};
 pub use watched::{
-    check_drifted_away, check_nodes, check_order, check_quiescent, drift, is_quiescent, phases, running_town, watched,
+    check_drifted_away, check_nodes, check_order, check_quiescent, drift, is_quiescent, phases, running_cluster,
+    watched,
 };
 
 use jiff::Timestamp;
@@ -18,9 +19,9 @@ use nodeless_catalog::{Catalog, Facts};
 use nodeless_lifecycle::Settings;
 use nodeless_model::{NodeClaim, Pod, Quantity, ResourceList};
 use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{CatalogCache, Context, Interrupter, Planner, Reconciler, Sweeper};
+use nodeless_operations::{CatalogCache, Context, EventRate, Interrupter, Planner, Reconciler, Sweeper};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Cloud, Cluster, Queue, State, StoredCatalog, ZonalShifts};
+use nodeless_ports::{Claims, Cloud, Cluster, Queue, Shards, State, StoredCatalog, ZonalShifts};
 use nodeless_telemetry::Captured;
 use nodeless_world::WorldClock;
 use nodeless_world::fault_injection::{
@@ -44,7 +45,7 @@ pub struct Ports {
     pub cloud: Arc<dyn Cloud>,
 }
 
-pub struct Town {
+pub struct Harness {
     pub clock: WorldClock,
     pub faults: FaultInjection,
     pub claims: MemoryClaims,
@@ -65,8 +66,8 @@ pub struct Town {
     ticks: u64,
 }
 
-impl Town {
-    /// A town with the NodePool and EC2NodeClass `default`, and a catalog of three types.
+impl Harness {
+    /// A cluster with the NodePool and EC2NodeClass `default`, and a catalog of three types.
     pub async fn new() -> Self {
         let clock = WorldClock::new(START);
         let faults = FaultInjection::scripted(clock.clone());
@@ -172,9 +173,31 @@ impl Town {
         result
     }
 
+    /// The claims that are due, in all shards. Nothing is due any more then, and the messages are taken.
+    pub async fn take_claims(&self) -> Vec<String> {
+        let _messages = self.queue.take_shards();
+        let now = self.clock.time();
+        let mut names = Vec::new();
+        for mut shard in self.claims.shards().await.unwrap() {
+            names.extend(shard.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()));
+            shard.due.retain(|_, at| *at > now);
+            shard.message = None;
+            self.claims.put_shard(&shard).await.unwrap();
+        }
+        names
+    }
+
+    /// Has a claim reconciled now.
+    pub async fn wake_claim(&self, name: &str) {
+        let mut shard = self.claims.shard(0).await.unwrap().unwrap_or_default();
+        shard.due.insert(name.to_owned(), self.clock.time());
+        self.claims.put_shard(&shard).await.unwrap();
+        self.queue.wake_shard(0, Duration::ZERO).await.unwrap();
+    }
+
     /// Wakes the planner, as the webhook does for pods that wait.
     pub async fn queue_wake(&mut self) {
-        self.process(async |town| drop(town.ports.queue.wake_planner(WakeSource::Webhook).await)).await;
+        self.process(async |harness| drop(harness.ports.queue.wake_planner(WakeSource::Webhook).await)).await;
     }
 
     pub async fn records(&self) -> Vec<NodeClaim> {
@@ -189,13 +212,13 @@ impl Town {
         let killed = self.killed;
         let minute = self.ticks.is_multiple_of(12);
         if self.queue.take_plan().is_some() || minute {
-            self.process(async |town| drop(town.planner.run().await)).await;
+            self.process(async |harness| drop(harness.planner.run().await)).await;
         }
-        for name in self.queue.take_claims() {
-            self.process(async |town| drop(town.reconciler.run(&name).await)).await;
+        for shard in self.queue.take_shards() {
+            self.process(async |harness| drop(harness.reconciler.run_shard(shard).await)).await;
         }
         if minute {
-            self.process(async |town| drop(town.sweeper().run().await)).await;
+            self.process(async |harness| drop(harness.sweeper().run().await)).await;
         }
         self.cloud.boot();
         self.cluster.join(&self.cloud.joining());
@@ -240,6 +263,7 @@ fn reconciler(context: &Context, ports: &Ports) -> Reconciler {
         cluster,
         cloud,
         catalog: CatalogCache::default(),
+        events: EventRate::default(),
         settings: Settings::new(CLUSTER),
         zonal_shift: true,
         min_values_strict: true,
