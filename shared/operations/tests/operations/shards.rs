@@ -68,7 +68,7 @@ impl Cloud for Reluctant {
 
 fn reluctant(harness: &Harness, kept: Option<String>) -> (Reconciler, Arc<Semaphore>) {
     let answers = Arc::new(Semaphore::new(0));
-    let cloud = Reluctant { inner: harness.ports.cloud.clone(), answers: answers.clone(), kept };
+    let cloud = Reluctant { inner: Arc::new(harness.cloud.port.clone()), answers: answers.clone(), kept };
     let reconciler = Reconciler {
         context: harness.context(),
         claims: harness.ports.claims.clone(),
