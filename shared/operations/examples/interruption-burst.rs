@@ -28,7 +28,7 @@ use nodeless_model::{
     CapacityType, ConditionStatus, Node, NodeClaim, Phase, Pod, Quantity, Requirements, ResourceList, StringMap, labels,
 };
 use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{CatalogCache, Interrupter, PlanReport, Planner, Reconciler};
+use nodeless_operations::{CatalogCache, EventRate, Interrupter, PlanReport, Planner, Reconciler};
 use nodeless_ports::{Claims, Cloud, Cluster, Queue, State, StoredCatalog};
 use nodeless_world::WorldClock;
 use nodeless_world::fault_injection::{FaultInjection, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, Rates};
@@ -212,6 +212,7 @@ async fn main() {
         cluster: cluster.clone(),
         cloud,
         catalog: CatalogCache::default(),
+        events: EventRate::default(),
         settings: Settings::new(common::CLUSTER),
         zonal_shift: false,
         min_values_strict: true,
