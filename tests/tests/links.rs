@@ -11,8 +11,14 @@ fn linked(package: &str) -> BTreeSet<String> {
 
 /// The same with these arguments, which choose features.
 fn linked_with(package: &str, features: &[&str]) -> BTreeSet<String> {
+    let stated = tree(package, "{p}", features);
+    stated.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+/// What cargo states about a package and the crates that it links, a line each in this format.
+fn tree(package: &str, format: &str, features: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .args(["tree", "--offline", "--locked", "--edges", "normal", "--prefix", "none", "--format", format])
         .args(["--package", package])
         .args(features)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -20,7 +26,7 @@ fn linked_with(package: &str, features: &[&str]) -> BTreeSet<String> {
         .unwrap();
     let stated = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{package}: {}", String::from_utf8_lossy(&output.stderr));
-    stated.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    stated
 }
 
 const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];
@@ -45,6 +51,21 @@ fn nothing_that_ships_links_the_oracle_or_generated_workloads() {
         for other in ["nodeless-checker", "nodeless-workloads", "nodeless-tests", "proptest"] {
             assert!(!linked.contains(other), "{package} links {other}");
         }
+    }
+}
+
+/// The crates that a package links when it is shipped, each with its features.
+fn features(package: &str) -> String {
+    tree(package, "{p} {f}", &[])
+}
+
+#[test]
+fn nothing_that_ships_enables_test_support() {
+    assert!(features("nodeless-workloads").contains("test-support"), "the check finds the feature where it is enabled");
+    for package in FUNCTIONS.into_iter().chain(["nodeless"]) {
+        let features = features(package);
+        let enabled = features.lines().find(|line| line.contains("test-support"));
+        assert_eq!(enabled, None, "{package} enables test-support");
     }
 }
 

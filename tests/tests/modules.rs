@@ -2,6 +2,8 @@
 //!
 //! A module and its children may refer to each other, as `mod.rs` and its files do. What a child uses counts as used by its
 //! ancestor among the modules that are compared. Test modules are left out.
+//!
+//! Every file of integration tests that are built as one binary is a module of it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +24,10 @@ const CRATES: [&str; 10] = [
     "shared/testing/workloads",
 ];
 
+/// Crates whose integration tests are one binary, and its name. Cargo reports nothing about a file that no `mod` names.
+const ONE_TEST_BINARY: [(&str, &str); 3] =
+    [("shared/operations", "operations"), ("shared/core/disruption", "disruption"), ("cli", "cli")];
+
 /// A module by its path below the crate; the crate itself is empty.
 type Module = Vec<String>;
 
@@ -38,6 +44,27 @@ fn modules_of_a_crate_form_no_cycle() {
         cycles.is_empty(),
         "modules depend on each other in a cycle; move what they share into one of its own: {cycles:#?}"
     );
+}
+
+#[test]
+fn no_integration_test_is_left_out_of_its_binary() {
+    for (package, name) in ONE_TEST_BINARY {
+        let tests = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(package).join("tests");
+        assert_eq!(modules_in(&tests), [name], "move the file into {package}/tests/{name} and name it in main.rs");
+        let main = fs::read_to_string(tests.join(name).join("main.rs")).unwrap();
+        for module in modules_in(&tests.join(name)).into_iter().filter(|module| module != "main") {
+            assert!(
+                main.contains(&format!("mod {module};\n")),
+                "{package}/tests/{name}/main.rs does not name {module}"
+            );
+        }
+    }
+}
+
+/// The names of the files and folders in a folder, without their endings.
+fn modules_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
 #[test]

@@ -1,17 +1,22 @@
 //! Reads a cluster from the API server.
 
 use crate::error::CliError;
+use nodeless_api::resources::{self, CustomResource};
 use nodeless_kubernetes::{Connection, export};
 use nodeless_ports::ErrorKind;
 use nodeless_snapshot::Reader;
+
+const fn custom(of: CustomResource, needed: bool) -> (&'static str, &'static str, &'static str, bool) {
+    (of.api_version, of.kind, of.path, needed)
+}
 
 /// The kinds that are read, and whether a plan needs them.
 const KINDS: [(&str, &str, &str, bool); 15] = [
     ("v1", "Node", "/api/v1/nodes", true),
     ("v1", "Pod", "/api/v1/pods", true),
-    ("karpenter.sh/v1", "NodePool", "/apis/karpenter.sh/v1/nodepools", true),
-    ("karpenter.k8s.aws/v1", "EC2NodeClass", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses", true),
-    ("karpenter.sh/v1", "NodeClaim", "/apis/karpenter.sh/v1/nodeclaims", true),
+    custom(resources::NODE_POOLS, true),
+    custom(resources::NODE_CLASSES, true),
+    custom(resources::NODE_CLAIMS, true),
     ("apps/v1", "DaemonSet", "/apis/apps/v1/daemonsets", true),
     ("policy/v1", "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", false),
     ("scheduling.k8s.io/v1", "PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses", false),
@@ -20,10 +25,10 @@ const KINDS: [(&str, &str, &str, bool); 15] = [
     ("v1", "PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", false),
     ("storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses", false),
     ("storage.k8s.io/v1", "CSINode", "/apis/storage.k8s.io/v1/csinodes", false),
-    ("karpenter.sh/v1alpha1", "NodeOverlay", "/apis/karpenter.sh/v1alpha1/nodeoverlays", false),
-    ("autoscaling.x-k8s.io/v1beta1", BUFFER, "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers", false),
+    custom(resources::NODE_OVERLAYS, false),
+    custom(resources::CAPACITY_BUFFERS, false),
 ];
-const BUFFER: &str = "CapacityBuffer";
+const BUFFER: &str = resources::CAPACITY_BUFFERS.kind;
 /// The kinds that a CapacityBuffer can refer to; read only if the cluster has one.
 const SOURCES: [(&str, &str, &str, bool); 4] = [
     ("v1", "PodTemplate", "/api/v1/podtemplates", false),

@@ -8,6 +8,7 @@
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
 //! - [`view`]: a cluster at one moment, decoded, as a plan reads it.
 //! - [`hash`]: the hashes by which static drift is found.
+//! - [`resources`]: groups, versions and names of the custom resources.
 //!
 //! # Decoding lists
 //!
@@ -27,6 +28,7 @@ pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodeoverlay;
 pub mod nodepool;
+pub mod resources;
 mod rules;
 pub mod slim;
 pub mod view;

@@ -11,21 +11,21 @@
 //! and comes on top: once for all, as if one core did everything.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a program for measuring")]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/operations/common/mod.rs"]
 mod common;
 
-use common::{Town, pod};
+use common::{Harness, pod};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use nodeless_api::nodeclass::Subnet;
 use nodeless_catalog::{Catalog, Facts};
+use nodeless_fake_aws::{self as fake_aws, Offering};
 use nodeless_lifecycle::Settings;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::pod::PodPhase;
 use nodeless_model::{
-    CapacityType, ConditionStatus, Instance, InstanceState, Node, NodeClaim, Phase, Pod, Quantity, Requirements,
-    ResourceList, StringMap, labels,
+    CapacityType, ConditionStatus, Node, NodeClaim, Phase, Pod, Quantity, Requirements, ResourceList, StringMap, labels,
 };
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, EventRate, Interrupter, PlanReport, Planner, Reconciler};
@@ -43,29 +43,29 @@ fn cpu() -> f64 {
     stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e6
 }
 
-/// The town gets what a NodePool for spot instances usually has: three zones, and all types of the categories c, m and r.
-async fn widen(town: &Town) {
+/// The cluster gets what a NodePool for spot instances usually has: three zones, and all types of the categories c, m and r.
+async fn widen(harness: &Harness) {
     let mut catalog = Catalog::synthetic(1, Facts::embedded().unwrap());
     catalog.types.retain(|entry| entry.facts.name.starts_with(['c', 'm', 'r']));
-    town.claims.put_catalog("2", &catalog.encode().unwrap()).await.unwrap();
-    let mut state = town.cluster.lock();
+    harness.claims.put_catalog("2", &catalog.encode().unwrap()).await.unwrap();
+    let mut state = harness.cluster.lock();
     let pool = &mut state.pools[0];
     pool.limits = ResourceList::new();
     pool.template.requirements = Requirements::new();
     let status = state.classes.get_mut("default").unwrap().status.as_mut().unwrap();
-    let subnets = ZONES.iter().zip(1..).map(|(zone, number)| Subnet {
-        id: format!("subnet-{number}"),
-        zone: (*zone).into(),
-        zone_id: Some(format!("use1-az{number}")),
-    });
-    status.subnets = subnets.collect();
+    let subnets = ZONES.map(|zone| Subnet { id: harness.cloud.subnet(zone), zone: zone.into(), zone_id: None });
+    status.subnets = subnets.into();
 }
 
-async fn seed(town: &Town, count: usize) {
-    widen(town).await;
+/// So many nodes on spot instances, each with a pod. Returns the ids of the instances.
+async fn seed(harness: &Harness, count: usize) -> Vec<String> {
+    widen(harness).await;
     let at = Timestamp::from_second(1_799_990_000).unwrap();
     for number in 0..count {
-        let (id, zone) = (format!("i-{number:017}"), ZONES[number % ZONES.len()]);
+        let zone = ZONES[number % ZONES.len()];
+        let tags = [(labels::NODE_POOL, "default"), (labels::EC2_NODE_CLASS, "default")];
+        let id = harness.cloud.launch(&Offering::new("m6i.xlarge", zone, fake_aws::CapacityType::Spot), &tags);
+        harness.cloud.ec2.change_instance(&id, |instance| instance.launched = at);
         let name = format!("default-{number:05}");
         let node = format!("ip-{number}.ec2.internal");
         let mut claim = NodeClaim {
@@ -98,27 +98,13 @@ async fn seed(town: &Town, count: usize) {
         for kind in [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED] {
             claim.set_condition(kind, ConditionStatus::True, kind, "", at);
         }
-        town.claims.create(&claim, None).await.unwrap();
-        town.cloud.put(Instance {
-            id: id.clone(),
-            state: InstanceState::Running,
-            instance_type: "m6i.xlarge".into(),
-            zone: zone.into(),
-            capacity_type: CapacityType::Spot,
-            image_id: "ami-1".into(),
-            subnet_id: None,
-            security_group_ids: Vec::new(),
-            private_dns_name: Some(node.clone()),
-            reservation_id: None,
-            launched: at,
-            tags: StringMap::from([(labels::NODE_POOL.into(), "default".into())]),
-        });
+        harness.claims.create(&claim, None).await.unwrap();
         let room = ResourceList::from([
             ("cpu", Quantity::from_milli(3900)),
             ("memory", Quantity::from_mebibytes(15_000)),
             ("pods", Quantity::from_units(58)),
         ]);
-        let mut state = town.cluster.lock();
+        let mut state = harness.cluster.lock();
         state.nodes.insert(
             node.clone(),
             Node {
@@ -146,7 +132,8 @@ async fn seed(town: &Town, count: usize) {
         };
         state.pods.insert(web.key(), web);
     }
-    town.faults.take_writes();
+    harness.faults.take_writes();
+    harness.cloud.ids()
 }
 
 /// Messages in one invocation, and invocations of the interruption and the lifecycle function at once: the defaults of the
@@ -167,8 +154,8 @@ async fn in_virtual_time<F: Future>(clock: &WorldClock, at_once: usize, jobs: Ve
 }
 
 /// One phase of the burst.
-fn reported(what: &str, town: &Town, waited: Duration, cpu: f64, more: &str) {
-    let writes = town.faults.take_writes();
+fn reported(what: &str, harness: &Harness, waited: Duration, cpu: f64, more: &str) {
+    let writes = harness.faults.take_writes();
     println!("{what:24} {:6.1} s waiting  {:6.2} s CPU  {writes:5} writes{more}", waited.as_secs_f64(), cpu / 1000.0);
 }
 
@@ -177,27 +164,32 @@ async fn main() {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().unwrap());
     let (count, latency) = (arguments.next().unwrap_or(1000), arguments.next().unwrap_or(60));
     let count = usize::try_from(count).unwrap();
-    let town = Town::new().await;
-    seed(&town, count).await;
+    let harness = Harness::new().await;
+    let ids = seed(&harness, count).await;
     let rates = Rates { slow: 1.0, slowest: Duration::from_millis(2 * latency), ..Rates::default() };
-    let fault_injection = FaultInjection::new(town.clock.clone(), 1, rates);
+    let fault_injection = FaultInjection::new(harness.clock.clone(), 1, rates);
     let claims: Arc<dyn State> =
-        Arc::new(FaultyClaims { inner: Arc::new(town.claims.clone()), fault_injection: fault_injection.clone() });
+        Arc::new(FaultyClaims { inner: Arc::new(harness.claims.clone()), fault_injection: fault_injection.clone() });
     let queue: Arc<dyn Queue> =
-        Arc::new(FaultyQueue { inner: Arc::new(town.queue.clone()), fault_injection: fault_injection.clone() });
+        Arc::new(FaultyQueue { inner: Arc::new(harness.queue.clone()), fault_injection: fault_injection.clone() });
     let cluster: Arc<dyn Cluster> =
-        Arc::new(FaultyCluster::new(Arc::new(town.cluster.clone()), fault_injection.clone()));
-    let cloud: Arc<dyn Cloud> = Arc::new(FaultyCloud::new(Arc::new(town.cloud.clone()), fault_injection));
+        Arc::new(FaultyCluster::new(Arc::new(harness.cluster.clone()), fault_injection.clone()));
+    let cloud: Arc<dyn Cloud> = Arc::new(FaultyCloud::new(Arc::new(harness.cloud.port.clone()), fault_injection));
     println!(
         "{count} warnings, {latency} ms a call on average, {INTERRUPTIONS} and {LIFECYCLES} invocations at once, {BATCH} messages each"
     );
 
-    let interrupter =
-        Interrupter { context: town.context(), claims: claims.clone(), queue: queue.clone(), cluster: cluster.clone() };
-    let warnings: Vec<String> = (0..count)
-        .map(|number| {
+    let interrupter = Interrupter {
+        context: harness.context(),
+        claims: claims.clone(),
+        queue: queue.clone(),
+        cluster: cluster.clone(),
+    };
+    let warnings: Vec<String> = ids
+        .iter()
+        .map(|id| {
             format!(
-                r#"{{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{{"instance-id":"i-{number:017}"}}}}"#
+                r#"{{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{{"instance-id":"{id}"}}}}"#
             )
         })
         .collect();
@@ -206,15 +198,15 @@ async fn main() {
         assert!(interrupter.run_all(&batch).await.iter().all(Result::is_ok));
     });
     let began = cpu();
-    let mut waited = in_virtual_time(&town.clock, INTERRUPTIONS, batches.collect()).await;
+    let mut waited = in_virtual_time(&harness.clock, INTERRUPTIONS, batches.collect()).await;
     let mut spent = cpu() - began;
-    reported("all marked for termination", &town, waited, spent, "");
-    let leaving = town.records().await.iter().filter(|claim| claim.phase.is_leaving()).count();
+    reported("all marked for termination", &harness, waited, spent, "");
+    let leaving = harness.records().await.iter().filter(|claim| claim.phase.is_leaving()).count();
     assert_eq!(leaving, count);
 
     // Drains and the plan begin as soon as the first batch has been dealt with. Here they come one after the other.
     let reconciler = Reconciler {
-        context: town.context(),
+        context: harness.context(),
         claims: claims.clone(),
         queue: queue.clone(),
         cluster: cluster.clone(),
@@ -232,23 +224,23 @@ async fn main() {
         }
     });
     let began = cpu();
-    let drained = in_virtual_time(&town.clock, LIFECYCLES, drains.collect()).await;
+    let drained = in_virtual_time(&harness.clock, LIFECYCLES, drains.collect()).await;
     let draining = cpu() - began;
-    let left = town.cluster.lock().pods.values().filter(|pod| pod.node_name.is_some()).count();
-    reported("tainted, pods evicted", &town, drained, draining, &format!(", {left} pods left"));
+    let left = harness.cluster.lock().pods.values().filter(|pod| pod.node_name.is_some()).count();
+    reported("tainted, pods evicted", &harness, drained, draining, &format!(", {left} pods left"));
     assert_eq!(left, 0);
     (waited, spent) = (waited + drained, spent + draining);
 
     // Evicted pods come again and have no node.
-    town.cluster.add_pods((0..count).map(|number| pod(&format!("again-{number:05}"), 3000)));
-    let planner = Planner::new(town.context(), claims, queue, cluster, PlanSettings::default());
+    harness.cluster.add_pods((0..count).map(|number| pod(&format!("again-{number:05}"), 3000)));
+    let planner = Planner::new(harness.context(), claims, queue, cluster, PlanSettings::default());
     let began = cpu();
     let report: Mutex<Option<PlanReport>> = Mutex::default();
     let plan = async { *report.lock().unwrap() = Some(planner.run().await.unwrap()) };
-    let planned = in_virtual_time(&town.clock, 1, vec![plan]).await;
+    let planned = in_virtual_time(&harness.clock, 1, vec![plan]).await;
     let planning = cpu() - began;
     let report = report.into_inner().unwrap().unwrap();
-    reported("replacements planned", &town, planned, planning, &format!(", {} nodes", report.created.len()));
+    reported("replacements planned", &harness, planned, planning, &format!(", {} nodes", report.created.len()));
     if let Some((pod, why)) = report.unschedulable.first() {
         println!("{} pods wait for the next plan, such as {pod}: {why}", report.unschedulable.len());
     }

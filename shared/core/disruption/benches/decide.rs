@@ -5,7 +5,7 @@
 //! has it in it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/disruption/support/mod.rs"]
 mod support;
 
 use nodeless_disruption::*;

@@ -27,20 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// use nodeless_scheduling::PoolOffer;
 ///
 /// // A NodePool with one initialized and ready node, on which no pod runs.
-/// let pool = NodePool {
-///     name: "default".into(),
-///     template: NodeTemplate { node_class: "default".into(), ..NodeTemplate::default() },
-///     disruption: Disruption::default(),
-///     limits: ResourceList::new(),
-///     ready: Ok(()),
-/// #     uid: "uid".into(),
-/// #     generation: 1,
-/// #     limit_dollars_per_hour: None,
-/// #     weight: 0,
-/// #     replicas: None,
-/// #     deleting: false,
-/// #     hash: String::new(),
-/// };
+/// let pool = test_support::node_pool("default");
 /// let claim = NodeClaim {
 ///     name: "default-abcde".into(),
 ///     node_pool: "default".into(),

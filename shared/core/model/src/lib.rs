@@ -23,6 +23,8 @@ pub mod resource_index;
 pub mod resources;
 pub mod selector;
 pub mod taint;
+#[cfg(feature = "test-support")]
+pub mod test_support;
 pub mod workload;
 
 pub use buffer::{BufferError, BufferShape, BufferSource, CapacityBuffer};

@@ -54,20 +54,7 @@ use std::rc::Rc;
 ///     }],
 /// };
 /// // a NodePool that may launch it,
-/// let pool = NodePool {
-///     name: "default".into(),
-///     template: NodeTemplate { node_class: "default".into(), ..NodeTemplate::default() },
-///     disruption: Disruption::default(),
-///     limits: ResourceList::new(),
-///     ready: Ok(()),
-/// #     uid: "uid".into(),
-/// #     generation: 1,
-/// #     limit_dollars_per_hour: None,
-/// #     weight: 0,
-/// #     replicas: None,
-/// #     deleting: false,
-/// #     hash: String::new(),
-/// };
+/// let pool = test_support::node_pool("default");
 /// // and three pods, of which the last is larger than any instance type.
 /// let pod = |name: &str, units| Pod {
 ///     name: name.into(),

@@ -159,7 +159,7 @@ fn phases(driver: &Driver) -> Vec<CommandPhase> {
 /// elsewhere, or they give up; and when the shift is over, all is done.
 #[test]
 fn commands_under_way_launch_nothing_into_a_zone_once_it_is_shifted_away_from() {
-    // What comes between is over within one moment here; `shared/operations/tests/zonal_shift.rs` looks at that.
+    // What comes between is over within one moment here; `shared/operations/tests/operations/zonal_shift.rs` looks at that.
     for phase in [CommandPhase::Proposed, CommandPhase::Waiting] {
         let mut driver = start_in(WorldOptions { zonal_shift: true, ..WorldOptions::default() });
         driver.advance_to(within(&driver, 5)).unwrap();

@@ -106,6 +106,10 @@ impl Faults {
         self.launches.push((pattern, fault, times));
     }
 
+    pub(super) fn end_launch_faults(&mut self) {
+        self.launches.clear();
+    }
+
     /// What goes wrong with a machine that is launched now.
     pub(super) fn take_launch_fault(&mut self, offering: &Offering) -> Option<LaunchFault> {
         let found = self.launches.iter_mut().find(|(pattern, _, left)| *left > 0 && pattern.matches(offering))?;

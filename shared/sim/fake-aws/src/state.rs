@@ -50,6 +50,8 @@ pub(super) struct State {
     events: VecDeque<Ec2Event>,
     /// Dollars spent on instances that are gone.
     spent: f64,
+    /// How many instances were ever launched.
+    launched: usize,
     /// Addresses by subnet.
     pub(super) addresses: BTreeMap<String, Addresses>,
 }
@@ -71,6 +73,7 @@ impl Ec2 {
             schedule: BTreeSet::new(),
             events: VecDeque::new(),
             spent: 0.0,
+            launched: 0,
             addresses: BTreeMap::new(),
         };
         Self { state: Arc::new(Mutex::new(state)) }
@@ -125,6 +128,17 @@ impl Ec2 {
     /// All instances that EC2 still describes, regardless of the visibility delay.
     pub fn instances(&self) -> Vec<Instance> {
         self.lock().instances.values().cloned().collect()
+    }
+
+    /// How many instances were ever launched.
+    pub fn launched(&self) -> usize {
+        self.lock().launched
+    }
+
+    /// Changes an instance directly, for what no API call does: from when describe calls list it, when it was launched, whether
+    /// its kubelet joins. Returns whether there is such an instance.
+    pub fn change_instance(&self, instance_id: &str, change: impl FnOnce(&mut Instance)) -> bool {
+        self.lock().instances.get_mut(instance_id).map(change).is_some()
     }
 
     /// Changes the account by hand, as someone at the console would: subnets, images, profiles, timing, prices.
@@ -196,6 +210,11 @@ impl Ec2 {
     /// Something goes wrong with the next `times` machines of these offerings.
     pub fn spoil_launches(&self, pattern: impl Into<OfferingPattern>, fault: LaunchFault, times: u32) {
         self.lock().faults.spoil_launches(pattern.into(), fault, times);
+    }
+
+    /// Nothing goes wrong any more with machines that are launched from now on.
+    pub fn end_launch_faults(&self) {
+        self.lock().faults.end_launch_faults();
     }
 
     /// EC2 takes a spot instance back: the warning now, the end after the warning time.
@@ -342,6 +361,7 @@ impl State {
         let fault = self.faults.take_launch_fault(&instance.offering);
         let joins = !matches!(fault, Some(LaunchFault::NeverStarts | LaunchFault::NeverJoins));
         self.instances.insert(id.clone(), Instance { joins, ..instance });
+        self.launched += 1;
         self.emit_state(&id, InstanceState::Pending);
         let at = self.now.saturating_add(self.account.timing.start_up).unwrap_or(Timestamp::MAX);
         match fault {

@@ -7,6 +7,7 @@
 pub mod fault_injection;
 pub mod memory;
 pub mod ports;
+pub mod quiescence;
 pub mod random;
 pub mod resources;
 mod world;

@@ -15,7 +15,7 @@ use nodeless_model::*;
 use nodeless_scheduling::{BoundPods, Options, PoolOffer, Problem, existing_node, solve};
 use nodeless_workloads::build::{labelled, near};
 use nodeless_workloads::catalog::{ZONES, embedded, one_shape, sized};
-use nodeless_workloads::{Draw, Mix, open_pool};
+use nodeless_workloads::{Draw, Mix};
 use std::time::Duration;
 
 /// Types as EC2 has them: families of three ratios of memory to cpu, in sizes that double.
@@ -109,7 +109,7 @@ struct Case {
 }
 
 fn run(case: &Case) {
-    let pool = open_pool("default");
+    let pool = nodeless_model::test_support::node_pool("default");
     let place = |(node, pods): &(Node, Vec<Pod>)| {
         existing_node(Some(node), None, &pods.iter().collect::<Vec<_>>(), &[]).unwrap()
     };

@@ -1,7 +1,7 @@
 //! Short ways to write pods and what they ask for.
 
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
-use nodeless_model::{DaemonSet, LabelSelector, Pod, Quantity, ResourceList, StringMap};
+use nodeless_model::{DaemonSet, LabelSelector, Pod, StringMap, test_support};
 
 /// The namespace of all pods without another one.
 pub const NAMESPACE: &str = "default";
@@ -11,15 +11,9 @@ pub const NAMESPACE: &str = "default";
 pub fn pod(name: String, cpu_milli: i64, memory_mib: i64) -> Pod {
     Pod {
         namespace: NAMESPACE.into(),
-        uid: format!("uid-{name}"),
-        name,
         owner_kind: Some("ReplicaSet".into()),
-        requests: ResourceList::new()
-            .with("cpu", Quantity::from_milli(cpu_milli))
-            .with("memory", Quantity::from_mebibytes(memory_mib))
-            .with("pods", Quantity::from_units(1)),
         marked_unschedulable: true,
-        ..Pod::default()
+        ..test_support::pod(name, cpu_milli, memory_mib)
     }
 }
 

@@ -17,7 +17,7 @@ mod workload;
 
 pub use draw::Draw;
 pub use mixes::Mix;
-pub use pools::{node_pool, open_pool};
+pub use pools::node_pool;
 pub use running::Running;
 pub use workload::{Place, Workload};
 

@@ -1,6 +1,5 @@
 use super::*;
-use nodeless_model::node_pool::NodeTemplate;
-use nodeless_model::{CapacityType, Disruption, Overhead, PriceChange, ResourceList, StringMap};
+use nodeless_model::{CapacityType, Overhead, PriceChange, ResourceList, StringMap, test_support};
 
 fn offering(zone: &str, capacity_type: CapacityType, price: f64) -> Offering {
     Offering {
@@ -34,20 +33,9 @@ fn kind(name: &str, family: &str) -> InstanceType {
 
 fn pool(name: &str, labels: &[(&str, &str)]) -> NodePool {
     let labels: StringMap = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    NodePool {
-        name: name.into(),
-        uid: String::new(),
-        generation: 1,
-        template: NodeTemplate { node_class: "default".into(), labels, ..NodeTemplate::default() },
-        disruption: Disruption::default(),
-        limits: ResourceList::new(),
-        limit_dollars_per_hour: None,
-        weight: 0,
-        replicas: None,
-        ready: Ok(()),
-        deleting: false,
-        hash: String::new(),
-    }
+    let mut pool = test_support::node_pool(name);
+    pool.template.labels = labels;
+    pool
 }
 
 fn overlay(name: &str, weight: i32, requirements: &[(&str, &str)]) -> NodeOverlay {

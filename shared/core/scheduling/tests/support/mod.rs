@@ -1,4 +1,4 @@
-//! Small worlds for tests: a handful of instance types at round prices, and short ways to write pods and NodePools.
+//! Small problems for tests: a handful of instance types at round prices, and short ways to write pods and NodePools.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses its own part")]
 
 use nodeless_model::node_pool::PoolUsage;
@@ -6,7 +6,7 @@ use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::*;
 use nodeless_scheduling::{Options, PoolOffer, Problem, Solution, solve};
 
-/// Room of memory for each cpu, in GiB, and dollars per hour for each cpu, by family.
+/// Memory for each cpu, in GiB, and dollars per hour for each cpu, by family.
 const FAMILIES: [(&str, i64, f64, &str); 4] =
     [("c9", 2, 0.04, "amd64"), ("m9", 4, 0.05, "amd64"), ("r9", 8, 0.065, "amd64"), ("m9g", 4, 0.04, "arm64")];
 const SIZES: [(&str, i64); 6] =
@@ -86,42 +86,11 @@ pub fn instance_type(
 }
 
 /// On-demand only, as that makes prices easy to read; tests with spot set it.
-pub fn node_pool(name: &str) -> NodePool {
-    NodePool {
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        generation: 1,
-        template: NodeTemplate {
-            node_class: "default".into(),
-            requirements: Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand"]))]),
-            ..NodeTemplate::default()
-        },
-        disruption: Disruption::default(),
-        limits: ResourceList::new(),
-        limit_dollars_per_hour: None,
-        weight: 0,
-        replicas: None,
-        ready: Ok(()),
-        deleting: false,
-        hash: String::new(),
-    }
-}
+pub use nodeless_model::test_support::on_demand_node_pool as node_pool;
+pub use nodeless_model::test_support::pod;
 
 pub fn offer(pool: &NodePool) -> PoolOffer<'_> {
     PoolOffer { pool, instance_types: catalog(), usage: PoolUsage::default() }
-}
-
-pub fn pod(name: &str, cpu_milli: i64, memory_mib: i64) -> Pod {
-    Pod {
-        namespace: "default".into(),
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        requests: ResourceList::new()
-            .with("cpu", Quantity::from_milli(cpu_milli))
-            .with("memory", Quantity::from_mebibytes(memory_mib))
-            .with("pods", Quantity::from_units(1)),
-        ..Pod::default()
-    }
 }
 
 pub fn pods(count: usize, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {

@@ -16,7 +16,7 @@ pub struct FaultyCloud {
     fault_injection: FaultInjection,
     /// The last list of all instances, and when it was true.
     last: Mutex<Option<(Timestamp, Vec<Instance>)>>,
-    /// What was last said of instances that were asked for by their ids, and when that was true.
+    /// The last description of each instance that was read by its id, and when it was true.
     known: Mutex<BTreeMap<String, (Timestamp, Instance)>>,
 }
 
@@ -33,14 +33,16 @@ impl Cloud for FaultyCloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
         let subject = request.claim.name.clone();
         let accepted = |outcome: &LaunchOutcome| !outcome.instances.is_empty();
-        self.fault_injection.write("cloud launch", subject, accepted, self.inner.launch(request)).await
+        let outcome = self.fault_injection.write("cloud launch", subject, accepted, self.inner.launch(request)).await?;
+        let empty = self.fault_injection.empties_launch_responses();
+        Ok(if empty { LaunchOutcome::default() } else { outcome })
     }
 
     async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
         self.fault_injection.read("cloud dry run", self.inner.dry_run(request)).await
     }
 
-    /// What EC2 says of an instance may be what it said before, even when that is gone by now.
+    /// The description of an instance may be an earlier one, even when the instance no longer exists.
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
         let fresh = self.fault_injection.read("cloud instances", self.inner.instances(ids)).await?;
         let now = self.fault_injection.clock().time();
@@ -82,7 +84,9 @@ impl Cloud for FaultyCloud {
     }
 
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
-        self.fault_injection.read("cloud instance faults", self.inner.instance_faults()).await
+        let mut faults = self.fault_injection.read("cloud instance faults", self.inner.instance_faults()).await?;
+        faults.extend(self.fault_injection.instance_faults());
+        Ok(faults)
     }
 
     async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {

@@ -20,6 +20,7 @@ pub use queue::{Fate, FaultyQueue};
 use crate::random::Random;
 use crate::world::WorldClock;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::instance::InstanceFault;
 use nodeless_ports::{Clock, ErrorKind, PortError};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -105,6 +106,10 @@ struct State {
     observer: Option<Arc<dyn Observer>>,
     faults: u64,
     killed: u64,
+    /// Whether the response to a launch has neither instances nor errors.
+    empty_launch_responses: bool,
+    /// What EC2 reports about instances, besides their real status checks and scheduled events.
+    instance_faults: Vec<InstanceFault>,
     /// How often each operation of the ports was called.
     calls: BTreeMap<&'static str, u64>,
 }
@@ -167,6 +172,8 @@ impl FaultInjection {
             observer: None,
             faults: 0,
             killed: 0,
+            empty_launch_responses: false,
+            instance_faults: Vec::new(),
             calls: BTreeMap::new(),
         };
         Self { clock, state: Arc::new(Mutex::new(state)) }
@@ -228,6 +235,16 @@ impl FaultInjection {
     /// Every call fails from the write with this number on, counted as above.
     pub fn fail_from(&self, write: u64) {
         self.lock().script.fail_from = Some(write);
+    }
+
+    /// From now on, launches take effect, and their responses have neither instances nor errors.
+    pub fn empty_launch_responses(&self) {
+        self.lock().empty_launch_responses = true;
+    }
+
+    /// From now on, EC2 reports these faults of instances, besides those that the account has.
+    pub fn set_instance_faults(&self, faults: Vec<InstanceFault>) {
+        self.lock().instance_faults = faults;
     }
 
     /// The number of writes since the last call. Counts from 0 again, and drops the faults at chosen writes.
@@ -418,6 +435,16 @@ impl FaultInjection {
             }
             After::Die => self.die().await,
         }
+    }
+
+    /// Whether the response to a launch is emptied.
+    pub(crate) fn empties_launch_responses(&self) -> bool {
+        self.lock().empty_launch_responses
+    }
+
+    /// What EC2 reports about instances, besides what the account has.
+    pub(crate) fn instance_faults(&self) -> Vec<InstanceFault> {
+        self.lock().instance_faults.clone()
     }
 
     /// Whether what was read at a time is returned again instead of the present state.

@@ -56,6 +56,11 @@ impl MemoryCloud {
         Self { ec2, cluster: details(cluster, "") }
     }
 
+    /// All instances of the account, including those that EC2 does not list yet.
+    pub fn every_instance(&self) -> Vec<Instance> {
+        self.ec2.instances().into_iter().map(model).collect()
+    }
+
     /// Makes sure that the launch template of a variant exists, and returns its name.
     fn template(&self, request: &LaunchRequest<'_>, variant: &Variant, spot: bool) -> Result<String, PortError> {
         const OPERATION: &str = "EC2 CreateLaunchTemplate";

@@ -8,8 +8,8 @@ mod soft;
 mod stateful;
 
 use crate::catalog;
-use crate::{Workload, build, node_pool, pools};
-use nodeless_model::{CapacityType, Pod};
+use crate::{Workload, build, node_pool};
+use nodeless_model::{CapacityType, Pod, test_support};
 
 /// What kinds of pods there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,8 @@ impl Mix {
         let diverse = self == Self::Diverse;
         let instance_types = if diverse { catalog::one_shape(400) } else { catalog::embedded() };
         let bought = [CapacityType::OnDemand, CapacityType::Spot];
-        let pool = if diverse { pools::open_pool("default") } else { node_pool("default", self.categories(), &bought) };
+        let pool =
+            if diverse { test_support::node_pool("default") } else { node_pool("default", self.categories(), &bought) };
         let daemon_sets =
             if matches!(self, Self::Soft | Self::Enterprise) { build::five_daemon_sets() } else { Vec::new() };
         let pending = self.pods(count, seed);

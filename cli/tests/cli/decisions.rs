@@ -1,0 +1,84 @@
+//! `nodeless decisions`.
+
+use crate::support::{Folder, nodeless, run};
+use serde_json::{Value, json};
+
+/// An item of a decision as the table returns it.
+fn item(id: &str, kind: &str, detail: &Value) -> Value {
+    let record = json!({
+        "id": id, "at": "2026-01-10T12:00:00Z", "kind": kind, "subjects": ["default-1"], "summary": "1 nodes may go, 2 stay",
+        "detail": detail.to_string()
+    });
+    json!({
+        "pk": { "S": "prod" }, "sk": { "S": format!("decision#{id}") }, "expires": { "N": "1" },
+        "record": { "S": record.to_string() }
+    })
+}
+
+#[test]
+fn decisions_are_printed_from_a_file() {
+    let offering =
+        json!({ "instanceType": "c6a.xlarge", "zone": "us-east-1a", "capacityType": "spot", "pricePerHour": 0.153 });
+    let replacement = json!({
+        "nodePool": "default", "offering": offering, "instanceTypes": ["c6a.xlarge", "c5.xlarge"], "pods": ["shop/web-1"]
+    });
+    let detail = json!({
+        "commands": [{
+            "id": "single-node-1", "method": "SingleNodeConsolidation", "reason": "Underutilized", "nodes": ["ip-1"],
+            "replacements": [replacement], "savingsPerHour": 0.25, "evictions": 2, "score": 0.75,
+            "placements": [{ "pod": "shop/web-2", "node": "ip-2" }]
+        }],
+        "kept": [
+            { "node": "ip-2", "reasons": ["it is not initialized yet"] },
+            { "node": "ip-3", "reasons": ["it is not initialized yet"] }
+        ],
+        "notLookedAt": []
+    });
+    let folder = Folder::new();
+    let path = folder.path().join("decisions.json");
+    let other = json!({ "pk": { "S": "prod" }, "sk": { "S": "nodeclaim#a" } });
+    let items = json!({ "Items": [item("2", "disruption-proposed", &detail), other], "Count": 2 });
+    std::fs::write(&path, items.to_string()).unwrap();
+
+    let printed = run(nodeless().arg("decisions").arg(&path));
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
+    let expected = "\
+2026-01-10T12:00:00Z  disruption-proposed  1 nodes may go, 2 stay
+
+  SingleNodeConsolidation (Underutilized): 0.2500 $/h saved, score 0.75
+     disrupt  ip-1
+     launch   c6a.xlarge spot us-east-1a 0.1530 $/h of NodePool default
+              or c5.xlarge
+     evict    2 pods: 1 to the new node, 1 to ip-2
+
+  ip-2, ip-3: it is not initialized yet
+
+";
+    assert_eq!(printed.stdout, expected);
+
+    let about = run(nodeless().arg("decisions").arg(&path).args(["--about", "ip-3"]));
+    assert!(about.stdout.contains("\n  ip-3: it is not") && !about.stdout.contains("ip-1"), "{}", about.stdout);
+    let none = run(nodeless().arg("decisions").arg(&path).args(["--kind", "provisioning"]));
+    assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""));
+    assert!(none.stderr.contains("no decision in the input has a kind given with --kind"), "{}", none.stderr);
+    let json = run(nodeless().arg("decisions").arg(&path).args(["-o", "json"]));
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&json[0]["kind"], &json[0]["detail"]), (&json!("disruption-proposed"), &detail));
+}
+
+#[test]
+fn a_file_without_items_of_the_table_is_an_error() {
+    let folder = Folder::new();
+    let path = folder.path().join("cluster.yaml");
+    std::fs::write(&path, "apiVersion: v1\n").unwrap();
+    let wrong = run(nodeless().arg("decisions").arg(&path));
+    assert_eq!(wrong.code, Some(1));
+    assert!(
+        wrong.stderr.contains("cluster.yaml: it is not JSON") && wrong.stderr.contains("aws dynamodb query"),
+        "{}",
+        wrong.stderr
+    );
+    let missing = run(nodeless().args(["decisions", "no-such-file.json"]));
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.stderr.contains("no-such-file.json cannot be read"), "{}", missing.stderr);
+}

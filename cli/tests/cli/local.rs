@@ -1,0 +1,177 @@
+//! `nodeless local`, used with kubectl.
+
+use crate::support::{Folder, Kubectl, World, example_node_pool, nodeless, run, wait_for};
+use std::fs;
+use std::net::TcpListener;
+
+const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
+
+const BUDGET: &str = "
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: inflate
+  namespace: default
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels:
+      app: inflate
+";
+
+/// Applies the example NodePool, and waits for five running pods.
+fn with_pods(world: &World) -> Option<Kubectl<'_>> {
+    let kubectl = Kubectl::of(world)?;
+    kubectl.apply(&example_node_pool("local"), &[]);
+    kubectl.apply(INFLATE, &[]);
+    wait_for("five pods to run", || kubectl.running_pods() == 5);
+    Some(kubectl)
+}
+
+#[test]
+fn scales_a_deployment_up_and_down() {
+    let world = World::start(&["--speed", "20"]);
+    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let manifests = example_node_pool("local").replace("consolidateAfter: 1m", "consolidateAfter: 30s");
+    assert!(kubectl.apply(&manifests, &[]).contains("nodepool.karpenter.sh/default created"));
+    assert!(kubectl.apply(&manifests, &[]).contains("nodepool.karpenter.sh/default unchanged"));
+    assert!(kubectl.apply(&manifests, &["--server-side"]).contains("default serverside-applied"));
+
+    kubectl.run(&["create", "deployment", "inflate", "--image=registry.k8s.io/pause", "--replicas=0"]);
+    kubectl.run(&["set", "resources", "deployment", "inflate", "--requests=cpu=1,memory=1Gi"]);
+    kubectl.run(&["scale", "deployment", "inflate", "--replicas=5"]);
+    wait_for("five pods to run", || kubectl.running_pods() == 5);
+
+    let table = kubectl.run(&["get", "nodes,pods,nodepools,nodeclaims"]);
+    let claims = kubectl.names("nodeclaims");
+    for expected in ["CAPACITY", "NODECLASS", "node/ip-", "nodepool.karpenter.sh/default", "Running", &claims[0]] {
+        assert!(table.contains(expected), "{expected} is missing in\n{table}");
+    }
+    let described = kubectl.run(&["describe", "nodeclaim", &claims[0]]);
+    for expected in ["Provider ID:", "aws:///us-east-1", "Initialized", "Launched", "Registered"] {
+        assert!(described.contains(expected), "{expected} is missing in\n{described}");
+    }
+    let node = &kubectl.names("nodes")[0];
+    assert!(kubectl.run(&["describe", "node", node]).contains("karpenter.sh/nodepool=default"));
+    assert!(kubectl.run(&["describe", "nodepool", "default"]).contains("Ready"));
+
+    kubectl.run(&["scale", "deployment", "inflate", "--replicas=0"]);
+    wait_for("the empty nodes to be gone", || {
+        kubectl.names("nodes").is_empty() && kubectl.names("nodeclaims").is_empty()
+    });
+}
+
+#[test]
+fn cordon_and_drain_honour_budgets() {
+    let world = World::start(&["--speed", "20"]);
+    let Some(kubectl) = with_pods(&world) else { return };
+    kubectl.apply(BUDGET, &[]);
+    let nodes = kubectl.names("nodes");
+    for node in &nodes {
+        assert!(kubectl.run(&["cordon", node]).contains("cordoned"));
+    }
+    assert!(kubectl.run(&["get", "nodes"]).contains("SchedulingDisabled"));
+    wait_for("the budget to count its pods", || {
+        kubectl.run(&["get", "pdb", "inflate", "--output", "jsonpath={.status.disruptionsAllowed}"]) == "1"
+    });
+    for node in &nodes {
+        // Retries evictions for as long as the budget forbids them: the evicted pods first have to run elsewhere.
+        kubectl.run(&["drain", node, "--ignore-daemonsets", "--timeout=120s"]);
+    }
+    wait_for("the pods to run elsewhere", || kubectl.running_pods() == 5);
+    let hosts = kubectl.run(&["get", "pods", "--output", "jsonpath={.items[*].spec.nodeName}"]);
+    assert!(nodes.iter().all(|node| !hosts.contains(node.as_str())), "{hosts}");
+}
+
+#[test]
+fn deleting_a_nodeclaim_or_a_node_replaces_it() {
+    let world = World::start(&["--speed", "20"]);
+    let Some(kubectl) = with_pods(&world) else { return };
+    let claims = kubectl.names("nodeclaims");
+    // kubectl waits until the finalizer is removed.
+    kubectl.run(&["delete", "nodeclaim", &claims[0], "--timeout=120s"]);
+    assert!(!kubectl.names("nodeclaims").contains(&claims[0]));
+    wait_for("the pods to run again", || kubectl.running_pods() == 5);
+
+    let nodes = kubectl.names("nodes");
+    kubectl.run(&["delete", "node", &nodes[0], "--timeout=120s"]);
+    assert!(!kubectl.names("nodes").contains(&nodes[0]));
+    wait_for("the pods to run again", || kubectl.running_pods() == 5);
+}
+
+#[test]
+fn an_annotation_injects_a_spot_interruption() {
+    let world = World::start(&["--speed", "20"]);
+    let Some(kubectl) = with_pods(&world) else { return };
+    let node = kubectl.names("nodes").remove(0);
+    let node = node.strip_prefix("node/").unwrap_or(&node);
+    kubectl.run(&["annotate", "node", node, "local.nodeless.sh/fault=spot-interruption"]);
+    let events = || {
+        let about = format!("involvedObject.name={node}");
+        kubectl.run(&["get", "events", "--all-namespaces", "--field-selector", &about])
+    };
+    wait_for("the event of the interruption", || events().contains("SpotInterrupted"));
+    wait_for("the node to go", || !kubectl.names("nodes").iter().any(|one| one.ends_with(node)));
+    wait_for("the pods to run again", || kubectl.running_pods() == 5);
+}
+
+#[test]
+fn pods_stay_pending_without_controllers() {
+    let world = World::start(&["--no-controllers", "--speed", "100", "--cluster-name", "prod"]);
+    let Some(kubectl) = Kubectl::of(&world) else { return };
+    kubectl.apply(&example_node_pool("prod"), &[]);
+    kubectl.apply(INFLATE, &[]);
+    wait_for("the scheduler to mark the pods as unschedulable", || {
+        kubectl.run(&["get", "events"]).matches("FailedScheduling").count() >= 5
+    });
+    // Enough time for plans, if there were any.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert!(kubectl.names("nodeclaims").is_empty() && kubectl.running_pods() == 0);
+}
+
+#[test]
+fn describe_cluster_returns_the_endpoint() {
+    let world = World::start(&["--no-controllers", "--cluster-name", "prod"]);
+    let address = world.aws.strip_prefix("http://").unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = format!("GET /clusters/prod HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+    let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(body["cluster"]["endpoint"], world.kubernetes, "{answer}");
+}
+
+#[test]
+fn signals_end_it_with_a_summary() {
+    for signal in ["INT", "TERM"] {
+        let mut world = World::start(&["--no-controllers"]);
+        assert!(world.kubeconfig.is_file());
+        let (code, output) = world.end_by(signal);
+        assert_eq!(code, Some(0), "{output}");
+        assert!(output.contains("0 nodes, 0 pods and 0 instances"), "{output}");
+        assert!(!world.kubeconfig.exists());
+    }
+}
+
+#[test]
+fn unavailable_ports_and_files_are_reported() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let folder = Folder::new();
+    fs::write(folder.path().join("mine"), "apiVersion: v1\nkind: Config\n").unwrap();
+    for (arguments, code, expected) in [
+        (vec!["--port", &port], 1, "leave --port out for a free one"),
+        (vec!["--aws-port", &port], 1, "leave --aws-port out for a free one"),
+        (vec!["--kubeconfig", "mine"], 1, "set another path with --kubeconfig"),
+        (vec!["--kubeconfig", "mine/config"], 1, "mine/config cannot be written"),
+        (vec!["--cluster-name=-x"], 2, "--cluster-name"),
+        (vec!["--port", "high"], 2, "--port"),
+        (vec!["--speed", "0"], 2, "a number from 0.1 to 1000"),
+    ] {
+        let refused = run(nodeless().arg("local").args(&arguments).current_dir(folder.path()));
+        assert_eq!(refused.code, Some(code), "{arguments:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(expected), "{arguments:?}: {}", refused.stderr);
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("mine")).unwrap(), "apiVersion: v1\nkind: Config\n");
+}

@@ -1,0 +1,16 @@
+//! Tests of the command line, in one binary.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test may fail by panic")]
+
+mod catalog;
+mod crds;
+mod decisions;
+mod demo;
+mod install;
+#[cfg(unix)]
+mod local;
+mod plan;
+mod plan_disruption;
+mod plan_repair_and_churn;
+mod plan_snapshot;
+mod simulate;
+mod support;

@@ -1,0 +1,534 @@
+//! `nodeless plan --disruption`: its output and explanations.
+
+use crate::support::nodeless;
+use crate::support::objects::{LATEST, Objects, events, kept};
+use serde_json::{Value, json};
+
+fn keys(value: &Value) -> Vec<String> {
+    value.as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn commands_list_nodes_replacements_and_savings() {
+    let mut objects = Objects::new();
+    objects.node("empty", "m5.large", "on-demand");
+    objects.node("wasted", "m5.4xlarge", "on-demand");
+    objects.pod("web", Some("wasted"), "1500m");
+    let plan = objects.plan(0, &[]);
+    assert_eq!(
+        keys(&plan),
+        [
+            "at",
+            "churn",
+            "commands",
+            "events",
+            "kept",
+            "launches",
+            "placements",
+            "pricePerHour",
+            "repairs",
+            "savingsPerHour",
+            "staticLaunches",
+            "statistics",
+            "unschedulable"
+        ]
+    );
+    assert_eq!(plan["at"], LATEST);
+    let [emptied, replaced] = plan["commands"].as_array().unwrap().as_slice() else { panic!("{plan:#}") };
+    assert_eq!(
+        keys(emptied),
+        ["evictions", "id", "method", "nodes", "placements", "reason", "replacements", "savingsPerHour", "score"]
+    );
+    assert_eq!((&emptied["method"], &emptied["reason"]), (&json!("Emptiness"), &json!("Empty")));
+    assert_eq!((&emptied["nodes"], &emptied["evictions"]), (&json!(["empty"]), &json!(0)));
+    assert_eq!((&emptied["replacements"], &emptied["savingsPerHour"]), (&json!([]), &json!(0.096)));
+    assert!(emptied["score"].is_null());
+
+    assert_eq!(
+        (&replaced["method"], &replaced["reason"]),
+        (&json!("SingleNodeConsolidation"), &json!("Underutilized"))
+    );
+    assert_eq!((&replaced["nodes"], &replaced["evictions"]), (&json!(["wasted"]), &json!(1)));
+    let [replacement] = replaced["replacements"].as_array().unwrap().as_slice() else { panic!("{replaced:#}") };
+    assert_eq!(keys(replacement), ["instanceTypes", "nodePool", "offering", "pods", "requests", "requirements"]);
+    assert_eq!(replacement["pods"], json!(["default/web"]));
+    // Where spot is allowed the replacement is a spot node, and the saving uses its price. m5.4xlarge costs 0.768 dollars.
+    assert_eq!(replacement["offering"]["capacityType"], "spot");
+    let price = replacement["offering"]["pricePerHour"].as_f64().unwrap();
+    let saving = replaced["savingsPerHour"].as_f64().unwrap();
+    assert!((0.768 - price - saving).abs() < 1e-9, "{price} {saving}");
+    assert!((plan["savingsPerHour"].as_f64().unwrap() - saving - 0.096).abs() < 1e-9);
+    assert!(replaced["score"].as_f64().unwrap() > 0.0);
+    let statistics = &plan["statistics"]["disruption"];
+    // The empty node, the replacement, and a decision without commands.
+    assert_eq!(statistics["decisions"], 3);
+    assert!(statistics["elapsedMilliseconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn every_other_node_has_the_exact_reason() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["disruption"]["consolidateAfter"] = json!("30m");
+    for name in ["guarded", "twice", "kept", "fresh"] {
+        objects.node(name, "m5.4xlarge", "on-demand");
+        objects.pod(name, Some(name), "1");
+    }
+    objects.budget("strict", "guarded", 0);
+    objects.budget("one", "twice", 1);
+    objects.budget("two", "twice", 1);
+    objects.pod("kept-too", Some("kept"), "1")["metadata"]["annotations"] =
+        json!({ "karpenter.sh/do-not-disrupt": "true" });
+    objects.pod("young", Some("fresh"), "1")["metadata"]["creationTimestamp"] = json!("2026-01-10T11:45:00Z");
+    objects.node("annotated", "c5.large", "on-demand")["metadata"]["annotations"] =
+        json!({ "karpenter.sh/do-not-disrupt": "true" });
+    objects.node("gone", "c5.large", "on-demand")["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("gone");
+    let labels = &mut objects.node("other", "m5.large", "on-demand")["metadata"]["labels"];
+    labels.as_object_mut().unwrap().remove("karpenter.sh/nodepool");
+    objects.node("tight", "m5.large", "on-demand");
+    objects.pod("tight", Some("tight"), "1800m")["spec"]["nodeSelector"] =
+        json!({ "node.kubernetes.io/instance-type": "m5.large", "karpenter.sh/capacity-type": "on-demand" });
+    objects.pod("other", Some("other"), "1500m");
+    let plan = objects.plan(0, &[]);
+    assert_eq!(plan["commands"], json!([]), "{plan:#}");
+    for (node, why) in [
+        ("guarded", "PodDisruptionBudget default/strict allows no eviction of pod default/guarded"),
+        (
+            "twice",
+            "PodDisruptionBudgets default/one and default/two cover pod default/twice, and a pod with several cannot be evicted",
+        ),
+        ("kept", "pod default/kept-too is annotated karpenter.sh/do-not-disrupt"),
+        (
+            "fresh",
+            "its pods changed less than consolidateAfter (30m) ago; it can be consolidated from 2026-01-10T12:15:00Z",
+        ),
+        ("annotated", "it is annotated karpenter.sh/do-not-disrupt"),
+        ("gone", "its NodePool gone does not exist"),
+        ("other", "it is not managed by a NodePool"),
+    ] {
+        assert_eq!(kept(&plan, node), why, "{node}");
+    }
+    let tight = kept(&plan, "tight");
+    assert!(
+        tight.contains("pod default/tight fits on no other node: insufficient cpu on 1, labels or taints on 5"),
+        "{tight}"
+    );
+    assert!(tight.contains("it costs $0.0960 an hour"), "{tight}");
+    assert!(tight.contains("m5.large would cost $0.0960, which is no less"), "{tight}");
+}
+
+#[test]
+fn reasons_name_budgets_and_policies() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["disruption"]["budgets"] = json!([{ "nodes": "5" }, { "nodes": "1", "reasons": ["Empty"] }]);
+    for name in ["a", "b"] {
+        objects.node(name, "m5.large", "on-demand");
+    }
+    let plan = objects.plan(0, &[]);
+    assert_eq!(plan["commands"][0]["nodes"], json!(["a"]));
+    let why = "the disruption budgets of NodePool default allow 1 at once for Empty (spec.disruption.budgets[1]), and 1 are \
+               disrupted or not ready";
+    assert_eq!(kept(&plan, "b"), why);
+
+    objects.pool()["metadata"]["annotations"] = json!({ "nodeless.sh/pause-disruption": "2026-01-10T13:00:00Z" });
+    let plan = objects.plan(0, &[]);
+    assert_eq!(kept(&plan, "a"), "disruption is paused for NodePool default until 2026-01-10T13:00:00Z");
+    // The annotation ends at its time.
+    let later = objects.plan(0, &["--at", "2026-01-10T14:00:00Z"]);
+    assert_eq!((&later["at"], &later["commands"][0]["nodes"]), (&json!("2026-01-10T14:00:00Z"), &json!(["a"])));
+    objects.0.push(json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": { "name": "kube-system", "annotations": { "nodeless.sh/pause-disruption": "true" } }
+    }));
+    assert_eq!(kept(&objects.plan(0, &[]), "b"), "disruption is paused for the cluster");
+}
+
+#[test]
+fn a_drifted_node_has_placements_and_a_static_node_pool_launches_its_replicas() {
+    let mut objects = Objects::new();
+    for name in ["drifted", "other"] {
+        let node = objects.node(name, "m5.2xlarge", "on-demand");
+        let provider_id = format!("aws:///us-east-1a/i-{name}");
+        node["spec"] = json!({ "providerID": provider_id });
+        let labels = node["metadata"]["labels"].clone();
+        let drifted = if name == "drifted" { "True" } else { "False" };
+        objects.0.push(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": { "name": format!("default-{name}"), "uid": name, "labels": labels },
+            "spec": { "nodeClassRef": { "name": "default" } },
+            "status": { "providerID": provider_id, "nodeName": name, "conditions": [
+                { "type": "Initialized", "status": "True", "lastTransitionTime": "2026-01-01T00:02:00Z" },
+                { "type": "Drifted", "status": drifted, "reason": "SubnetDrift", "lastTransitionTime": "2026-01-09T00:00:00Z" }
+            ] }
+        }));
+    }
+    objects.pod("web", Some("drifted"), "1");
+    objects.pod("own", Some("other"), "4")["metadata"]["annotations"] =
+        json!({ "karpenter.sh/do-not-disrupt": "true" });
+    let mut fixed = objects.pool().clone();
+    fixed["metadata"]["name"] = json!("fixed");
+    fixed["spec"]["replicas"] = json!(2);
+    objects.0.push(fixed);
+    let plan = objects.plan(0, &[]);
+    let command = &plan["commands"][0];
+    assert_eq!((&command["method"], &command["replacements"]), (&json!("Drift"), &json!([])), "{plan:#}");
+    assert_eq!(command["placements"], json!([{ "pod": "default/web", "node": "other" }]));
+    let launches = &plan["staticLaunches"];
+    assert_eq!((&launches[0]["nodePool"], &launches[0]["short"]), (&json!("fixed"), &Value::Null));
+    assert_eq!(launches[0]["launches"].as_array().unwrap().len(), 2, "{launches:#}");
+    let text = objects.run(&[]).stdout;
+    assert!(text.contains("NodePool fixed launches 2 nodes to reach its replicas"), "{text}");
+    // New static nodes are not listed among the nodes that are not disrupted.
+    assert_eq!(plan["kept"].as_array().unwrap().len(), 1, "{plan:#}");
+    assert!(text.contains("evict    1 pod to other"), "{text}");
+}
+
+/// The processor time of all child processes that have ended, in seconds.
+fn seconds_of_children() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: f64 = fields[13..15].iter().map(|field| field.parse::<f64>().unwrap()).sum();
+    ticks / 100.0
+}
+
+#[test]
+#[ignore = "five thousand nodes: for release builds"]
+fn five_thousand_nodes_are_explained_within_a_gigabyte() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["disruption"]["consolidateAfter"] = json!("0s");
+    for number in 0..5_000 {
+        let name = format!("ip-{number}");
+        objects.node(&name, ["m5.4xlarge", "c5.4xlarge", "m5.2xlarge", "c5.2xlarge"][number % 4], "on-demand");
+        // Every third node is half empty.
+        let cpu = match (number % 4 < 2, number % 3 == 0) {
+            (true, true) => "380m",
+            (true, false) => "700m",
+            (false, true) => "180m",
+            (false, false) => "330m",
+        };
+        for pod in 0..20 {
+            objects.pod(&format!("web-{number}-{pod}"), Some(&name), cpu);
+        }
+    }
+    let before = seconds_of_children();
+    let plan = objects.plan(0, &[]);
+    let used = seconds_of_children() - before;
+    let disrupted: usize =
+        plan["commands"].as_array().unwrap().iter().map(|command| command["nodes"].as_array().unwrap().len()).sum();
+    let kept = plan["kept"].as_array().unwrap();
+    assert_eq!(disrupted + kept.len(), 5_000);
+    assert!(disrupted > 500, "{disrupted} nodes");
+    assert!(kept.iter().all(|kept| !kept["reasons"].as_array().unwrap().is_empty()));
+    let peak = plan["statistics"]["peakMemoryBytes"].as_u64().unwrap();
+    assert!(peak < 1 << 30, "{} MiB", peak >> 20);
+    println!("{used:.1} s of processor time, {} MB, {disrupted} nodes disrupted", peak / 1_000_000);
+}
+
+#[test]
+fn conditions_of_karpenters_node_claims_are_used() {
+    let mut objects = Objects::new();
+    let condition = |kind: &str, status: &str| json!({ "type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:02:00Z" });
+    for (name, conditions) in [
+        (
+            "drifted",
+            json!([condition("Initialized", "True"), {
+                "type": "Drifted", "status": "True", "reason": "SubnetDrift", "lastTransitionTime": "2026-01-09T00:00:00Z"
+            }]),
+        ),
+        ("starting", json!([condition("Registered", "True"), condition("Initialized", "False")])),
+        ("quiet", json!([condition("Initialized", "True"), condition("Consolidatable", "True")])),
+        ("busy", json!([condition("Initialized", "True")])),
+    ] {
+        let node = objects.node(name, "m5.large", "on-demand");
+        let provider_id = format!("aws:///us-east-1a/i-{name}");
+        node["spec"] = json!({ "providerID": provider_id });
+        let labels = node["metadata"]["labels"].clone();
+        let last = if name == "busy" { LATEST } else { "2026-01-03T00:00:00Z" };
+        objects.0.push(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": { "name": format!("default-{name}"), "uid": name, "labels": labels },
+            "spec": { "nodeClassRef": { "name": "default" } },
+            "status": { "providerID": provider_id, "nodeName": name, "conditions": conditions, "lastPodEventTime": last }
+        }));
+    }
+    objects.pod("drifted", Some("drifted"), "1800m");
+    objects.pod("busy", Some("busy"), "1");
+    objects.pod("starting", Some("starting"), "1");
+    let plan = objects.plan(0, &[]);
+    let methods: Vec<(&Value, &Value)> =
+        plan["commands"].as_array().unwrap().iter().map(|command| (&command["method"], &command["nodes"])).collect();
+    assert_eq!(methods, [(&json!("Emptiness"), &json!(["quiet"])), (&json!("Drift"), &json!(["drifted"]))], "{plan:#}");
+    assert_eq!(kept(&plan, "starting"), "it is not initialized yet");
+    assert!(
+        kept(&plan, "busy").contains("it can be consolidated from 2026-01-10T12:01:00Z"),
+        "{}",
+        kept(&plan, "busy")
+    );
+    let plan = objects.plan(0, &["--explain", "default-drifted"]);
+    assert_eq!(plan["explanations"][0]["drift"], "the condition Drifted of its NodeClaim is true (SubnetDrift)");
+}
+
+#[test]
+fn spot_to_spot_consolidation_needs_its_feature_gate() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["template"]["spec"]["requirements"] = json!([
+        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"] },
+        { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
+    ]);
+    objects.node("spot", "m5.8xlarge", "spot");
+    objects.pod("web", Some("spot"), "1");
+    let off = objects.plan(0, &[]);
+    assert_eq!(off["commands"], json!([]));
+    assert!(kept(&off, "spot").contains("spot-to-spot consolidation is disabled"), "{}", kept(&off, "spot"));
+    let on = objects.plan(0, &["--spot-to-spot"]);
+    assert_eq!(on["commands"][0]["nodes"], json!(["spot"]), "{on:#}");
+    assert!(on["commands"][0]["replacements"][0]["instanceTypes"].as_array().unwrap().len() >= 15);
+}
+
+#[test]
+fn invalid_input_is_reported_on_the_object_and_blocks_only_its_nodes() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["disruption"]["budgets"] = json!([
+        { "nodes": "100%" },
+        { "nodes": "0", "reasons": ["Drifted"], "schedule": "sometimes", "duration": "1h" },
+        { "nodes": "0", "reasons": ["Drifted"] },
+    ]);
+    objects.node("empty", "m5.large", "on-demand");
+    objects.node("never", "m5.large", "on-demand");
+    objects.pod("never", Some("never"), "100m");
+    objects.budget("never", "never", 0);
+    objects.node("single", "m5.large", "on-demand");
+    objects.pod("single", Some("single"), "100m");
+    objects.budget("single", "single", 1);
+    let spec = &mut objects.0.last_mut().unwrap()["spec"];
+    spec.as_object_mut().unwrap().remove("maxUnavailable");
+    spec["minAvailable"] = json!(1);
+    objects.node("odd", "m5.large", "on-demand");
+    objects.pod("odd", Some("odd"), "100m")["metadata"]["annotations"] =
+        json!({ "karpenter.sh/do-not-disrupt": "a while" });
+    objects.node("twice", "m5.large", "on-demand");
+    objects.pod("twice", Some("twice"), "100m");
+    objects.budget("one", "twice", 1);
+    objects.budget("two", "twice", 1);
+    objects.node("homeless", "m5.large", "on-demand")["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("gone");
+    objects.node("unsold", "m5.huge", "on-demand")["status"]["allocatable"] =
+        json!({ "cpu": "4", "memory": "8Gi", "pods": "20" });
+    objects.pod("unsold", Some("unsold"), "1");
+    objects.0.push(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "broken" },
+        "spec": { "nodeName": "twice", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "lots" } } }] } }));
+    // The invalid pod is an error, and everything else is reported.
+    let plan = objects.plan(1, &[]);
+    let pool = events(&plan, "NodePool", "default");
+    for expected in [
+        "DisruptionBlocked: spec.disruption.budgets[1] admits nothing, because \"sometimes\" is not a schedule",
+        "DisruptionBlocked: spec.disruption.budgets[2] admits no node for Drifted at any time",
+    ] {
+        assert!(pool.contains(expected), "{expected}: {pool}");
+    }
+    assert!(events(&plan, "PodDisruptionBudget", "never").contains("never allows an eviction"));
+    assert!(events(&plan, "PodDisruptionBudget", "single").contains("It wants as many pods as there are"));
+    assert!(events(&plan, "Pod", "odd").starts_with("InvalidDoNotDisruptAnnotation: "));
+    assert!(
+        kept(&plan, "unsold").contains(
+            "it drifted (InstanceTypeNotFound): instance type m5.huge is no longer offered; the disruption budgets of NodePool \
+             default allow 0 at once for Drifted (spec.disruption.budgets[1])"
+        ),
+        "{}",
+        kept(&plan, "unsold")
+    );
+    assert!(events(&plan, "Pod", "twice").contains("PodDisruptionBudgets one and two cover this pod"));
+    assert!(events(&plan, "Node", "homeless").contains("NodePool gone does not exist"));
+    let unsold = objects.plan(1, &["--explain", "unsold"]);
+    let drift = &unsold["explanations"][0]["drift"];
+    assert_eq!(drift, "it drifted (InstanceTypeNotFound): instance type m5.huge is no longer offered");
+    let disrupted: Vec<&str> = plan["commands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|command| command["nodes"].as_array().unwrap())
+        .map(|node| node.as_str().unwrap())
+        .collect();
+    assert!(disrupted.contains(&"empty") && disrupted.contains(&"odd"), "{disrupted:?}");
+    assert!(
+        !disrupted.contains(&"never") && !disrupted.contains(&"twice") && !disrupted.contains(&"homeless"),
+        "{disrupted:?}"
+    );
+    let ended = objects.run(&[]);
+    let warning = "warning: in the cluster, voluntary disruption stops until this object is fixed: Pod default/broken";
+    assert!(ended.stderr.contains(warning), "{}", ended.stderr);
+}
+
+#[test]
+fn pending_pods_are_planned_first_and_set_the_exit_code() {
+    let mut objects = Objects::new();
+    objects.node("needed", "m5.large", "on-demand");
+    objects.node("empty", "m5.large", "on-demand");
+    objects.pod("waiting", None, "1500m");
+    let plan = objects.plan(0, &[]);
+    let node = plan["placements"][0]["node"].as_str().unwrap().to_owned();
+    let other = if node == "needed" { "empty" } else { "needed" };
+    assert_eq!(kept(&plan, &node), "pending pod default/waiting fits on it");
+    assert_eq!(plan["commands"][0]["nodes"], json!([other]));
+
+    objects.pod("huge", None, "5000");
+    let plan = objects.plan(2, &[]);
+    assert_eq!(
+        (&plan["unschedulable"][0]["pod"], plan["commands"].as_array().unwrap().len()),
+        (&json!("default/huge"), 1)
+    );
+}
+
+#[test]
+fn a_node_that_receives_pods_keeps_its_own_reasons() {
+    let mut objects = Objects::new();
+    objects.node("wasted", "m5.4xlarge", "on-demand");
+    objects.pod("web", Some("wasted"), "500m");
+    objects.node("guarded", "m5.large", "on-demand");
+    objects.pod("db", Some("guarded"), "100m");
+    objects.budget("db", "db", 0);
+    let plan = objects.plan(0, &[]);
+    assert_eq!(plan["commands"][0]["placements"], json!([{ "pod": "default/web", "node": "guarded" }]));
+    assert_eq!(
+        kept(&plan, "guarded"),
+        "PodDisruptionBudget default/db allows no eviction of pod default/db; pod default/web is expected to move to it"
+    );
+}
+
+#[test]
+fn all_reasons_of_a_node_are_listed_and_expired_nodes_receive_no_pods() {
+    let mut objects = Objects::new();
+    objects.node("wasted", "m5.4xlarge", "on-demand");
+    objects.pod("web", Some("wasted"), "500m");
+    objects.node("old", "m5.large", "on-demand");
+    objects.pod("db", Some("old"), "100m");
+    let claim = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {
+            "name": "default-old", "uid": "old", "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": { "karpenter.sh/nodepool": "default" }
+        },
+        "spec": { "nodeClassRef": { "name": "default" }, "expireAfter": "24h" },
+        "status": { "nodeName": "old" }
+    });
+    objects.0.push(claim);
+    objects.node("busy", "m5.large", "on-demand");
+    objects.pod("job", Some("busy"), "100m")["metadata"]["creationTimestamp"] = json!(LATEST);
+    objects.budget("job", "job", 0);
+    let plan = objects.plan(0, &[]);
+    assert_eq!(kept(&plan, "old"), "it has reached its expireAfter of 24h, so it is removed");
+    assert_eq!(
+        kept(&plan, "busy"),
+        "PodDisruptionBudget default/job allows no eviction of pod default/job; its pods changed less than consolidateAfter \
+         (1m) ago; it can be consolidated from 2026-01-10T12:01:00Z; pod default/db is expected to move to it"
+    );
+    // As in the cluster, where the sweep terminates the expired NodeClaim before the next plan.
+    let moves = json!({ "pod": "default/db", "node": "busy" });
+    assert!(plan["placements"].as_array().unwrap().contains(&moves), "{plan:#}");
+    // Neither node receives the pod of the oversized node, so a new node does.
+    let command = &plan["commands"][0];
+    assert_eq!((&command["nodes"], &command["placements"]), (&json!(["wasted"]), &json!([])), "{plan:#}");
+    assert_eq!(command["replacements"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_node_is_explained_in_full() {
+    let mut objects = Objects::new();
+    objects.pool()["spec"]["disruption"]["budgets"] = json!([{ "nodes": "2" }]);
+    objects.node("full", "m5.large", "on-demand");
+    objects.pod("a", Some("full"), "1700m")["spec"]["nodeSelector"] =
+        json!({ "karpenter.sh/capacity-type": "on-demand", "node.kubernetes.io/instance-type": "m5.large" });
+    objects.node("half", "m5.large", "on-demand");
+    objects.pod("b", Some("half"), "1");
+    objects.budget("b", "b", 0);
+    let plan = objects.plan(0, &["--explain", "full", "--explain", "half", "--explain", "default/a"]);
+    let [full, half, pod] = plan["explanations"].as_array().unwrap().as_slice() else { panic!("{plan:#}") };
+    assert_eq!((&full["node"], &full["outcome"]), (&json!("full"), &json!("stays")));
+    assert_eq!((&full["instanceType"], &full["pricePerHour"]), (&json!("m5.large"), &json!(0.096)));
+    assert_eq!(full["consolidatable"], "2026-01-02T00:01:00Z");
+    let budgets = json!([
+        { "reason": "Underutilized", "allowed": 2, "disrupting": 0 },
+        { "reason": "Empty", "allowed": 2, "disrupting": 0 },
+        { "reason": "Drifted", "allowed": 2, "disrupting": 0 },
+    ]);
+    let sorted = |value: &Value| {
+        let mut all: Vec<String> = value.as_array().unwrap().iter().map(Value::to_string).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(sorted(&full["budgets"]), sorted(&budgets));
+    assert_eq!(full["elsewhere"]["pod"], "default/a");
+    assert_eq!(
+        full["elsewhere"]["nodes"],
+        json!([{ "node": "half", "why": "insufficient cpu: 1700m requested, 930m free" }])
+    );
+    assert_eq!(
+        half["pods"][0]["blockedBy"],
+        json!(["PodDisruptionBudget default/b allows no eviction of pod default/b"])
+    );
+    assert!(half["events"].to_string().contains("never allows an eviction"), "{half:#}");
+    assert_eq!((&pod["pod"], &pod["outcome"]), (&json!("default/a"), &json!("notPending")));
+
+    let none = objects.run(&["--explain", "unknown"]);
+    assert_eq!((none.code, none.stdout.as_str()), (Some(1), ""));
+    assert!(none.stderr.contains("with --disruption the name of a Node or NodeClaim"), "{}", none.stderr);
+}
+
+#[test]
+fn the_same_input_gives_the_same_plan_in_any_order() {
+    let mut objects = Objects::new();
+    for index in 0..12 {
+        let name = format!("n{index}");
+        objects.node(&name, ["m5.large", "m5.2xlarge", "c5.4xlarge"][index % 3], "on-demand");
+        for pod in 0..index % 4 {
+            objects.pod(&format!("p{index}-{pod}"), Some(&name), ["250m", "1"][pod % 2]);
+        }
+    }
+    let measured = |plan: Value| {
+        let mut plan = plan;
+        plan["statistics"] = Value::Null;
+        plan
+    };
+    let forwards = measured(objects.plan(0, &[]));
+    assert!(!forwards["commands"].as_array().unwrap().is_empty());
+    objects.0.reverse();
+    assert_eq!(measured(objects.plan(0, &[])), forwards);
+    let yaml = objects.run(&["-o", "yaml"]);
+    assert!(yaml.code == Some(0) && yaml.stdout.contains("savingsPerHour: "), "{}", yaml.stdout);
+}
+
+#[test]
+fn text_lists_commands_and_reasons() {
+    let mut objects = Objects::new();
+    objects.node("empty-1", "m5.large", "on-demand");
+    objects.node("empty-2", "m5.large", "on-demand");
+    objects.node("guarded", "m5.large", "on-demand");
+    objects.pod("db", Some("guarded"), "100m");
+    objects.budget("db", "db", 0);
+    let ended = objects.run(&[]);
+    for line in [
+        "2 of 3 nodes to disrupt, 0 replacements to launch, 0.1920 $/h saved, 0 pods to evict; as of 2026-01-10T12:00:00Z",
+        "  1. Emptiness (Empty): 0.1920 $/h saved",
+        "     disrupt  2 x m5.large on-demand us-east-1a: empty-1, empty-2",
+        "     launch   nothing",
+        "1 node is not disrupted",
+        "  guarded: PodDisruptionBudget default/db allows no eviction of pod default/db",
+        "  PodDisruptionBudget default/db: DisruptionBlocked: It never allows an eviction",
+    ] {
+        assert!(ended.stdout.contains(line), "{line}\n{}", ended.stdout);
+    }
+    assert!(ended.stderr.contains("without a NodeClaim in the input"), "{}", ended.stderr);
+    let explained = objects.run(&["--explain", "empty-1"]);
+    assert!(explained.stdout.contains("Node empty-1 is disrupted by command 1"), "{}", explained.stdout);
+}
+
+#[test]
+fn flags_that_require_disruption_are_refused_without_it() {
+    for flag in [
+        &["--spot-to-spot"][..],
+        &["--decisions", "3"],
+        &["--feature-gates", "NodeRepair=true"],
+        &["--churn", "churn.json"],
+    ] {
+        let ended = crate::support::run(nodeless().args(["plan", "--cluster", "-"]).args(flag));
+        assert!(ended.code == Some(1) && ended.stderr.contains("--disruption"), "{flag:?}: {}", ended.stderr);
+    }
+}

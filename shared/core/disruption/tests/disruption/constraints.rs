@@ -1,0 +1,383 @@
+//! What consolidation respects, constraint by constraint: each node here would go, or be replaced by something cheaper, were
+//! it not for one constraint. `docs/scheduling-constraints.md` lists them; those of topology are in `topology.rs`.
+
+use crate::support::first_node::*;
+use crate::support::*;
+use nodeless_model::pod::{HostPort, VolumeClaim};
+use nodeless_model::requirement::RequirementTerm;
+use nodeless_model::*;
+use nodeless_scheduling::MinValuesPolicy;
+use std::collections::BTreeSet;
+
+#[test]
+fn labels_decide_where_pods_move() {
+    use Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
+    let decide = |terms: Vec<Vec<RequirementTerm>>| {
+        let mut world = pair(Pod { required_node_affinity: terms, ..web("mover") });
+        for (place, labels) in [
+            (0, [("tier", "gold"), ("level", "5"), ("load", "1"), ("special", "yes")]),
+            (1, [("tier", "silver"), ("level", "3"), ("load", "7"), ("plain", "yes")]),
+        ] {
+            world.places[place].node.labels.extend(labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        }
+        goes(&world)
+    };
+    assert!(decide(Vec::new()));
+    for (holds, breaks) in [
+        (term("tier", In, &["silver"]), term("tier", In, &["gold"])),
+        (term("tier", NotIn, &["gold"]), term("tier", NotIn, &["silver"])),
+        (term("plain", Exists, &[]), term("special", Exists, &[])),
+        (term("special", DoesNotExist, &[]), term("plain", DoesNotExist, &[])),
+        (term("level", Gt, &["2"]), term("level", Gt, &["4"])),
+        (term("load", Lt, &["9"]), term("load", Lt, &["5"])),
+    ] {
+        assert!(!decide(vec![vec![breaks.clone()]]), "{breaks:?}");
+        assert!(decide(vec![vec![holds.clone()]]), "{holds:?}");
+        assert!(decide(vec![vec![breaks], vec![holds.clone()]]), "any of two terms will do: {holds:?}");
+    }
+    let mut selecting = web("mover");
+    selecting.node_selector.insert(labels::ZONE.into(), ZONES[0].into());
+    assert!(goes(&pair(selecting.clone())));
+    selecting.node_selector.insert(labels::ZONE.into(), ZONES[1].into());
+    assert!(!goes(&pair(selecting)));
+}
+
+#[test]
+fn a_replacement_meets_what_the_pool_and_the_pod_ask_of_labels() {
+    let types = |pool: Requirements, pod: Pod| {
+        let mut world = oversized(vec![pod]);
+        world.pools[0].template.requirements.add_all(&pool);
+        replaced(&world).unwrap().0
+    };
+    assert_eq!(types(Requirements::new(), web("a")), ["c9.large"]);
+    let family = Requirements::from([(labels::INSTANCE_FAMILY, Requirement::one_of(["m9", "r9"]))]);
+    assert_eq!(types(family.clone(), web("a")), ["m9.large"]);
+    let mut choosy = web("a");
+    choosy.required_node_affinity = vec![vec![term(labels::INSTANCE_FAMILY, Operator::NotIn, &["m9"])]];
+    assert_eq!(types(family, choosy), ["r9.large"]);
+    let bounds = [(Operator::Gte, "4"), (Operator::Lte, "16")]
+        .map(|(operator, bound)| term(labels::INSTANCE_CPU, operator, &[bound]));
+    assert_eq!(types(Requirements::from_terms(&bounds).unwrap(), web("a")), ["c9.xlarge"], "bounds from both sides");
+}
+
+#[test]
+fn a_replacement_has_the_value_that_a_pod_asks_of_a_label_of_the_users_own() {
+    let mut racked = web("a");
+    racked.node_selector.insert("rack".into(), "r7".into());
+    let mut world = oversized(vec![racked]);
+    let place = &mut world.places[0];
+    for labels in [&mut place.node.labels, &mut place.claim.status.labels] {
+        labels.insert("rack".into(), "r7".into());
+    }
+    assert!(!goes(&world), "nothing new has the label");
+    world.pools[0].template.requirements.add("rack", Requirement::exists());
+    let (_, command) = replaced(&world).unwrap();
+    assert_eq!(command.replacements[0].launch.requirements.get("rack").unwrap().single(), Some("r7"));
+}
+
+#[test]
+fn min_values_hold_for_what_is_cheaper() {
+    // Only c9.large is cheaper than m9.large.
+    let decide = |kind: &str, least: Option<u32>| {
+        let mut world = world();
+        world.on_demand(kind, vec![web("a")]);
+        let families = Requirement::exists().with_min_values(least);
+        world.pools[0].template.requirements.add(labels::INSTANCE_FAMILY, families);
+        world
+    };
+    assert!(goes(&decide("m9.large", None)));
+    let short = decide("m9.large", Some(2));
+    assert!(!goes(&short) && short.kept(0).contains("minValues"), "{}", short.kept(0));
+    let (_, command) = replaced(&decide("m9.xlarge", Some(3))).unwrap();
+    let families: BTreeSet<&str> =
+        command.replacements[0].launch.instance_types.iter().map(|kind| &kind.name[..2]).collect();
+    assert_eq!(families.len(), 3, "{command:#?}");
+    // There are no more than three families at any price.
+    let mut relaxed = decide("m9.xlarge", Some(4));
+    assert!(!goes(&relaxed));
+    relaxed.options.scheduling.min_values = MinValuesPolicy::BestEffort;
+    assert!(goes(&relaxed));
+}
+
+#[test]
+fn taints_of_other_nodes_have_to_be_tolerated() {
+    let decide = |effect: Option<TaintEffect>, tolerates: bool| {
+        let mut mover = web("mover");
+        if tolerates {
+            let exists = Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() };
+            mover.tolerations = vec![Toleration { key: "team".into(), ..exists }];
+        }
+        let mut world = pair(mover);
+        world.places[1].node.taints.extend(effect.map(|effect| Taint::new("team", effect)));
+        goes(&world)
+    };
+    assert!(decide(None, false));
+    for effect in [TaintEffect::NoSchedule, TaintEffect::NoExecute] {
+        assert!(!decide(Some(effect), false), "{effect:?}");
+        assert!(decide(Some(effect), true), "{effect:?}");
+    }
+}
+
+#[test]
+fn taints_of_pools_have_to_be_tolerated_but_startup_taints_do_not() {
+    let decide = |change: fn(&mut NodeTemplate)| {
+        let mut world = oversized(vec![web("a")]);
+        change(&mut world.pools[0].template);
+        goes(&world)
+    };
+    assert!(decide(|_| ()));
+    assert!(!decide(|template| template.taints.push(Taint::new("team", TaintEffect::NoSchedule))));
+    assert!(decide(|template| template.startup_taints.push(Taint::new("team", TaintEffect::NoSchedule))));
+}
+
+#[test]
+fn host_ports_are_taken_once_a_node() {
+    let port = |ip: &str, port, protocol: &str| HostPort { ip: ip.into(), port, protocol: protocol.into() };
+    let decide = |there: HostPort, of_daemon_set: bool| {
+        let mut mover = web("mover");
+        mover.host_ports = vec![port("", 80, "TCP")];
+        let mut world = pair(mover);
+        if of_daemon_set {
+            let mut template = pod("agent", 10, 10);
+            template.host_ports = vec![there];
+            template.node_selector.insert(labels::HOSTNAME.into(), world.places[1].node.name.clone());
+            world.daemon_sets = vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
+        } else {
+            world.places[1].pods[0].host_ports = vec![there];
+        }
+        goes(&world)
+    };
+    for of_daemon_set in [false, true] {
+        assert!(decide(port("", 81, "TCP"), of_daemon_set));
+        assert!(decide(port("", 80, "UDP"), of_daemon_set));
+        assert!(!decide(port("", 80, "TCP"), of_daemon_set));
+        assert!(!decide(port("10.0.0.1", 80, "TCP"), of_daemon_set), "all addresses clash with each");
+    }
+}
+
+#[test]
+fn a_replacement_has_the_ports_of_its_daemon_sets_taken() {
+    let port = |port| vec![HostPort { ip: String::new(), port, protocol: "TCP".into() }];
+    let decide = |of_daemon_set: i32| {
+        // It does not run on the node that is there.
+        let mut template = Pod { host_ports: port(of_daemon_set), ..pod("agent", 10, 10) };
+        template.required_node_affinity = vec![vec![term(labels::INSTANCE_SIZE, Operator::NotIn, &["old"])]];
+        let mut world = oversized(vec![Pod { host_ports: port(80), ..web("a") }]);
+        world.places[0].node.labels.insert(labels::INSTANCE_SIZE.into(), "old".into());
+        world.daemon_sets = vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
+        goes(&world)
+    };
+    assert!(decide(81));
+    assert!(!decide(80));
+}
+
+/// A pod with volumes, and where they can be used.
+fn with_volumes(world: &mut World, claims: &[(&str, &[&str])]) {
+    for (claim, zones) in claims {
+        world.places[0].pods[0].volume_claims.push(VolumeClaim { claim_name: (*claim).into(), ephemeral: false });
+        let zone = |zone: &&str| Requirements::from([(labels::ZONE, Requirement::one_of([*zone]))]);
+        let topology = zones.iter().map(zone).collect();
+        world.volumes.insert(format!("default/{claim}"), topology);
+    }
+}
+
+#[test]
+fn volumes_bind_pods_to_their_zones() {
+    let decide = |claims: &[(&str, &[&str])]| {
+        let mut world = world();
+        going(&mut world, ZONES[0], vec![web("mover")]);
+        staying(&mut world, ZONES[1], Vec::new());
+        with_volumes(&mut world, claims);
+        goes(&world)
+    };
+    assert!(decide(&[("anywhere", &[])]));
+    assert!(!decide(&[("here", &ZONES[..1])]));
+    assert!(decide(&[("either", &ZONES[..2])]), "the alternative");
+    assert!(!decide(&[("either", &ZONES[..2]), ("here", &ZONES[..1])]), "they have to agree");
+    let mut unknown = pair(web("mover"));
+    with_volumes(&mut unknown, &[("lost", &[])]);
+    unknown.volumes.clear();
+    assert!(!goes(&unknown), "it is unknown where the claim can be used");
+}
+
+#[test]
+fn a_replacement_lies_where_the_volumes_are() {
+    let mut world = oversized(vec![web("a")]);
+    with_volumes(&mut world, &[("data", &ZONES[1..2])]);
+    let zone =
+        |world: &World| replaced(world).unwrap().1.replacements[0].launch.requirements.get(labels::ZONE).cloned();
+    assert_eq!(zone(&world), Some(Requirement::one_of([ZONES[1]])));
+    world.places[0].pods[0].volume_claims.clear();
+    assert_eq!(zone(&world), Some(Requirement::one_of(ZONES)));
+}
+
+#[test]
+fn nodes_attach_no_more_volumes_than_their_drivers_allow() {
+    let decide = |limit: u32| {
+        let mut world = pair(web("mover"));
+        with_volumes(&mut world, &[("moving", &[])]);
+        world.places[1].pods[0].volume_claims = vec![VolumeClaim { claim_name: "there".into(), ephemeral: false }];
+        for claim in ["moving", "there"] {
+            world.volume_drivers.insert(format!("default/{claim}"), "ebs".into());
+        }
+        world.volume_limits.insert("node-00001".into(), [("ebs".to_owned(), limit)].into());
+        goes(&world)
+    };
+    assert!(!decide(1));
+    assert!(decide(2));
+}
+
+#[test]
+fn daemon_sets_have_their_room_on_other_nodes_and_on_replacements() {
+    let daemon_set = |cpu_milli: i64| {
+        vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template: pod("agent", cpu_milli, 10) }]
+    };
+    let decide = |cpu_milli: i64| {
+        let mut world = pair(web("mover"));
+        world.daemon_sets = daemon_set(cpu_milli);
+        goes(&world)
+    };
+    assert!(decide(100), "500 of 600 thousandths are left for the pod");
+    assert!(!decide(200));
+    for (cpu_milli, expected) in [(1500, "c9.large"), (1600, "c9.xlarge")] {
+        let mut world = oversized(vec![web("a")]);
+        world.daemon_sets = daemon_set(cpu_milli);
+        assert_eq!(replaced(&world).unwrap().0, [expected]);
+    }
+}
+
+#[test]
+fn daemon_sets_that_do_not_run_on_a_node_take_nothing_there() {
+    let decide = |selected: bool| {
+        let mut template = pod("agent", 200, 10);
+        if selected {
+            template.node_selector.insert(labels::INSTANCE_FAMILY.into(), "m9".into());
+        }
+        let mut world = pair(web("mover"));
+        world.daemon_sets = vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
+        goes(&world)
+    };
+    assert!(!decide(false));
+    assert!(decide(true));
+}
+
+#[test]
+fn extended_resources_are_there_or_not() {
+    let decide = |asked: i64, there: i64| {
+        let mut mover = web("mover");
+        mover.requests.set("nvidia.com/gpu", Quantity::from_units(asked));
+        let mut world = pair(mover);
+        world.places[1].node.allocatable.set("nvidia.com/gpu", Quantity::from_units(there));
+        goes(&world)
+    };
+    assert!(decide(0, 0));
+    assert!(!decide(1, 0));
+    assert!(!decide(2, 1));
+    assert!(decide(1, 1));
+}
+
+#[test]
+fn pods_move_only_to_nodes_that_take_them() {
+    let decide = |change: fn(&mut Place)| {
+        let mut world = world();
+        going(&mut world, ZONES[0], vec![web("mover")]);
+        // Its own pods are too large for the first node, which therefore waits for none of them.
+        change(world.on_demand("c9.xlarge", vec![held(pod("filler", 3000, 512))]));
+        goes(&world)
+    };
+    assert!(decide(|_| ()));
+    assert!(!decide(|place| place.node.unschedulable = true), "cordoned");
+    assert!(!decide(|place| place.node.deletion_timestamp = Some(at(7000))), "its Node is being deleted");
+    let on_its_way = |place: &mut Place| {
+        place.claim.phase = Phase::Registered;
+        place.node.labels.remove(labels::INITIALIZED);
+    };
+    assert!(!decide(on_its_way), "not initialised");
+    assert!(!decide(|place| place.claim.phase = Phase::Terminating), "going away");
+}
+
+#[test]
+fn a_pool_that_may_not_launch_gives_no_replacement() {
+    let decide = |change: fn(&mut NodePool)| {
+        let mut world = oversized(vec![web("a")]);
+        world.pools.push(node_pool("other"));
+        world.places[0].claim.node_pool = "other".into();
+        world.places[0].node.labels.insert(labels::NODE_POOL.into(), "other".into());
+        // So that only the first launches.
+        world.pools[1].limits = ResourceList::from([("nodes", Quantity::from_units(1))]);
+        change(&mut world.pools[0]);
+        goes(&world)
+    };
+    assert!(decide(|_| ()));
+    assert!(!decide(|pool| pool.deleting = true), "it is being deleted");
+    assert!(!decide(|pool| pool.replicas = Some(1)), "a fixed number");
+    assert!(!decide(|pool| pool.ready = Err("no".into())), "not ready");
+    assert!(!decide(|pool| pool.limits = ResourceList::from([("cpu", Quantity::from_units(1))])), "at its limit");
+    assert!(!decide(|pool| pool.limit_dollars_per_hour = Some(0.01)), "too dear");
+}
+
+#[test]
+fn pods_do_not_leave_a_heavier_pool_for_a_lighter_one() {
+    let decide = |weight: i32| {
+        let mut world = oversized(vec![web("a")]);
+        world.pools[0].weight = weight;
+        world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(1))]);
+        world.pools.push(node_pool("lighter"));
+        world
+    };
+    assert!(goes(&decide(0)));
+    let kept = decide(10);
+    assert!(!goes(&kept), "{}", kept.kept(0));
+    assert!(kept.kept(0).contains("lighter"), "{}", kept.kept(0));
+}
+
+#[test]
+fn a_replacement_is_of_what_can_be_had_now() {
+    let mut world = oversized(vec![web("a")]);
+    assert_eq!(replaced(&world).unwrap().0, ["c9.large"]);
+    let mut types = world.types.to_vec();
+    for kind in types.iter_mut().filter(|kind| kind.name.starts_with("c9")) {
+        kind.offerings.iter_mut().for_each(|offering| offering.available = false);
+    }
+    world.types = types.into();
+    assert_eq!(replaced(&world).unwrap().0, ["m9.large"]);
+}
+
+#[test]
+fn a_reservation_is_used_only_as_often_as_it_has_instances_left() {
+    let decide = |remaining: u32| {
+        let mut world = world();
+        let capacity_types = Requirement::one_of(["on-demand", "reserved"]);
+        world.pools[0].template.requirements = Requirements::from([(labels::CAPACITY_TYPE, capacity_types)]);
+        for name in ["a", "b"] {
+            world.on_demand("m9.large", vec![pod(name, 1500, 5 * 1024)]);
+        }
+        let mut types = world.types.to_vec();
+        let kind = types.iter_mut().find(|kind| kind.name == "m9.large").unwrap();
+        kind.requirements.remove(labels::CAPACITY_TYPE);
+        kind.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand", "spot", "reserved"]));
+        kind.offerings.push(Offering {
+            capacity_type: CapacityType::Reserved,
+            price: 0.001,
+            reservation: Some(Reservation { id: "cr-1".into(), remaining }),
+            requirements: Requirements::from([(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(["cr-1"]))]),
+            ..kind.offerings[0].clone()
+        });
+        world.types = types.into();
+        commands(&world).iter().map(|command| command.candidates.len()).sum::<usize>()
+    };
+    // With one instance left, only one of the nodes goes: the other would come again at the same price.
+    assert_eq!([decide(0), decide(1), decide(2)], [0, 1, 2]);
+}
+
+#[test]
+fn pods_that_nobody_can_place_keep_their_node() {
+    let decide = |change: fn(&mut Pod)| {
+        let mut mover = web("mover");
+        change(&mut mover);
+        goes(&pair(mover))
+    };
+    assert!(decide(|_| ()));
+    assert!(!decide(|pod| pod.resource_claims = vec!["gpu".into()]), "Dynamic Resource Allocation");
+    assert!(!decide(|pod| pod.has_match_fields = true), "matchFields");
+}

@@ -1,0 +1,288 @@
+//! Drifted nodes are replaced at the pace that their budgets allow, and never count on room that others need.
+
+use crate::support::*;
+use jiff::SignedDuration;
+use nodeless_disruption::*;
+use nodeless_model::node_pool::BudgetNodes;
+use nodeless_model::*;
+use std::time::Duration;
+
+/// So many drifted nodes that their pods fill, and a budget.
+fn full(nodes: usize, budgeted: u32) -> World {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(budgeted))];
+    for node in 0..nodes {
+        world.on_demand("c9.large", vec![pod(&format!("web-{node}"), 1900, 3500)]);
+    }
+    world.pools[0].hash = "hash-2".into();
+    world
+}
+
+fn going(commands: &[Command]) -> Vec<&str> {
+    commands.iter().flat_map(|command| &command.candidates).map(|candidate| candidate.node.as_str()).collect()
+}
+
+/// The replacement of a node whose pods have not left it yet: it was made from the present NodePool.
+fn launch_for(world: &mut World, place: usize, ready: bool) {
+    let replaces = world.places[place].claim.name.clone();
+    let pods = world.places[place].pods.iter().map(Pod::key).collect();
+    let made = world.on_demand("c9.large", Vec::new());
+    made.claim.spec.annotations.insert(labels::NODE_POOL_HASH.into(), "hash-2".into());
+    made.claim.spec.replaces = vec![replaces];
+    made.claim.spec.nominated_pods = pods;
+    if !ready {
+        made.claim.phase = Phase::Registered;
+        made.node.labels.remove(labels::INITIALIZED);
+    }
+}
+
+#[test]
+fn as_many_drifted_nodes_are_replaced_at_once_as_their_budget_allows() {
+    let world = full(4, 2);
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000", "node-00001"]);
+    for command in &decision.commands {
+        assert_eq!((command.method, command.replacements.len()), (Method::Drift, 1));
+        let others = decision.commands.iter().filter(|other| other.id != command.id);
+        let later = now() + SignedDuration::from_secs(15);
+        let again = revalidate(command, &world.cluster_during(others), later, &world.options).unwrap();
+        assert_eq!((again.candidates, again.replacements), (command.candidates.clone(), command.replacements.clone()));
+    }
+    assert!(world.kept(2).contains("allow 2 at once for Drifted"), "{}", world.kept(2));
+}
+
+#[test]
+fn a_replacement_keeps_its_room_for_the_pods_it_was_launched_for() {
+    for ready in [false, true] {
+        // The first node drains slowly: its command has ended, and its pods are still there.
+        let mut world = full(4, 2);
+        world.places[0].claim.phase = Phase::Draining;
+        launch_for(&mut world, 0, ready);
+        let decision = world.decide();
+        assert_eq!(going(&decision.commands), ["node-00001"], "ready: {ready}");
+        let [replacement] = &decision.commands[0].replacements[..] else { panic!("{decision:#?}") };
+        assert_eq!(replacement.pods, ["default/web-1"]);
+    }
+}
+
+#[test]
+fn a_replacement_keeps_its_room_while_its_command_is_under_way() {
+    let mut world = full(4, 2);
+    let first = world.decide().commands.remove(0);
+    assert_eq!(first.candidates[0].node, "node-00000");
+    for ready in [false, true] {
+        launch_for(&mut world, 0, ready);
+        let decision = decide(&world.cluster_during([&first].into_iter()), now(), &world.options);
+        assert_eq!(going(&decision.commands), ["node-00001"], "ready: {ready}");
+        assert_eq!(decision.commands[0].replacements.len(), 1);
+        world.places.pop();
+    }
+}
+
+#[test]
+fn a_drift_command_says_where_pods_go_that_need_no_new_node() {
+    let mut world = full(1, 1);
+    world.places[0].pods = vec![pod("small", 100, 100), pod("web", 1700, 3000)];
+    let other = world.on_demand("c9.xlarge", vec![pod("other", 3500, 6000)]);
+    other.claim.spec.annotations.insert(labels::NODE_POOL_HASH.into(), "hash-2".into());
+    let decision = world.decide();
+    let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
+    let expected = PodPlacement { pod: "default/small".into(), node: "node-00001".into() };
+    assert_eq!(command.placements, [expected]);
+    assert_eq!(command.replacements[0].pods, ["default/web"]);
+}
+
+#[test]
+fn a_node_that_takes_pods_of_another_waits() {
+    let mut world = full(2, 2);
+    world.places[0].pods = vec![pod("a", 100, 100)];
+    world.places[1].pods = vec![pod("b", 100, 100), pod("c", 100, 100)];
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000"]);
+    assert_eq!(decision.commands[0].placements[0].node, "node-00001");
+    assert!(world.kept(1).contains("other nodes are disrupted first"), "{}", world.kept(1));
+}
+
+#[test]
+fn pods_that_are_on_their_way_to_a_node_that_goes_find_another_place() {
+    let mut world = full(2, 2);
+    // Those of the first node fit on the second, which has drifted too, and are on their way there.
+    world.places[0].pods = vec![pod("a", 100, 100)];
+    world.places[1].pods = vec![pod("b", 1000, 1000)];
+    world.places[0].claim.phase = Phase::Draining;
+    let decision = world.decide();
+    let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
+    assert_eq!(command.candidates[0].node, "node-00001");
+    assert_eq!(command.replacements[0].pods, ["default/a", "default/b"]);
+}
+
+#[test]
+fn drift_commands_of_one_decision_keep_a_limit_together() {
+    let mut world = full(4, 4);
+    world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(10))]);
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000"]);
+    // There is room for one at a time, and that is taken.
+    assert!(world.kept(1).contains("other nodes are disrupted first"), "{}", world.kept(1));
+}
+
+/// The same at its limit of nodes, where only one of them may go before its replacement comes.
+fn at_its_limit(nodes: usize, budgeted: u32) -> World {
+    let mut world = full(nodes, budgeted);
+    let units = i64::try_from(nodes).unwrap();
+    world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(units))]);
+    world
+}
+
+#[test]
+fn at_a_full_limit_one_drifted_node_at_a_time_goes_before_its_replacement_comes() {
+    let mut world = at_its_limit(3, 2);
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000"]);
+    let command = &decision.commands[0];
+    assert!(command.drains_first && command.replacements.is_empty() && command.placements.is_empty());
+    // What it costs then is no saving.
+    assert!(command.savings_per_hour.abs() < 1e-9, "{}", command.savings_per_hour);
+    assert!(world.kept(1).contains("other nodes are disrupted first"), "{}", world.kept(1));
+    let later = now() + SignedDuration::from_secs(15);
+    assert_eq!(revalidate(command, &world.cluster(), later, &world.options).as_ref(), Some(command));
+    // While that one leaves or its replacement is on its way, no other does.
+    let cluster = world.cluster_during(std::iter::once(command));
+    assert_eq!(decide(&cluster, now(), &world.options).commands, []);
+    world.places[0].claim.phase = Phase::Registered;
+    world.places[0].node.labels.remove(labels::INITIALIZED);
+    assert_eq!(world.decide().commands, []);
+}
+
+#[test]
+fn at_a_full_limit_nothing_goes_for_which_there_would_be_no_room_either() {
+    // Its pods would need more than what goes has.
+    let mut world = at_its_limit(2, 2);
+    world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(3))]);
+    assert_eq!(world.decide().commands, []);
+    assert!(world.kept(0).contains("cannot be scheduled elsewhere"), "{}", world.kept(0));
+    // A pod that waits would take the room.
+    let mut world = full(2, 2);
+    world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(4))]);
+    assert_eq!(going(&world.decide().commands), ["node-00000"]);
+    world.pending = vec![Pod { priority: 1000, ..pod("waits", 1900, 3500) }];
+    assert_eq!(world.decide().commands, []);
+    assert!(world.kept(0).contains("cannot be scheduled elsewhere"), "{}", world.kept(0));
+    // The budget holds as ever, and so does a pod that must not be evicted.
+    assert_eq!(at_its_limit(2, 0).decide().commands, []);
+    let mut world = at_its_limit(1, 1);
+    world.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    assert_eq!(world.decide().commands, []);
+}
+
+#[test]
+fn with_room_in_the_limit_a_replacement_comes_first() {
+    let mut world = at_its_limit(3, 1);
+    world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(4))]);
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000"]);
+    assert!(!decision.commands[0].drains_first && decision.commands[0].replacements.len() == 1);
+}
+
+#[test]
+fn a_limit_in_dollars_is_one_that_a_node_may_go_first_for() {
+    let mut world = full(2, 1);
+    world.pools[0].limit_dollars_per_hour = Some(world.usage("default").dollars_per_hour);
+    let decision = world.decide();
+    assert!(decision.commands[0].drains_first, "{decision:#?}");
+}
+
+#[test]
+fn a_full_static_pool_replaces_drifted_nodes_one_after_the_other() {
+    let mut world = at_its_limit(3, 3);
+    world.pools[0].replicas = Some(3);
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000"]);
+    let command = &decision.commands[0];
+    assert!(command.drains_first && command.method == Method::StaticDrift && command.replacements.is_empty());
+    let cluster = world.cluster_during(std::iter::once(command));
+    assert_eq!(decide(&cluster, now(), &world.options).commands, []);
+    assert!(world.kept(1).contains("cannot launch a replacement"), "{}", world.kept(1));
+}
+
+#[test]
+fn a_node_whose_pods_would_go_to_one_that_is_not_ready_gets_a_replacement_of_its_own() {
+    let mut world = full(1, 1);
+    let coming = world.on_demand("c9.xlarge", Vec::new());
+    coming.claim.spec.annotations.insert(labels::NODE_POOL_HASH.into(), "hash-2".into());
+    coming.claim.phase = Phase::Registered;
+    coming.node.labels.remove(labels::INITIALIZED);
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000"]);
+    assert_eq!(decision.commands[0].replacements.len(), 1);
+    // Where none can be had, it waits for that one.
+    world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(6))]);
+    assert!(world.decide().commands.is_empty());
+    assert!(world.kept(0).contains("it would go to node-00001, which is not initialized yet"), "{}", world.kept(0));
+}
+
+#[test]
+fn pods_that_stay_until_the_grace_period_ends_need_no_place() {
+    let mut world = full(1, 1);
+    let mut stays = pod("stays", 9_000_000, 100);
+    stays.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    let guarded = labelled(pod("guarded", 9_000_000, 100), "app", "guarded");
+    world.places[0].pods.extend([stays, guarded].map(|pod| Pod { node_name: Some("node-00000".into()), ..pod }));
+    world.budgets = vec![PodDisruptionBudget {
+        namespace: "default".into(),
+        name: "never".into(),
+        selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), "guarded".into())]))),
+        blocks_always: true,
+        ..PodDisruptionBudget::default()
+    }];
+    assert!(world.kept(0).contains("annotated karpenter.sh/do-not-disrupt"), "{}", world.kept(0));
+    world.places[0].claim.spec.termination_grace_period = Some(Duration::from_hours(1));
+    let decision = world.decide();
+    let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
+    assert_eq!(command.replacements[0].pods, ["default/web-0"]);
+}
+
+#[test]
+fn a_proposal_is_validated_for_itself_whatever_else_could_be_done_meanwhile() {
+    let later = now() + SignedDuration::from_secs(15);
+    let mut world = World::new(vec![node_pool("default")]);
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(1))];
+    world.on_demand("c9.large", Vec::new());
+    world.on_demand("c9.xlarge", vec![pod("web", 3800, 7000)]);
+    let empty = world.decide().commands.remove(0);
+    assert_eq!((empty.method, going(std::slice::from_ref(&empty))), (Method::Emptiness, vec!["node-00000"]));
+    // A dearer node is empty now too, and the budget allows only one.
+    world.places[1].pods.clear();
+    assert_eq!(going(&world.decide().commands), ["node-00001"]);
+    let again = revalidate(&empty, &world.cluster(), later, &world.options).unwrap();
+    assert_eq!(again.candidates, empty.candidates);
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(0))];
+    assert_eq!(revalidate(&empty, &world.cluster(), later, &world.options), None);
+
+    let mut world = full(2, 2);
+    let replaced = world.decide().commands.remove(0);
+    assert_eq!((replaced.method, going(std::slice::from_ref(&replaced))), (Method::Drift, vec!["node-00000"]));
+    // Another node is empty now, and empty nodes go first.
+    world.on_demand("c9.large", Vec::new());
+    assert_eq!(world.decide().commands[0].method, Method::Emptiness);
+    let again = revalidate(&replaced, &world.cluster(), later, &world.options).unwrap();
+    assert_eq!(again.candidates, replaced.candidates);
+    world.pools[0].hash = "hash-1".into();
+    assert_eq!(revalidate(&replaced, &world.cluster(), later, &world.options), None);
+}
+
+#[test]
+fn drifted_nodes_that_were_too_much_to_look_at_come_first_next_time() {
+    let mut world = full(6, 6);
+    // Nothing can be launched, not even once a node has gone, so one after another is looked at in vain.
+    world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(11))]);
+    world.options.most_work = 3400;
+    let decision = world.decide();
+    assert!(decision.commands.is_empty());
+    let unseen: Vec<&str> = decision.not_evaluated.iter().map(String::as_str).collect();
+    assert_eq!(unseen, ["node-00003", "node-00004", "node-00005"]);
+    assert!(world.kept(3).contains("the next decision evaluates it first"), "{}", world.kept(3));
+    world.not_evaluated = decision.not_evaluated;
+    let unseen: Vec<String> = world.decide().not_evaluated.into_iter().collect();
+    assert_eq!(unseen, ["node-00000", "node-00001", "node-00002"]);
+}

@@ -1,0 +1,16 @@
+//! Tests of decisions about disruption, in one binary.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test may fail by panic")]
+
+mod buffers;
+mod consolidation;
+mod constraints;
+mod decisions;
+mod drift;
+mod fixed_point;
+mod others;
+mod parsers;
+mod preferences;
+mod properties;
+mod support;
+mod topology;
+mod zonal_shift;

@@ -1,0 +1,263 @@
+//! Static NodePools, repair, gentle expiry, and what is reported about bad input.
+
+use crate::support::*;
+use jiff::SignedDuration;
+use nodeless_disruption::repair::{Verdict, unhealthy};
+use nodeless_disruption::*;
+use nodeless_model::node::NodeCondition;
+use nodeless_model::node_pool::BudgetNodes;
+use nodeless_model::*;
+use std::time::Duration;
+
+fn fixed(replicas: i64, nodes: usize) -> World {
+    let mut world = World::new(vec![NodePool { replicas: Some(replicas), ..node_pool("fixed") }]);
+    for index in 0..nodes {
+        world.on_demand("m9.large", vec![pod(&format!("pod-{index}"), 500, 512)]);
+    }
+    world
+}
+
+fn changes(world: &World) -> Vec<StaticChange> {
+    static_changes(&world.cluster(), now(), &world.options)
+}
+
+fn annotate(world: &mut World, key: &str, value: &str) {
+    world.pools[0].disruption.annotations.insert(key.into(), value.into());
+}
+
+#[test]
+fn a_static_pool_gets_the_nodes_that_it_lacks() {
+    let mut world = fixed(4, 1);
+    let [change] = &changes(&world)[..] else { panic!("one change") };
+    assert_eq!((change.launches.len(), change.short.as_deref()), (3, None));
+    assert!(change.launches.iter().all(|launch| launch.offering.instance_type == "c9.large" && launch.pods.is_empty()));
+    assert!(change.launches[0].instance_types.len() > 10);
+    assert_eq!(changes(&fixed(1, 1)), []);
+    world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(3))]);
+    let [change] = &changes(&world)[..] else { panic!("one change") };
+    assert_eq!(change.launches.len(), 2);
+    assert!(change.short.as_ref().unwrap().contains("nodes"), "{:?}", change.short);
+}
+
+#[test]
+fn a_static_pool_loses_first_what_is_missed_least() {
+    let mut world = fixed(1, 4);
+    world.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    world.places[2].pods.clear();
+    world.places[3].claim.status.instance = None;
+    let surplus: Vec<String> = changes(&world)[0].surplus.iter().map(|one| one.node.clone()).collect();
+    assert_eq!(surplus, ["node-00003", "node-00002", "node-00001"]);
+    annotate(&mut world, pause::PAUSE, "true");
+    assert_eq!(changes(&world), []);
+}
+
+#[test]
+fn a_static_pool_sleeps() {
+    let mut world = fixed(2, 2);
+    // It is two o'clock in the night.
+    annotate(&mut world, schedules::SLEEP, "0 20 * * * for 10h");
+    assert_eq!(changes(&world)[0].surplus.len(), 2);
+    annotate(&mut world, schedules::SLEEP, "0 20 * * * for 5h");
+    assert_eq!(changes(&world), []);
+}
+
+#[test]
+fn the_nodes_of_a_sleeping_pool_retire() {
+    let mut world = World::new(vec![node_pool("default"), node_pool("other")]);
+    for _ in 0..3 {
+        world.on_demand("c9.large", vec![pod("a", 500, 512)]);
+    }
+    world.node("other", "c9.large", CapacityType::OnDemand, ZONES[0], Vec::new());
+    let retiring = |world: &World| -> Vec<String> {
+        schedules::retiring(&world.cluster(), now()).into_iter().map(|(one, _)| one.node).collect()
+    };
+    assert!(retiring(&world).is_empty());
+    annotate(&mut world, schedules::SLEEP, "0 20 * * * for 10h");
+    world.places[0].node.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    assert_eq!(retiring(&world), ["node-00001", "node-00002"]);
+    world.places[1].claim.phase = Phase::Draining;
+    assert_eq!(retiring(&world), ["node-00002"]);
+    annotate(&mut world, pause::PAUSE, "true");
+    assert!(retiring(&world).is_empty());
+}
+
+#[test]
+fn drifted_nodes_of_a_static_pool_are_replaced_one_for_one() {
+    let mut world = fixed(3, 3);
+    world.pools[0].hash = "hash-2".into();
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(2))];
+    let decision = world.decide();
+    assert_eq!(decision.commands.len(), 2);
+    for command in &decision.commands {
+        assert_eq!((command.method, command.reason), (Method::StaticDrift, DisruptionReason::Drifted));
+        assert_eq!((command.candidates.len(), command.replacements.len()), (1, 1));
+        let later = now() + SignedDuration::from_secs(15);
+        assert_eq!(revalidate(command, &world.cluster(), later, &world.options).as_ref(), Some(command));
+    }
+    assert!(world.kept(2).contains("allow 2 at once for Drifted"), "{}", world.kept(2));
+    world.pools[0].replicas = Some(2);
+    assert!(world.kept(0).contains("NodePool fixed has 3 nodes for 2 replicas"), "{}", world.kept(0));
+}
+
+#[test]
+fn a_pod_that_does_not_want_to_go_keeps_no_other_node() {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand("c9.large", vec![pod("a", 500, 512)]).claim.phase = Phase::Draining;
+    world.on_demand("c9.large", Vec::new());
+    assert!(world.decide().commands.is_empty(), "the pod needs the room");
+    world.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    let decision = world.decide();
+    let going = decision.commands.iter().flat_map(|command| &command.candidates).map(|one| one.node.as_str());
+    assert_eq!(going.collect::<Vec<_>>(), ["node-00001"]);
+}
+
+#[test]
+fn a_node_expires_gently_where_that_is_wanted() {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand("c9.large", vec![pod("a", 1500, 3000)]).claim.spec.expire_after = Some(Duration::from_secs(6000));
+    // It was made at 3000 and is 4200 seconds old.
+    assert!(world.decide().commands.is_empty());
+    annotate(&mut world, expiration::GENTLE_BEFORE, "29m");
+    assert!(world.decide().commands.is_empty());
+    annotate(&mut world, expiration::GENTLE_BEFORE, "30m");
+    let decision = world.decide();
+    assert_eq!((decision.commands[0].method, decision.commands[0].replacements.len()), (Method::Drift, 1));
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(0))];
+    assert!(world.decide().commands.is_empty());
+}
+
+fn sick(world: &mut World, place: usize, kind: &str, status: Option<bool>, since: i64) {
+    let conditions = &mut world.places[place].node.conditions;
+    conditions.retain(|condition| condition.kind != kind);
+    conditions.push(NodeCondition { kind: kind.into(), status, since: Some(at(since)) });
+}
+
+#[test]
+fn nodes_are_repaired_when_they_have_been_unhealthy_for_too_long() {
+    let half_an_hour_ago = 7200 - 1800;
+    for (kind, status, since, due) in [
+        ("Ready", Some(false), half_an_hour_ago, true),
+        ("Ready", Some(false), half_an_hour_ago + 1, false),
+        ("Ready", None, half_an_hour_ago, true),
+        ("AcceleratedHardwareReady", Some(false), 7200 - 600, true),
+        ("AcceleratedHardwareReady", Some(false), 7200 - 599, false),
+        ("KernelReady", Some(false), half_an_hour_ago, true),
+    ] {
+        let mut world = World::new(vec![node_pool("default")]);
+        world.on_demand("c9.large", Vec::new());
+        sick(&mut world, 0, kind, status, since);
+        let [found] = &unhealthy(&world.cluster(), now())[..] else { panic!("{kind} {since}") };
+        assert_eq!(found.verdict, if due { Verdict::Repair } else { Verdict::Wait }, "{kind} {status:?} {since}");
+        assert!(found.message.contains(kind));
+    }
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand("c9.large", Vec::new());
+    for (kind, status) in [("Ready", Some(true)), ("KernelReady", None), ("DiskPressure", Some(false))] {
+        sick(&mut world, 0, kind, status, 0);
+    }
+    assert_eq!(unhealthy(&world.cluster(), now()), []);
+}
+
+#[test]
+fn nothing_is_repaired_while_too_much_is_unhealthy() {
+    let mut world = World::new(vec![node_pool("default")]);
+    for _ in 0..6 {
+        world.on_demand("c9.large", Vec::new());
+    }
+    let verdicts = |world: &World| -> Vec<Verdict> {
+        unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
+    };
+    // A fifth of six, rounded up, is two.
+    sick(&mut world, 0, "Ready", Some(false), 0);
+    sick(&mut world, 1, "Ready", Some(false), 0);
+    assert_eq!(verdicts(&world), [Verdict::Repair, Verdict::Repair]);
+    // The third counts although it has only just begun.
+    sick(&mut world, 2, "Ready", Some(false), 7199);
+    let [Verdict::Blocked(why), Verdict::Blocked(_), Verdict::Wait] = &verdicts(&world)[..] else {
+        panic!("{:?}", verdicts(&world))
+    };
+    assert_eq!(why, "3 of 6 nodes of NodePool default are unhealthy, more than 20%: none is repaired");
+}
+
+#[test]
+fn bad_input_is_said_on_the_object_concerned() {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand(
+        "c9.large",
+        vec![labelled(pod("a", 100, 100), "app", "a"), labelled(pod("b", 100, 100), "app", "b")],
+    );
+    world.on_demand("c9.large", Vec::new()).claim.node_pool = "gone".into();
+    world.places[1].node.labels.insert(labels::NODE_POOL.into(), "gone".into());
+    for (key, value) in [
+        (pause::PAUSE, "maybe"),
+        (schedules::SLEEP, "at night"),
+        (churn::EVICTIONS, "few"),
+        (expiration::GENTLE_BEFORE, "soon"),
+    ] {
+        annotate(&mut world, key, value);
+    }
+    let guard = |name: &str, app: &str, blocks_always: bool| PodDisruptionBudget {
+        namespace: "default".into(),
+        name: name.into(),
+        selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), app.into())]))),
+        disruptions_allowed: i32::from(!blocks_always),
+        blocks_always,
+        ..PodDisruptionBudget::default()
+    };
+    world.budgets = vec![guard("never", "a", true), guard("one", "b", false), guard("two", "b", false)];
+    world.pools[0].disruption.budgets = vec![
+        budget(BudgetNodes::Count(1)),
+        Budget { reasons: vec![DisruptionReason::Drifted], ..budget(BudgetNodes::Count(0)) },
+    ];
+    let events = world.decide().events;
+    let stated = |kind: &str, name: &str, part: &str| {
+        let found = events
+            .iter()
+            .any(|event| event.object.kind == kind && event.object.name == name && event.message.contains(part));
+        assert!(found, "nothing about {part} on {kind} {name}: {events:#?}");
+    };
+    stated("NodePool", "default", "\"maybe\", which pauses disruption until it is corrected");
+    stated("NodePool", "default", "\"at night\" is not a schedule, so the NodePool keeps its nodes");
+    stated("NodePool", "default", "\"few\", which is ignored");
+    stated("NodePool", "default", "\"soon\" is not a duration");
+    stated("NodePool", "default", "budgets[1] admits no node for Drifted at any time");
+    stated("PodDisruptionBudget", "never", "It never allows an eviction");
+    stated("Pod", "b", "PodDisruptionBudgets one and two cover this pod");
+    stated("Node", "node-00001", "NodePool gone does not exist");
+}
+
+#[test]
+fn room_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them_for_long() {
+    let blocked = |allowed: i32, minutes: i64| {
+        let mut world = World::new(vec![node_pool("default")]);
+        let draining = world.on_demand("c9.large", vec![labelled(pod("db", 1500, 1024), "app", "db")]);
+        draining.claim.phase = Phase::Draining;
+        draining.claim.status.drain_started = Some(now() - SignedDuration::from_mins(minutes));
+        world.on_demand("c9.large", Vec::new());
+        world.budgets = vec![PodDisruptionBudget {
+            namespace: "default".into(),
+            name: "db".into(),
+            selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), "db".into())]))),
+            disruptions_allowed: allowed,
+            ..PodDisruptionBudget::default()
+        }];
+        world
+    };
+    let stays = "pod default/db";
+    for (allowed, minutes) in [(0, 9), (1, 9), (1, 60)] {
+        let world = blocked(allowed, minutes);
+        assert!(world.kept(1).contains(stays), "{allowed} allowed, {minutes} minutes: {}", world.kept(1));
+    }
+    let goes = |world: &World| world.decide().commands[0].candidates[0].node == "node-00001";
+    assert!(goes(&blocked(0, 10)));
+    // The Eviction API refuses a pod that two budgets cover, whatever they allow.
+    let mut twice = blocked(1, 1);
+    let second = PodDisruptionBudget { name: "db-too".into(), ..twice.budgets[0].clone() };
+    twice.budgets.push(second);
+    assert!(goes(&twice));
+    // One that is not ready may be evicted where the budget reports it.
+    let mut unhealthy = blocked(0, 60);
+    unhealthy.budgets[0].always_allows_unhealthy = true;
+    unhealthy.places[0].pods[0].ready = Some(false);
+    assert!(unhealthy.kept(1).contains(stays), "{}", unhealthy.kept(1));
+}

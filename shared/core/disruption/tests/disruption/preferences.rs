@@ -1,0 +1,197 @@
+//! Preferences are kept by plans, by the second look at them, and by consolidation.
+
+use crate::support::*;
+use nodeless_disruption::*;
+use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
+use nodeless_model::requirement::RequirementTerm;
+use nodeless_model::*;
+use nodeless_scheduling::{PreferencePolicy, Problem, Solution};
+use std::collections::BTreeSet;
+
+fn term(key: &str, app: &str) -> PodAffinityTerm {
+    PodAffinityTerm {
+        selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), app.into())]))),
+        topology_key: key.into(),
+        ..PodAffinityTerm::default()
+    }
+}
+
+fn preferred(key: &str, app: &str) -> Vec<Weighted<PodAffinityTerm>> {
+    vec![Weighted { weight: 100, preference: term(key, app) }]
+}
+
+fn soft_spread(key: &str, app: &str) -> Vec<TopologySpread> {
+    vec![TopologySpread {
+        max_skew: 1,
+        topology_key: key.into(),
+        hard: false,
+        selector: term(key, app).selector,
+        match_label_keys: Vec::new(),
+        min_domains: None,
+        honor_node_affinity: true,
+        honor_node_taints: false,
+    }]
+}
+
+/// What most charts ship: spread over zones and apart over hosts, both only preferred.
+fn web(name: &str) -> Pod {
+    let mut pod = labelled(pod(name, 100, 128), "app", "web");
+    pod.topology_spread = soft_spread(labels::ZONE, "web");
+    pod.preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "web");
+    pod
+}
+
+fn planned(world: &World, pods: &[Pod]) -> Solution {
+    let cluster = world.cluster();
+    let problem = Problem { pods: pods.iter().collect(), node_pools: cluster.node_pools.clone(), ..Problem::default() };
+    plan(&problem, &world.options.scheduling, true)
+}
+
+/// A pod that keeps its node.
+fn held(mut pod: Pod) -> Pod {
+    pod.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    pod
+}
+
+/// A node in each of the zones, with one pod each.
+fn one_in_each_zone(pods: [Pod; 3]) -> World {
+    let mut world = World::new(vec![node_pool("default")]);
+    for (zone, pod) in ZONES.iter().zip(pods) {
+        world.node("default", "c9.large", CapacityType::OnDemand, zone, vec![pod]);
+    }
+    world
+}
+
+#[test]
+fn a_plan_and_its_second_look_keep_pods_apart_that_prefer_it() {
+    let mut world = World::new(vec![node_pool("default")]);
+    let pods = [web("a"), web("b"), web("c")];
+    let solution = planned(&world, &pods);
+    let zones: BTreeSet<&str> = solution.launches.iter().map(|launch| launch.offering.zone.as_str()).collect();
+    assert_eq!((solution.launches.len(), zones.len()), (3, 3), "{solution:#?}");
+
+    // Two replicas of a DNS server.
+    let dns = [0, 1].map(|index| {
+        let mut pod = labelled(pod(&format!("coredns-{index}"), 100, 70), "app", "dns");
+        pod.preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "dns");
+        pod
+    });
+    assert_eq!(planned(&world, &dns).launches.len(), 2);
+    world.options.scheduling.preferences = PreferencePolicy::Ignore;
+    assert_eq!(planned(&world, &dns).launches.len(), 1);
+}
+
+#[test]
+fn a_preference_that_cannot_be_met_is_given_up() {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(2))]);
+    let solution = planned(&world, &[web("a"), web("b"), web("c")]);
+    assert_eq!((solution.launches.len(), solution.unschedulable.len()), (2, 0), "{solution:#?}");
+}
+
+#[test]
+fn consolidation_keeps_a_spread_over_zones_that_is_only_preferred() {
+    let spread = |name: &str| {
+        let mut pod = labelled(pod(name, 100, 128), "app", "web");
+        pod.topology_spread = soft_spread(labels::ZONE, "web");
+        pod
+    };
+    let mut world = one_in_each_zone(["a", "b", "c"].map(spread));
+    assert_eq!(world.decide().commands, Vec::new());
+    assert!(world.kept(0).contains("topology.kubernetes.io/zone"), "{}", world.kept(0));
+    world.options.scheduling.preferences = PreferencePolicy::Ignore;
+    assert_eq!(world.decide().commands.iter().map(|command| command.candidates.len()).sum::<usize>(), 2);
+}
+
+#[test]
+fn consolidation_keeps_hosts_apart_that_are_apart() {
+    let apart = |name: &str| {
+        let mut pod = labelled(pod(name, 100, 128), "app", "web");
+        pod.preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "web");
+        pod
+    };
+    let mut world = one_in_each_zone(["a", "b", "c"].map(apart));
+    assert_eq!(world.decide().commands, Vec::new());
+    // Those that share a node have lost nothing when they share another.
+    world.places[0].pods.extend(["d", "e"].map(apart));
+    world.places[1].pods = vec![labelled(pod("other", 100, 128), "app", "other")];
+    world.places[2].pods = vec![labelled(pod("another", 100, 128), "app", "other")];
+    assert_eq!(world.decide().commands.iter().map(|command| command.candidates.len()).sum::<usize>(), 2);
+}
+
+#[test]
+fn consolidation_keeps_pods_near_those_that_they_prefer() {
+    let mut near = labelled(pod("near", 100, 128), "app", "near");
+    near.preferred_pod_affinity = preferred(labels::ZONE, "cache");
+    let cache = labelled(pod("cache", 1500, 3000), "app", "cache");
+    let mut world = World::new(vec![node_pool("default")]);
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![cache]);
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![near]);
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[1], vec![pod("far", 1700, 3500)]);
+    let first = world.decide().commands;
+    assert!(first.iter().all(|command| command.placements.iter().all(|to| to.node != "node-00002")), "{first:#?}");
+}
+
+#[test]
+fn consolidation_keeps_preferred_nodes() {
+    let mut choosy = pod("choosy", 100, 128);
+    let preference = vec![RequirementTerm {
+        key: labels::ZONE.into(),
+        operator: Operator::In,
+        values: vec![ZONES[1].into()],
+        min_values: None,
+    }];
+    choosy.preferred_node_affinity = vec![Weighted { weight: 1, preference }];
+    let mut world = World::new(vec![node_pool("default")]);
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![held(pod("a", 1500, 2000))]);
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[1], vec![choosy.clone()]);
+    assert_eq!(world.decide().commands, Vec::new());
+    // Where it is not met, there is nothing to keep.
+    world.places.clear();
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![held(pod("a", 1500, 2000))]);
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[2], vec![choosy]);
+    assert_eq!(world.decide().commands.len(), 1);
+}
+
+#[test]
+fn consolidation_moves_nothing_to_nodes_that_would_rather_not_have_it() {
+    let mut world = World::new(vec![node_pool("default"), node_pool("spare")]);
+    let taint = Taint { key: "spare".into(), value: String::new(), effect: TaintEffect::PreferNoSchedule };
+    world.pools[1].template.taints.push(taint);
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![pod("a", 100, 128)]);
+    world.node("spare", "c9.large", CapacityType::OnDemand, ZONES[0], vec![held(pod("b", 1500, 2000))]);
+    let moved = world.decide().commands;
+    assert!(moved.iter().all(|command| command.placements.iter().all(|to| to.node != "node-00001")), "{moved:#?}");
+    assert!(world.kept(0).contains("does not tolerate the taint spare:PreferNoSchedule"), "{}", world.kept(0));
+}
+
+#[test]
+fn a_command_is_dropped_when_it_would_break_a_preference_by_now() {
+    let spread = |name: &str| {
+        let mut pod = labelled(pod(name, 100, 128), "app", "web");
+        pod.topology_spread = soft_spread(labels::ZONE, "web");
+        pod
+    };
+    let mut world = one_in_each_zone(["a", "b", "c"].map(spread));
+    world.options.scheduling.preferences = PreferencePolicy::Ignore;
+    let command = world.decide().commands.remove(0);
+    assert!(revalidate(&command, &world.cluster(), now(), &world.options).is_some());
+    world.options.scheduling.preferences = PreferencePolicy::Respect;
+    assert_eq!(revalidate(&command, &world.cluster(), now(), &world.options), None);
+}
+
+#[test]
+fn a_node_that_stays_for_a_preference_says_so() {
+    let mut world = one_in_each_zone([web("a"), web("b"), held(web("c"))]);
+    world.options.explain = true;
+    let stated = world.kept(0);
+    let reported = "the preferences of pod default/a that its node meets are required of any other node";
+    assert!(stated.contains(reported), "{stated}");
+    let reported = node_details(&world.cluster(), "node-00000", now(), &world.options).unwrap();
+    let elsewhere = reported.elsewhere.expect("the pod fits on no other node");
+    assert_eq!(elsewhere.pod, "default/a");
+    world.options.scheduling.preferences = PreferencePolicy::Ignore;
+    let reported = format!("{:?}", world.decide().kept);
+    assert!(!reported.contains("prefers"), "{reported}");
+    assert_eq!(node_details(&world.cluster(), "node-00000", now(), &world.options).unwrap().elsewhere, None);
+}

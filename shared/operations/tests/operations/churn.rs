@@ -1,0 +1,135 @@
+//! The churn breaker: what evicts and evicts, and saves nothing, stops.
+
+use crate::common::{Harness, pod};
+use nodeless_disruption::churn;
+use nodeless_model::{ConsolidationPolicy, Quantity, labels};
+use nodeless_ports::{ErrorKind, Plans, RecordKind, Records, StoredRecord};
+use nodeless_telemetry::Metric;
+
+/// A cluster with one node for each pod, where so many pods may be evicted within an hour.
+async fn running_cluster(pods: usize, most: &str) -> Harness {
+    let mut harness = Harness::new().await;
+    harness.cluster.lock().respawn = true;
+    harness.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    harness.until("pods run", |harness| harness.cluster.bound() == pods).await;
+    harness.minutes(2).await;
+    harness.cluster.lock().pools[0].disruption.annotations.insert(churn::EVICTIONS.into(), most.into());
+    harness
+}
+
+/// The NodePool changes, so that every node that was made before drifts.
+fn drift(harness: &Harness) {
+    harness.cluster.lock().pools[0].hash = "changed".into();
+}
+
+async fn replaced(harness: &Harness) -> usize {
+    let records = harness.records().await;
+    records.iter().filter(|claim| claim.spec.annotations[labels::NODE_POOL_HASH] == "changed").count()
+}
+
+fn alarms(harness: &Harness) -> usize {
+    let state = harness.cluster.lock();
+    let stopped = state.events.iter().filter(|event| event.reason == "DisruptionStopped");
+    stopped
+        .filter(|event| event.is_warning() && event.object.kind == "NodePool" && event.object.name == "default")
+        .count()
+}
+
+fn metered(harness: &Harness) -> bool {
+    harness.sink.totals().get(Metric::ChurnStopped) == [1.0]
+}
+
+#[tokio::test]
+async fn drift_stops_after_so_many_evictions_and_goes_on_when_the_hour_is_over() {
+    let mut harness = running_cluster(3, "1").await;
+    drift(&harness);
+    for _ in 0..40 {
+        harness.minutes(1).await;
+        // Whoever plans remembers nothing: what was done is in the table.
+        harness.restart();
+    }
+    assert_eq!((replaced(&harness).await, harness.cloud.launched()), (2, 5), "the second makes two, more than one");
+    assert!(harness.claims.commands().await.unwrap().is_empty());
+    let report = harness.planner().run().await.unwrap();
+    let why = "evicted 2 pods within an hour, more than 1, and its nodes cost no less";
+    assert!(report.problems.iter().any(|problem| problem.contains(why)), "{:?}", report.problems);
+    assert!(report.kept.iter().any(|kept| kept.reasons.iter().any(|reason| reason.to_string().contains(why))));
+    assert!(alarms(&harness) > 0 && metered(&harness));
+    harness.minutes(50).await;
+    assert_eq!(replaced(&harness).await, 3, "an hour later it goes on");
+    assert_eq!(harness.cluster.bound(), 3);
+}
+
+#[tokio::test]
+async fn replacing_what_was_changed_on_purpose_is_no_churn() {
+    let mut harness = running_cluster(3, "1").await;
+    let later = harness.clock.time().checked_add(std::time::Duration::from_secs(3600)).unwrap();
+    harness.clock.advance_to(later);
+    harness.minutes(1).await;
+    drift(&harness);
+    harness.minutes(20).await;
+    assert_eq!((replaced(&harness).await, alarms(&harness)), (3, 0));
+}
+
+#[tokio::test]
+async fn a_breaker_of_zero_is_none() {
+    let mut harness = running_cluster(3, "0").await;
+    drift(&harness);
+    harness.minutes(20).await;
+    assert_eq!((replaced(&harness).await, alarms(&harness)), (3, 0));
+}
+
+#[tokio::test]
+async fn a_falling_price_justifies_evictions() {
+    let mut harness = running_cluster(3, "1").await;
+    {
+        let mut state = harness.cluster.lock();
+        state.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
+        for pod in state.pods.values_mut() {
+            pod.requests.set("cpu", Quantity::from_milli(1100));
+        }
+    }
+    harness.minutes(20).await;
+    assert_eq!((harness.cloud.alive().len(), harness.cluster.bound(), alarms(&harness)), (1, 3, 0));
+}
+
+#[tokio::test]
+async fn nothing_is_disrupted_while_nobody_knows_what_was() {
+    let mut harness = running_cluster(1, "1").await;
+    drift(&harness);
+    harness.faults.fail("claims churn", ErrorKind::Unavailable);
+    harness.minutes(3).await;
+    assert_eq!(harness.cloud.launched(), 1);
+    let report = harness.planner().run().await.unwrap();
+    assert!(
+        report.problems[0].contains("the number of pods evicted within the last hour cannot be read"),
+        "{:?}",
+        report.problems
+    );
+    harness.faults.end_outages();
+    let damaged = StoredRecord {
+        node_pool: "default".into(),
+        version: 0,
+        encoded: "of another version".into(),
+        expires: Some(harness.clock.time()),
+    };
+    harness.claims.put_record(RecordKind::Churn, &damaged).await.unwrap();
+    harness.minutes(3).await;
+    assert_eq!(harness.cloud.launched(), 1);
+    let report = harness.planner().run().await.unwrap();
+    assert!(report.problems[0].contains("churn#default"), "{:?}", report.problems);
+    // One that cannot be noted is not carried out.
+    let whole = StoredRecord { version: 1, encoded: r#"{"entries":[]}"#.into(), ..damaged };
+    harness.claims.put_record(RecordKind::Churn, &whole).await.unwrap();
+    harness.faults.fail("claims put churn", ErrorKind::Throttled);
+    harness.minutes(3).await;
+    assert_eq!(harness.cloud.launched(), 1);
+    harness.faults.end_outages();
+    harness.minutes(8).await;
+    assert_eq!((replaced(&harness).await, harness.cloud.launched()), (1, 2));
+    // It is noted once, however often it was tried.
+    let [stored] = &harness.claims.records(RecordKind::Churn).await.unwrap()[..] else { panic!("one") };
+    let noted: churn::Churn = serde_json::from_str(&stored.encoded).unwrap();
+    assert_eq!(noted.entries.iter().map(|entry| entry.evictions).collect::<Vec<_>>(), [1]);
+}

@@ -1,0 +1,119 @@
+//! What must hold while nodes are replaced, and in a quiescent cluster.
+
+use super::{Harness, pod};
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::{NodeClaim, Phase, Taint, labels};
+use nodeless_ports::{Claims, Plans};
+use nodeless_world::quiescence::Observed;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One node for each pod; each pod that is evicted is replaced.
+pub async fn running_cluster(pods: usize) -> Harness {
+    let mut harness = Harness::new().await;
+    harness.cluster.lock().respawn = true;
+    harness.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    harness.until("pods run", |harness| harness.cluster.bound() == pods).await;
+    harness.minutes(2).await;
+    harness
+}
+
+/// The NodePool changes, so that every node that was made before drifts.
+pub fn drift(harness: &Harness) {
+    harness.cluster.lock().pools[0].hash = "changed".into();
+}
+
+/// The phase of each claim.
+pub async fn phases(harness: &Harness) -> BTreeMap<String, Phase> {
+    harness.records().await.into_iter().map(|claim| (claim.name, claim.phase)).collect()
+}
+
+/// Ticks for so many minutes, and checks the order of replacements after each tick.
+pub async fn watched(harness: &mut Harness, minutes: u32) {
+    for _ in 0..minutes * 12 {
+        let before = phases(harness).await;
+        harness.tick().await;
+        check_order(harness, &before).await;
+    }
+}
+
+/// No node that is disrupted voluntarily began to drain before its replacement was ready.
+pub async fn check_order(harness: &Harness, before: &BTreeMap<String, Phase>) {
+    let records = harness.records().await;
+    for claim in &records {
+        let by_choice = [TerminationReason::Drifted, TerminationReason::Underutilized];
+        let chosen = claim.status.termination.as_ref().is_some_and(|end| by_choice.contains(&end.reason));
+        if !chosen || before.get(&claim.name).is_some_and(|phase| phase.is_leaving()) {
+            continue;
+        }
+        let replaced_by: Vec<&NodeClaim> =
+            records.iter().filter(|other| other.spec.replaces.contains(&claim.name)).collect();
+        // Nothing replaces a node whose pods have gone, or fit on nodes that are there already.
+        let ready = replaced_by.is_empty() || replaced_by.iter().any(|other| other.phase == Phase::Initialized);
+        assert!(ready, "{} is drained before its replacement is ready: {records:#?}", claim.name);
+    }
+}
+
+/// What the claims table and the cluster have at this moment.
+async fn observed(harness: &Harness) -> Observed {
+    let (claims, commands) = (harness.records().await, harness.claims.commands().await.unwrap());
+    let usage = harness.claims.usage().await.unwrap();
+    let state = harness.cluster.lock();
+    let tainted = state.nodes.values().filter(|node| node.has_taint(&Taint::disrupted()));
+    Observed {
+        claims,
+        commands,
+        usage,
+        node_claims: state.mirrors.keys().cloned().collect(),
+        tainted_nodes: tainted.map(|node| node.name.clone()).collect(),
+    }
+}
+
+/// Whether there are so many initialized nodes with instances, and so many pods that run, and no trace of unfinished work.
+pub async fn is_quiescent(harness: &Harness, nodes: usize, pods: usize) -> bool {
+    let observed = observed(harness).await;
+    observed.claims.len() == nodes
+        && observed.claims.iter().all(|claim| claim.phase == Phase::Initialized)
+        && harness.cloud.alive().len() == nodes
+        && harness.cluster.bound() == pods
+        && observed.leftovers().is_empty()
+}
+
+/// Checks what must hold in a quiescent cluster: so many claims, instances, nodes and NodeClaims, one of each for the other, and so
+/// many pods that run; no trace of unfinished work; no claim ever had two instances; no instance was ever without a claim.
+pub async fn check_quiescent(harness: &Harness, nodes: usize, pods: usize, when: &str) {
+    check_nodes(harness, nodes, when).await;
+    let records = harness.records().await;
+    let owned: BTreeSet<String> =
+        records.iter().filter_map(|claim| claim.status.instance.as_ref()).map(|instance| instance.id.clone()).collect();
+    let alive: BTreeSet<String> = harness.cloud.alive().into_iter().map(|instance| instance.id).collect();
+    assert_eq!(owned.len(), nodes, "{when}: {records:#?}");
+    assert_eq!(owned, alive, "{when}: claims and instances differ");
+    assert_eq!(harness.cluster.bound(), pods, "{when}: pods that run");
+    let claimed: BTreeSet<&String> = harness.history.iter().map(|(_, instance)| instance).collect();
+    assert_eq!(harness.cloud.launched(), claimed.len(), "{when}: an instance never had a claim");
+}
+
+/// The part of [`check_quiescent`] that holds for any pods, and for instances that ended before a claim had them.
+pub async fn check_nodes(harness: &Harness, nodes: usize, when: &str) {
+    let observed = observed(harness).await;
+    assert_eq!((observed.claims.len(), harness.cloud.alive().len()), (nodes, nodes), "{when}: {:#?}", observed.claims);
+    for claim in &observed.claims {
+        assert_eq!(claim.phase, Phase::Initialized, "{when}: {claim:#?}");
+    }
+    assert_eq!(observed.leftovers(), Vec::<String>::new(), "{when}");
+    let mut instances: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (claim, instance) in &harness.history {
+        instances.entry(claim).or_default().insert(instance);
+    }
+    assert!(instances.values().all(|ids| ids.len() == 1), "{when}: a claim had two instances: {instances:?}");
+    assert_eq!(harness.cluster.lock().nodes.len(), nodes, "{when}: nodes are left over");
+}
+
+/// All nodes are of the changed NodePool.
+pub async fn check_drifted_away(harness: &Harness, when: &str) {
+    for claim in harness.records().await {
+        let hash = claim.spec.annotations.get(labels::NODE_POOL_HASH);
+        assert_eq!(hash.map(String::as_str), Some("changed"), "{when}: {} is of the old kind", claim.name);
+    }
+}

@@ -1,0 +1,421 @@
+//! A process may be killed after any single write, or right before it. Later processes repair what it leaves.
+//!
+//! Each scenario runs once to count its writes, and then twice for each write: with the process killed right before it, and
+//! right after it, so that the answer is lost.
+
+use crate::common::{Harness, check_drifted_away, check_quiescent, drift, is_quiescent, pod, running_cluster, watched};
+use jiff::SignedDuration;
+use nodeless_disruption::schedules;
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::instance::{FaultKind, InstanceFault};
+use nodeless_model::node::NodeCondition;
+use nodeless_model::node_pool::ConsolidationPolicy;
+use nodeless_model::{NillableDuration, NodeClaim, Quantity, ResourceList};
+use nodeless_operations::gates::FeatureGates;
+use nodeless_operations::plan::PlanSettings;
+use nodeless_ports::Claims;
+use std::collections::BTreeSet;
+
+/// Runs a scenario once without a crash, which must write at least so often, and then once for each crash point. A crash may
+/// cost `spare` launches more than are needed.
+async fn at_every_write(
+    least: u64,
+    spare: usize,
+    begin: impl AsyncFn() -> Harness,
+    live: impl AsyncFn(&mut Harness, &str),
+) {
+    let mut harness = Box::pin(begin()).await;
+    harness.faults.take_writes();
+    Box::pin(live(&mut harness, "undisturbed")).await;
+    let launches = harness.cloud.launched();
+    let writes = harness.faults.take_writes();
+    assert!(writes >= least, "only {writes} writes: the scenario has shrunk");
+    for write in 0..writes {
+        for done in [false, true] {
+            let when = format!("the process ends {} write {write}", if done { "after" } else { "before" });
+            let mut harness = Box::pin(begin()).await;
+            harness.faults.take_writes();
+            harness.faults.kill_at(write, done);
+            Box::pin(live(&mut harness, &when)).await;
+            assert_eq!(harness.killed, 1, "{when}: it did not");
+            let launched = harness.cloud.launched();
+            assert!(launched <= launches + spare, "{when}: {launched} launches, and {launches} do");
+        }
+    }
+}
+
+/// Ticks until a condition holds, at most forty minutes, and a few minutes more. The caller checks the result.
+async fn until_quiescent(harness: &mut Harness, done: impl AsyncFn(&Harness) -> bool) {
+    for _ in 0..40 {
+        watched(harness, 1).await;
+        if done(harness).await {
+            break;
+        }
+    }
+    watched(harness, 4).await;
+}
+
+/// An empty cluster, into which pods come.
+async fn scale_up(harness: &mut Harness, when: &str) {
+    harness.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    until_quiescent(harness, async |harness| is_quiescent(harness, 3, 3).await).await;
+    check_quiescent(harness, 3, 3, when).await;
+}
+
+/// All pods go, and the nodes follow them.
+async fn scale_down(harness: &mut Harness, when: &str) {
+    harness.cluster.remove_all_pods();
+    until_quiescent(harness, async |harness| is_quiescent(harness, 0, 0).await).await;
+    check_quiescent(harness, 0, 0, when).await;
+}
+
+/// A person deletes a NodeClaim, and the Node of another one. Their pods are created again, on new nodes.
+async fn delete_by_hand(harness: &mut Harness, when: &str) {
+    let records = harness.records().await;
+    {
+        let now = harness.clock.time();
+        let mut state = harness.cluster.lock();
+        state.mirrors.get_mut(&records[0].name).unwrap().deletion_timestamp = Some(now);
+        state.nodes.get_mut(records[1].status.node_name.as_ref().unwrap()).unwrap().deletion_timestamp = Some(now);
+    }
+    let deleted = [&records[0].name, &records[1].name];
+    until_quiescent(harness, async |harness| {
+        let left = harness.records().await;
+        left.iter().all(|claim| !deleted.contains(&&claim.name)) && is_quiescent(harness, 3, 3).await
+    })
+    .await;
+    check_quiescent(harness, 3, 3, when).await;
+    let left = harness.records().await;
+    assert!(left.iter().all(|claim| !deleted.contains(&&claim.name)), "{when}: what was deleted is still there");
+}
+
+/// The NodePool changes, and its nodes are replaced one after the other.
+async fn be_drifted(harness: &mut Harness, when: &str) {
+    drift(harness);
+    harness.queue_wake().await;
+    until_quiescent(harness, async |harness| {
+        let hash = |claim: &nodeless_model::NodeClaim| {
+            claim.spec.annotations.get(nodeless_model::labels::NODE_POOL_HASH).is_some_and(|hash| hash == "changed")
+        };
+        harness.records().await.iter().all(hash) && is_quiescent(harness, 2, 2).await
+    })
+    .await;
+    check_quiescent(harness, 2, 2, when).await;
+    check_drifted_away(harness, when).await;
+}
+
+/// Nodes may be consolidated, and the pods need less than before.
+fn shrink(harness: &Harness, milli_cpu: i64) {
+    let mut state = harness.cluster.lock();
+    state.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
+    for pod in state.pods.values_mut() {
+        pod.requests.set("cpu", Quantity::from_milli(milli_cpu));
+    }
+}
+
+/// One node is enough for both pods.
+async fn consolidate_by_removal(harness: &mut Harness, when: &str) {
+    shrink(harness, 1500);
+    until_quiescent(harness, async |harness| is_quiescent(harness, 1, 2).await).await;
+    check_quiescent(harness, 1, 2, when).await;
+}
+
+/// A cheaper node is enough for the pod.
+async fn consolidate_by_replacement(harness: &mut Harness, when: &str) {
+    let price =
+        async |harness: &Harness| harness.records().await[0].status.instance.as_ref().map_or(0.0, |it| it.price);
+    let (before, id) = (price(harness).await, harness.cloud.alive()[0].id.clone());
+    shrink(harness, 500);
+    until_quiescent(harness, async |harness| is_quiescent(harness, 1, 1).await && harness.cloud.alive()[0].id != id)
+        .await;
+    check_quiescent(harness, 1, 1, when).await;
+    assert!(price(harness).await < before, "{when}: it is no cheaper");
+}
+
+/// EC2 warns of the end of one instance. A message whose handling failed comes again.
+async fn interrupt(harness: &mut Harness, when: &str) {
+    let id = harness.records().await.remove(0).status.instance.unwrap().id;
+    let kind = "EC2 Spot Instance Interruption Warning";
+    let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
+    for _ in 0..3 {
+        let handled = harness.process(async |harness| harness.interrupter().run(&event).await).await;
+        if handled.is_some_and(|handled| handled.is_ok()) {
+            break;
+        }
+    }
+    let gone = |harness: &Harness| harness.cloud.alive().iter().all(|instance| instance.id != id);
+    until_quiescent(harness, async |harness| gone(harness) && is_quiescent(harness, 2, 2).await).await;
+    check_quiescent(harness, 2, 2, when).await;
+    assert!(gone(harness), "{when}: the interrupted instance runs");
+}
+
+/// What EC2 runs is what the NodePool is charged for, at every moment: the promise that its limits hold.
+async fn check_charged(harness: &Harness, when: &str) {
+    let alive = i64::try_from(harness.cloud.alive().len()).unwrap();
+    let usage = harness.claims.usage().await.unwrap();
+    let charged = usage.get("default").map_or(Quantity::default(), |usage| usage.resources.get("nodes"));
+    assert!(charged >= Quantity::from_units(alive), "{when}: {alive} instances, and {charged:?} are charged");
+}
+
+/// A NodePool that has as many nodes as its limit allows.
+fn fill_the_limit(harness: &Harness, nodes: i64) {
+    harness.cluster.lock().pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(nodes))]);
+}
+
+/// Ticks until there is rest again, and looks each time at what holds at a full limit: instances of claims that stay, or leave by
+/// choice, are charged, and are never more than the limit; and what is charged is what the claims are charged, once.
+async fn until_quiescent_within_the_limit(
+    harness: &mut Harness,
+    nodes: usize,
+    when: &str,
+    done: impl AsyncFn(&Harness) -> bool,
+) {
+    for _ in 0..480 {
+        harness.tick().await;
+        let records = harness.records().await;
+        let counted =
+            |claim: &&NodeClaim| claim.status.instance.is_some() && !nodeless_lifecycle::leaves_by_force(claim);
+        let staying: BTreeSet<String> = records
+            .iter()
+            .filter(counted)
+            .filter_map(|claim| Some(claim.status.instance.as_ref()?.id.clone()))
+            .collect();
+        let alive = harness.cloud.alive().into_iter().filter(|instance| staying.contains(&instance.id)).count();
+        assert!(alive <= nodes, "{when}: {alive} instances that stay, and the limit is {nodes}");
+        let charged: i64 = records.iter().map(|claim| claim.spec.charge.resources.get("nodes").units()).sum();
+        let usage = harness.claims.usage().await.unwrap()["default"].resources.get("nodes").units();
+        assert_eq!(usage, charged, "{when}: what the claims are charged");
+        assert!(usage >= i64::try_from(alive).unwrap(), "{when}: {alive} instances, and {usage} are charged");
+        if done(harness).await && is_quiescent(harness, nodes, nodes).await {
+            break;
+        }
+    }
+    watched(harness, 4).await;
+    check_quiescent(harness, nodes, nodes, when).await;
+}
+
+/// EC2 warns of the end of one instance of a NodePool at its limit, and the pod on it takes long to go.
+async fn interrupt_at_the_limit(harness: &mut Harness, when: &str) {
+    let id = harness.records().await.remove(0).status.instance.unwrap().id;
+    let kind = "EC2 Spot Instance Interruption Warning";
+    let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
+    for _ in 0..3 {
+        let handled = harness.process(async |harness| harness.interrupter().run(&event).await).await;
+        if handled.is_some_and(|handled| handled.is_ok()) {
+            break;
+        }
+    }
+    until_quiescent_within_the_limit(harness, 2, when, async |harness| {
+        harness.cloud.alive().iter().all(|instance| instance.id != id)
+    })
+    .await;
+}
+
+/// The NodePool changes, and has no room for another node.
+async fn be_drifted_at_the_limit(harness: &mut Harness, when: &str) {
+    drift(harness);
+    harness.queue_wake().await;
+    until_quiescent_within_the_limit(harness, 2, when, async |harness| {
+        let hash = |claim: &NodeClaim| {
+            claim.spec.annotations.get(nodeless_model::labels::NODE_POOL_HASH).is_some_and(|hash| hash == "changed")
+        };
+        harness.records().await.iter().all(hash)
+    })
+    .await;
+    check_drifted_away(harness, when).await;
+}
+
+async fn full_cluster() -> Harness {
+    let harness = running_cluster(2).await;
+    fill_the_limit(&harness, 2);
+    harness
+}
+
+#[tokio::test]
+async fn an_interruption_at_a_full_limit_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(25, 0, full_cluster, interrupt_at_the_limit).await;
+}
+
+#[tokio::test]
+async fn drift_at_a_full_limit_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(40, 0, full_cluster, be_drifted_at_the_limit).await;
+}
+
+/// An empty cluster, into which pods come. They go again when somebody's answer gets lost, or in the end; and at the same moment
+/// all claims that have no instance yet are marked for termination.
+async fn think_again(harness: &mut Harness, when: &str) {
+    harness.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    let mut reported = false;
+    for tick in 0..240 {
+        let died = harness.tick().await;
+        check_charged(harness, when).await;
+        if !reported && (died || tick == 60) {
+            reported = true;
+            harness.cluster.remove_all_pods();
+            for mut claim in harness.records().await.into_iter().filter(|claim| claim.status.instance.is_none()) {
+                let now = harness.clock.time();
+                nodeless_lifecycle::begin_termination(&mut claim, TerminationReason::Deleted, "by hand", now);
+                harness.claims.update(&claim, None).await.unwrap();
+                harness.wake_claim(&claim.name).await;
+            }
+        }
+        if reported && is_quiescent(harness, 0, 0).await {
+            break;
+        }
+    }
+    check_quiescent(harness, 0, 0, when).await;
+}
+
+#[tokio::test]
+async fn a_claim_that_leaves_takes_along_what_was_launched_for_it() {
+    Box::pin(at_every_write(30, 0, Harness::new, think_again)).await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_costs_no_instance_and_no_charge() {
+    let scenario = async |harness: &mut Harness, when: &str| {
+        harness.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
+        harness.queue_wake().await;
+        for _ in 0..120 {
+            harness.tick().await;
+            check_charged(harness, when).await;
+        }
+        check_quiescent(harness, 3, 3, when).await;
+        assert_eq!(harness.cloud.launched(), 3, "{when}");
+    };
+    let mut harness = Harness::new().await;
+    harness.faults.take_writes();
+    scenario(&mut harness, "undisturbed").await;
+    let writes = harness.faults.take_writes();
+    for write in 0..writes {
+        let mut harness = Harness::new().await;
+        harness.faults.take_writes();
+        harness.faults.lose_answer_at(write);
+        scenario(&mut harness, &format!("the answer to write {write} is lost")).await;
+    }
+}
+
+/// A cluster with two nodes in which unhealthy nodes are repaired; no budget lets the pods of the sick one go.
+async fn sick_cluster() -> Harness {
+    let mut harness = running_cluster(2).await;
+    let gates = FeatureGates { node_repair: true, ..FeatureGates::default() };
+    harness.set(PlanSettings { gates, ..PlanSettings::default() });
+    let since = harness.clock.time() - SignedDuration::from_mins(31);
+    let kernel = NodeCondition { kind: "KernelReady".into(), status: Some(false), since: Some(since) };
+    harness.cluster.lock().nodes.values_mut().next().unwrap().conditions.push(kernel);
+    harness
+}
+
+/// The node whose kernel is bad is replaced.
+async fn be_repaired(harness: &mut Harness, when: &str) {
+    let is_sick = |harness: &Harness| {
+        harness.cluster.lock().nodes.values().any(|node| node.conditions.iter().any(|one| one.kind == "KernelReady"))
+    };
+    until_quiescent(harness, async |harness| !is_sick(harness) && is_quiescent(harness, 2, 2).await).await;
+    check_quiescent(harness, 2, 2, when).await;
+    assert!(!is_sick(harness), "{when}: the sick node stayed");
+}
+
+/// The status check of one machine fails.
+async fn fail_a_check(harness: &mut Harness, when: &str) {
+    let id = harness.cloud.alive()[0].id.clone();
+    let since = harness.clock.time() - SignedDuration::from_mins(3);
+    let kind = FaultKind::CheckFailed { check: "instance", since: Some(since) };
+    harness.faults.set_instance_faults(vec![InstanceFault { id: id.clone(), kind }]);
+    let gone = |harness: &Harness| harness.cloud.alive().iter().all(|instance| instance.id != id);
+    until_quiescent(harness, async |harness| gone(harness) && is_quiescent(harness, 2, 2).await).await;
+    check_quiescent(harness, 2, 2, when).await;
+    assert!(gone(harness), "{when}: the machine that fails runs");
+}
+
+/// A cluster whose nodes have seven more minutes to live; those that come live for ever.
+async fn ageing_cluster() -> Harness {
+    let mut harness = Harness::new().await;
+    let ten = std::time::Duration::from_mins(10);
+    harness.cluster.lock().pools[0].template.expire_after = Some(NillableDuration::After(ten));
+    harness.cluster.lock().respawn = true;
+    harness.cluster.add_pods((0..2).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    harness.until("pods run", |harness| harness.cluster.bound() == 2).await;
+    harness.minutes(2).await;
+    harness.cluster.lock().pools[0].template.expire_after = Some(NillableDuration::Never);
+    harness
+}
+
+/// The nodes reach their age and are replaced.
+async fn expire(harness: &mut Harness, when: &str) {
+    let expires = |claim: &nodeless_model::NodeClaim| claim.spec.expire_after.is_some();
+    until_quiescent(harness, async |harness| {
+        !harness.records().await.iter().any(expires) && is_quiescent(harness, 2, 2).await
+    })
+    .await;
+    check_quiescent(harness, 2, 2, when).await;
+    assert!(!harness.records().await.iter().any(expires), "{when}: an old node is still there");
+}
+
+/// The schedule of the NodePool turns it off in three minutes, and its nodes are removed.
+async fn turn_off_by_schedule(harness: &mut Harness, when: &str) {
+    let start = harness.clock.time() + SignedDuration::from_mins(3);
+    let at = start.to_zoned(jiff::tz::TimeZone::UTC);
+    let nap = format!("{} {} {} {} * for 3h", at.minute(), at.hour(), at.day(), at.month());
+    harness.cluster.lock().pools[0].disruption.annotations.insert(schedules::SLEEP.into(), nap);
+    until_quiescent(harness, async |harness| is_quiescent(harness, 0, 0).await).await;
+    check_quiescent(harness, 0, 0, when).await;
+}
+
+#[tokio::test]
+async fn a_repair_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(20, 0, sick_cluster, be_repaired).await;
+}
+
+#[tokio::test]
+async fn a_failed_status_check_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(20, 0, async || running_cluster(2).await, fail_a_check).await;
+}
+
+#[tokio::test]
+async fn expiry_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(30, 0, ageing_cluster, expire).await;
+}
+
+#[tokio::test]
+async fn a_schedule_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(15, 0, async || running_cluster(2).await, turn_off_by_schedule).await;
+}
+
+#[tokio::test]
+async fn scaling_up_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(30, 0, Harness::new, scale_up).await;
+}
+
+#[tokio::test]
+async fn scaling_down_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(15, 0, async || running_cluster(2).await, scale_down).await;
+}
+
+#[tokio::test]
+async fn a_deletion_by_hand_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(30, 0, async || running_cluster(3).await, delete_by_hand).await;
+}
+
+#[tokio::test]
+async fn drift_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(60, 1, async || running_cluster(2).await, be_drifted).await;
+}
+
+#[tokio::test]
+async fn consolidation_without_a_replacement_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(15, 0, async || running_cluster(2).await, consolidate_by_removal).await;
+}
+
+#[tokio::test]
+async fn consolidation_with_a_replacement_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(30, 1, async || running_cluster(1).await, consolidate_by_replacement).await;
+}
+
+#[tokio::test]
+async fn an_interruption_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(25, 0, async || running_cluster(2).await, interrupt).await;
+}

@@ -1,0 +1,200 @@
+//! Batches of interruption messages.
+
+use crate::common::{Harness, pod};
+use nodeless_model::{NodeClaim, Phase};
+use nodeless_operations::interrupt::InterruptError;
+use nodeless_ports::{Capacity, Claims, Clock, ErrorKind};
+use nodeless_telemetry::Metric;
+use std::sync::Arc;
+
+async fn running_cluster(pods: usize) -> (Harness, Vec<NodeClaim>) {
+    let mut harness = Harness::new().await;
+    harness.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    harness.until("pods run", |harness| harness.cluster.bound() == pods).await;
+    harness.minutes(1).await;
+    harness.queue.clear();
+    harness.faults.take_writes();
+    harness.cluster.lock().events.clear();
+    let records = harness.records().await;
+    (harness, records)
+}
+
+fn event(detail_type: &str, detail: &str) -> String {
+    format!(r#"{{"source":"aws.ec2","detail-type":"{detail_type}","detail":{detail}}}"#)
+}
+
+fn about(claim: &NodeClaim) -> String {
+    format!(r#"{{"instance-id":"{}"}}"#, claim.status.instance.as_ref().unwrap().id)
+}
+
+fn spot(claim: &NodeClaim) -> String {
+    event("EC2 Spot Instance Interruption Warning", &about(claim))
+}
+
+fn stopping(claim: &NodeClaim) -> String {
+    let detail = about(claim).replace('}', r#","state":"stopping"}"#);
+    event("EC2 Instance State-change Notification", &detail)
+}
+
+async fn phase(harness: &Harness, claim: &NodeClaim) -> Phase {
+    harness.claims.get(&claim.name).await.unwrap().unwrap().phase
+}
+
+#[tokio::test]
+async fn each_message_of_a_batch_has_a_result_of_its_own() {
+    let (harness, claims) = running_cluster(3).await;
+    let batch = [
+        event("EC2 Instance Rebalance Recommendation", &about(&claims[0])),
+        "nonsense".to_owned(),
+        spot(&claims[1]),
+        stopping(&claims[2]),
+        event("EC2 Something New", "{}"),
+        event("EC2 Spot Instance Interruption Warning", r#"{"instance-id":7}"#),
+        event("EC2 Spot Instance Interruption Warning", r#"{"instance-id":"i-foreign"}"#),
+    ];
+    let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
+    let results = harness.interrupter().run_all(&batch).await;
+    assert_eq!(results.len(), batch.len());
+    assert_eq!(results[0], Ok(Vec::new()));
+    assert!(matches!(results[1], Err(InterruptError::Parse(_))));
+    assert_eq!(results[2], Ok(vec![claims[1].name.clone()]));
+    assert_eq!(results[3], Ok(vec![claims[2].name.clone()]));
+    assert_eq!(results[4], Ok(Vec::new()));
+    assert!(
+        matches!(&results[5], Err(InterruptError::Parse(error)) if error.to_string().contains("detail.instance-id"))
+    );
+    assert_eq!(results[6], Ok(Vec::new()));
+    assert_eq!(phase(&harness, &claims[0]).await, Phase::Initialized);
+    assert_eq!(phase(&harness, &claims[1]).await, Phase::Draining);
+    let counted = || harness.sink.totals().get(Metric::Interruptions).to_vec();
+    assert_eq!(counted(), [2.0], "those that were marked for termination, and no others");
+    harness.interrupter().run(&stopping(&claims[1])).await.unwrap();
+    assert_eq!(counted(), [2.0], "it leaves already");
+    let state = harness.cluster.lock();
+    for reason in ["SpotRebalanceRecommendation", "SpotInterrupted", "InstanceStopping", "TerminatingOnInterruption"] {
+        for kind in ["Node", "NodeClaim"] {
+            let reported = state.events.iter().any(|event| event.reason == reason && event.object.kind == kind);
+            assert!(reported, "{reason} on {kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_urgent_is_done_before_anything_else_is_looked_at() {
+    let (harness, claims) = running_cluster(2).await;
+    let batch = [stopping(&claims[0]), spot(&claims[1])];
+    let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
+    // The claim, the offering, the drain, the plan now and the plan after it. Then every call fails.
+    harness.faults.fail_from(5);
+    let results = harness.interrupter().run_all(&batch).await;
+    assert!(results[0].is_err(), "it comes again: {results:?}");
+    assert_eq!(results[1], Ok(vec![claims[1].name.clone()]));
+    harness.faults.take_writes();
+    assert_eq!(phase(&harness, &claims[0]).await, Phase::Initialized);
+    assert_eq!(phase(&harness, &claims[1]).await, Phase::Draining);
+    assert_eq!(harness.claims.unavailable(harness.clock.now()).await.unwrap().len(), 1);
+    assert_eq!(harness.take_claims().await, [claims[1].name.clone()]);
+    assert!(harness.queue.take_plan().is_some());
+}
+
+#[tokio::test]
+async fn a_mark_that_cannot_be_written_holds_no_drain_up_and_comes_again() {
+    let (harness, claims) = running_cluster(2).await;
+    let batch = [spot(&claims[0]), spot(&claims[1])];
+    let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
+    harness.faults.fail("claims mark unavailable", ErrorKind::Throttled);
+    let results = harness.interrupter().run_all(&batch).await;
+    assert!(results.iter().all(|result| matches!(result, Err(InterruptError::Port(_)))), "{results:?}");
+    assert_eq!(harness.take_claims().await.len(), 2);
+    harness.faults.end_outages();
+    let results = harness.interrupter().run_all(&batch).await;
+    assert!(results.iter().all(Result::is_ok));
+    assert_eq!(harness.claims.unavailable(harness.clock.now()).await.unwrap().len(), 1, "one mark for one offering");
+}
+
+#[tokio::test]
+async fn a_node_in_a_capacity_block_leaves_forty_minutes_before_the_end() {
+    let (harness, claims) = running_cluster(2).await;
+    let mut reserved = claims[0].clone();
+    reserved.status.instance.as_mut().unwrap().reservation_id = Some("cr-1".into());
+    harness.claims.update(&reserved, None).await.unwrap();
+    let id = reserved.status.instance.unwrap().id;
+    harness.cloud.ec2.change_instance(&id, |instance| {
+        instance.capacity_reservation_id = Some("cr-1".into());
+        let only = serde_json::json!({ "CapacityReservationPreference": "capacity-reservations-only" });
+        Arc::make_mut(&mut instance.data).other.insert("CapacityReservationSpecification".into(), only);
+    });
+    let end_in = |minutes: i64| {
+        let end = harness.clock.now() + jiff::SignedDuration::from_mins(minutes);
+        let mut state = harness.cluster.lock();
+        let status = state.classes.get_mut("default").unwrap().status.as_mut().unwrap();
+        status.capacity_reservations = vec![
+            serde_json::from_value(serde_json::json!({
+                "id": "cr-1", "availabilityZone": "us-east-1a", "endTime": end.to_string(), "instanceMatchCriteria": "targeted",
+                "instanceType": "p5.48xlarge", "ownerID": "123456789012", "reservationType": "capacity-block",
+            }))
+            .unwrap(),
+        ];
+    };
+    end_in(41);
+    harness.sweeper().run().await.unwrap();
+    assert_eq!(phase(&harness, &claims[0]).await, Phase::Initialized);
+    end_in(40);
+    harness.faults.fail("cluster node classes", ErrorKind::Unavailable);
+    let report = harness.sweeper().run().await.unwrap();
+    assert!(report.problems.iter().any(|problem| problem.contains("capacity blocks")), "{report:?}");
+    assert_eq!(phase(&harness, &claims[0]).await, Phase::Initialized);
+    harness.faults.end_outages();
+    harness.sweeper().run().await.unwrap();
+    let left = harness.claims.get(&claims[0].name).await.unwrap().unwrap();
+    assert_eq!(left.phase, Phase::Draining);
+    assert!(left.status.termination.unwrap().message.contains("cr-1 ends at"));
+    assert_eq!(phase(&harness, &claims[1]).await, Phase::Initialized);
+}
+
+#[tokio::test]
+async fn instances_that_fail_or_have_something_planned_leave() {
+    use nodeless_model::claim::TerminationReason;
+    use nodeless_model::instance::{FaultKind, InstanceFault};
+    let (harness, claims) = running_cluster(4).await;
+    let id = |claim: &NodeClaim| claim.status.instance.as_ref().unwrap().id.clone();
+    let since = |seconds| Some(harness.clock.now() - jiff::SignedDuration::from_secs(seconds));
+    let failed = |id: String, since| InstanceFault { id, kind: FaultKind::CheckFailed { check: "system", since } };
+    let planned = |id: String| InstanceFault {
+        id,
+        kind: FaultKind::Planned { code: "instance-retirement".into(), not_before: None },
+    };
+    harness.faults.set_instance_faults(vec![
+        failed("i-of-somebody-else".into(), since(600)),
+        planned(id(&claims[0])),
+        failed(id(&claims[0]), since(121)),
+        failed(id(&claims[1]), since(100)),
+        failed(id(&claims[2]), None),
+        planned(id(&claims[3])),
+    ]);
+    harness.faults.fail("cloud instance faults", ErrorKind::Denied);
+    let report = harness.sweeper().run().await.unwrap();
+    assert!(report.problems.iter().any(|problem| problem.contains("status checks")), "{report:?}");
+    assert_eq!(phase(&harness, &claims[0]).await, Phase::Initialized);
+    harness.faults.end_outages();
+    harness.sweeper().run().await.unwrap();
+    let end = |claim: Option<NodeClaim>| claim.unwrap().status.termination.unwrap();
+    let worst = end(harness.claims.get(&claims[0].name).await.unwrap());
+    assert_eq!((worst.reason, worst.deadline), (TerminationReason::Unhealthy, Some(worst.requested)));
+    assert!(worst.message.contains("the system status check of"), "{}", worst.message);
+    // Not long enough, and since when is unknown.
+    assert_eq!(phase(&harness, &claims[1]).await, Phase::Initialized);
+    assert_eq!(phase(&harness, &claims[2]).await, Phase::Initialized);
+    let drained = end(harness.claims.get(&claims[3].name).await.unwrap());
+    assert_eq!((drained.reason, drained.deadline), (TerminationReason::Interrupted, None));
+    assert!(harness.take_claims().await.contains(&claims[3].name));
+    let state = harness.cluster.lock();
+    for kind in ["Node", "NodeClaim"] {
+        let reported =
+            state.events.iter().filter(|event| event.reason == "InstanceUnhealthy" && event.object.kind == kind);
+        let uids: Vec<&str> = reported.map(|event| event.object.uid.as_str()).collect();
+        assert_eq!(uids.len(), 2, "{kind}");
+        assert!(kind == "Node" || uids.iter().all(|uid| !uid.is_empty()), "{uids:?}");
+    }
+}

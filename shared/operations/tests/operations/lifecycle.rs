@@ -1,0 +1,216 @@
+//! Claims one at a time, where one thing fails and the rest has to go on.
+
+use crate::common::{Harness, pod, running_cluster};
+use nodeless_fake_aws::{CapacityType, Offering};
+use nodeless_lifecycle::{LaunchResult, Settings, absorb, begin_termination, prepare};
+use nodeless_model::claim::{Condition, LaunchGroup, TerminationReason, condition};
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Pod, labels};
+use nodeless_ports::{Claims, Clock, ErrorKind};
+use std::time::Duration;
+
+/// The only claim, and whether its NodeClaim object shows all its conditions.
+async fn only(harness: &Harness) -> (NodeClaim, bool) {
+    let claim = harness.records().await.remove(0);
+    let state = harness.cluster.lock();
+    let shown = |one: &Condition| {
+        let found = state.mirrors.get(&claim.name).and_then(|mirror| mirror.conditions.get(&one.kind));
+        found.is_some_and(|(status, reason)| status == one.status.as_str() && *reason == one.reason)
+    };
+    let all = claim.status.conditions.iter().all(shown);
+    drop(state);
+    (claim, all)
+}
+
+#[tokio::test]
+async fn what_the_nodeclaim_object_missed_is_made_up_for() {
+    let mut harness = Harness::new().await;
+    harness.cluster.add_pods([pod("web", 3000)]);
+    harness.queue_wake().await;
+    harness.cloud.spoil_joins(1);
+    harness.until("it is launched", |harness| !harness.cluster.lock().mirrors.is_empty()).await;
+    harness.faults.fail("cluster mirror claim", ErrorKind::Unavailable);
+    harness.cloud.repair_joins();
+    harness.minutes(2).await;
+    let (claim, equal) = only(&harness).await;
+    assert_eq!((claim.phase, equal), (Phase::Initialized, false));
+    harness.faults.end_outages();
+    harness.minutes(2).await;
+    assert!(only(&harness).await.1);
+}
+
+#[tokio::test]
+async fn a_write_of_ours_that_looks_like_anothers_is_mirrored_all_the_same() {
+    let mut harness = running_cluster(1).await;
+    let (mut claim, _) = only(&harness).await;
+    // The record is written, the answer lost, and the repeated call refused: no effect of that step was run.
+    claim.set_condition(
+        condition::DRIFTED,
+        nodeless_model::ConditionStatus::True,
+        "NodePoolDrifted",
+        "",
+        harness.clock.now(),
+    );
+    harness.claims.update(&claim, None).await.unwrap();
+    assert!(!only(&harness).await.1);
+    harness.minutes(2).await;
+    assert!(only(&harness).await.1);
+}
+
+#[tokio::test]
+async fn a_recommendation_shows_on_the_nodeclaim_object() {
+    let mut harness = running_cluster(1).await;
+    let (claim, _) = only(&harness).await;
+    let instance = claim.status.instance.unwrap().id;
+    let event = format!(
+        r#"{{"source":"aws.ec2","detail-type":"EC2 Instance Rebalance Recommendation","detail":{{"instance-id":"{instance}"}}}}"#
+    );
+    harness.interrupter().run(&event).await.unwrap();
+    assert!(!only(&harness).await.1);
+    harness.minutes(2).await;
+    let (claim, equal) = only(&harness).await;
+    assert!(claim.has_condition(condition::REBALANCE_RECOMMENDED) && equal);
+}
+
+#[tokio::test]
+async fn a_node_works_although_its_instance_may_not_be_tagged() {
+    let mut harness = Harness::new().await;
+    harness.faults.fail("cloud tag", ErrorKind::Denied);
+    harness.cluster.add_pods([pod("web", 3000)]);
+    harness.queue_wake().await;
+    harness.minutes(3).await;
+    let (claim, equal) = only(&harness).await;
+    assert_eq!((claim.phase, equal), (Phase::Initialized, true));
+    assert!(harness.cluster.lock().nodes.values().all(|node| node.is_initialized()));
+    let done = harness.reconciler().run(&claim.name).await.unwrap();
+    assert_eq!(done.requeued, None, "not in a loop: the sweep tries again");
+    assert!(harness.sink.take().iter().any(|line| line.to_string().contains("tag the instance")));
+    harness.faults.end_outages();
+    harness.minutes(2).await;
+    assert!(harness.cloud.running()[0].tags.contains_key(labels::NODE_CLAIM_TAG));
+}
+
+#[tokio::test]
+async fn a_pod_whose_deletion_is_refused_holds_up_no_other() {
+    let harness = running_cluster(1).await;
+    let (mut claim, _) = only(&harness).await;
+    let node = claim.status.node_name.clone();
+    let bound = |name: &str, grace| Pod {
+        node_name: node.clone(),
+        marked_unschedulable: false,
+        termination_grace_period_seconds: Some(grace),
+        ..pod(name, 10)
+    };
+    harness.cluster.lock().respawn = false;
+    harness.cluster.remove_all_pods();
+    harness.cluster.add_pods([bound("held", 7200), bound("late", 7200), bound("plain", 1)]);
+    harness.cluster.lock().held.insert("default/held".into());
+    claim.spec.termination_grace_period = Some(Duration::from_mins(60));
+    assert!(begin_termination(&mut claim, TerminationReason::Drifted, "drift", harness.clock.now()));
+    harness.claims.update(&claim, None).await.unwrap();
+    let done = harness.reconciler().run(&claim.name).await.unwrap();
+    assert!(done.waits_for.iter().any(|why| why.contains("a webhook forbids it")), "{done:?}");
+    assert!(done.requeued.is_some());
+    let left: Vec<String> = harness.cluster.lock().pods.keys().cloned().collect();
+    assert_eq!(left, ["default/held"]);
+}
+
+#[tokio::test]
+async fn a_nodeclaim_without_a_nodepool_is_told_that_nothing_is_launched_for_it() {
+    let mut harness = running_cluster(1).await;
+    let mine = MirroredClaim {
+        name: "mine".into(),
+        uid: "mine-uid".into(),
+        created: Some(harness.clock.now()),
+        ..MirroredClaim::default()
+    };
+    harness.cluster.lock().mirrors.insert("mine".into(), mine);
+    harness.minutes(10).await;
+    let state = harness.cluster.lock();
+    let reported: Vec<_> = state.events.iter().filter(|event| event.reason == "NotSupported").collect();
+    let [event] = &reported[..] else { panic!("once, and not of claims of ours: {reported:?}") };
+    assert_eq!((event.object.name.as_str(), event.object.uid.as_str()), ("mine", "mine-uid"));
+    assert!(event.message.contains("create a NodePool"), "{}", event.message);
+    assert!(state.mirrors.contains_key("mine"), "it is not ours to delete");
+}
+
+/// The members of a launch group whose answer was lost: EC2 has stated that it knows their client token.
+async fn lost_group(harness: &Harness) -> Vec<String> {
+    let lost =
+        LaunchResult::Failed { code: "IdempotentParameterMismatch".into(), message: String::new(), retryable: false };
+    let mut names = Vec::new();
+    for index in 0..3 {
+        let mut claim = NodeClaim {
+            name: format!("default-{index}"),
+            uid: format!("uid-{index}"),
+            node_pool: "default".into(),
+            node_class: "default".into(),
+            created: harness.clock.now(),
+            version: 0,
+            spec: NodeClaimSpec {
+                launch_group: Some(LaunchGroup { id: "group".into(), index, size: 3 }),
+                ..NodeClaimSpec::default()
+            },
+            phase: Phase::Reserved,
+            status: NodeClaimStatus::default(),
+        };
+        prepare(&mut claim);
+        let claim = absorb(&claim, &lost, harness.clock.now(), &Settings::new(crate::common::CLUSTER)).claim;
+        harness.claims.create(&claim, None).await.unwrap();
+        names.push(claim.name);
+    }
+    names
+}
+
+/// An instance of the launch group `group`, by its id.
+fn of_group(harness: &Harness) -> String {
+    let tags =
+        [(labels::NODE_POOL, "default"), (labels::EC2_NODE_CLASS, "default"), (labels::LAUNCH_GROUP_TAG, "group")];
+    harness.cloud.launch(&Offering::new("m6i.large", "us-east-1a", CapacityType::OnDemand), &tags)
+}
+
+#[tokio::test]
+async fn instances_of_a_lost_answer_are_found_although_some_ended_and_some_are_listed_late() {
+    let harness = Harness::new().await;
+    let names = lost_group(&harness).await;
+    harness.cloud.end(&of_group(&harness));
+    let second = of_group(&harness);
+    let instance_of = async |name: &String| {
+        let claim = harness.claims.get(name).await.unwrap().unwrap();
+        claim.status.instance.map(|instance| instance.id)
+    };
+    harness.reconciler().run(&names[2]).await.unwrap();
+    assert_eq!(instance_of(&names[0]).await.as_ref(), Some(&second), "whoever looks, the first that waits gets it");
+    let done = harness.reconciler().run(&names[1]).await.unwrap();
+    assert_eq!((done.phase, done.requeued.is_some()), (Some(Phase::Reserved), true), "EC2 may list another later");
+    let third = of_group(&harness);
+    harness.reconciler().run(&names[2]).await.unwrap();
+    assert_eq!(instance_of(&names[1]).await.as_ref(), Some(&third));
+    assert_eq!(instance_of(&names[0]).await.as_ref(), Some(&second));
+    harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_mins(2)).unwrap());
+    let done = harness.reconciler().run(&names[2]).await.unwrap();
+    assert_eq!(done.phase, None, "there is none for it");
+}
+
+#[tokio::test]
+async fn launch_templates_that_no_launch_uses_go_a_few_at_a_time() {
+    let mut harness = Harness::new().await;
+    let days = |days: u64| harness.clock.time().checked_sub(Duration::from_hours(24 * days)).unwrap();
+    for (name, used) in [("nodeless/now", days(0)), ("nodeless/lately", days(2))] {
+        harness.cloud.put_template(name, used);
+    }
+    for number in 0..30 {
+        harness.cloud.put_template(&format!("nodeless/old-{number:02}"), days(5));
+    }
+    harness.minutes(30).await;
+    assert_eq!(harness.cloud.templates().len(), 7, "an hourly sweep deletes 25: {:?}", harness.cloud.templates());
+    harness.minutes(60).await;
+    assert_eq!(harness.cloud.templates(), ["nodeless/lately", "nodeless/now"]);
+    harness.faults.fail("cloud delete launch templates", ErrorKind::Denied);
+    let mut problems = Vec::new();
+    for _ in 0..60 {
+        problems.extend(harness.sweeper().run().await.unwrap().problems);
+        harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_mins(1)).unwrap());
+    }
+    assert!(problems.len() == 1 && problems[0].contains("launch templates"), "{problems:?}");
+}

@@ -1,0 +1,27 @@
+//! Tests of the operations over their ports, in one binary.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
+
+mod churn;
+mod cluster_state;
+mod commands;
+mod common;
+mod crash_points;
+mod drift;
+mod events;
+mod graceful_expiration;
+mod interruption;
+mod launch_groups;
+mod lifecycle;
+mod limits;
+mod not_yet_evaluated;
+mod registrations;
+mod reported_memory;
+mod reservations;
+mod scenarios;
+mod shards;
+mod snapshots;
+mod static_capacity;
+mod two_planners;
+mod unfinished;
+mod validation;
+mod zonal_shift;

@@ -1,0 +1,690 @@
+//! What operations do in the cases that people care about.
+
+use crate::common::{Harness, pod};
+use nodeless_api::{ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
+use nodeless_catalog::Catalog;
+use nodeless_lifecycle::Collection;
+use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::requirement::{Operator, RequirementTerm};
+use nodeless_model::{
+    Instance, LabelSelector, Node, Phase, Pod, PodDisruptionBudget, Quantity, Requirement, ResourceList, labels,
+};
+use nodeless_operations::interrupt::InterruptError;
+use nodeless_operations::{CapacitySettings, CatalogCache, PlanError, Refresher};
+use nodeless_ports::cluster::InvalidObject;
+use nodeless_ports::{Capacity, CatalogSource, Claims, Clock, ErrorKind, Plans, PortError, StoredCatalog};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Barrier;
+
+async fn running_cluster(pods: usize) -> Harness {
+    let mut harness = Harness::new().await;
+    harness.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    harness.until("pods run", |harness| harness.cluster.bound() == pods).await;
+    harness.minutes(1).await;
+    harness
+}
+
+fn events(harness: &Harness, reason: &str) -> Vec<String> {
+    let state = harness.cluster.lock();
+    state.events.iter().filter(|event| event.reason == reason).map(|event| event.message.clone()).collect()
+}
+
+#[tokio::test]
+async fn alike_nodes_are_launched_by_one_call_and_a_doubled_wake_launches_nothing() {
+    let harness = Harness::new().await;
+    harness.cluster.add_pods((0..5).map(|number| pod(&format!("web-{number}"), 3000)));
+    let first = harness.planner().run().await.unwrap();
+    assert_eq!((first.pods, first.created.len()), (5, 5), "{first:?}");
+    let again = harness.planner().run().await.unwrap();
+    assert_eq!((again.placed, again.created.len()), (5, 0), "claims on their way count as the nodes that they will be");
+    let leaders = harness.take_claims().await;
+    assert_eq!(leaders, [first.created[0].clone()]);
+    let done = harness.reconciler().run(&leaders[0]).await.unwrap();
+    assert_eq!(done.phase, Some(Phase::Launched));
+    assert_eq!((harness.cloud.launch_calls(), harness.cloud.launched()), (1, 5));
+    let records = harness.records().await;
+    assert!(records.iter().all(|claim| claim.phase == Phase::Launched));
+    let nominated = events(&harness, "Nominated");
+    assert_eq!(nominated.len(), 5, "once a pod: {nominated:?}");
+    assert!(nominated.iter().all(|message| message.starts_with("Pod should schedule on: nodeclaim/")));
+    for claim in &records {
+        harness.reconciler().run(&claim.name).await.unwrap();
+    }
+    assert_eq!(harness.cloud.launch_calls(), 1);
+}
+
+#[tokio::test]
+async fn no_plan_is_made_of_half_a_view() {
+    for (operation, expected) in [
+        ("claims list", "claims list"),
+        ("cluster view", "cluster view"),
+        ("claims catalog", "claims catalog"),
+        ("claims unavailable", "claims unavailable"),
+        ("claims usage", "claims usage"),
+    ] {
+        let harness = Harness::new().await;
+        harness.cluster.add_pods([pod("web", 1000)]);
+        harness.faults.fail(operation, ErrorKind::Unavailable);
+        let error = harness.planner().run().await.unwrap_err();
+        assert!(error.to_string().contains(expected) && error.to_string().contains("no plan was made"), "{error}");
+        harness.faults.end_outages();
+        assert_eq!(
+            harness.faults.take_writes(),
+            1,
+            "{operation}: the next plan is asked for, and nothing else is written"
+        );
+        assert!(harness.records().await.is_empty());
+    }
+    let harness = Harness::new().await;
+    harness.claims.put_catalog("2", b"\x63rubbish").await.unwrap();
+    assert!(matches!(harness.planner().run().await, Err(PlanError::Catalog(_))));
+}
+
+/// The heartbeat comes each minute: an outage of an hour must not be an hour of plans every few seconds.
+#[tokio::test]
+async fn a_plan_that_cannot_be_made_is_asked_for_again_a_few_times() {
+    let harness = Harness::new().await;
+    let asked = async || {
+        let _fails_or_not = harness.planner().run().await;
+        harness.faults.take_writes()
+    };
+    for _ in 0..2 {
+        harness.faults.fail("cluster view", ErrorKind::Unavailable);
+        let mut times = Vec::new();
+        for _ in 0..7 {
+            times.push(asked().await);
+        }
+        assert_eq!(times, [1, 1, 1, 1, 1, 0, 0], "after 2, 4, 8, 16 and 32 s, and then by the heartbeat alone");
+        harness.faults.end_outages();
+        harness.planner().run().await.unwrap();
+        harness.faults.take_writes();
+    }
+}
+
+/// A function is killed at its timeout, and then its message holds up the group.
+#[tokio::test]
+async fn a_plan_that_would_not_end_in_time_says_so() {
+    let harness = Harness::new().await;
+    harness.cluster.lock().readers = Some(Arc::new(Barrier::new(2)));
+    let now = harness.clock.time();
+    let deadline = now.checked_add(Duration::from_secs(40)).unwrap();
+    let time_passes = async {
+        tokio::task::yield_now().await;
+        harness.clock.advance_to(now.checked_add(Duration::from_secs(39)).unwrap());
+    };
+    let (result, ()) = futures::join!(harness.planner().run_until(Some(deadline), &[]), time_passes);
+    assert_eq!(result, Err(PlanError::Late));
+    harness.cluster.lock().readers = None;
+    harness.planner().run().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pool_without_its_class_harms_no_other() {
+    let harness = Harness::new().await;
+    {
+        let mut state = harness.cluster.lock();
+        let mut orphan = crate::common::node_pool("orphan");
+        orphan.template.node_class = "missing".into();
+        orphan.weight = 100;
+        state.pools.push(orphan);
+        let kind = "NodePool".into();
+        state.invalid.push(InvalidObject {
+            kind,
+            name: "broken".into(),
+            message: "spec.limits.cpu: no quantity".into(),
+        });
+    }
+    harness.cluster.add_pods([pod("web", 1000)]);
+    let report = harness.planner().run().await.unwrap();
+    assert_eq!(report.created.len(), 1);
+    assert!(report.created[0].starts_with("default-"));
+    let reported = report.problems.join("\n");
+    assert!(
+        reported.contains("NodePool broken") && reported.contains("EC2NodeClass missing does not exist"),
+        "{reported}"
+    );
+    let state = harness.cluster.lock();
+    let condition = |pool: &str, kind: &str| {
+        let conditions = &state.pool_statuses[pool].conditions;
+        conditions.iter().find(|condition| condition.type_ == kind).map(|it| (it.status, it.reason.clone())).unwrap()
+    };
+    assert_eq!(condition("default", "Ready").0, ConditionStatus::True);
+    assert_eq!(condition("orphan", "NodeClassReady"), (ConditionStatus::False, "NodeClassNotFound".into()));
+    assert_eq!(condition("orphan", "Ready"), (ConditionStatus::False, "UnhealthyDependents".into()));
+    assert_eq!(condition("orphan", "ValidationSucceeded").0, ConditionStatus::True);
+}
+
+#[tokio::test]
+async fn pods_that_fit_nowhere_are_told_why_once() {
+    let harness = Harness::new().await;
+    harness.cluster.add_pods([pod("giant", 900_000)]);
+    for _ in 0..3 {
+        let report = harness.planner().run().await.unwrap();
+        assert_eq!((report.unschedulable.len(), report.created.len()), (1, 0));
+    }
+    let reported = events(&harness, "FailedScheduling");
+    assert!(reported.len() == 1 && reported[0].contains("NodePool default"), "{reported:?}");
+}
+
+/// As in Karpenter: such a pod waits for capacity that is none of ours.
+#[tokio::test]
+async fn a_pod_that_keeps_off_node_pools_is_told_nothing() {
+    let harness = Harness::new().await;
+    let mut elsewhere = pod("elsewhere", 1000);
+    elsewhere.required_node_affinity = vec![vec![RequirementTerm {
+        key: labels::NODE_POOL.into(),
+        operator: Operator::DoesNotExist,
+        values: Vec::new(),
+        min_values: None,
+    }]];
+    harness.cluster.add_pods([elsewhere, pod("giant", 900_000)]);
+    let report = harness.planner().run().await.unwrap();
+    assert_eq!((report.unschedulable.len(), report.created.len()), (2, 0));
+    let state = harness.cluster.lock();
+    let reported: Vec<_> = state.events.iter().filter(|event| event.reason == "FailedScheduling").collect();
+    assert!(reported.len() == 1 && reported[0].object.name == "giant", "{reported:?}");
+}
+
+#[tokio::test]
+async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
+    let harness = Harness::new().await;
+    {
+        let mut state = harness.cluster.lock();
+        let mut impossible = crate::common::node_pool("impossible");
+        impossible.template.requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(["x9.huge"]));
+        let mut choosy = crate::common::node_pool("choosy");
+        let families = RequirementTerm {
+            key: labels::INSTANCE_FAMILY.into(),
+            operator: Operator::Exists,
+            values: Vec::new(),
+            min_values: Some(40),
+        };
+        choosy.template.requirements.add(labels::INSTANCE_FAMILY, Requirement::from_term(&families).unwrap());
+        state.pools.extend([impossible, choosy]);
+    }
+    harness.planner().run().await.unwrap();
+    assert!(events(&harness, "NoCompatibleInstanceTypes").is_empty(), "no pod waits");
+    harness.cluster.add_pods([pod("web", 1000)]);
+    for _ in 0..2 {
+        harness.planner().run().await.unwrap();
+    }
+    let state = harness.cluster.lock();
+    let reported = state.events.iter().filter(|event| event.reason == "NoCompatibleInstanceTypes");
+    let mut reported: Vec<_> = reported.map(|event| (event.object.name.as_str(), event.message.as_str())).collect();
+    reported.sort_unstable();
+    let text = "NodePool requirements filtered out all compatible available instance types";
+    let too_few = format!("{text} due to minValues incompatibility");
+    assert_eq!(reported, [("choosy", too_few.as_str()), ("impossible", text)]);
+}
+
+#[tokio::test]
+async fn a_node_pool_says_why_its_class_is_not_ready() {
+    let harness = Harness::new().await;
+    let reported = async |edit: &dyn Fn(&mut EC2NodeClass)| {
+        edit(harness.cluster.lock().classes.get_mut("default").unwrap());
+        harness.planner().run().await.unwrap();
+        let state = harness.cluster.lock();
+        let conditions = state.pool_statuses["default"].conditions.clone();
+        ["NodeClassReady", "Ready"].map(|kind| {
+            let found = conditions.iter().find(|condition| condition.type_ == kind).unwrap();
+            (found.status, found.reason.clone())
+        })
+    };
+    let of = |status, class: &str, ready: &str| [(status, class.to_owned()), (status, ready.to_owned())];
+    assert_eq!(reported(&|_| {}).await, of(ConditionStatus::True, "NodeClassReady", "Ready"));
+    let not_ready = |class: &mut EC2NodeClass| {
+        for condition in &mut class.status.as_mut().unwrap().conditions {
+            condition.status = ConditionStatus::False;
+            condition.reason = "UnhealthyDependents".into();
+        }
+    };
+    let expected = of(ConditionStatus::False, "UnhealthyDependents", "UnhealthyDependents");
+    assert_eq!(reported(&not_ready).await, expected);
+    let edited = |class: &mut EC2NodeClass| {
+        class.metadata.generation = Some(8);
+        for condition in &mut class.status.as_mut().unwrap().conditions {
+            condition.observed_generation = Some(7);
+        }
+    };
+    let expected = of(ConditionStatus::False, "NodeClassReadinessUnknown", "UnhealthyDependents");
+    assert_eq!(reported(&edited).await, expected);
+}
+
+#[tokio::test]
+async fn a_claim_names_the_instance_profile_and_says_that_its_instance_is_tagged() {
+    let mut harness = Harness::new().await;
+    let profile = harness.cluster.lock().classes["default"].status.as_ref().unwrap().instance_profile.clone();
+    harness.cluster.add_pods([pod("web", 1000)]);
+    harness.queue_wake().await;
+    harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
+    harness.minutes(2).await;
+    let claim = harness.records().await.pop().unwrap();
+    assert_eq!(claim.spec.annotations.get(labels::INSTANCE_PROFILE_NAME), profile.as_ref());
+    assert!(profile.is_some());
+    assert_eq!(claim.spec.annotations[labels::TAGGED], "true");
+    assert_eq!(claim.node_labels()[labels::INSTANCE_TENANCY], "default");
+}
+
+#[tokio::test]
+async fn limits_of_the_table_hold_whatever_a_plan_believes() {
+    let mut harness = Harness::new().await;
+    harness.cluster.lock().pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(9))]);
+    harness.cluster.add_pods((0..5).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    harness.minutes(5).await;
+    let usage = harness.claims.usage().await.unwrap();
+    assert!(usage["default"].resources.get("cpu") <= Quantity::from_units(9), "{usage:?}");
+    assert_eq!((harness.cluster.bound(), harness.cloud.alive().len()), (2, 2));
+}
+
+#[tokio::test]
+async fn a_lack_of_capacity_is_remembered_and_the_pods_are_planned_for_again() {
+    let mut harness = Harness::new().await;
+    harness.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.cloud.set_capacity(Some(2));
+    harness.queue_wake().await;
+    harness.until("two pods run", |harness| harness.cluster.bound() == 2).await;
+    assert!(!harness.claims.unavailable(harness.clock.now()).await.unwrap().is_empty());
+    assert_eq!(harness.cloud.launched(), 2);
+    assert!(!events(&harness, "InsufficientCapacityError").is_empty());
+    harness.cloud.set_capacity(None);
+    harness.until("the third runs", |harness| harness.cluster.bound() == 3).await;
+    harness.minutes(2).await;
+    assert_eq!((harness.cloud.launched(), harness.records().await.len()), (3, 3));
+}
+
+#[tokio::test]
+async fn a_budget_that_forbids_holds_the_drain_and_the_node_stays() {
+    let mut harness = running_cluster(1).await;
+    harness.cluster.lock().protected.insert("default/web-0".into());
+    let name = harness.records().await[0].name.clone();
+    harness.cluster.lock().mirrors.get_mut(&name).unwrap().deletion_timestamp = Some(harness.clock.now());
+    harness.minutes(10).await;
+    let claim = harness.claims.get(&name).await.unwrap().unwrap();
+    assert_eq!(claim.phase, Phase::Draining);
+    assert_eq!(claim.status.termination.as_ref().unwrap().reason, TerminationReason::Deleted);
+    assert!(!events(&harness, "FailedDraining").is_empty());
+    assert!(harness.cloud.running().iter().any(|instance| instance.id == claim.status.instance.as_ref().unwrap().id));
+    harness.cluster.lock().protected.clear();
+    harness.until("the instance is gone", |harness| !harness.cluster.lock().mirrors.contains_key(&name)).await;
+    assert!(harness.claims.get(&name).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn nothing_is_launched_any_more_for_pods_whose_drain_a_budget_has_held_up_for_long() {
+    let mut harness = running_cluster(1).await;
+    let budget = PodDisruptionBudget {
+        namespace: "default".into(),
+        name: "web".into(),
+        selector: Some(LabelSelector::default()),
+        ..PodDisruptionBudget::default()
+    };
+    harness.cluster.lock().budgets = vec![budget];
+    harness.cluster.lock().protected.insert("default/web-0".into());
+    let name = harness.records().await[0].name.clone();
+    harness.cluster.lock().mirrors.get_mut(&name).unwrap().deletion_timestamp = Some(harness.clock.now());
+    harness.until("a node is launched for the pod that has to leave", |harness| harness.cloud.launched() == 2).await;
+    harness.minutes(30).await;
+    assert_eq!(harness.claims.get(&name).await.unwrap().unwrap().phase, Phase::Draining);
+    assert_eq!(harness.cloud.launched(), 2, "it is not launched again");
+    assert_eq!(harness.cloud.alive().len(), 1, "it is empty and goes");
+    // The budget lets the pod go: it is a pod that waits.
+    harness.cluster.lock().protected.clear();
+    harness.cluster.lock().budgets.clear();
+    harness.until("the instance is gone", |harness| !harness.cluster.lock().mirrors.contains_key(&name)).await;
+}
+
+#[tokio::test]
+async fn a_deleted_node_is_drained_and_its_pods_find_another() {
+    let mut harness = running_cluster(1).await;
+    let before = harness.records().await[0].clone();
+    let node = before.status.node_name.clone().unwrap();
+    harness.cluster.lock().nodes.get_mut(&node).unwrap().deletion_timestamp = Some(harness.clock.now());
+    // Eviction here takes the pod away; its ReplicaSet makes another.
+    harness.until("it is drained", |harness| harness.cluster.lock().pods.is_empty()).await;
+    harness.cluster.add_pods([pod("web-1", 3000)]);
+    harness.until("the successor runs", |harness| harness.cluster.bound() == 1).await;
+    harness.until("the node is gone", |harness| !harness.cluster.lock().nodes.contains_key(&node)).await;
+    harness.minutes(2).await;
+    assert!(harness.claims.get(&before.name).await.unwrap().is_none());
+    assert_eq!(harness.cloud.alive().len(), 1);
+}
+
+#[tokio::test]
+async fn a_spot_warning_moves_the_pods_and_avoids_the_offering() {
+    let mut harness = running_cluster(1).await;
+    let claim = harness.records().await[0].clone();
+    let id = claim.status.instance.as_ref().unwrap().id.clone();
+    let event = |detail_type: &str, id: &str| {
+        format!(r#"{{"source":"aws.ec2","detail-type":"{detail_type}","detail":{{"instance-id":"{id}"}}}}"#)
+    };
+    let interrupter = harness.interrupter();
+    let rebalance = event("EC2 Instance Rebalance Recommendation", &id);
+    assert!(interrupter.run(&rebalance).await.unwrap().is_empty());
+    let foreign = event("EC2 Spot Instance Interruption Warning", "i-foreign");
+    assert!(interrupter.run(&foreign).await.unwrap().is_empty());
+    assert!(matches!(interrupter.run("nonsense").await, Err(InterruptError::Parse(_))));
+    assert!(interrupter.run(r#"{"source":"aws.s3","detail-type":"x"}"#).await.unwrap().is_empty());
+    assert_eq!(harness.claims.get(&claim.name).await.unwrap().unwrap().phase, Phase::Initialized);
+
+    let warning = event("EC2 Spot Instance Interruption Warning", &id);
+    for _ in 0..2 {
+        assert_eq!(interrupter.run(&warning).await.unwrap(), std::slice::from_ref(&claim.name));
+    }
+    let after = harness.claims.get(&claim.name).await.unwrap().unwrap();
+    assert_eq!(after.status.termination.unwrap().reason, TerminationReason::Interrupted);
+    let short = harness.claims.unavailable(harness.clock.now()).await.unwrap();
+    assert_eq!((short.len(), short[0].capacity_type), (1, nodeless_model::CapacityType::Spot));
+    harness.until("it is gone", |harness| harness.cloud.alive().iter().all(|instance| instance.id != id)).await;
+    harness.faults.fail("claims", ErrorKind::Throttled);
+    assert!(matches!(interrupter.run(&warning).await, Err(InterruptError::Port(_))), "so that the message comes again");
+}
+
+#[tokio::test]
+async fn an_instance_that_ends_by_itself_is_replaced() {
+    let mut harness = running_cluster(1).await;
+    let first = harness.cloud.running()[0].id.clone();
+    harness.cloud.end(&first);
+    harness.cluster.remove_all_pods();
+    harness.cluster.add_pods([pod("web-1", 3000)]);
+    harness.until("it is replaced", |harness| harness.cluster.bound() == 1 && harness.cloud.alive().len() == 1).await;
+    harness.minutes(2).await;
+    assert_eq!(harness.records().await.len(), 1);
+    assert_ne!(harness.cloud.alive()[0].id, first);
+}
+
+#[tokio::test]
+async fn a_node_that_never_joins_is_given_up() {
+    let mut harness = Harness::new().await;
+    harness.cloud.spoil_joins(1);
+    harness.cluster.add_pods([pod("web", 3000)]);
+    harness.queue_wake().await;
+    harness.minutes(14).await;
+    assert_eq!((harness.cloud.alive().len(), harness.cluster.bound()), (1, 0));
+    harness.until("another runs", |harness| harness.cluster.bound() == 1).await;
+    harness.minutes(1).await;
+    assert_eq!(harness.cloud.alive().len(), 1);
+    assert_eq!(events(&harness, "RegistrationTimeout").len(), 1);
+}
+
+type Inventory = (Vec<Instance>, BTreeMap<String, Node>, BTreeMap<String, Pod>);
+
+fn inventory(harness: &Harness) -> Inventory {
+    let instances = harness.cloud.running();
+    let state = harness.cluster.lock();
+    (instances, state.nodes.clone(), state.pods.clone())
+}
+
+/// An instance, node and NodeClaim as Karpenter left them.
+async fn karpenters_cluster() -> Harness {
+    let mut harness = running_cluster(1).await;
+    harness.cluster.add_pods([]);
+    let records = harness.records().await;
+    for claim in &records {
+        harness.claims.delete(claim).await.unwrap();
+        let mut state = harness.cluster.lock();
+        let mirror = state.mirrors.get_mut(&claim.name).unwrap();
+        *mirror = MirroredClaim { record_uid: None, ..mirror.clone() };
+    }
+    harness.queue.clear();
+    harness.history.clear();
+    harness
+}
+
+#[tokio::test]
+async fn karpenters_nodes_are_adopted_unharmed() {
+    let mut harness = karpenters_cluster().await;
+    let before = inventory(&harness);
+    let report = harness.sweeper().run().await.unwrap();
+    assert!(matches!(&report.collected[..], [Collection::Adopt(_)]), "{report:?}");
+    let claim = harness.records().await[0].clone();
+    assert_eq!((claim.phase, claim.version), (Phase::Initialized, 1));
+    assert!(claim.status.instance.as_ref().unwrap().price > 0.0, "the catalog knows its price");
+    assert!(harness.sweeper().run().await.unwrap().collected.is_empty());
+    harness.minutes(5).await;
+    let after = inventory(&harness);
+    assert_eq!(before.2, after.2);
+    let ids = |instances: &[Instance]| instances.iter().map(|instance| instance.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&before.0), ids(&after.0));
+    assert_eq!(before.1.keys().collect::<Vec<_>>(), after.1.keys().collect::<Vec<_>>());
+    assert!(after.1.values().all(|node| node.deletion_timestamp.is_none() && node.taints.is_empty()));
+    assert_eq!(harness.cloud.launched(), 1);
+    harness.cluster.remove_all_pods();
+    harness.until("it is consolidated as our own", |harness| harness.cloud.alive().is_empty()).await;
+}
+
+#[tokio::test]
+async fn an_orphan_is_collected_and_nothing_while_anything_cannot_be_read() {
+    let harness = running_cluster(1).await;
+    let orphan = harness.cloud.launch_orphan();
+    for operation in ["cloud", "cluster our nodes", "cluster mirrored claims", "claims list", "claims usage"] {
+        harness.faults.fail(operation, ErrorKind::Unavailable);
+        harness.sweeper().run().await.unwrap_err();
+        harness.faults.end_outages();
+        assert_eq!(harness.cloud.alive().len(), 2, "{operation}");
+    }
+    let report = harness.sweeper().run().await.unwrap();
+    assert!(matches!(&report.collected[..], [Collection::TerminateInstance { id, .. }] if *id == orphan), "{report:?}");
+    assert_eq!(harness.cloud.alive().len(), 1);
+}
+
+#[tokio::test]
+async fn a_drain_waits_while_ec2_or_the_cluster_cannot_be_read() {
+    for operation in ["cloud instances", "cluster nodes of", "cluster pods on"] {
+        let harness = running_cluster(1).await;
+        let name = harness.records().await[0].name.clone();
+        harness.cluster.lock().mirrors.get_mut(&name).unwrap().deletion_timestamp = Some(harness.clock.now());
+        harness.faults.fail(operation, ErrorKind::Unavailable);
+        for _ in 0..5 {
+            let done = harness.reconciler().run(&name).await.unwrap();
+            assert!(done.requeued.is_some() && done.waits_for[0].contains("a fault was injected"), "{done:?}");
+        }
+        harness.faults.end_outages();
+        assert_eq!(harness.cluster.lock().pods.len(), 1, "{operation}");
+        assert_eq!(harness.cloud.running().len(), 1, "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_understood_stops_consolidation_only() {
+    let mut harness = running_cluster(1).await;
+    harness.cluster.remove_all_pods();
+    let hidden = InvalidObject { kind: "Pod".into(), name: "web/x".into(), message: "spec.containers: no list".into() };
+    harness.cluster.lock().invalid.push(hidden);
+    harness.minutes(10).await;
+    assert_eq!(harness.cloud.alive().len(), 1, "the pod may run on this node");
+    let report = harness.planner().run().await.unwrap();
+    assert!(report.problems.iter().any(|problem| problem.contains("no node is disrupted")), "{:?}", report.problems);
+    harness.cluster.lock().invalid.clear();
+    harness.until("it goes", |harness| harness.cloud.alive().is_empty()).await;
+}
+
+#[tokio::test]
+async fn an_empty_node_is_proposed_first_and_kept_when_a_pod_comes_back() {
+    let mut harness = running_cluster(1).await;
+    harness.cluster.remove_all_pods();
+    let mut proposed = false;
+    for _ in 0..60 {
+        harness.tick().await;
+        if let Some(command) = harness.claims.commands().await.unwrap().first() {
+            assert!(command.summary.contains("Proposed"), "{}", command.summary);
+            proposed = true;
+            break;
+        }
+    }
+    assert!(proposed && harness.records().await[0].phase == Phase::Initialized);
+    harness.cluster.add_pods([pod("back", 1000)]);
+    harness.minutes(5).await;
+    let claim = harness.records().await[0].clone();
+    assert_eq!((claim.phase, harness.cloud.launched()), (Phase::Initialized, 1));
+    assert!(claim.condition(condition::DISRUPTION_REASON).is_none());
+    assert!(harness.claims.commands().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn usage_that_went_astray_is_counted_afresh() {
+    let harness = running_cluster(2).await;
+    let right = harness.claims.usage().await.unwrap()["default"].clone();
+    let mut wrong = right.clone();
+    wrong.resources.set("cpu", Quantity::from_units(77));
+    harness.claims.correct_usage("default", &right, &wrong).await.unwrap();
+    harness.sweeper().run().await.unwrap();
+    let counted = harness.claims.usage().await.unwrap()["default"].clone();
+    assert_eq!(counted.resources, right.resources);
+    assert!(counted.recounted.is_some());
+}
+
+/// EC2 as the catalog function sees it.
+#[derive(Default)]
+struct TestSource {
+    fails: Mutex<bool>,
+    released: Mutex<Vec<String>>,
+}
+
+#[async_trait::async_trait]
+impl CatalogSource for TestSource {
+    async fn catalog(&self, _previous: Option<&Catalog>) -> Result<Catalog, PortError> {
+        if *self.fails.lock().unwrap() {
+            return Err(PortError::new(ErrorKind::Throttled, "EC2 DescribeInstanceTypes", "slow down"));
+        }
+        Ok(crate::common::small_catalog())
+    }
+
+    async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
+        let mut status = node_class.status.clone().unwrap_or_default();
+        status.instance_profile = Some("resolved".into());
+        Ok(status)
+    }
+
+    async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
+        self.released.lock().unwrap().push(node_class.metadata.name.clone().unwrap());
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_the_deployment_says_of_capacity_is_kept_with_the_catalog() {
+    let harness = Harness::new().await;
+    let capacity = CapacitySettings { reserved_enis: 1, memory_overhead: "0.1".parse().unwrap() };
+    let refresher = Refresher {
+        context: harness.context(),
+        claims: harness.ports.claims.clone(),
+        queue: harness.ports.queue.clone(),
+        cluster: harness.ports.cluster.clone(),
+        source: Arc::new(TestSource::default()),
+        catalog: CatalogCache::default(),
+        capacity,
+        dry_runs: true,
+    };
+    harness.queue.clear();
+    assert!(refresher.run().await.unwrap().catalog_changed);
+    assert!(harness.queue.take_plan().is_some());
+    let catalog = Catalog::decode(&harness.claims.catalog().await.unwrap().unwrap().1).unwrap();
+    let class = harness.cluster.lock().classes["default"].clone();
+    let settings = nodeless_operations::node_class::settings_with(&class, &catalog).unwrap();
+    assert_eq!(settings.reserved_enis, 1);
+    assert!((settings.vm_memory_overhead_percent - 0.1).abs() < 1e-12);
+    let least = |settings| catalog.instance_types(settings, &nodeless_catalog::UnavailableOfferings::default());
+    let plain = nodeless_operations::node_class::settings(&class).unwrap();
+    for (given, default) in least(&settings).iter().zip(&least(&plain)) {
+        for resource in ["memory", "pods"] {
+            assert!(given.capacity.get(resource) < default.capacity.get(resource), "{resource} of {}", given.name);
+        }
+    }
+    assert!(!refresher.run().await.unwrap().catalog_changed, "and then it is the same");
+}
+
+#[tokio::test]
+async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
+    let harness = running_cluster(1).await;
+    let source = Arc::new(TestSource::default());
+    let refresher = Refresher {
+        context: harness.context(),
+        claims: harness.ports.claims.clone(),
+        queue: harness.ports.queue.clone(),
+        cluster: harness.ports.cluster.clone(),
+        source: source.clone(),
+        catalog: CatalogCache::default(),
+        capacity: CapacitySettings::default(),
+        dry_runs: true,
+    };
+    harness.queue.clear();
+    let first = refresher.run().await.unwrap();
+    assert_eq!((first.catalog_changed, first.resolved.len()), (false, 1), "the same catalog is not written again");
+    assert!(harness.queue.take_plan().is_some());
+    let second = refresher.run().await.unwrap();
+    assert!(second.resolved.is_empty() && harness.queue.take_plan().is_none(), "{second:?}");
+
+    harness.claims.put_catalog("0", b"\x63of another release").await.unwrap();
+    assert!(refresher.run().await.unwrap().catalog_changed);
+    *source.fails.lock().unwrap() = true;
+    let failed = refresher.run().await.unwrap();
+    assert!(failed.problems[0].contains("DescribeInstanceTypes"), "{failed:?}");
+
+    harness.cluster.lock().classes.get_mut("default").unwrap().metadata.deletion_timestamp =
+        Some(serde_json::from_str(r#""2026-01-01T00:00:00Z""#).unwrap());
+    refresher.run().await.unwrap();
+    assert!(source.released.lock().unwrap().is_empty(), "a claim still needs it");
+    for claim in harness.records().await {
+        harness.claims.delete(&claim).await.unwrap();
+    }
+    refresher.run().await.unwrap();
+    assert_eq!(*source.released.lock().unwrap(), ["default"]);
+    assert!(harness.cluster.lock().classes.is_empty());
+    harness.faults.fail("cluster node classes", ErrorKind::Unavailable);
+    refresher.run().await.unwrap_err();
+}
+
+#[tokio::test]
+async fn after_a_shortage_a_few_nodes_are_tried_and_twice_as_many_after_each_success() {
+    let mut harness = Harness::new().await;
+    harness.cluster.lock().pools[0].limits = ResourceList::new();
+    harness.cloud.set_capacity(Some(0));
+    harness.cluster.add_pods((0..60).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    for _ in 0..20 {
+        harness.tick().await;
+    }
+    assert_eq!(harness.cloud.launched(), 0);
+    let budgets = harness.claims.launch_budgets(harness.clock.time()).await.unwrap();
+    assert!(!budgets.is_empty() && budgets.iter().all(|budget| budget.size == 8), "{budgets:?}");
+
+    // The shortage is over, but for how many is unknown.
+    harness.cloud.set_capacity(None);
+    harness.clock.advance_to(harness.clock.time() + jiff::SignedDuration::from_mins(4));
+    let report = harness.planner().run().await.unwrap();
+    assert!(!report.created.is_empty() && report.created.len() <= budgets.len() * 8, "{}", report.created.len());
+    let why = &report.unschedulable[0].1;
+    assert!(why.contains("one launch too many for now"), "{why}");
+    assert!(report.next.is_some_and(|next| next <= std::time::Duration::from_secs(10)));
+    let doubled = harness.planner().run().await.unwrap();
+    assert!(doubled.created.is_empty(), "those on their way count: {:?}", doubled.created);
+    harness.until("all pods run", |harness| harness.cluster.bound() == 60).await;
+    let budgets = harness.claims.launch_budgets(harness.clock.time()).await.unwrap();
+    assert!(budgets.iter().any(|budget| budget.size >= 16), "{budgets:?}");
+}
+
+#[tokio::test]
+async fn a_launch_that_ec2_refuses_is_told_on_the_class_and_not_tried_in_a_loop() {
+    let mut harness = Harness::new().await;
+    harness.faults.fail("cloud launch", ErrorKind::Denied);
+    harness.cluster.add_pods([pod("web", 3000)]);
+    harness.queue_wake().await;
+    harness.minutes(2).await;
+    let reported = events(&harness, "LaunchRefused");
+    assert!(reported.len() == 1 && reported[0].contains("cloud launch"), "{reported:?}");
+    assert_eq!(harness.queue.take_node_classes(), ["default"], "EC2 is asked whether it refuses all");
+    let claim = harness.records().await[0].clone();
+    let launched = claim.condition(condition::LAUNCHED).unwrap();
+    assert_eq!((launched.status, claim.status.launch_attempts), (nodeless_model::ConditionStatus::False, 3));
+    assert!(launched.message.contains("cloud launch was denied"), "{}", launched.message);
+    // Its time is up five minutes later; what has been mended by then serves the next claim.
+    harness.faults.end_outages();
+    harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
+    harness.minutes(2).await;
+    assert!(harness.records().await.iter().all(|other| other.name != claim.name));
+}

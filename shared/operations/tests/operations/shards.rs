@@ -1,0 +1,268 @@
+//! Claims are reconciled by shards: one message and one read for many, and none waits for another.
+
+use crate::common::{Harness, pod, running_cluster};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use nodeless_lifecycle::{Settings, begin_termination};
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::instance::{InstanceFault, LaunchOutcome};
+use nodeless_model::{Instance, InstanceState, Phase, StringMap};
+use nodeless_operations::{CatalogCache, EventRate, Reconciler};
+use nodeless_ports::cloud::LaunchRequest;
+use nodeless_ports::queue::ClaimMessage;
+use nodeless_ports::{Claims, Cloud, ErrorKind, PortError, Refusal, Shards};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// EC2 that answers CreateFleet only when it is allowed to, and never terminates one of the instances.
+struct Reluctant {
+    inner: Arc<dyn Cloud>,
+    answers: Arc<Semaphore>,
+    kept: Option<String>,
+}
+
+#[async_trait]
+impl Cloud for Reluctant {
+    async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
+        self.answers.acquire().await.unwrap().forget();
+        self.inner.launch(request).await
+    }
+
+    async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
+        self.inner.dry_run(request).await
+    }
+
+    async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
+        self.inner.instances(ids).await
+    }
+
+    async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
+        self.inner.all_instances().await
+    }
+
+    async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
+        self.inner.group_instances(group).await
+    }
+
+    async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
+        self.inner.instance_faults().await
+    }
+
+    async fn terminate(&self, ids: &[String]) -> Result<(), PortError> {
+        if ids.iter().any(|id| Some(id) == self.kept.as_ref()) {
+            return Err(PortError::new(ErrorKind::Invalid, "EC2 TerminateInstances", "it is protected"));
+        }
+        self.inner.terminate(ids).await
+    }
+
+    async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
+        self.inner.tag(id, tags).await
+    }
+
+    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
+        self.inner.delete_unused_launch_templates(since, most).await
+    }
+}
+
+fn reluctant(harness: &Harness, kept: Option<String>) -> (Reconciler, Arc<Semaphore>) {
+    let answers = Arc::new(Semaphore::new(0));
+    let cloud = Reluctant { inner: Arc::new(harness.cloud.port.clone()), answers: answers.clone(), kept };
+    let reconciler = Reconciler {
+        context: harness.context(),
+        claims: harness.ports.claims.clone(),
+        queue: harness.ports.queue.clone(),
+        cluster: harness.ports.cluster.clone(),
+        cloud: Arc::new(cloud),
+        catalog: CatalogCache::default(),
+        events: EventRate::default(),
+        settings: Settings::new(crate::common::CLUSTER),
+        zonal_shift: false,
+        min_values_strict: true,
+    };
+    (reconciler, answers)
+}
+
+fn later(harness: &Harness, seconds: u64) {
+    harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_secs(seconds)).unwrap());
+}
+
+async fn due(harness: &Harness) -> BTreeMap<String, i64> {
+    let now = harness.clock.time();
+    let shards = harness.claims.shards().await.unwrap();
+    let all = shards.into_iter().flat_map(|shard| shard.due);
+    all.map(|(name, at)| (name, at.duration_since(now).as_secs())).collect()
+}
+
+/// A cluster in which so many nodes are launched and have not joined yet.
+async fn launched_cluster(nodes: usize) -> Harness {
+    let mut harness = Harness::new().await;
+    harness.cluster.add_pods((0..nodes).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.planner().run().await.unwrap();
+    harness.process(async |harness| harness.reconciler().run_shard(0).await.unwrap()).await;
+    assert_eq!(harness.cloud.launched(), nodes);
+    harness
+}
+
+#[tokio::test]
+async fn nodes_that_join_are_read_once_and_have_one_message() {
+    let mut calls: Vec<BTreeMap<&str, u64>> = Vec::new();
+    for nodes in [3, 20] {
+        let harness = launched_cluster(nodes).await;
+        let waiting = due(&harness).await;
+        assert_eq!(waiting.len(), nodes, "the members of the launch group follow their first claim");
+        assert!(waiting.values().all(|seconds| (0..=1).contains(seconds)), "{waiting:?}");
+        harness.cloud.boot();
+        harness.cluster.join(&harness.cloud.joining());
+        later(&harness, 1);
+        drop(harness.faults.take_calls());
+        let shards = harness.queue.take_shards();
+        assert_eq!((shards.as_slice(), harness.queue.waiting()), (&[0][..], 0), "one message");
+        let done = harness.reconciler().run_shard(0).await.unwrap();
+        assert_eq!(done.len(), nodes);
+        assert!(done.iter().all(|one| one.phase >= Some(Phase::Registered)), "{done:?}");
+        calls.push(harness.faults.take_calls());
+        assert!(harness.queue.waiting() <= 1);
+    }
+    let once = |calls: &BTreeMap<&'static str, u64>| -> BTreeMap<&'static str, u64> {
+        let each = ["cluster patch node", "cluster mirror claim", "claims update", "cloud tag"];
+        let mut shared = calls.clone();
+        // Of the results that a NodePool's health is computed from, the first four are written.
+        shared.retain(|operation, _| !each.contains(operation) && *operation != "claims put registrations");
+        shared
+    };
+    assert_eq!(once(&calls[0]), once(&calls[1]), "all but the writes of each claim is done once");
+    assert!(calls[1]["claims update"] <= 2 * 20, "{:?}", calls[1]);
+}
+
+#[tokio::test]
+async fn a_message_that_comes_twice_reads_the_shard_and_does_nothing() {
+    let harness = launched_cluster(2).await;
+    later(&harness, 1);
+    assert_eq!(harness.reconciler().run_shard(0).await.unwrap().len(), 2);
+    drop(harness.faults.take_calls());
+    assert_eq!(harness.reconciler().run_shard(0).await.unwrap(), []);
+    assert_eq!(harness.reconciler().run_shard(7).await.unwrap(), [], "a shard that was never written");
+    assert_eq!(harness.faults.take_calls(), BTreeMap::from([("claims shard", 2)]));
+}
+
+#[tokio::test]
+async fn a_launch_without_an_answer_holds_up_no_other_claim() {
+    let harness = launched_cluster(2).await;
+    let launched: Vec<String> = due(&harness).await.into_keys().collect();
+    harness.cluster.add_pods([pod("late", 1000)]);
+    harness.planner().run().await.unwrap();
+    harness.cloud.boot();
+    harness.cluster.join(&harness.cloud.joining());
+    later(&harness, 1);
+    let (slow, answers) = reluctant(&harness, None);
+    let running = tokio::spawn(async move { slow.run_shard(0).await });
+    // Everything that can be done is done, and then time passes.
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    later(&harness, 2);
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    let claims = harness.claims_named(&launched).await;
+    assert!(claims.iter().all(|claim| claim.phase >= Phase::Registered), "{claims:?}");
+    let waiting = due(&harness).await;
+    assert!(launched.iter().all(|name| waiting.get(name).is_none_or(|seconds| *seconds <= 2)), "{waiting:?}");
+    assert_eq!(waiting.values().filter(|seconds| **seconds > 30).count(), 1, "the launch is not done: {waiting:?}");
+    answers.add_permits(1);
+    assert_eq!(running.await.unwrap().unwrap().len(), 3);
+    assert!(due(&harness).await.values().all(|seconds| *seconds <= 3));
+}
+
+#[tokio::test]
+async fn a_claim_whose_steps_do_not_end_is_tried_again() {
+    let harness = Harness::new().await;
+    harness.cluster.add_pods([pod("web", 1000)]);
+    harness.planner().run().await.unwrap();
+    let (slow, _answers) = reluctant(&harness, None);
+    let running = tokio::spawn(async move { slow.run_shard(0).await });
+    for _ in 0..30 {
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        later(&harness, 2);
+    }
+    let done = running.await.unwrap().unwrap();
+    assert!(done[0].waits_for[0].contains("longer than 55 s"), "{done:?}");
+    assert!(due(&harness).await.values().all(|seconds| *seconds <= 10));
+}
+
+#[tokio::test]
+async fn instances_are_terminated_together_and_one_that_is_not_holds_up_no_other() {
+    let harness = running_cluster(4).await;
+    for mut claim in harness.records().await {
+        begin_termination(&mut claim, TerminationReason::Deleted, "by hand", harness.clock.time());
+        claim.phase = Phase::Terminating;
+        harness.claims.update(&claim, None).await.unwrap();
+        harness.wake_claim(&claim.name).await;
+    }
+    let kept = harness.cloud.alive()[0].id.clone();
+    let (reconciler, _) = reluctant(&harness, Some(kept.clone()));
+    let done = reconciler.run_shard(0).await.unwrap();
+    let states =
+        |harness: &Harness| harness.cloud.alive().into_iter().map(|it| (it.id, it.state)).collect::<BTreeMap<_, _>>();
+    let alive = states(&harness);
+    assert!(alive.iter().all(|(id, state)| (*id == kept) == (*state == InstanceState::Running)), "{alive:?}");
+    assert_eq!(done.iter().filter(|one| !one.waits_for.is_empty()).count(), 1, "{done:?}");
+    later(&harness, 20);
+    drop(harness.faults.take_calls());
+    harness.reconciler().run_shard(0).await.unwrap();
+    assert_eq!(harness.faults.take_calls()["cloud instances"], 1, "all of them are read by one call");
+}
+
+#[tokio::test]
+async fn the_sweep_finds_claims_of_a_process_that_ended_and_claims_that_no_shard_has() {
+    let mut harness = launched_cluster(3).await;
+    later(&harness, 1);
+    // The process ends after it has taken the claims, and the message is lost.
+    harness.faults.take_writes();
+    harness.faults.kill_at(0, true);
+    assert!(harness.process(async |harness| harness.reconciler().run_shard(0).await).await.is_none());
+    harness.queue.clear();
+    let taken = due(&harness).await;
+    assert!(taken.values().all(|seconds| (59..=60).contains(seconds)), "{taken:?}");
+    later(&harness, 71);
+    harness.sweeper().run().await.unwrap();
+    assert_eq!(harness.queue.take_shards(), [0]);
+    assert_eq!(harness.reconciler().run_shard(0).await.unwrap().len(), 3);
+
+    let mut shard = harness.claims.shard(0).await.unwrap().unwrap();
+    shard.due.clear();
+    harness.claims.put_shard(&shard).await.unwrap();
+    harness.queue.clear();
+    let report = harness.sweeper().run().await.unwrap();
+    assert_eq!(report.requeued.len(), 3, "{report:?}");
+    assert_eq!(harness.queue.take_shards(), [0]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_tried_again_for_all_claims() {
+    let harness = launched_cluster(2).await;
+    later(&harness, 1);
+    harness.faults.fail("claims get all", ErrorKind::Unavailable);
+    let done = harness.reconciler().run_shard(0).await.unwrap();
+    assert!(done.iter().all(|one| one.waits_for.len() == 1), "{done:?}");
+    let waiting = due(&harness).await;
+    assert!(waiting.len() == 2 && waiting.values().all(|seconds| (9..=10).contains(seconds)), "{waiting:?}");
+    harness.faults.end_outages();
+    later(&harness, 10);
+    assert_eq!(harness.reconciler().run_shard(0).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_message_about_one_claim_from_an_earlier_version_is_understood() {
+    let message: ClaimMessage = serde_json::from_str(r#"{"kind":"claim","name":"default-abcde"}"#).unwrap();
+    assert_eq!(message, ClaimMessage::Claim { name: "default-abcde".into() });
+    let harness = launched_cluster(1).await;
+    let name = due(&harness).await.into_keys().next().unwrap();
+    let done = harness.reconciler().run(&name).await.unwrap();
+    assert_eq!((done.phase, done.requeued), (Some(Phase::Launched), Some(Duration::from_secs(2))));
+    assert!(due(&harness).await[&name] <= 2, "its shard continues");
+}

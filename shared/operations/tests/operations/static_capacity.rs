@@ -1,0 +1,352 @@
+//! Fixed numbers of nodes, times of sleep and repair: what is done about nodes whatever their pods need.
+
+use crate::common::{Harness, check_nodes, node_pool, pod};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_disruption::{pause, schedules};
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::node::NodeCondition;
+use nodeless_model::object::ObjectEvent;
+use nodeless_model::{NodeClaim, NodePool, Phase, Quantity, ResourceList, labels};
+use nodeless_operations::gates::FeatureGates;
+use nodeless_operations::plan::PlanSettings;
+use nodeless_ports::{Decisions, Plans};
+use std::collections::BTreeSet;
+
+/// A cluster whose only NodePool keeps so many nodes.
+async fn fixed_cluster(replicas: i64) -> Harness {
+    let harness = Harness::new().await;
+    harness.cluster.lock().respawn = true;
+    change(&harness, |pool| {
+        pool.replicas = Some(replicas);
+        pool.limits = ResourceList::new();
+    });
+    harness
+}
+
+fn change(harness: &Harness, change: impl FnOnce(&mut NodePool)) {
+    change(&mut harness.cluster.lock().pools[0]);
+}
+
+fn annotate(harness: &Harness, key: &str, value: &str) {
+    change(harness, |pool| drop(pool.disruption.annotations.insert(key.into(), value.into())));
+}
+
+fn events(harness: &Harness, reason: &str) -> Vec<ObjectEvent> {
+    harness.cluster.lock().events.iter().filter(|event| event.reason == reason).cloned().collect()
+}
+
+/// Ticks until there are so many initialized nodes, or twenty minutes have passed.
+async fn converge(harness: &mut Harness, nodes: usize) {
+    for _ in 0..20 {
+        harness.minutes(1).await;
+        let records = harness.records().await;
+        let ready = records.iter().all(|claim| claim.phase == Phase::Initialized);
+        if ready && records.len() == nodes && harness.cloud.alive().len() == nodes {
+            break;
+        }
+    }
+    harness.minutes(1).await;
+}
+
+#[tokio::test]
+async fn a_static_pool_has_just_as_many_nodes_as_it_should() {
+    let mut harness = fixed_cluster(3).await;
+    converge(&mut harness, 3).await;
+    check_nodes(&harness, 3, "without any pod").await;
+    assert_eq!(harness.cloud.launched(), 3);
+    assert_eq!(harness.cluster.lock().pool_statuses["default"].nodes, 3);
+    let decisions = harness.claims.decisions(10).await.unwrap();
+    assert!(decisions.iter().any(|one| one.kind == "static-capacity" && one.subjects.len() == 3), "{decisions:#?}");
+
+    // Pods use the nodes, and a static NodePool launches none for those that cannot be placed.
+    harness.cluster.add_pods((0..4).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    harness.minutes(3).await;
+    assert_eq!((harness.cluster.bound(), harness.cloud.launched()), (3, 3));
+    let report = harness.planner().run().await.unwrap();
+    assert!(report.unschedulable[0].1.contains("fixed number of replicas"), "{:?}", report.unschedulable);
+
+    // More replicas: the pod that waits gets the room. Fewer: the empty node goes first.
+    change(&harness, |pool| pool.replicas = Some(5));
+    converge(&mut harness, 5).await;
+    check_nodes(&harness, 5, "after growing").await;
+    assert_eq!(harness.cluster.bound(), 4);
+    let busy: BTreeSet<String> = harness.cluster.lock().pods.values().filter_map(|pod| pod.node_name.clone()).collect();
+    change(&harness, |pool| pool.replicas = Some(4));
+    converge(&mut harness, 4).await;
+    check_nodes(&harness, 4, "after shrinking").await;
+    assert_eq!(harness.cluster.lock().nodes.keys().cloned().collect::<BTreeSet<_>>(), busy);
+    let reported = events(&harness, "DisruptionTerminating");
+    assert!(reported.iter().any(|event| event.message.contains("has more nodes than its replicas")), "{reported:#?}");
+
+    // An instance that goes is replaced.
+    let lost = harness.cloud.alive()[0].id.clone();
+    harness.cloud.end(&lost);
+    converge(&mut harness, 4).await;
+    check_nodes(&harness, 4, "after losing an instance").await;
+    assert_eq!((harness.cluster.bound(), harness.cloud.launched()), (4, 6));
+}
+
+#[tokio::test]
+async fn a_pod_that_waits_goes_to_a_static_node_that_is_made_in_the_same_plan() {
+    let harness = Harness::new().await;
+    harness.cluster.lock().pools.push(NodePool { replicas: Some(1), ..node_pool("fixed") });
+    harness.cluster.add_pods([pod("web", 1000)]);
+    let report = harness.planner().run().await.unwrap();
+    assert_eq!((report.created.len(), report.placed), (1, 1), "{report:#?}");
+    assert!(report.created[0].starts_with("fixed-"));
+}
+
+#[tokio::test]
+async fn the_limit_on_nodes_holds_for_a_static_pool_and_is_told() {
+    let mut harness = fixed_cluster(4).await;
+    change(&harness, |pool| pool.limits = ResourceList::from([("nodes", Quantity::from_units(2))]));
+    converge(&mut harness, 2).await;
+    check_nodes(&harness, 2, "at the limit").await;
+    let reported = events(&harness, "ReplicasNotReached");
+    assert!(
+        reported.iter().any(|event| event.object.kind == "NodePool" && event.message.contains("nodes")),
+        "{reported:#?}"
+    );
+    // What drifts at the limit cannot be replaced first: it leaves, one node at a time, before its replacement comes.
+    change(&harness, |pool| pool.hash = "changed".into());
+    harness.minutes(20).await;
+    check_nodes(&harness, 2, "after drift at the limit").await;
+    assert_eq!(harness.cloud.launched(), 4);
+}
+
+#[tokio::test]
+async fn drifted_static_nodes_are_replaced_one_for_one_and_none_beside_them() {
+    let mut harness = fixed_cluster(2).await;
+    converge(&mut harness, 2).await;
+    change(&harness, |pool| pool.hash = "changed".into());
+    let mut most = 0;
+    for _ in 0..20 * 12 {
+        harness.tick().await;
+        most = most.max(harness.cloud.alive().len());
+    }
+    check_nodes(&harness, 2, "at the end").await;
+    assert_eq!((harness.cloud.launched(), most), (4, 4), "each node has one replacement");
+    for claim in harness.records().await {
+        assert_eq!(claim.spec.annotations[labels::NODE_POOL_HASH], "changed");
+    }
+}
+
+#[tokio::test]
+async fn a_paused_static_pool_grows_and_does_not_shrink() {
+    let mut harness = fixed_cluster(1).await;
+    annotate(&harness, pause::PAUSE, "true");
+    converge(&mut harness, 1).await;
+    change(&harness, |pool| pool.replicas = Some(2));
+    converge(&mut harness, 2).await;
+    change(&harness, |pool| pool.replicas = Some(0));
+    harness.minutes(3).await;
+    check_nodes(&harness, 2, "while it is paused").await;
+    annotate(&harness, pause::PAUSE, "false");
+    converge(&mut harness, 0).await;
+    check_nodes(&harness, 0, "afterwards").await;
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_understood_holds_back_fewer_nodes_and_not_more() {
+    let mut harness = fixed_cluster(1).await;
+    converge(&mut harness, 1).await;
+    let odd = |kind: &str| nodeless_ports::cluster::InvalidObject {
+        kind: kind.into(),
+        name: "odd".into(),
+        message: "spec is missing".into(),
+    };
+    harness.cluster.lock().invalid = vec![odd("Pod")];
+    change(&harness, |pool| pool.replicas = Some(2));
+    converge(&mut harness, 2).await;
+    check_nodes(&harness, 2, "more").await;
+    change(&harness, |pool| pool.replicas = Some(0));
+    harness.minutes(3).await;
+    check_nodes(&harness, 2, "fewer").await;
+}
+
+/// A static NodePool grows, drifts and shrinks, with a pod on it.
+async fn static_life(harness: &mut Harness, when: &str) {
+    harness.queue_wake().await;
+    converge(harness, 2).await;
+    check_nodes(harness, 2, &format!("{when}: after growing")).await;
+    harness.cluster.add_pods([pod("web", 1000)]);
+    change(harness, |pool| pool.hash = "changed".into());
+    let old: BTreeSet<String> = harness.records().await.into_iter().map(|claim| claim.name).collect();
+    for _ in 0..40 {
+        converge(harness, 2).await;
+        let replaced = harness.records().await.iter().all(|claim| !old.contains(&claim.name));
+        if replaced && harness.claims.commands().await.unwrap().is_empty() {
+            break;
+        }
+    }
+    converge(harness, 2).await;
+    check_nodes(harness, 2, &format!("{when}: after drifting")).await;
+    change(harness, |pool| pool.replicas = Some(1));
+    converge(harness, 1).await;
+    check_nodes(harness, 1, &format!("{when}: after shrinking")).await;
+    assert_eq!(harness.cluster.bound(), 1, "{when}: the pod does not run");
+}
+
+#[tokio::test]
+async fn a_static_pool_survives_the_end_of_its_process_at_any_write() {
+    let mut harness = fixed_cluster(2).await;
+    harness.faults.take_writes();
+    static_life(&mut harness, "undisturbed").await;
+    assert_eq!(harness.cloud.launched(), 4);
+    let writes = harness.faults.take_writes();
+    assert!(writes > 60, "only {writes} writes: the scenario has shrunk");
+    for write in 0..writes {
+        for done in [false, true] {
+            let mut harness = fixed_cluster(2).await;
+            harness.faults.take_writes();
+            harness.faults.kill_at(write, done);
+            static_life(&mut harness, &format!("write {write}, done {done}")).await;
+            assert!(harness.cloud.launched() <= 6, "write {write}, done {done}: {} launches", harness.cloud.launched());
+        }
+    }
+}
+
+/// A cluster with a node for each pod, where unhealthy nodes are repaired.
+async fn running_cluster(pods: usize, node_repair: bool) -> Harness {
+    let mut harness = Harness::new().await;
+    let gates = FeatureGates { node_repair, ..FeatureGates::default() };
+    harness.set(PlanSettings { gates, ..PlanSettings::default() });
+    harness.cluster.lock().respawn = true;
+    harness.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    harness.until("pods run", |harness| harness.cluster.bound() == pods).await;
+    harness.minutes(2).await;
+    harness
+}
+
+/// The kernel of so many nodes has been bad since a while ago.
+fn sicken(harness: &Harness, nodes: usize, minutes_ago: i64) {
+    let since = harness.clock.time() - SignedDuration::from_mins(minutes_ago);
+    for node in harness.cluster.lock().nodes.values_mut().take(nodes) {
+        node.conditions.push(NodeCondition { kind: "KernelReady".into(), status: Some(false), since: Some(since) });
+    }
+}
+
+async fn unhealthy(harness: &Harness) -> Vec<NodeClaim> {
+    let is = |claim: &NodeClaim| {
+        claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Unhealthy)
+    };
+    harness.records().await.into_iter().filter(is).collect()
+}
+
+#[tokio::test]
+async fn a_node_that_is_unhealthy_for_too_long_is_replaced_by_force() {
+    let mut harness = running_cluster(2, true).await;
+    // No budget lets its pod go, and that does not hold the repair up.
+    let protected: BTreeSet<String> = harness.cluster.lock().pods.keys().cloned().collect();
+    harness.cluster.lock().protected = protected;
+    sicken(&harness, 1, 28);
+    let sick = harness.cluster.lock().nodes.keys().next().unwrap().clone();
+    harness.minutes(1).await;
+    assert!(unhealthy(&harness).await.is_empty(), "it may recover for half an hour");
+    let report = loop {
+        let report = harness.planner().run().await.unwrap();
+        if !report.leaving.is_empty() {
+            break report;
+        }
+        harness.minutes(1).await;
+    };
+    assert_eq!((report.leaving.len(), report.created.len()), (1, 1), "a node for its pod comes in the same plan");
+    let [claim] = &unhealthy(&harness).await[..] else { panic!("one") };
+    let end = claim.status.termination.as_ref().unwrap();
+    assert!(end.message.contains("KernelReady has been False since"), "{}", end.message);
+    assert_eq!(end.deadline, Some(end.requested), "its pods are not waited for");
+    converge(&mut harness, 2).await;
+    check_nodes(&harness, 2, "after the repair").await;
+    assert!(!harness.cluster.lock().nodes.contains_key(&sick));
+    let decisions = harness.claims.decisions(50).await.unwrap();
+    assert!(decisions.iter().any(|one| one.subjects == [claim.name.clone()]), "{decisions:#?}");
+}
+
+#[tokio::test]
+async fn nothing_is_repaired_while_the_gate_is_off_or_too_much_is_unhealthy() {
+    let mut harness = running_cluster(2, false).await;
+    sicken(&harness, 1, 60);
+    harness.minutes(2).await;
+    assert!(unhealthy(&harness).await.is_empty());
+
+    let mut harness = running_cluster(3, true).await;
+    sicken(&harness, 2, 60);
+    harness.minutes(2).await;
+    assert!(unhealthy(&harness).await.is_empty());
+    let reported = events(&harness, "NodeRepairBlocked");
+    for kind in ["Node", "NodeClaim", "NodePool"] {
+        let on = reported.iter().find(|event| event.object.kind == kind).unwrap();
+        assert!(on.message.contains("2 of 3 nodes of NodePool default are unhealthy"), "{on:?}");
+    }
+    // A node that cannot be decoded would be missing among all.
+    harness.cluster.lock().nodes.values_mut().for_each(|node| node.conditions.retain(|one| one.kind == "Ready"));
+    sicken(&harness, 1, 60);
+    harness.cluster.lock().invalid = vec![nodeless_ports::cluster::InvalidObject {
+        kind: "Node".into(),
+        name: "odd".into(),
+        message: "status is missing".into(),
+    }];
+    let report = harness.planner().run().await.unwrap();
+    assert!(report.problems.iter().any(|problem| problem.contains("no node is repaired: Node odd")), "{report:#?}");
+    assert!(unhealthy(&harness).await.is_empty());
+    harness.cluster.lock().invalid.clear();
+    harness.planner().run().await.unwrap();
+    assert_eq!(unhealthy(&harness).await.len(), 1);
+}
+
+/// A schedule that begins in so many minutes and lasts an hour.
+fn nap_in(harness: &Harness, minutes: i64) -> (String, Timestamp) {
+    let start = harness.clock.time() + SignedDuration::from_mins(minutes);
+    let at = start.to_zoned(jiff::tz::TimeZone::UTC);
+    let whole = start - SignedDuration::from_secs(i64::from(at.second()));
+    (
+        format!("{} {} {} {} * for 1h", at.minute(), at.hour(), at.day(), at.month()),
+        whole + SignedDuration::from_hours(1),
+    )
+}
+
+#[tokio::test]
+async fn a_sleeping_pool_has_no_nodes_and_comes_back() {
+    let mut harness = running_cluster(2, false).await;
+    harness.cluster.lock().protected = BTreeSet::from(["default/web-0".to_owned()]);
+    let (schedule, end) = nap_in(&harness, 3);
+    annotate(&harness, schedules::SLEEP, &schedule);
+    harness.minutes(2).await;
+    check_nodes(&harness, 2, "before").await;
+    let launched = harness.cloud.launched();
+    harness.minutes(8).await;
+    // The PodDisruptionBudget holds one drain up; the other node goes, and its pod has to wait.
+    assert_eq!((harness.cloud.alive().len(), harness.cluster.bound()), (1, 1));
+    let scheduled_off = |claim: &NodeClaim| {
+        claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::ScheduledOff)
+    };
+    assert!(harness.records().await.iter().all(scheduled_off), "{:#?}", harness.records().await);
+    let report = harness.planner().run().await.unwrap();
+    assert!(report.created.is_empty());
+    let why = &report.unschedulable[0].1;
+    assert!(why.contains(&format!("it sleeps until {end}")) && why.contains("nodeless.sh/sleep"), "{why}");
+    assert!(report.problems.is_empty(), "sleep is no fault: {:?}", report.problems);
+    harness.cluster.lock().protected.clear();
+    harness.minutes(10).await;
+    assert_eq!((harness.cloud.alive().len(), harness.cluster.bound()), (0, 0));
+    assert_eq!(harness.cloud.launched(), launched, "nothing is launched for pods while it sleeps");
+    let status = harness.cluster.lock().pool_statuses["default"].clone();
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+    assert_eq!(ready.status, nodeless_api::ConditionStatus::True, "a NodePool that sleeps is Ready");
+    harness.minutes(50).await;
+    assert_eq!((harness.cloud.alive().len(), harness.cluster.bound()), (2, 2), "in the morning");
+}
+
+#[tokio::test]
+async fn a_static_pool_sleeps_too() {
+    let mut harness = fixed_cluster(2).await;
+    converge(&mut harness, 2).await;
+    let (schedule, _) = nap_in(&harness, 2);
+    annotate(&harness, schedules::SLEEP, &schedule);
+    harness.minutes(12).await;
+    check_nodes(&harness, 0, "scheduled off").await;
+    harness.minutes(60).await;
+    check_nodes(&harness, 2, "awake").await;
+}

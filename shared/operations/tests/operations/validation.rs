@@ -1,0 +1,220 @@
+//! Whether EC2 would launch from an EC2NodeClass: asked with the permissions of who launches, reported in the status of the class.
+
+use crate::common::Harness;
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use nodeless_api::{Condition, ConditionStatus};
+use nodeless_fake_aws::Ec2Error;
+use nodeless_model::{Requirement, labels};
+use nodeless_operations::{CapacitySettings, CatalogCache, Refresher, Validator};
+use nodeless_ports::ErrorKind;
+use std::sync::Arc;
+
+struct Functions {
+    refresher: Refresher,
+    validator: Validator,
+}
+
+fn functions(harness: &Harness) -> Functions {
+    functions_that(harness, true)
+}
+
+/// The functions that ask, or do not.
+fn functions_that(harness: &Harness, dry_runs: bool) -> Functions {
+    Functions {
+        refresher: Refresher {
+            context: harness.context(),
+            claims: harness.ports.claims.clone(),
+            queue: harness.ports.queue.clone(),
+            cluster: harness.ports.cluster.clone(),
+            source: Arc::new(harness.cloud.source()),
+            catalog: CatalogCache::default(),
+            capacity: CapacitySettings::default(),
+            dry_runs,
+        },
+        validator: Validator {
+            context: harness.context(),
+            claims: harness.ports.claims.clone(),
+            queue: harness.ports.queue.clone(),
+            cluster: harness.ports.cluster.clone(),
+            cloud: harness.ports.cloud.clone(),
+            catalog: CatalogCache::default(),
+            dry_runs,
+        },
+    }
+}
+
+/// EC2 refuses RunInstances because of a user data script, for example.
+fn refuse_run_instances(harness: &Harness) {
+    harness.cloud.ec2.fail_next("RunInstances", &Ec2Error::new("InvalidUserData.Malformed", "no"), 100);
+}
+
+fn condition(harness: &Harness, kind: &str) -> Condition {
+    let status = harness.cluster.lock().classes["default"].status.clone().unwrap();
+    status.conditions.into_iter().find(|condition| condition.type_ == kind).unwrap()
+}
+
+/// Whether the class is ready, and the reason of ValidationSucceeded.
+fn reported(harness: &Harness) -> (ConditionStatus, String) {
+    (condition(harness, "Ready").status, condition(harness, "ValidationSucceeded").reason)
+}
+
+fn minutes(harness: &Harness, minutes: i64) {
+    harness.clock.advance_to(harness.clock.time() + SignedDuration::from_mins(minutes));
+    harness.cloud.boot();
+}
+
+#[tokio::test]
+async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_answers() {
+    let harness = Harness::new().await;
+    let functions = functions(&harness);
+    harness.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
+    functions.refresher.run().await.unwrap();
+    assert_eq!(reported(&harness), (ConditionStatus::Unknown, "AwaitingDryRun".to_owned()));
+    assert_eq!(harness.queue.take_node_classes(), ["default"]);
+    let _refreshed = harness.queue.take_plan();
+    harness.clock.advance_to(harness.clock.time() + SignedDuration::from_secs(1));
+    assert!(functions.validator.run("default").await.unwrap());
+    assert_eq!(reported(&harness), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
+    assert!(harness.queue.take_plan().is_some(), "pods may wait for the class");
+
+    // The answer holds for half an hour, and the class is ready all the while.
+    minutes(&harness, 29);
+    functions.refresher.run().await.unwrap();
+    assert!(harness.queue.take_node_classes().is_empty());
+    minutes(&harness, 1);
+    harness.cloud.ec2.deny("CreateFleet");
+    functions.refresher.run().await.unwrap();
+    assert_eq!(harness.queue.take_node_classes(), ["default"]);
+    assert_eq!(reported(&harness).0, ConditionStatus::True);
+    assert!(functions.validator.run("default").await.unwrap());
+    assert_eq!(reported(&harness), (ConditionStatus::False, "CreateFleetAuthCheckFailed".to_owned()));
+    let message = condition(&harness, "ValidationSucceeded").message;
+    assert!(message.contains("EC2 CreateFleet was denied") && message.contains("ec2:CreateFleet"), "{message}");
+
+    // A doubled message asks nothing; after five minutes the next refresh does, and what was granted is found.
+    assert!(!functions.validator.run("default").await.unwrap());
+    functions.refresher.run().await.unwrap();
+    assert!(harness.queue.take_node_classes().is_empty());
+    harness.cloud.ec2.allow("CreateFleet");
+    minutes(&harness, 5);
+    functions.refresher.run().await.unwrap();
+    assert_eq!(harness.queue.take_node_classes(), ["default"]);
+    functions.validator.run("default").await.unwrap();
+    assert_eq!(reported(&harness).0, ConditionStatus::True);
+}
+
+#[tokio::test]
+async fn without_dry_runs_a_class_is_ready_and_ec2_is_not_asked() {
+    let harness = Harness::new().await;
+    let functions = functions_that(&harness, false);
+    refuse_run_instances(&harness);
+    harness.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
+    functions.refresher.run().await.unwrap();
+    assert_eq!(reported(&harness), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
+    assert!(harness.queue.take_node_classes().is_empty());
+    // A launch that was refused asks for one.
+    assert!(!functions.validator.run("default").await.unwrap());
+    assert_eq!(reported(&harness).0, ConditionStatus::True);
+}
+
+#[tokio::test]
+async fn while_ec2_cannot_be_asked_what_was_known_stands() {
+    let harness = Harness::new().await;
+    let functions = functions(&harness);
+    functions.refresher.run().await.unwrap();
+    functions.validator.run("default").await.unwrap();
+    assert_eq!(reported(&harness).0, ConditionStatus::True);
+    harness.queue.clear();
+
+    // Another spec waits for its answer; that there is none for now is no reason to stop.
+    {
+        let mut state = harness.cluster.lock();
+        let class = state.classes.get_mut("default").unwrap();
+        class.metadata.generation = Some(2);
+        class.spec.detailed_monitoring = Some(true);
+    }
+    functions.refresher.run().await.unwrap();
+    assert_eq!(
+        (reported(&harness).0, harness.queue.take_node_classes()),
+        (ConditionStatus::Unknown, vec!["default".to_owned()])
+    );
+    harness.faults.fail("cloud dry run", ErrorKind::Throttled);
+    functions.validator.run("default").await.unwrap();
+    assert_eq!(reported(&harness).0, ConditionStatus::True);
+    assert!(harness.queue.take_node_classes().is_empty(), "not in a loop");
+    minutes(&harness, 1);
+    assert_eq!(harness.queue.take_node_classes(), ["default"], "but again");
+    harness.faults.end_outages();
+    refuse_run_instances(&harness);
+    functions.validator.run("default").await.unwrap();
+    assert_eq!(reported(&harness), (ConditionStatus::False, "RequestRefused".to_owned()));
+}
+
+#[tokio::test]
+async fn a_node_pool_that_buys_spot_only_leaves_its_class_ready() {
+    let harness = Harness::new().await;
+    let functions = functions(&harness);
+    {
+        let mut state = harness.cluster.lock();
+        let requirements = &mut state.pools[0].template.requirements;
+        requirements.remove(labels::CAPACITY_TYPE);
+        requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(["spot"]));
+    }
+    functions.refresher.run().await.unwrap();
+    assert!(functions.validator.run("default").await.unwrap());
+    let (ready, reason) = reported(&harness);
+    assert_eq!((ready, reason.as_str()), (ConditionStatus::True, "ValidationSucceeded"));
+}
+
+#[tokio::test]
+async fn what_changes_about_a_class_is_told_as_events() {
+    let harness = Harness::new().await;
+    let functions = functions(&harness);
+    harness.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
+    let reported = || -> Vec<(String, String)> {
+        let mut state = harness.cluster.lock();
+        let all = std::mem::take(&mut state.events).into_iter().filter(|event| event.object.kind == "EC2NodeClass");
+        all.map(|event| (event.reason, event.message)).collect()
+    };
+    let transition = |kind: &str, text: &str| {
+        (kind.to_owned(), format!("Status condition transitioned, Type: {kind}, Status: {text}"))
+    };
+    functions.refresher.run().await.unwrap();
+    let resolved = [
+        "SubnetsReady",
+        "SecurityGroupsReady",
+        "CapacityReservationsReady",
+        "AMIsReady",
+        "InstanceProfileReady",
+        "PlacementGroupReady",
+    ];
+    let expected = resolved.map(|kind| transition(kind, &format!("Unknown -> True, Reason: {kind}")));
+    assert_eq!(reported(), expected);
+    functions.refresher.run().await.unwrap();
+    assert_eq!(reported(), []);
+    functions.validator.run("default").await.unwrap();
+    let expected = [
+        transition("ValidationSucceeded", "Unknown -> True, Reason: ValidationSucceeded"),
+        transition("Ready", "Unknown -> True, Reason: Ready"),
+    ];
+    assert_eq!(reported(), expected);
+}
+
+#[tokio::test]
+async fn a_class_that_goes_says_which_claims_it_waits_for() {
+    let mut harness = Harness::new().await;
+    harness.cluster.add_pods([crate::common::pod("web", 1000)]);
+    harness.queue_wake().await;
+    harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
+    let functions = functions(&harness);
+    let now = harness.clock.time();
+    harness.cluster.lock().classes.get_mut("default").unwrap().metadata.deletion_timestamp = Some(Time(now));
+    functions.refresher.run().await.unwrap();
+    let claim = harness.records().await.pop().unwrap().name;
+    let state = harness.cluster.lock();
+    let reported = state.events.iter().find(|event| event.reason == "WaitingOnNodeClaimTermination").unwrap();
+    assert_eq!(reported.message, format!("Waiting on NodeClaim termination for {claim}"));
+    assert_eq!((reported.object.kind.as_str(), reported.is_warning()), ("EC2NodeClass", false));
+    assert!(state.classes.contains_key("default"));
+}
