@@ -50,7 +50,7 @@ fuzz: ## Run each fuzz target for a minute (needs a nightly compiler)
 
 .PHONY: test
 test: test-rust test-terraform ## Run every test
-	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-deployed
+	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-deployed test-kubernetes
 
 .PHONY: test-fast
 test-fast: ## Run the tests of the pure crates (shared/core): no emulator
@@ -72,6 +72,11 @@ test-terraform: venv ## Check the Terraform module: fmt, validate, test, checkov
 # These tests wait for schedules and queues most of the time, so several run at once.
 test-deployed: venv ## Apply the module on ministack with the real functions and let them work
 	$(PYTHON) -m pytest tests/deployed -v --numprocesses $(DEPLOYED_TESTS_AT_ONCE) --dist worksteal
+
+.PHONY: test-kubernetes
+test-kubernetes: venv ## Run nodeless in a real Kubernetes control plane, built from Go modules (KUBERNETES=1.33 for the oldest version)
+	if command -v go >/dev/null; then $(PYTHON) -m pytest tests/kubernetes -v; \
+	else echo "SKIPPED, not passed: there is no go on PATH, which builds the control plane"; fi
 
 .PHONY: crds
 crds: ## Write the CustomResourceDefinitions into infra/crds
