@@ -23,6 +23,16 @@ $(VENV)/installed: tests/requirements.txt
 .PHONY: venv
 venv: $(VENV)/installed ## Install moto, ministack, cargo-lambda and the other tools of the tests into .venv
 
+# DynamoDB Local from Maven Central, for the tests of shared/adapters/state; without Java and Maven moto takes its place.
+$(VENV)/dynamodb/installed: tests/dynamodb/pom.xml $(VENV)/installed
+	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(VENV)/dynamodb
+	touch $@
+
+.PHONY: dynamodb
+dynamodb: venv ## Install DynamoDB Local into .venv where Java and Maven are
+	if command -v java >/dev/null && command -v mvn >/dev/null; then $(MAKE) $(VENV)/dynamodb/installed; \
+	else echo "SKIPPED: there is no java or no mvn on PATH; moto takes the place of DynamoDB Local"; fi
+
 .PHONY: fmt
 fmt: ## Format everything
 	cargo fmt --all
@@ -61,7 +71,7 @@ simulate: ## Run 200 seeds of the simulation with all faults
 	cargo run --release -p nodeless -- simulate --scenario faults --seeds 0..200
 
 .PHONY: test-rust
-test-rust: venv ## Run the tests of all crates, against the emulators where they need one
+test-rust: venv dynamodb ## Run the tests of all crates, against the emulators where they need one
 	cargo test --workspace --all-features
 
 .PHONY: test-terraform

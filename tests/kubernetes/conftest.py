@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,11 @@ from tools.control_plane.server import ControlPlane  # noqa: E402
 from tools.control_plane.tokens import Authenticator  # noqa: E402
 from tools.terraform import Unavailable as NoTerraform  # noqa: E402
 from tools.terraform import plugin_mirror  # noqa: E402
+
+
+def pytest_configure() -> None:
+    """A test run that is terminated ends what it has started, as one that is interrupted does."""
+    signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from objects import POOL_LABEL, node_pool
+from objects import POOL_LABEL, node_class, node_pool
 from tools.control_plane.deployment import Deployment
 from tools.processes import wait_for
 
@@ -87,6 +87,12 @@ class Scenario:
         shown = [self.plane.kubectl("get", part, "-A", "-o", "wide", check=False) for part in parts]
         events = self.plane.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp", check=False).splitlines()[-25:]
         return "\n".join([*shown, *events])
+
+
+def ready_class(running: Deployment) -> None:
+    """The EC2NodeClass of all scenarios, ready."""
+    running.plane.apply(node_class("default", str(running.outputs["node_role_name"])))
+    wait_for("the EC2NodeClass to be ready", lambda: condition(running.plane.get("ec2nodeclasses", "default"), "Ready"), PATIENCE, every=0.5)
 
 
 def condition(item: dict[str, Any], kind: str) -> bool:

@@ -11,17 +11,15 @@ from typing import Any
 import pytest
 
 import objects
-from scenario import Scenario, condition, names, zone
+from scenario import Scenario, names, ready_class, zone
 from tools.control_plane.deployment import CLUSTER, WEBHOOK, Deployment
 from tools.control_plane.volumes import Provisioner
 from tools.terraform import ROOT
 
 
 @pytest.fixture(scope="module", autouse=True)
-def ready_class(deployment: Deployment) -> None:
-    plane = deployment.plane
-    plane.apply(objects.node_class("default", str(deployment.outputs["node_role_name"])))
-    deployment.wait("the EC2NodeClass to be ready", lambda: any(condition(c, "Ready") for c in plane.items("ec2nodeclasses")))
+def node_class(deployment: Deployment) -> None:
+    ready_class(deployment)
 
 
 def test_pending_pods_get_nodes_by_the_webhook(deployment: Deployment) -> None:

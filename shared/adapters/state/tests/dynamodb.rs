@@ -1,5 +1,4 @@
-//! The claims table and the queues over the wire, against moto's DynamoDB and SQS, whose conditions and transactions are
-//! those of AWS.
+//! The claims table over the wire, against DynamoDB Local, whose conditions, transactions and limits are those of AWS.
 #![allow(clippy::unwrap_used)]
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
@@ -8,7 +7,6 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
     ScalarAttributeType,
 };
-use aws_sdk_sqs::types::QueueAttributeName;
 use jiff::Timestamp;
 use nodeless_model::claim::OfferingKey;
 use nodeless_model::claim::{Charge, LaunchGroup, LaunchedInstance};
@@ -18,12 +16,11 @@ use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
 use nodeless_ports::claims::{Created, MAX_TOGETHER, PoolLimits, StoredLaunchGroup};
 use nodeless_ports::decisions::Decision;
 use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand, UnfinishedPlan};
-use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
 use nodeless_ports::{
-    Capacity, Claims, Decisions, ErrorKind, LaunchAnswer, LaunchCheck, Plans, Queue, RecordKind, Records, Refusal,
+    Capacity, Claims, Decisions, ErrorKind, LaunchAnswer, LaunchCheck, Plans, RecordKind, Records, Refusal,
     StoredCatalog, StoredRecord,
 };
-use nodeless_state::{DynamoClaims, SqsQueue};
+use nodeless_state::DynamoClaims;
 use std::time::Duration;
 
 const TABLE: &str = "nodeless";
@@ -31,7 +28,7 @@ const TABLE: &str = "nodeless";
 async fn config(url: &str) -> SdkConfig {
     aws_config::defaults(BehaviorVersion::latest())
         .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .credentials_provider(Credentials::new(nodeless_tests::access_key(), "test", None, None, "test"))
         .endpoint_url(url)
         .load()
         .await
@@ -101,8 +98,8 @@ fn instance(id: &str) -> LaunchedInstance {
 
 #[tokio::test]
 async fn claims_and_their_charges_are_written_together() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let limits =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(10))]), dollars_per_hour: Some(1.0) };
 
@@ -152,8 +149,8 @@ async fn claims_and_their_charges_are_written_together() {
 
 #[tokio::test]
 async fn claims_of_a_group_are_written_all_or_none() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let limits =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(118))]), dollars_per_hour: None };
     let group: Vec<NodeClaim> = (0..MAX_TOGETHER).map(|index| claim(&format!("g-{index:02}"), 1, 0.1)).collect();
@@ -180,8 +177,8 @@ async fn claims_of_a_group_are_written_all_or_none() {
 
 #[tokio::test]
 async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let member = |index: u32| {
         let mut member = claim(&format!("g-{index:02}"), 1, 0.1);
         let size = u32::try_from(MAX_TOGETHER).unwrap();
@@ -225,8 +222,8 @@ async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
 
 #[tokio::test]
 async fn limits_hold_when_many_write_at_once() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let limits =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(5))]), dollars_per_hour: None };
     let writers: Vec<_> = (0..12)
@@ -248,8 +245,8 @@ async fn limits_hold_when_many_write_at_once() {
 
 #[tokio::test]
 async fn usage_is_corrected_only_if_nobody_changed_it() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     claims.create(&claim("a", 4, 0.4), None).await.unwrap();
     let read = claims.usage().await.unwrap().remove("default").unwrap();
     claims.create(&claim("b", 1, 0.1), None).await.unwrap();
@@ -274,8 +271,8 @@ async fn usage_is_corrected_only_if_nobody_changed_it() {
 
 #[tokio::test]
 async fn nodes_not_yet_evaluated_are_replaced_as_a_whole() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     assert!(claims.not_yet_evaluated().await.unwrap().is_empty());
     for names in [vec!["a", "b"], vec!["c"], vec![]] {
         let names = names.into_iter().map(str::to_owned).collect();
@@ -286,8 +283,8 @@ async fn nodes_not_yet_evaluated_are_replaced_as_a_whole() {
 
 #[tokio::test]
 async fn a_plan_is_remembered_until_it_ends() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let plan = |id: &str| UnfinishedPlan { id: id.to_owned(), began: Timestamp::UNIX_EPOCH };
     assert_eq!(claims.unfinished_plan().await.unwrap(), None);
     claims.end_plan("a").await.unwrap();
@@ -301,8 +298,8 @@ async fn a_plan_is_remembered_until_it_ends() {
 
 #[tokio::test]
 async fn what_a_plan_was_made_from_is_kept_in_chunks() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let config = config(&moto.url).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let config = config(&dynamodb.url).await;
     let claims = table(&config).await;
     let encoded: Vec<u8> = (0..900_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     claims.put_snapshot("2027-01-15T08:00:00.000Z", &encoded, Timestamp::MAX).await.unwrap();
@@ -317,8 +314,8 @@ async fn what_a_plan_was_made_from_is_kept_in_chunks() {
 
 #[tokio::test]
 async fn unavailable_offerings_lapse() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let at = |seconds| Timestamp::from_second(seconds).unwrap();
     let offering = |zone: &str, until| UnavailableOffering {
         instance_type: "m6i.large".into(),
@@ -334,8 +331,8 @@ async fn unavailable_offerings_lapse() {
 
 #[tokio::test]
 async fn launch_budgets_are_raised_by_the_greater_success_and_reset_whatever_they_were() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let at = |seconds| Timestamp::from_second(seconds).unwrap();
     let budget = |zone: &str, size, until| LaunchBudget {
         offering: OfferingKey {
@@ -367,8 +364,8 @@ async fn launch_budgets_are_raised_by_the_greater_success_and_reset_whatever_the
 
 #[tokio::test]
 async fn the_last_launch_check_of_each_class_is_kept() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     assert_eq!(claims.launch_check("default").await.unwrap(), None);
     let refusal = Refusal { reason: "RunInstancesAuthCheckFailed".into(), message: "no".into() };
     let answer = LaunchAnswer { key: "k".into(), at: Timestamp::UNIX_EPOCH, refusal: Some(refusal) };
@@ -389,8 +386,8 @@ async fn the_last_launch_check_of_each_class_is_kept() {
 
 #[tokio::test]
 async fn the_catalog_is_replaced_as_a_whole() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     assert!(claims.catalog().await.unwrap().is_none());
     let first: Vec<u8> = (0..800_000_u32).map(|byte| (byte % 251) as u8).collect();
     claims.put_catalog("v1", &first).await.unwrap();
@@ -402,8 +399,8 @@ async fn the_catalog_is_replaced_as_a_whole() {
 
 #[tokio::test]
 async fn decisions_come_back_newest_first() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let decision = |id: &str| Decision {
         id: id.into(),
         at: Timestamp::UNIX_EPOCH,
@@ -420,8 +417,8 @@ async fn decisions_come_back_newest_first() {
 
 #[tokio::test]
 async fn a_command_is_written_only_over_the_version_that_was_read() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let first = StoredCommand {
         id: "drift-a-1".into(),
         version: 0,
@@ -446,8 +443,8 @@ async fn a_command_is_written_only_over_the_version_that_was_read() {
 
 #[tokio::test]
 async fn records_are_written_only_over_the_version_that_was_read() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let expires = Timestamp::from_second(1_800_000_000).unwrap();
     // DynamoDB counts whole seconds: nothing expires before it should.
     let later = expires.checked_add(Duration::from_secs(1)).unwrap();
@@ -480,8 +477,8 @@ async fn records_are_written_only_over_the_version_that_was_read() {
 
 #[tokio::test]
 async fn records_of_a_kind_are_listed_by_node_pool() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     assert_eq!(claims.records(RecordKind::Churn).await.unwrap(), []);
     let record = |pool: &str| StoredRecord { node_pool: pool.into(), encoded: "{}".into(), ..StoredRecord::default() };
     for pool in ["ab", "a"] {
@@ -494,8 +491,8 @@ async fn records_of_a_kind_are_listed_by_node_pool() {
 
 #[tokio::test]
 async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let limits =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(1_000))]), dollars_per_hour: None };
     let group = |letter: &str| -> Vec<NodeClaim> {
@@ -528,54 +525,4 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     assert_eq!(claims.commit(Commit::Command(&command), 3).await.unwrap_err().kind, ErrorKind::Conflict);
     assert_eq!(claims.commands().await.unwrap(), [StoredCommand { version: 1, ..command }]);
     assert_eq!(claims.plan_revision().await.unwrap(), 3);
-}
-
-#[tokio::test]
-async fn messages_arrive_in_the_form_that_the_functions_read() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let config = config(&moto.url).await;
-    let sqs = aws_sdk_sqs::Client::new(&config);
-    let fifo = sqs.create_queue().queue_name("plan.fifo").attributes(QueueAttributeName::FifoQueue, "true");
-    let plan = fifo.send().await.unwrap().queue_url.unwrap();
-    let claims = sqs.create_queue().queue_name("claims").send().await.unwrap().queue_url.unwrap();
-    let queue = SqsQueue::new(&config, "test", &plan, Some(claims.clone()));
-
-    queue.wake_planner(WakeSource::Webhook).await.unwrap();
-    let received = sqs.receive_message().queue_url(&plan).send().await.unwrap();
-    let message: PlanMessage = serde_json::from_str(received.messages()[0].body().unwrap()).unwrap();
-    assert!(matches!(message, PlanMessage::Wake { source: WakeSource::Webhook, .. }));
-
-    let names: Vec<(String, Duration)> = (0..12).map(|index| (format!("c-{index:02}"), Duration::ZERO)).collect();
-    queue.wake_claims(&names).await.unwrap();
-    queue.wake_claims(&[("later".to_owned(), Duration::from_secs(600))]).await.unwrap();
-    queue.wake_planner_after(Duration::ZERO).await.unwrap();
-    queue.check_node_class("default", Duration::ZERO).await.unwrap();
-    let (mut seen, mut later_plans, mut checked) = (Vec::new(), 0, Vec::new());
-    loop {
-        let received = sqs.receive_message().queue_url(&claims).max_number_of_messages(10).send().await.unwrap();
-        if received.messages().is_empty() {
-            break;
-        }
-        for message in received.messages() {
-            match serde_json::from_str(message.body().unwrap()).unwrap() {
-                ClaimMessage::Claim { name } => seen.push(name),
-                ClaimMessage::Plan { .. } => later_plans += 1,
-                ClaimMessage::NodeClass { name } => checked.push(name),
-                other @ ClaimMessage::Sweep { .. } => panic!("{other:?}"),
-            }
-            sqs.delete_message()
-                .queue_url(&claims)
-                .receipt_handle(message.receipt_handle().unwrap())
-                .send()
-                .await
-                .unwrap();
-        }
-    }
-    assert_eq!((later_plans, checked), (1, vec!["default".to_owned()]));
-    seen.sort();
-    assert_eq!(seen, names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
-
-    let nowhere = SqsQueue::new(&config, "test", &plan, None);
-    let refused = nowhere.wake_claims(&[("a".to_owned(), Duration::ZERO)]).await.unwrap_err().to_string();
-    assert!(refused.contains("NODELESS_CLAIMS_QUEUE_URL"), "{refused}");
 }
