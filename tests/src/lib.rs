@@ -146,13 +146,20 @@ pub fn moto() -> Option<Server> {
 /// When it does not answer within a minute.
 #[must_use]
 pub fn dynamodb() -> Option<Arc<Server>> {
+    dynamodb_local().or_else(|| moto().map(Arc::new))
+}
+
+/// DynamoDB Local, for tests of what moto does not emulate: limits and consumed capacity. `None` where it is not installed.
+///
+/// # Panics
+/// When it does not answer within a minute.
+#[must_use]
+pub fn dynamodb_local() -> Option<Arc<Server>> {
     static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
     let jars = workspace().join(".venv/dynamodb");
     if !jars.join("installed").is_file() {
-        eprintln!(
-            "SKIPPED with DynamoDB Local, moto takes its place: `make dynamodb` installs it where Java and Maven are"
-        );
-        return moto().map(Arc::new);
+        eprintln!("SKIPPED with DynamoDB Local: `make dynamodb` installs it where Java and Maven are");
+        return None;
     }
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(running) = shared.upgrade() {
