@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
+from order import arrange  # noqa: E402
 from tools import artifacts  # noqa: E402
 from tools.control_plane.binaries import Binaries, Unavailable, binaries  # noqa: E402
 from tools.control_plane.deployment import CLUSTER, SECRET, Deployment, Inputs  # noqa: E402
@@ -24,6 +25,10 @@ from tools.terraform import plugin_mirror  # noqa: E402
 def pytest_configure() -> None:
     """A test run that is terminated ends what it has started, as one that is interrupted does."""
     signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    arrange(config, items)
 
 
 @pytest.fixture(scope="session")
@@ -51,12 +56,18 @@ def plane(programs: Binaries, session_logs: Path, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(scope="session")
-def inputs(programs: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+def nodeless() -> Path:
+    """The `nodeless` command."""
+    return artifacts.command()
+
+
+@pytest.fixture(scope="session")
+def inputs(programs: Binaries, nodeless: Path, tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     try:
         mirror = plugin_mirror()
     except NoTerraform as reason:
         pytest.skip(f"SKIPPED, not passed: {reason}")
-    return Inputs(programs, artifacts.command(), artifacts.function_zips(tmp_path_factory.mktemp("zips")), mirror)
+    return Inputs(programs, nodeless, artifacts.function_zips(tmp_path_factory.mktemp("zips")), mirror)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,9 @@ WORKLOADS = "deployments,statefulsets,daemonsets,poddisruptionbudgets,persistent
 
 
 class Scenario:
-    """A NodePool of its own and what runs on it. Use as a context manager: in the end nothing may be left."""
+    """A NodePool of its own and what runs on it. Use as a context manager.
+
+    In the end its objects are deleted, and nodeless removes the nodes while the next scenario runs; `nothing_is_left` waits for all of them."""
 
     def __init__(self, running: Deployment, name: str, **pool: Any) -> None:
         self.running, self.plane, self.name = running, running.plane, name
@@ -27,21 +29,9 @@ class Scenario:
         self.wait("the NodePool to be ready", lambda: condition(self.plane.get("nodepools", self.name), "Ready"))
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self.remove()
-
-    def remove(self) -> None:
-        """Deletes the workloads and the NodePool, and waits until every trace of its nodes is gone."""
+    def __exit__(self, *_: object) -> None:
         self.plane.kubectl("delete", WORKLOADS, "--all", "--wait=false")
         self.plane.kubectl("delete", "nodepool", self.name, "--ignore-not-found", "--wait=false")
-        self.wait("everything to be gone", lambda: not self.left(), 2 * PATIENCE)
-        assert not self.running.dead_letters(), "a message was given up; the functions' logs say why"
-
-    def left(self) -> dict[str, list[str]]:
-        found = {kind: names(self.plane.items(kind)) for kind in ("nodepools", "nodeclaims", "nodes", "pods")}
-        found["instances"] = [instance["InstanceId"] for instance in self.running.instances()]
-        return {kind: rest for kind, rest in found.items() if rest}
 
     def wait(self, what: str, condition: Any, seconds: float = PATIENCE) -> Any:
         try:
@@ -72,6 +62,10 @@ class Scenario:
     def claims(self) -> list[dict[str, Any]]:
         return self.plane.items("nodeclaims", f"{POOL_LABEL}={self.name}")
 
+    def instances(self) -> set[str]:
+        """The ids of this NodePool's instances that are not terminated."""
+        return {i["InstanceId"] for i in self.running.instances() if {"Key": POOL_LABEL, "Value": self.name} in i["Tags"]}
+
     def initialized(self, count: int | None = None) -> list[dict[str, Any]]:
         """Waits until all claims are initialized, and there are as many as given."""
 
@@ -93,6 +87,25 @@ def ready_class(running: Deployment) -> None:
     """The EC2NodeClass of all scenarios, ready."""
     running.plane.apply(node_class("default", str(running.outputs["node_role_name"])))
     wait_for("the EC2NodeClass to be ready", lambda: condition(running.plane.get("ec2nodeclasses", "default"), "Ready"), PATIENCE, every=0.5)
+
+
+def nothing_is_left(running: Deployment) -> None:
+    """Waits until nodeless has removed every trace of the nodes of all scenarios, and no message was given up."""
+
+    def left() -> dict[str, list[str]]:
+        found = {kind: names(running.plane.items(kind)) for kind in ("nodepools", "nodeclaims", "nodes", "pods")}
+        found["instances"] = [instance["InstanceId"] for instance in running.instances()]
+        return {kind: rest for kind, rest in found.items() if rest}
+
+    wait_for("everything to be gone", lambda: not (rest := left()) or Rest(rest), 2 * PATIENCE, every=1)
+    assert not running.dead_letters(), "a message was given up; the functions' logs say why"
+
+
+class Rest(dict):
+    """What is left: falsy, so that waiting goes on, and shown when it was in vain."""
+
+    def __bool__(self) -> bool:
+        return False
 
 
 def condition(item: dict[str, Any], kind: str) -> bool:

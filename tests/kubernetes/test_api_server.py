@@ -1,4 +1,4 @@
-"""What API servers and other people's configuration do to nodeless, in a real control plane. Each test ends with nothing left."""
+"""What API servers and other people's configuration do to nodeless, in a real control plane."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import objects
-from scenario import Scenario, names, ready_class
+from scenario import Scenario, names, nothing_is_left, ready_class
 from tools.control_plane.deployment import Deployment
 
 FLOW = "nodeless-tests-starved"
@@ -49,7 +49,7 @@ def test_an_api_server_that_rejects_calls_is_asked_again(deployment: Deployment)
         with starved(deployment):
             scenario.apply(objects.deployment("starved", 2))
             scenario.wait("rejected calls", lambda: answered(deployment, 429) > 0)
-            assert not scenario.claims() and not deployment.instances()
+            assert not scenario.claims() and not scenario.instances()
         scenario.all_run(2)
 
 
@@ -62,7 +62,7 @@ def test_a_webhook_of_the_user_that_rejects_nodeclaims_is_outlasted(deployment: 
             assert not scenario.claims()
         scenario.all_run(1)
         scenario.initialized(1)
-        assert len(deployment.instances()) == 1, "the launch was not repeated"
+        assert len(scenario.instances()) == 1, "the launch was not repeated"
 
 
 def test_a_slow_webhook_delays_no_event_for_longer_than_its_timeout(deployment: Deployment) -> None:
@@ -98,10 +98,14 @@ def test_a_finalizer_of_others_keeps_the_object_and_not_the_instance(deployment:
         scenario.patch(kind, name, {"metadata": {"finalizers": [*finalizers, HOLD]}})
         scenario.plane.kubectl("delete", "deployment", scenario.name)
         scenario.plane.kubectl("delete", "nodeclaim", claim["metadata"]["name"], "--wait=false")
-        scenario.wait("the instance to be terminated", lambda: not deployment.instances())
+        scenario.wait("the instance to be terminated", lambda: not scenario.instances())
         scenario.wait("only the other finalizer", lambda: scenario.plane.get(kind, name).get("metadata", {}).get("finalizers") in ([HOLD], None))
         scenario.patch(kind, name, {"metadata": {"finalizers": None}})
         scenario.wait("the NodeClaim to be gone", lambda: claim["metadata"]["name"] not in names(scenario.claims()))
+
+
+def test_nothing_is_left(deployment: Deployment) -> None:
+    nothing_is_left(deployment)
 
 
 # What is done to the cluster
@@ -117,7 +121,7 @@ def starved(running: Deployment) -> Iterator[None]:
     ]
     schema = {
         "priorityLevelConfiguration": {"name": FLOW},
-        "matchingPrecedence": 1,
+        "matchingPrecedence": 100,
         "rules": [{"subjects": [subject], "resourceRules": everything}],
     }
     for kind, spec in (("PriorityLevelConfiguration", level), ("FlowSchema", schema)):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from definitions import FILES, KARPENTER, Definition, established, remove_all
+from definitions import FILES, KARPENTER, established, remove_all
 from tools.control_plane.server import PATHS, ControlPlane
 from validation import KINDS, cases, resource
-
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -34,33 +33,47 @@ def test_server_side_apply_creates_them_and_changes_nothing_the_second_time(plan
     assert revisions(plane) == before
 
 
-def test_the_installer_and_a_user_may_both_apply_them(plane: ControlPlane) -> None:
+def test_the_installer_and_a_user_may_both_apply_them(plane: ControlPlane, nodeless: Path) -> None:
     """The installer takes over from a user who applied the files client-side, and the user can still apply them."""
     plane.kubectl("apply", "-f", str(FILES))
     established(plane)
-    plane.kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=nodeless-installer", "-f", str(FILES))
-    assert all(line.endswith((" unchanged", " configured")) for line in plane.kubectl("apply", "-f", str(FILES)).splitlines())
+    install(plane, nodeless)
+    again = plane.kubectl("apply", "-f", str(FILES)).splitlines()
+    assert again and all(line.endswith((" unchanged", " configured")) for line in again), again
+    before = revisions(plane)
+    install(plane, nodeless)
+    assert revisions(plane) == before, "the installer writes what has not changed"
 
 
 @pytest.mark.parametrize("release", KARPENTER)
-@pytest.mark.parametrize("how", ["client-side", "server-side"])
-def test_they_replace_those_of_karpenter_and_keep_every_object(plane: ControlPlane, release: str, how: str) -> None:
+@pytest.mark.parametrize("how", ["client-side", "server-side", "installer"])
+def test_they_replace_those_of_karpenter_and_keep_every_object(plane: ControlPlane, nodeless: Path, release: str, how: str) -> None:
     for definition in KARPENTER[release]:
+        # The installer meets definitions that Helm or kubectl made.
         plane.kubectl("apply", *(["--server-side"] if how == "server-side" else []), "-f", "-", stdin=json.dumps(definition.manifest()))
     established(plane, KARPENTER[release])
-    stored = store(plane, KARPENTER[release])
-    arguments = ["--server-side", "--force-conflicts"] if how == "server-side" else []
-    plane.kubectl("apply", *arguments, "-f", str(FILES))
+    stored = store(plane)
+    if how == "installer":
+        install(plane, nodeless)
+    else:
+        plane.kubectl("apply", *(["--server-side", "--force-conflicts"] if how == "server-side" else []), "-f", str(FILES))
     established(plane)
     for kind in KINDS:
         check_kept(plane, kind, stored[kind])
+
+
+def install(plane: ControlPlane, nodeless: Path) -> None:
+    """What the installer function does, by the command that shares its code; and takes back all but the definitions."""
+    for command in (["install", "--no-wake"], ["uninstall"]):
+        done = subprocess.run([nodeless, *command, f"--kubeconfig={plane.kubeconfig}"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def revisions(plane: ControlPlane) -> dict[str, str]:
     return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in plane.items("customresourcedefinitions")}
 
 
-def store(plane: ControlPlane, definitions: tuple[Definition, ...]) -> dict[str, list[dict]]:
+def store(plane: ControlPlane) -> dict[str, list[dict]]:
     """Creates an object for each case that Karpenter accepts, and returns what the API server stored, by kind."""
     stored: dict[str, list[dict]] = {}
     for kind in KINDS:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import objects
-from scenario import Scenario, names, ready_class, zone
+from scenario import Scenario, names, nothing_is_left, ready_class, zone
 from tools.control_plane.deployment import CLUSTER, WEBHOOK, Deployment
 from tools.control_plane.volumes import Provisioner
 from tools.terraform import ROOT
@@ -44,12 +44,12 @@ def test_nodes_go_when_their_pods_are_gone(deployment: Deployment) -> None:
     with Scenario(deployment, "scale-down", disruption={"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5s"}) as scenario:
         scenario.apply(objects.deployment("scale-down", 6))
         scenario.all_run(6)
-        instances = len(deployment.instances())
+        instances = len(scenario.instances())
         scenario.plane.kubectl("scale", "deployment/scale-down", "--replicas=1")
-        scenario.wait("fewer or smaller nodes", lambda: len(deployment.instances()) < instances)
+        scenario.wait("fewer or smaller nodes", lambda: len(scenario.instances()) < instances)
         scenario.all_run(1)
         scenario.plane.kubectl("scale", "deployment/scale-down", "--replicas=0")
-        scenario.wait("no nodes", lambda: not scenario.nodes() and not scenario.claims() and not deployment.instances())
+        scenario.wait("no nodes", lambda: not scenario.nodes() and not scenario.claims() and not scenario.instances())
 
 
 def test_nodes_that_drifted_are_replaced(deployment: Deployment) -> None:
@@ -82,7 +82,7 @@ def test_deleting_a_node_or_its_claim_terminates_the_instance(deployment: Deploy
         instance = claim["status"]["providerID"].rsplit("/", 1)[-1]
         name = claim["status"]["nodeName"] if kind == "node" else claim["metadata"]["name"]
         scenario.plane.kubectl("delete", kind, name, "--wait=false")
-        scenario.wait("the instance to be terminated", lambda: instance not in [i["InstanceId"] for i in deployment.instances()])
+        scenario.wait("the instance to be terminated", lambda: instance not in scenario.instances())
         scenario.wait("the NodeClaim to be gone", lambda: claim["metadata"]["name"] not in names(scenario.claims()))
         scenario.all_run(1)
 
@@ -97,7 +97,7 @@ def test_deleting_a_nodepool_removes_its_nodes_and_an_ec2nodeclass_waits_for_the
         scenario.initialized(1)
         plane.kubectl("delete", "ec2nodeclass", "second", "--wait=false")
         plane.kubectl("delete", "nodepool", "delete-all", "--wait=false")
-        scenario.wait("no NodePool, NodeClaim, Node or instance", lambda: not (scenario.claims() or scenario.nodes() or deployment.instances()))
+        scenario.wait("no NodePool, NodeClaim, Node or instance", lambda: not (scenario.claims() or scenario.nodes() or scenario.instances()))
         scenario.wait("no EC2NodeClass", lambda: "second" not in names(plane.items("ec2nodeclasses")))
 
 
@@ -140,7 +140,11 @@ def test_a_daemon_set_is_counted_and_keeps_no_node(deployment: Deployment) -> No
         for claim in scenario.initialized():
             assert claim["spec"]["resources"]["requests"]["cpu"] in ("2", "3500m"), "a pod of the DaemonSet and one or two others"
         scenario.plane.kubectl("scale", "deployment/daemons", "--replicas=0")
-        scenario.wait("no nodes", lambda: not scenario.nodes() and not deployment.instances())
+        scenario.wait("no nodes", lambda: not scenario.nodes() and not scenario.instances())
+
+
+def test_nothing_is_left(deployment: Deployment) -> None:
+    nothing_is_left(deployment)
 
 
 # Parts of scenarios
@@ -149,7 +153,7 @@ def test_a_daemon_set_is_counted_and_keeps_no_node(deployment: Deployment) -> No
 def check_joined(scenario: Scenario) -> None:
     """Each instance is one NodeClaim and one Node, and nodeless has taken its taints off the Nodes."""
     claims, nodes = scenario.initialized(), scenario.nodes()
-    assert {n["spec"]["providerID"].rsplit("/", 1)[-1] for n in nodes} == {i["InstanceId"] for i in scenario.running.instances()}
+    assert {n["spec"]["providerID"].rsplit("/", 1)[-1] for n in nodes} == scenario.instances()
     assert {c["status"]["nodeName"] for c in claims} == set(names(nodes))
     assert not [t for n in nodes for t in n["spec"].get("taints", ()) if t["key"].startswith("karpenter.sh/")]
 

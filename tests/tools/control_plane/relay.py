@@ -60,11 +60,14 @@ def handler(relay: Relay) -> type[BaseHTTPRequestHandler]:
             relay.calls.append(Reviewed(datetime.now(timezone.utc), self.path, review))
             time.sleep(relay.delay)
             status, body = relay.forward(self.path, review)
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            try:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            except OSError:
+                self.close_connection = True  # the API server waits no longer than the webhook's timeout
 
         def log_message(self, *_: object) -> None:
             """Prints nothing; `calls` has the calls."""
